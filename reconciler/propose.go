@@ -17,7 +17,7 @@ import (
 // A target keeps of its last Desired and Observe what the next verbs need: give Propose
 // targets that no Loop works with, and those for one call at a time.
 func Propose(ctx context.Context, before, after declared.Declared, offline bool, targets []NamedTarget, policies ...plan.Policy) (plan.Proposal, error) {
-	sides := proposal.Sides{Declared: after.Set, Offline: offline}
+	sides := proposal.RevisionStates{Declared: after.Set, Offline: offline}
 	var err error
 	if sides.Before, err = survey(ctx, before, offline, targets); err != nil {
 		return plan.Proposal{}, fmt.Errorf("reading the revision before the step: %w", err)
@@ -30,8 +30,8 @@ func Propose(ctx context.Context, before, after declared.Declared, offline bool,
 
 // survey compares one revision with all targets. Each is observed right after its Desired,
 // since a target observes by what its last Desired was called with.
-func survey(ctx context.Context, d declared.Declared, offline bool, targets []NamedTarget) (proposal.Side, error) {
-	out := proposal.Side{Problems: slices.Clip(d.Problems)}
+func survey(ctx context.Context, d declared.Declared, offline bool, targets []NamedTarget) (proposal.RevisionState, error) {
+	out := proposal.RevisionState{Problems: slices.Clip(d.Problems)}
 	if d.BeforeDesired != nil {
 		d.BeforeDesired()
 	}

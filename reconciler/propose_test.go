@@ -133,7 +133,7 @@ func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"update aws role", "create kubernetes new", "delete kubernetes old"}, lines(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"update aws role", "create kubernetes new", "delete kubernetes old"}, lines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff([]string{"update kubernetes drifted"}, lines(got.Drift)); d != "" {
@@ -158,7 +158,7 @@ func TestOfflineAProposalNeedsOnlyWhatIsWanted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"create aws role", "update kubernetes pool", "delete kubernetes old: held"}, lines(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"create aws role", "update kubernetes pool", "delete kubernetes old: held"}, lines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff([]string{"want aws", "want kubernetes", "want aws", "want kubernetes"}, *requested); d != "" {
@@ -199,7 +199,7 @@ func TestAProposalNamesWhichMistakesAreOld(t *testing.T) {
 			t.Error(d)
 		}
 		// What is declared with a mistake is not removed, and what is removed waits.
-		if d := cmp.Diff([]string{"delete kubernetes gone: held"}, lines(got.Step)); d != "" {
+		if d := cmp.Diff([]string{"delete kubernetes gone: held"}, lines(got.Proposed)); d != "" {
 			t.Error(d)
 		}
 	}
@@ -216,7 +216,7 @@ func TestWhatADevicePluginStandsForSharesItsMistake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"delete kubernetes gone: held"}, lines(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"delete kubernetes gone: held"}, lines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 }

@@ -67,7 +67,7 @@ func newComparison(ctx context.Context, before, after provision.ClusterSnapshot,
 	if c.after.Resolved, err = c.catalog.Resolve(ctx, is); err != nil {
 		return nil, err
 	}
-	c.drift = &drift.Step{Before: c.before.Resolved, After: c.after.Resolved, Unknown: c.unknown}
+	c.drift = &drift.Change{Before: c.before.Resolved, After: c.after.Resolved, Unknown: c.unknown}
 	if err := c.classify(ctx); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 // comparison is one Compare at work.
 type comparison struct {
 	before, after *placement.Simulation
-	drift         *drift.Step
+	drift         *drift.Change
 	catalog       *offerings.Catalog
 	unknown       snapshot.Unknowns
 	// replaced, drifted and removed are in order.

@@ -41,7 +41,7 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 	}
 	c := &comparison{unknown: snapshot.Unknowns{}}
 	c.before = &placement.Simulation{Resolved: &offerings.Resolved{Indexed: snapshot.New(live, c.unknown)}}
-	c.drift = &drift.Step{Before: c.before.Resolved}
+	c.drift = &drift.Change{Before: c.before.Resolved}
 	limits, err := pdb.NewLimits(ctx, &snapshot.Client{Snapshot: c.before.Resolved.Indexed})
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing drifted nodes: %w", err)

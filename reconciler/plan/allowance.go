@@ -21,11 +21,11 @@ func (c Change) begun() bool {
 	return c.Action == Delete && c.Before.Allowed.Covers(c.Before.EffectiveLosses())
 }
 
-// fresh reports whether c is a deletion that no person has confirmed yet. One that was
+// isUnconfirmed reports whether c is a deletion that no person has confirmed yet. One that was
 // must not need another token because the process died in the middle and what is left
 // hashes differently, but for what has come to go with it since. One that is only
 // reported needs no leave.
-func fresh(c Change) bool {
+func isUnconfirmed(c Change) bool {
 	return c.Action == Delete && !c.ReadOnly() && !(c.begun() && c.Before.Allowed.Confirmed())
 }
 

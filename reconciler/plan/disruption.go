@@ -68,7 +68,7 @@ func (p Plan) Guarded() []Change {
 	var out []Change
 	for _, c := range p.Changes {
 		switch {
-		case !c.rolls(), c.Action == Delete && !fresh(c), c.Action == Create && c.Key.Kind != overlayKind:
+		case !c.rolls(), c.Action == Delete && !isUnconfirmed(c), c.Action == Create && c.Key.Kind != overlayKind:
 		default:
 			out = append(out, c)
 		}

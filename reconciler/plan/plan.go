@@ -163,7 +163,7 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		if _, keep := wanted.Get(o.Key); keep {
 			continue
 		}
-		p.note(o, state.Origin{}, true)
+		p.addNote(o, state.Origin{}, true)
 		if o.Unknown == "" && o.Object != nil {
 			p.Managed++
 			p.Changes = append(p.Changes, Change{Key: o.Key, Action: Delete, Before: &o})
@@ -172,7 +172,7 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 	slices.SortStableFunc(p.Changes, order)
 	slices.SortStableFunc(p.Unknown, func(a, b Unknown) int { return a.Key.Compare(b.Key) })
 	slices.SortStableFunc(p.Notes, func(a, b Note) int { return a.Key.Compare(b.Key) })
-	p = holding(p, standing)
+	p = holding(p, readOnlyReasons)
 	for _, policy := range policies {
 		p = policy(p)
 	}
@@ -185,7 +185,7 @@ func (p *Plan) compare(w, o state.Item) {
 	// A thing that declares nothing is only read, such as a quota.
 	onlyRead := w.Object != nil && len(w.Object) == 0 && w.ReadOnly == ""
 	ours := w.ReadOnly == "" && o.ReadOnly == "" && !onlyRead
-	p.note(o, w.Origin, ours && o.Applied != "")
+	p.addNote(o, w.Origin, ours && o.Applied != "")
 	switch {
 	case o.Unknown != "":
 		return
@@ -207,8 +207,8 @@ func (p *Plan) compare(w, o state.Item) {
 	}
 }
 
-// note takes over what an observed thing reports beside its content.
-func (p *Plan) note(o state.Item, declared state.Origin, ours bool) {
+// addNote takes over what an observed thing reports beside its content.
+func (p *Plan) addNote(o state.Item, declared state.Origin, ours bool) {
 	if o.Unknown != "" {
 		p.Unknown = append(p.Unknown, Unknown{Key: o.Key, Origin: declared, Reason: o.Unknown, Ours: ours, UsedBy: o.UsedBy})
 		if ours {
@@ -235,7 +235,7 @@ func (c Change) terms() string {
 	return ""
 }
 
-func standing(c Change) hold.Reasons {
+func readOnlyReasons(c Change) hold.Reasons {
 	if !c.ReadOnly() {
 		return nil
 	}

@@ -54,7 +54,7 @@ func ReportTarget(name string) Policy {
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {
 			if c.Key.Target == name && !c.ReadOnly() {
-				p.Changes[i] = comparedOnly(c, reason)
+				p.Changes[i] = compareOnly(c, reason)
 			}
 		}
 		return holding(p, func(c Change) hold.Reasons {
@@ -66,9 +66,9 @@ func ReportTarget(name string) Policy {
 	}
 }
 
-// comparedOnly gives the change's items the terms of things that are only
+// compareOnly gives the change's items the terms of things that are only
 // compared. Items are shared with who observed them, so it changes copies.
-func comparedOnly(c Change, reason string) Change {
+func compareOnly(c Change, reason string) Change {
 	for _, item := range []**state.Item{&c.Before, &c.After} {
 		if *item != nil {
 			held := **item
@@ -123,7 +123,7 @@ func tooManyDeletions(p Plan, maxPercent int) *hold.Deletions {
 		switch {
 		case c.Action == Delete && c.ReadOnly():
 			managed--
-		case c.Action == Delete && !fresh(c):
+		case c.Action == Delete && !isUnconfirmed(c):
 			// A person confirmed.
 		case c.Action == Delete:
 			deletions++
@@ -157,7 +157,7 @@ func unconfirmed(c Change, withdrawn map[state.Key]bool) hold.Reasons {
 		return nil
 	case c.Action == Update:
 		rule = hold.UpdateLosses
-	case !fresh(c):
+	case !isUnconfirmed(c):
 		return nil
 	}
 	return hold.Reasons{{Rule: rule, Facts: hold.Facts{Object: c.Key.String(), Detail: c.Before.Impact, Losses: c.Before.Losses}}}

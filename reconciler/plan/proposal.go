@@ -13,13 +13,13 @@ import "github.com/poolwright/poolwright/reconciler/state"
 // what the apply will delete can be more than the Step, as the drift has deletions too, and
 // less, as some wait or are done.
 type Proposal struct {
-	// Step is what the step itself changes, both sides of each field as the two revisions
+	// Proposed is what the step itself changes, both sides of each field as the two revisions
 	// declare them. Holds, losses and owners are those of the live targets after the step.
 	// Its Notes are those that only the targets after the step have, also of things that
 	// are only read, such as a quota that larger pools do not fit into; and what else
 	// there is to report of a change. What both have is in Drift's. Unchanged and Managed
 	// are those of the whole live plan.
-	Step Plan
+	Proposed Plan
 	// Drift is what separates the targets from the revision before the step, and would
 	// without it; empty where no target was read.
 	Drift Plan

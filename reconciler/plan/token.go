@@ -64,11 +64,11 @@ func (p Plan) Tokens() []hold.Token {
 // Reasons are all for which changes are held, each once and in the order of the changes.
 func (p Plan) Reasons() hold.Reasons {
 	var out hold.Reasons
-	seen := map[string]bool{}
+	listed := map[string]bool{}
 	for _, c := range p.Changes {
 		for _, r := range c.Hold {
-			if text := r.String(); !seen[text] {
-				seen[text], out = true, append(out, r)
+			if text := r.String(); !listed[text] {
+				listed[text], out = true, append(out, r)
 			}
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // apply would hold.
 func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
-	for _, r := range found.Step.Reasons() {
+	for _, r := range found.Proposed.Reasons() {
 		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.QuotaExceeded, hold.LooserGuard}, r.Rule) {
 			out = append(out, report.Guard{Rule: string(r.Rule), Result: "held", Text: r.String()})
 		}
@@ -27,7 +27,7 @@ func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.
 	if len(found.Old) > 0 {
 		// Its text may quote what is in the file.
 		out = append(out, report.Guard{Rule: "lint", Result: "warning",
-			Text: fmt.Sprintf("the base has mistakes already (%d), which keep things from being deleted; the first: %s", len(found.Old), placeOf(found.Old[0]))})
+			Text: fmt.Sprintf("the base has mistakes already (%d), which keep things from being deleted; the first: %s", len(found.Old), positionOf(found.Old[0]))})
 	}
 	return changed, out
 }
@@ -42,8 +42,8 @@ func setNothingApplied(guards []report.Guard) {
 	}
 }
 
-// placeOf is where a mistake is.
-func placeOf(o state.Problem) string {
+// positionOf is where a mistake is.
+func positionOf(o state.Problem) string {
 	if o.Origin == (state.Origin{}) {
 		return "of the repository as a whole"
 	}
@@ -53,14 +53,14 @@ func placeOf(o state.Problem) string {
 // guardNodes holds changes of pools that would cost more nodes than the limit. The apply
 // counts what the base has yet to replace as well, for it makes both.
 func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.Guard) {
-	if limit == nil || len(found.Step.Guarded()) == 0 {
-		return found.Step, nil
+	if limit == nil || len(found.Proposed.Guarded()) == 0 {
+		return found.Proposed, nil
 	}
-	whole, before := found.Step, pendingPools(found)
-	whole.Changes = slices.Concat(found.Step.Changes, before)
+	whole, before := found.Proposed, pendingPools(found)
+	whole.Changes = slices.Concat(found.Proposed.Changes, before)
 	whole = whole.GuardNodes(new(int(*limit)), nil, "", forecast)
-	changed := found.Step
-	changed.Changes = whole.Changes[:len(found.Step.Changes)]
+	changed := found.Proposed
+	changed.Changes = whole.Changes[:len(found.Proposed.Changes)]
 	g := report.Guard{Rule: string(hold.MaxNodesReplaced), Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced without confirmation", *limit)}
 	for _, r := range changed.Reasons() {
 		if r.Rule == hold.MaxNodesReplaced {
@@ -77,7 +77,7 @@ func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) 
 // pendingPools are the changes of pools that the base declares and that are not made yet.
 func pendingPools(found plan.Proposal) []plan.Change {
 	return slices.DeleteFunc(slices.Clone(found.Drift.Changes), func(c plan.Change) bool {
-		again := slices.ContainsFunc(found.Step.Changes, func(o plan.Change) bool { return o.Key == c.Key })
+		again := slices.ContainsFunc(found.Proposed.Changes, func(o plan.Change) bool { return o.Key == c.Key })
 		return again || !c.Provisions() || c.Drift || c.ReadOnly()
 	})
 }

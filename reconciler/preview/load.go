@@ -15,18 +15,18 @@ import (
 
 // load renders the three revisions, each in a child process, and merges them as Git
 // will.
-func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
-	base, err := p.loadOlder(ctx, s.Base, s)
+func (p *Previewer) load(ctx context.Context, s RevisionRange) (declaredRevisions, error) {
+	base, err := p.loadBase(ctx, s.Base, s)
 	if err != nil {
-		return sides{}, fmt.Errorf("reading %s: %w", s.BaseName, err)
+		return declaredRevisions{}, fmt.Errorf("reading %s: %w", s.BaseName, err)
 	}
-	mergeBase, err := p.loadOlder(ctx, s.MergeBase, s)
+	mergeBase, err := p.loadBase(ctx, s.MergeBase, s)
 	if err != nil {
-		return sides{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.BaseName, err)
+		return declaredRevisions{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.BaseName, err)
 	}
 	head, err := p.Cache.Load(ctx, p.Renderer, s.Head, s.Path, s.values)
 	if err != nil {
-		return sides{}, err
+		return declaredRevisions{}, err
 	}
 	declares := head.Set
 	if len(without(head.Problems, mergeBase.Problems)) > 0 {
@@ -34,9 +34,9 @@ func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
 		declares = state.NewSet(append(mergeBase.Set.Items(), head.Set.Items()...)...)
 	}
 	merged, both := proposal.Merge(mergeBase.Set, base.Set, declares)
-	out := sides{
-		before: p.declaredSide(base.Set, base.Problems, base),
-		after:  p.declaredSide(merged, mergeProblems(mergeBase.Problems, base.Problems, head.Problems), head, base, mergeBase),
+	out := declaredRevisions{
+		before: p.declaredRevision(base.Set, base.Problems, base),
+		after:  p.declaredRevision(merged, mergeProblems(mergeBase.Problems, base.Problems, head.Problems), head, base, mergeBase),
 		empty:  head.Set.Len() == 0 && len(head.Problems) > 0,
 		notes:  newNotes(head.Notes, base.Notes), refused: without(mergeProblems(mergeBase.Refused, base.Refused, head.Refused), base.Refused),
 	}
@@ -58,9 +58,9 @@ func (p *Previewer) load(ctx context.Context, s Step) (sides, error) {
 	return out, nil
 }
 
-// loadOlder loads a revision that is not the one proposed. A folder that is not in it, or
+// loadBase loads a revision that is not the one proposed. A folder that is not in it, or
 // declares nothing, is one that the step brings.
-func (p *Previewer) loadOlder(ctx context.Context, at gitsource.Snapshot, s Step) (checked.Folder, error) {
+func (p *Previewer) loadBase(ctx context.Context, at gitsource.Snapshot, s RevisionRange) (checked.Folder, error) {
 	out, err := p.Cache.Load(ctx, p.Renderer, at, s.Path, s.values)
 	if err == nil {
 		return out, nil

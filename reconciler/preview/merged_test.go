@@ -105,7 +105,7 @@ func TestAMergeOfTwoSidesFilesIsRenderedAsGitMakesIt(t *testing.T) {
 			between := branches(t, plain, tt.base, tt.head)
 			p := steps{}.proposer()
 			p.Renderer = inProcess{}
-			out, _, err := p.Preview(t.Context(), Step{Comparison: between, BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{Spec: v1alpha1.SyncSpec{Prune: new(true)}}})
+			out, _, err := p.Preview(t.Context(), RevisionRange{Comparison: between, BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{Spec: v1alpha1.SyncSpec{Prune: new(true)}}})
 			if err != nil {
 				t.Fatal(err)
 			}

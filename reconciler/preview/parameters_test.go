@@ -23,7 +23,7 @@ func TestACommentListsTheValuesOfParameters(t *testing.T) {
 	}
 	was := poolItem("gpu", 1)
 	p := steps{mergeBase: loaded(was), base: loaded(was), head: loaded(poolItem("gpu", 2)), live: liveItems(was)}.proposer()
-	got, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
+	got, _, err := p.Preview(t.Context(), RevisionRange{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
 	if err != nil {
 		t.Fatal(err)
 	}

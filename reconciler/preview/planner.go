@@ -62,7 +62,7 @@ func (p *Planner) plan(ctx context.Context, pr forge.PullRequest) (report.Report
 	if err != nil {
 		return report.Report{}, nil, err
 	}
-	out, reviewed, err := p.Preview(ctx, Step{Comparison: between, BaseName: p.branch(), Path: sync.Spec.Path, Sync: sync})
+	out, reviewed, err := p.Preview(ctx, RevisionRange{Comparison: between, BaseName: p.branch(), Path: sync.Spec.Path, Sync: sync})
 	if err != nil {
 		delete(p.compared, pr.Number) // It may be the mirror's fault.
 	}
@@ -81,7 +81,7 @@ func (p *Planner) Drift(ctx context.Context) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	out, _, err := p.Preview(ctx, Step{Comparison: at, BaseName: p.branch(), Path: sync.Spec.Path, Sync: sync})
+	out, _, err := p.Preview(ctx, RevisionRange{Comparison: at, BaseName: p.branch(), Path: sync.Spec.Path, Sync: sync})
 	return out, err
 }
 

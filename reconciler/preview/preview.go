@@ -29,8 +29,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// Step is what lies between two revisions of a Sync's folder.
-type Step struct {
+// RevisionRange is what lies between two revisions of a Sync's folder.
+type RevisionRange struct {
 	gitsource.Comparison
 	// BaseName is what people call the revision that is merged into.
 	BaseName string
@@ -67,47 +67,47 @@ type Previewer struct {
 
 // Preview plans a step. It changes nothing. Reviewed are the consequences that the report
 // shows; nil where they could not be computed.
-func (p *Previewer) Preview(ctx context.Context, s Step) (_ report.Report, reviewed *v1alpha1.ReviewedDisruption, _ error) {
+func (p *Previewer) Preview(ctx context.Context, s RevisionRange) (_ report.Report, reviewed *v1alpha1.ReviewedDisruption, _ error) {
 	p.ObservedAt.reset(p.Now())
 	if _, err := p.Variables.Refresh(ctx); err != nil {
 		return report.Report{}, nil, err
 	}
 	s.values = p.Variables.Newest()
 	p.Variables.SetLoaded(s.values)
-	sides, err := p.load(ctx, s)
+	revisions, err := p.load(ctx, s)
 	if err != nil {
 		return report.Report{}, nil, err
 	}
-	if err := sides.checkSize(p.MaxChanges, s.BaseName); err != nil {
+	if err := revisions.checkSize(p.MaxChanges, s.BaseName); err != nil {
 		return report.Report{}, nil, err
 	}
-	found, err := reconciler.Propose(ctx, sides.before, sides.after, p.Offline, p.Targets, syncpolicy.ForRun(s.Sync)...)
+	found, err := reconciler.Propose(ctx, revisions.before, revisions.after, p.Offline, p.Targets, syncpolicy.ForRun(s.Sync)...)
 	if err != nil {
 		return report.Report{}, nil, fmt.Errorf("comparing the revisions: %w", err)
 	}
-	found.Step.Notes = slices.Concat(found.Step.Notes, sides.notes, variables.Notes(p.SyncKey, s.Sync, s.values))
-	slices.SortStableFunc(found.Step.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
-	f, forecastErr := p.Forecast(ctx, sides.before.Set, sides.after.Set, found.Step.Changes)
+	found.Proposed.Notes = slices.Concat(found.Proposed.Notes, revisions.notes, variables.Notes(p.SyncKey, s.Sync, s.values))
+	slices.SortStableFunc(found.Proposed.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
+	f, forecastErr := p.Forecast(ctx, revisions.before.Set, revisions.after.Set, found.Proposed.Changes)
 	guarded, guards := applyGuards(s.Sync, found, func(changes []plan.Change) hold.Nodes {
 		if len(pendingPools(found)) == 0 {
 			return impact.Nodes(f, forecastErr)
 		}
 		return impact.Nodes(p.Forecast(ctx, state.Set{}, state.Set{}, changes))
 	})
-	found.Step = guarded
-	if sides.empty {
+	found.Proposed = guarded
+	if revisions.empty {
 		setNothingApplied(guards)
 	}
-	reviewed = impact.Reviewed(found.Step, f, forecastErr)
+	reviewed = impact.Reviewed(found.Proposed, f, forecastErr)
 	provenance := &report.Provenance{
-		Cluster: clusterIn(sides.after.Set), Base: s.BaseName, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, MergeBase: s.MergeBase.Commit,
+		Cluster: clusterIn(revisions.after.Set), Base: s.BaseName, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, MergeBase: s.MergeBase.Commit,
 	}
 	if !p.Offline {
 		provenance.Observed = p.ObservedAt.Oldest()
 	}
-	problems := newProblems(found, append(sides.refused, MovedClusters(found.Step.Changes)...))
-	problems = unset.Variables{Parameters: variables.UnknownOf(s.Sync)}.LintableIn(sides.after.Set, s.Head.FS, problems)
-	r := report.NewProposal(found, problems, impact.OrUnknown(f, forecastErr), append(guards, sides.warnings...)...)
+	problems := newProblems(found, append(revisions.refused, MovedClusters(found.Proposed.Changes)...))
+	problems = unset.Variables{Parameters: variables.UnknownOf(s.Sync)}.LintableIn(revisions.after.Set, s.Head.FS, problems)
+	r := report.NewProposal(found, problems, impact.OrUnknown(f, forecastErr), append(guards, revisions.warnings...)...)
 	r.Provenance = provenance
 	return r, reviewed, nil
 }

@@ -186,7 +186,7 @@ func (s steps) reviewed(t *testing.T) (report.Report, *v1alpha1.ReviewedDisrupti
 	if sync.Spec.Guard.MaxPrunePercent == nil {
 		sync.Spec.Guard.MaxPrunePercent = new(int32(50))
 	}
-	out, reviewed, err := s.proposer().Preview(t.Context(), Step{Comparison: s.between(), BaseName: "main", Path: "p", Sync: sync})
+	out, reviewed, err := s.proposer().Preview(t.Context(), RevisionRange{Comparison: s.between(), BaseName: "main", Path: "p", Sync: sync})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -506,7 +506,7 @@ func TestAReportIsAsOldAsItsOldestRead(t *testing.T) {
 	p.Now = func() time.Time { return later }
 	var reported [2]time.Time
 	for i := range reported {
-		out, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{}})
+		out, _, err := p.Preview(t.Context(), RevisionRange{Comparison: between(), BaseName: "main", Path: "p", Sync: &v1alpha1.Sync{}})
 		if err != nil {
 			t.Fatal(err)
 		}

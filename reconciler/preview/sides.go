@@ -13,8 +13,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// sides are both ends of a step as they are declared.
-type sides struct {
+// declaredRevisions are both ends of a step as they are declared.
+type declaredRevisions struct {
 	before, after declared.Declared
 	// refused are the mistakes that only the API server will refuse, and that the step
 	// brings: nothing else waits for them.
@@ -27,9 +27,9 @@ type sides struct {
 	warnings []report.Guard
 }
 
-// declaredSide is a side of a step. What was refused of an object where a revision declares it
+// declaredRevision is a side of a step. What was refused of an object where a revision declares it
 // so is refused of the side; the first of several has the lines.
-func (p *Previewer) declaredSide(set state.Set, problems []state.Problem, from ...checked.Folder) declared.Declared {
+func (p *Previewer) declaredRevision(set state.Set, problems []state.Problem, from ...checked.Folder) declared.Declared {
 	clusters := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Clusters })
 	unknown := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Unknown })
 	return declared.Declared{Set: set, Problems: problems, BeforeDesired: func() { p.Refusals.Set(clusters, unknown) }}
@@ -52,15 +52,15 @@ func refusedIn(set state.Set, from []checked.Folder, in func(checked.Folder) map
 // mergeProblems are the mistakes that the merge will have: those that head brings, and
 // those of base, unless head mended them. What base mended is no mistake any more.
 func mergeProblems(mergeBase, base, head []state.Problem) []state.Problem {
-	atParting, inBase, inHead := identities(mergeBase), identities(base), identities(head)
+	inMergeBase, inBase, inHead := identities(mergeBase), identities(base), identities(head)
 	var out []state.Problem
 	for _, o := range head {
-		if inBase[o.Identity()] || !atParting[o.Identity()] {
+		if inBase[o.Identity()] || !inMergeBase[o.Identity()] {
 			out = append(out, o)
 		}
 	}
 	for _, o := range base {
-		if !inHead[o.Identity()] && !atParting[o.Identity()] {
+		if !inHead[o.Identity()] && !inMergeBase[o.Identity()] {
 			out = append(out, o)
 		}
 	}
@@ -71,15 +71,15 @@ func mergeProblems(mergeBase, base, head []state.Problem) []state.Problem {
 // step.
 func newNotes(notes, known []plan.Note) []plan.Note {
 	// Lines move.
-	placeless := func(n plan.Note) plan.Note {
+	withoutLine := func(n plan.Note) plan.Note {
 		n.Origin.Line = 0
 		return n
 	}
-	given := make(map[plan.Note]bool, len(known))
+	inBase := make(map[plan.Note]bool, len(known))
 	for _, n := range known {
-		given[placeless(n)] = true
+		inBase[withoutLine(n)] = true
 	}
-	return slices.DeleteFunc(slices.Clone(notes), func(n plan.Note) bool { return given[placeless(n)] })
+	return slices.DeleteFunc(slices.Clone(notes), func(n plan.Note) bool { return inBase[withoutLine(n)] })
 }
 
 // without are the mistakes of a list that are not among the known ones.
@@ -100,7 +100,7 @@ func identities(list []state.Problem) map[state.Problem]bool {
 // mergeUncertain reports whether the merge of two renderings may be another than the rendering
 // of the merge: both sides changed the folder, or what it is rendered to, and there is
 // a kustomization in it, which reaches objects that it does not name.
-func (p *Previewer) mergeUncertain(ctx context.Context, s Step, mergeBase, base, head state.Set) bool {
+func (p *Previewer) mergeUncertain(ctx context.Context, s RevisionRange, mergeBase, base, head state.Set) bool {
 	if s.Base.TreeID == s.MergeBase.TreeID || s.Head.TreeID == s.MergeBase.TreeID {
 		return false
 	}
@@ -118,7 +118,7 @@ func (p *Previewer) mergeUncertain(ctx context.Context, s Step, mergeBase, base,
 // renderMerged takes what the merged files are rendered to for what is declared after the
 // step, where it is certain what Git makes of them: nothing is to be put together object
 // by object then. It reports whether it did.
-func (s *sides) renderMerged(ctx context.Context, p *Previewer, of Step, merged gitsource.Snapshot, base checked.Folder) bool {
+func (s *declaredRevisions) renderMerged(ctx context.Context, p *Previewer, of RevisionRange, merged gitsource.Snapshot, base checked.Folder) bool {
 	loaded, err := p.Cache.Load(ctx, p.Renderer, merged, of.Path, of.values)
 	class, _, _ := state.Classify(err)
 	switch {
@@ -134,14 +134,14 @@ func (s *sides) renderMerged(ctx context.Context, p *Previewer, of Step, merged 
 		// What a mistake hides is not what is taken away.
 		set = state.NewSet(append(base.Set.Items(), set.Items()...)...)
 	}
-	s.after = p.declaredSide(set, loaded.Problems, loaded, base)
+	s.after = p.declaredRevision(set, loaded.Problems, loaded, base)
 	s.empty = loaded.Set.Len() == 0 && len(loaded.Problems) > 0
 	s.notes, s.refused = newNotes(loaded.Notes, base.Notes), without(loaded.Refused, base.Refused)
 	return true
 }
 
 // checkSize refuses a step that changes too much to be planned for whoever proposes it.
-func (s sides) checkSize(most int, base string) error {
+func (s declaredRevisions) checkSize(most int, base string) error {
 	n := 0
 	for _, item := range s.after.Set.Items() {
 		was, there := s.before.Set.Get(item.Key)

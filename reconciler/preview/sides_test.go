@@ -41,7 +41,7 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 			p.Targets = []reconciler.NamedTarget{{Name: "aws", Target: requested}}
 			sync := &v1alpha1.Sync{}
 			sync.Spec.Prune = new(true)
-			if _, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync}); err != nil {
+			if _, _, err := p.Preview(t.Context(), RevisionRange{Comparison: between(), BaseName: "main", Path: "p", Sync: sync}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(c.want, requested.got); diff != "" {

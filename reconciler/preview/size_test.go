@@ -29,7 +29,7 @@ func TestAStepThatChangesTooMuchIsRefusedBeforeAnyTargetIsRead(t *testing.T) {
 		p.MaxChanges, p.Targets = most, []reconciler.NamedTarget{{Name: "kubernetes", Target: countingTarget{fixedTarget{liveItems(was.Set.Items()...)}, &count}}}
 		sync := &v1alpha1.Sync{}
 		sync.Spec.Prune = new(true)
-		_, _, err := p.Preview(t.Context(), Step{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
+		_, _, err := p.Preview(t.Context(), RevisionRange{Comparison: between(), BaseName: "main", Path: "p", Sync: sync})
 		class, reason, _ := state.Classify(err)
 		switch {
 		case !refused && err != nil:

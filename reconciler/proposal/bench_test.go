@@ -33,8 +33,8 @@ func BenchmarkPropose(b *testing.B) {
 	reads := live.sides(from, to)
 	for b.Loop() {
 		reads.After.Wanted, _ = proposal.Merge(from, from, to)
-		if p := proposal.Propose(reads); len(p.Step.Changes) != 200 {
-			b.Fatal(len(p.Step.Changes))
+		if p := proposal.Propose(reads); len(p.Proposed.Changes) != 200 {
+			b.Fatal(len(p.Proposed.Changes))
 		}
 	}
 }

@@ -104,7 +104,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 
 		// What the step says of a thing, counts; the drift is for what it leaves alone.
 		stepped := map[state.Key]bool{}
-		for _, c := range got.Step.Changes {
+		for _, c := range got.Proposed.Changes {
 			stepped[c.Key] = true
 		}
 		var changes []plan.Change
@@ -113,14 +113,14 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 				changes = append(changes, c)
 			}
 		}
-		changes = append(changes, got.Step.Changes...)
+		changes = append(changes, got.Proposed.Changes...)
 		if d := cmp.Diff(done(s.After.Observed, whole.Changes...), done(s.After.Observed, changes...)); d != "" {
-			t.Fatalf("seed %d: %s\nstep %v\ndrift %v\nwhole %v", seed, d, summaryLines(got.Step), summaryLines(got.Drift), summaryLines(whole))
+			t.Fatalf("seed %d: %s\nstep %v\ndrift %v\nwhole %v", seed, d, summaryLines(got.Proposed), summaryLines(got.Drift), summaryLines(whole))
 		}
 		if text := liveValues(got); strings.Contains(text, "foreign") {
 			t.Fatalf("seed %d shows what is not ours:\n%s", seed, text)
 		}
-		if d := cmp.Diff(summaryLines(got.Step), summaryLines(proposal.Propose(s).Step)); d != "" {
+		if d := cmp.Diff(summaryLines(got.Proposed), summaryLines(proposal.Propose(s).Proposed)); d != "" {
 			t.Fatalf("seed %d: the second answer is another: %s", seed, d)
 		}
 	}
@@ -145,7 +145,7 @@ func TestEachDifferenceOfTheRevisionsIsReportedOnce(t *testing.T) {
 		}
 		s.Offline = r.IntN(4) == 0
 		got := map[string]int{}
-		for _, c := range proposal.Propose(s, policies...).Step.Changes {
+		for _, c := range proposal.Propose(s, policies...).Proposed.Changes {
 			got[fmt.Sprint(c.Action, c.Key)]++
 		}
 		for _, c := range plan.Compute(after, before).Changes {

@@ -94,8 +94,8 @@ func (v value) same(other value) bool {
 
 func mergeMaps(mergeBase, base, head map[string]any) (merged map[string]any, twice bool) {
 	merged = make(map[string]any, len(head))
-	for _, side := range []map[string]any{mergeBase, base, head} {
-		for k := range side {
+	for _, revision := range []map[string]any{mergeBase, base, head} {
+		for k := range revision {
 			if _, done := merged[k]; done {
 				continue
 			}

@@ -7,8 +7,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Side is a revision, and the targets as far as they were read for it.
-type Side struct {
+// RevisionState is a revision, and the targets as far as they were read for it.
+type RevisionState struct {
 	// Wanted is the desired state of the targets for it.
 	Wanted state.Set
 	// Observed is what was observed of them; left aside when Offline.
@@ -18,11 +18,11 @@ type Side struct {
 	Problems []state.Problem
 }
 
-func (s Side) mistaken() bool { return len(s.Problems) > 0 }
+func (s RevisionState) hasProblems() bool { return len(s.Problems) > 0 }
 
-// Sides are the revisions before and after a step.
-type Sides struct {
-	Before, After Side
+// RevisionStates are the revisions before and after a step.
+type RevisionStates struct {
+	Before, After RevisionState
 	// Declared is what the revision after the step declares. What it declares with a
 	// mistake is not in After.Wanted, and is not removed by it either.
 	Declared state.Set
@@ -41,7 +41,7 @@ type Sides struct {
 // The policies run on the two live plans as a whole, so that a guard counts everything
 // that will be deleted and not the step's part alone. A deletion that they drop is shown
 // with the reason, as it is what the revision declares.
-func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
+func Propose(s RevisionStates, policies ...plan.Policy) plan.Proposal {
 	out := plan.Proposal{Problems: s.After.Problems, Old: shared(s.After.Problems, s.Before.Problems)}
 	misdeclared := refused(s.Before.Wanted, s.After.Wanted, s.Declared)
 	before, after := comparableItems(s.Before.Wanted, misdeclared), comparableItems(s.After.Wanted, misdeclared)
@@ -54,7 +54,7 @@ func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 	was := plan.Compute(s.Before.Wanted, s.Before.Observed, cautious(policies, s.Before)...)
 	live := plan.Compute(s.After.Wanted, s.After.Observed, cautious(policies, s.After)...)
 
-	p := &proposer{Sides: s, was: byKey(was), live: byKey(live), changed: map[state.Key]bool{}}
+	p := &proposer{RevisionStates: s, was: byKey(was), live: byKey(live), changed: map[state.Key]bool{}}
 	for _, c := range plan.Compute(after, undecided(before)).Changes {
 		p.changed[c.Key] = true
 		p.add(c)
@@ -64,7 +64,7 @@ func Propose(s Sides, policies ...plan.Policy) plan.Proposal {
 			p.addUndeclared(c)
 		}
 	}
-	out.Step = p.step(live, was)
+	out.Proposed = p.proposedPlan(live, was)
 	if !s.Offline {
 		out.Drift = drift(was, s.Before.Observed)
 	}
@@ -122,8 +122,8 @@ func refused(before, after, declared state.Set) map[state.Key]bool {
 }
 
 // cautious are the policies for a revision that may have mistakes.
-func cautious(policies []plan.Policy, of Side) []plan.Policy {
-	if !of.mistaken() {
+func cautious(policies []plan.Policy, of RevisionState) []plan.Policy {
+	if !of.hasProblems() {
 		return policies
 	}
 	return append([]plan.Policy{plan.NoPrune()}, policies...)

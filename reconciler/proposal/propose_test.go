@@ -120,13 +120,13 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := proposal.Propose(tt.target.sides(tt.before, tt.after))
-			if d := cmp.Diff(tt.step, summaryLines(got.Step)); d != "" {
+			if d := cmp.Diff(tt.step, summaryLines(got.Proposed)); d != "" {
 				t.Errorf("the step: %s", d)
 			}
 			if d := cmp.Diff(tt.drift, summaryLines(got.Drift)); d != "" {
 				t.Errorf("the drift: %s", d)
 			}
-			for _, c := range got.Step.Changes {
+			for _, c := range got.Proposed.Changes {
 				if c.Drift {
 					t.Errorf("%s is said to be drift", c.Key)
 				}
@@ -146,7 +146,7 @@ func TestARefusalThatTheStepBringsIsReported(t *testing.T) {
 		if applied == nil {
 			want = []string{"update a x=1>2", "note a: exists, not ours", "note a: Warning: a dry run of it is refused"}
 		}
-		if d := cmp.Diff(want, summaryLines(proposal.Propose(s).Step)); d != "" {
+		if d := cmp.Diff(want, summaryLines(proposal.Propose(s).Proposed)); d != "" {
 			t.Error(d)
 		}
 	}
@@ -155,8 +155,8 @@ func TestARefusalThatTheStepBringsIsReported(t *testing.T) {
 func TestWhatCannotBeReadIsNotReportedToExist(t *testing.T) {
 	a2 := m{"x": "2"}
 	after := set(thing("a", a2))
-	s := proposal.Sides{After: proposal.Side{Wanted: after, Observed: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Findings: state.Findings{Unreadable: "forbidden"}})}}
-	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, summaryLines(proposal.Propose(s).Step)); d != "" {
+	s := proposal.RevisionStates{After: proposal.RevisionState{Wanted: after, Observed: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Findings: state.Findings{Unreadable: "forbidden"}})}}
+	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, summaryLines(proposal.Propose(s).Proposed)); d != "" {
 		t.Error(d)
 	}
 }
@@ -164,8 +164,8 @@ func TestWhatCannotBeReadIsNotReportedToExist(t *testing.T) {
 func TestWhatATargetDoesNotReadIsNotReportedAsDone(t *testing.T) {
 	// Another thing is missing that says it all: the target passes this one as wanted.
 	a2 := m{"x": "2"}
-	s := proposal.Sides{Before: proposal.Side{Wanted: set(thing("a", m{"x": "1"}))}, After: proposal.Side{Wanted: set(thing("a", a2)), Observed: set(state.Item{Key: key("a"), Object: a2})}}
-	if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Step)); d != "" {
+	s := proposal.RevisionStates{Before: proposal.RevisionState{Wanted: set(thing("a", m{"x": "1"}))}, After: proposal.RevisionState{Wanted: set(thing("a", a2)), Observed: set(state.Item{Key: key("a"), Object: a2})}}
+	if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Proposed)); d != "" {
 		t.Error(d)
 	}
 }
@@ -188,12 +188,12 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: tt.before}, After: proposal.Side{Wanted: tt.after}, Offline: true})
-			if d := cmp.Diff(tt.want, summaryLines(got.Step)); d != "" {
+			got := proposal.Propose(proposal.RevisionStates{Before: proposal.RevisionState{Wanted: tt.before}, After: proposal.RevisionState{Wanted: tt.after}, Offline: true})
+			if d := cmp.Diff(tt.want, summaryLines(got.Proposed)); d != "" {
 				t.Errorf("offline: %s", d)
 			}
 			got = proposal.Propose(liveTarget{}.sides(tt.before, tt.after))
-			live := summaryLines(got.Step)
+			live := summaryLines(got.Proposed)
 			if len(live) == 0 || live[0] != tt.want[0] {
 				t.Errorf("live: %v", live)
 			}
@@ -205,7 +205,7 @@ func TestAReservedThingGoesByHandAlone(t *testing.T) {
 	wanted := thing("a", m{"x": "1"})
 	wanted.ReadOnly = "only bootstrap writes it"
 	got := proposal.Propose(liveTarget{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
-	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, summaryLines(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, summaryLines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 }
@@ -214,12 +214,12 @@ func TestOfflineAStepIsTheDifferenceOfTheRevisions(t *testing.T) {
 	reads := thing("quota", m{})
 	before := set(thing("a", m{"x": "1"}), thing("b", m{"x": "1"}), thing("c", m{"x": "1"}))
 	after := set(thing("a", m{"x": "2"}), thing("b", m{"x": "1"}), thing("d", m{"x": "1"}), reads)
-	got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: before}, After: proposal.Side{Wanted: after, Observed: set(thing("a", m{"x": "9"}))}, Offline: true})
-	if d := cmp.Diff([]string{"update a x=1>2", "create d", "delete c"}, summaryLines(got.Step)); d != "" {
+	got := proposal.Propose(proposal.RevisionStates{Before: proposal.RevisionState{Wanted: before}, After: proposal.RevisionState{Wanted: after, Observed: set(thing("a", m{"x": "9"}))}, Offline: true})
+	if d := cmp.Diff([]string{"update a x=1>2", "create d", "delete c"}, summaryLines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
-	if got.Step.Managed != 3 || got.Step.Unchanged != 1 {
-		t.Errorf("managed %d, unchanged %d", got.Step.Managed, got.Step.Unchanged)
+	if got.Proposed.Managed != 3 || got.Proposed.Unchanged != 1 {
+		t.Errorf("managed %d, unchanged %d", got.Proposed.Managed, got.Proposed.Unchanged)
 	}
 	if d := cmp.Diff(plan.Plan{}, got.Drift); d != "" {
 		t.Errorf("drift where nobody looked: %s", d)
@@ -240,15 +240,15 @@ func TestPoliciesGetAllThatWillBeDeleted(t *testing.T) {
 	s := live.sides(set(before...), set(before[:9]...))
 	got := proposal.Propose(s, plan.Guard(50, ""))
 	whole := plan.Compute(s.After.Wanted, s.After.Observed, plan.Guard(50, ""))
-	if !strings.Contains(got.Step.Reasons().String(), "would delete 11 of 20 objects") || got.Step.Confirmation() != whole.Confirmation() || whole.Confirmation() == "" {
-		t.Errorf("the step's holds: %v, confirmed by %q", got.Step.Reasons(), got.Step.Confirmation())
+	if !strings.Contains(got.Proposed.Reasons().String(), "would delete 11 of 20 objects") || got.Proposed.Confirmation() != whole.Confirmation() || whole.Confirmation() == "" {
+		t.Errorf("the step's holds: %v, confirmed by %q", got.Proposed.Reasons(), got.Proposed.Confirmation())
 	}
-	if len(got.Drift.Reasons()) != 0 || got.Drift.Count(plan.Delete) != 6 || got.Step.Count(plan.Delete) != 5 {
+	if len(got.Drift.Reasons()) != 0 || got.Drift.Count(plan.Delete) != 6 || got.Proposed.Count(plan.Delete) != 5 {
 		t.Errorf("drift: %v", summaryLines(got.Drift))
 	}
 	s.Offline = true
 	s.After.Wanted = set(before[:3]...)
-	offline := proposal.Propose(s, plan.Guard(50, "")).Step
+	offline := proposal.Propose(s, plan.Guard(50, "")).Proposed
 	if got := offline.Reasons().String(); got != "would delete 11 of 14 objects, more than 50% (guard.maxPrunePercent)" || offline.Confirmation() != "" {
 		t.Errorf("offline a token is made of nothing live: %q of %q", offline.Confirmation(), got)
 	}
@@ -258,21 +258,21 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 	a1 := m{"x": "1"}
 	before, after := set(thing("a", a1), thing("b", a1)), set(thing("b", a1))
 	live := liveTarget{"a": {object: a1, applied: a1, impact: "3 nodes go with it"}, "b": ours(a1)}
-	const off, mistaken = "nothing is deleted (prune: false)", "nothing is deleted while the repository has mistakes: they may hide what seems to be removed"
+	const off, withProblems = "nothing is deleted (prune: false)", "nothing is deleted while the repository has mistakes: they may hide what seems to be removed"
 	tests := []struct {
 		name     string
-		change   func(*proposal.Sides)
+		change   func(*proposal.RevisionStates)
 		policies []plan.Policy
 		want     []string
 	}{
 		{"nothing is pruned", nil, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "] {3 nodes go with it}"}},
-		{"the revision has mistakes", func(s *proposal.Sides) { s.After.Problems = mistakes }, nil, []string{"delete a [never: " + mistaken + "] {3 nodes go with it}"}},
-		{"offline nothing is pruned", func(s *proposal.Sides) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
-		{"offline the revision has mistakes", func(s *proposal.Sides) { s.Offline, s.After.Problems = true, mistakes }, nil, []string{"delete a [never: " + mistaken + "]"}},
+		{"the revision has mistakes", func(s *proposal.RevisionStates) { s.After.Problems = mistakes }, nil, []string{"delete a [never: " + withProblems + "] {3 nodes go with it}"}},
+		{"offline nothing is pruned", func(s *proposal.RevisionStates) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
+		{"offline the revision has mistakes", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems = true, mistakes }, nil, []string{"delete a [never: " + withProblems + "]"}},
 		{"the guard requires a token", nil, []plan.Policy{plan.ConfirmLosses("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it] {3 nodes go with it}"}},
 		{"nothing is written to the target", nil, []plan.Policy{plan.ReportTarget("kubernetes")}, []string{"delete a [never: nothing is written to kubernetes (drift: Report)] {3 nodes go with it}"}},
-		{"it is declared with a mistake", func(s *proposal.Sides) { s.After.Problems, s.Declared = mistakes, before }, nil, nil},
-		{"offline it is declared with a mistake", func(s *proposal.Sides) { s.Offline, s.After.Problems, s.Declared = true, mistakes, before }, nil, nil},
+		{"it is declared with a mistake", func(s *proposal.RevisionStates) { s.After.Problems, s.Declared = mistakes, before }, nil, nil},
+		{"offline it is declared with a mistake", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems, s.Declared = true, mistakes, before }, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -281,11 +281,11 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 				tt.change(&s)
 			}
 			got := proposal.Propose(s, tt.policies...)
-			if d := cmp.Diff(tt.want, summaryLines(got.Step)); d != "" {
+			if d := cmp.Diff(tt.want, summaryLines(got.Proposed)); d != "" {
 				t.Error(d)
 			}
-			if want := plan.Compute(s.After.Wanted, s.After.Observed, tt.policies...).Confirmation(); !s.Offline && len(got.Step.Changes) > 0 && got.Step.Confirmation() != want {
-				t.Errorf("confirmed by %q, want %q", got.Step.Confirmation(), want)
+			if want := plan.Compute(s.After.Wanted, s.After.Observed, tt.policies...).Confirmation(); !s.Offline && len(got.Proposed.Changes) > 0 && got.Proposed.Confirmation() != want {
+				t.Errorf("confirmed by %q, want %q", got.Proposed.Confirmation(), want)
 			}
 			if len(got.Drift.Changes) != 0 {
 				t.Errorf("drift: %v", summaryLines(got.Drift))
@@ -301,7 +301,7 @@ func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	s.Before.Problems = mistakes
 	got := proposal.Propose(s)
 	const why = ": was removed before, and waited for the repository's mistakes to be mended"
-	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, summaryLines(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, summaryLines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 	if strings.Contains(liveValues(got), "secret") || len(got.Drift.Changes) != 0 {
@@ -321,7 +321,7 @@ func TestAStepIsReportedInTheOrderOfWork(t *testing.T) {
 	}
 	s.After.Observed = set(observed...)
 	var got []string
-	for _, c := range proposal.Propose(s).Step.Changes {
+	for _, c := range proposal.Propose(s).Proposed.Changes {
 		got = append(got, c.Key.Name)
 	}
 	if d := cmp.Diff([]string{"new", "late", "b", "z", "early"}, got); d != "" {
@@ -335,7 +335,7 @@ func TestTheTermsAfterTheStepCount(t *testing.T) {
 	for _, offline := range []bool{false, true} {
 		s := liveTarget{"a": ours(m{"x": "1"})}.sides(set(before), set(after))
 		s.Offline = offline
-		if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Step)); d != "" {
+		if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Proposed)); d != "" {
 			t.Errorf("offline %v: %s", offline, d)
 		}
 	}
@@ -347,7 +347,7 @@ func TestWhatTheStepBringsAboutWithoutChangingItIsAPartOfIt(t *testing.T) {
 	s := liveTarget{"a": ours(a1), "b": foreign(b1)}.sides(both, both)
 	s.After.Observed = liveTarget{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
 	got := proposal.Propose(s)
-	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not ours"}, summaryLines(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not ours"}, summaryLines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 	if strings.Contains(liveValues(got), "secret") {
@@ -394,7 +394,7 @@ func TestFieldsAreNamedWhereTheStepChangesWhatHasDrifted(t *testing.T) {
 				s.After.Observed = liveTarget{"a": drifted(tt.before, tt.new)}.observe(after)
 			}
 			var got []string
-			for _, n := range proposal.Propose(s).Step.Notes {
+			for _, n := range proposal.Propose(s).Proposed.Notes {
 				got = append(got, warned(n))
 			}
 			if d := cmp.Diff(tt.want, got); d != "" {
@@ -419,8 +419,8 @@ func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 		"read, and not there":       {set(), one, nil, []string{"create a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := proposal.Propose(proposal.Sides{Before: proposal.Side{Wanted: one, Observed: c.observed}, After: proposal.Side{Wanted: c.after, Observed: c.observed}})
-			if d := cmp.Diff(c.step, summaryLines(got.Step)); d != "" {
+			got := proposal.Propose(proposal.RevisionStates{Before: proposal.RevisionState{Wanted: one, Observed: c.observed}, After: proposal.RevisionState{Wanted: c.after, Observed: c.observed}})
+			if d := cmp.Diff(c.step, summaryLines(got.Proposed)); d != "" {
 				t.Error(d)
 			}
 			if d := cmp.Diff(c.drift, summaryLines(got.Drift)); d != "" {

@@ -39,7 +39,7 @@ func asObserved(before, after state.Set) state.Set {
 
 // proposer is one Propose at work.
 type proposer struct {
-	Sides
+	RevisionStates
 	// was and live are the live plans without the step and with it.
 	was, live map[state.Key]plan.Change
 	// changed are the keys of what the step changes.
@@ -48,22 +48,22 @@ type proposer struct {
 	notes   []plan.Note
 }
 
-func (p *proposer) note(c plan.Change, text string) { p.notes = append(p.notes, noteOf(c, text)) }
+func (p *proposer) addNote(c plan.Change, text string) { p.notes = append(p.notes, newNote(c, text)) }
 
 // warn adds a note that is a warning.
 func (p *proposer) warn(c plan.Change, text string) {
-	n := noteOf(c, text)
+	n := newNote(c, text)
 	n.Warning = true
 	p.notes = append(p.notes, n)
 }
 
-func noteOf(c plan.Change, text string) plan.Note {
+func newNote(c plan.Change, text string) plan.Note {
 	return plan.Note{Key: c.Key, Origin: c.Origin(), Text: text}
 }
 
 // notOurs is all that is reported of what exists and is not in the applied inventory.
 func notOurs(c plan.Change) plan.Note {
-	n := noteOf(c, "exists, not ours")
+	n := newNote(c, "exists, not ours")
 	n.NotOurs = true
 	return n
 }
@@ -89,29 +89,29 @@ func (p *proposer) add(c plan.Change) {
 		c = compared(c, reason)
 	}
 	p.changes = append(p.changes, c)
-	p.noteLive(c, seen, planned, will)
+	p.addLiveNote(c, seen, planned, will)
 }
 
-// noteLive is what the live target makes of a change; will is whether it is among those
+// addLiveNote is what the live target makes of a change; will is whether it is among those
 // that are planned there.
-func (p *proposer) noteLive(c plan.Change, observed state.Item, planned plan.Change, will bool) {
+func (p *proposer) addLiveNote(c plan.Change, observed state.Item, planned plan.Change, will bool) {
 	switch exists := observed.Object != nil; {
 	case p.Offline, observed.Unknown != "", exists && !will && observed.Live == state.Identity{}:
 		// Nothing is known of the live thing, as its target itself reports.
 	case observed.Unread:
 		if c.Action == plan.Update {
-			p.note(c, "is not applied by this Sync: for a comment, it is not read whether it exists")
+			p.addNote(c, "is not applied by this Sync: for a comment, it is not read whether it exists")
 		}
 	case exists && !ours(observed):
 		p.foreign(c, planned)
 	case exists && !will:
-		p.note(c, "is so already")
+		p.addNote(c, "is so already")
 	case exists && c.Action == plan.Create:
-		p.note(c, "exists already, and is ours: it is changed, not made")
+		p.addNote(c, "exists already, and is ours: it is changed, not made")
 	case exists:
 		p.overlaps(c, planned)
 	case c.Action == plan.Update:
-		p.note(c, "is not applied now: it is made anew")
+		p.addNote(c, "is not applied now: it is made anew")
 	}
 }
 
@@ -154,20 +154,20 @@ func (p *proposer) remove(c plan.Change) {
 			c = compared(c, reason)
 		}
 	case wanted.ReadOnly != "":
-		p.note(c, "is not compared any more")
+		p.addNote(c, "is not compared any more")
 		return
 	case after.Unknown != "" || before.Unknown != "":
 		// Nothing is known of the live thing, as its target itself reports.
-	case after.Object != nil && p.After.mistaken():
+	case after.Object != nil && p.After.hasProblems():
 		// Nor waited for: mended, it is another revision. Nobody shall count nodes
 		// as lost with a pool that is only misspelled.
 		c = compared(withLosses(c, after), "nothing is deleted while the repository has mistakes: they may hide what seems to be removed")
 	case after.Object != nil:
 		c = compared(withLosses(c, after), "nothing is deleted (prune: false)")
 	case before.Object == nil:
-		p.note(c, "is not applied now: nothing is deleted")
-	case leaving(before):
-		p.note(c, "is being deleted already")
+		p.addNote(c, "is not applied now: nothing is deleted")
+	case terminating(before):
+		p.addNote(c, "is being deleted already")
 	default:
 		c = compared(c, "is not deleted with it: a deletion policy, another owner or what still uses it keeps it")
 		if !ours(before) {
@@ -188,8 +188,8 @@ func withLosses(c plan.Change, observed state.Item) plan.Change {
 	return c
 }
 
-// leaving reports whether a Kubernetes object was observed on its way out.
-func leaving(observed state.Item) bool {
+// terminating reports whether a Kubernetes object was observed on its way out.
+func terminating(observed state.Item) bool {
 	metadata, _ := observed.Object["metadata"].(map[string]any)
 	return metadata["deletionTimestamp"] != nil
 }
@@ -202,8 +202,8 @@ func (p *proposer) addUndeclared(c plan.Change) {
 	if hidden {
 		p.notes = append(p.notes, notOurs(c))
 	}
-	if c.Action == plan.Delete && p.Before.mistaken() && !p.After.mistaken() {
-		p.note(c, "was removed before, and waited for the repository's mistakes to be mended")
+	if c.Action == plan.Delete && p.Before.hasProblems() && !p.After.hasProblems() {
+		p.addNote(c, "was removed before, and waited for the repository's mistakes to be mended")
 	}
 	p.changes = append(p.changes, shown)
 }
@@ -227,8 +227,8 @@ func hide(c plan.Change, observed state.Item) (disclosed plan.Change, hidden boo
 	return c, true
 }
 
-// step puts together what the step does.
-func (p *proposer) step(live, was plan.Plan) plan.Plan {
+// proposedPlan puts together what the step does.
+func (p *proposer) proposedPlan(live, was plan.Plan) plan.Plan {
 	out := plan.Plan{Unchanged: live.Unchanged, Managed: live.Managed, Changes: p.changes}
 	if p.Offline {
 		for i, c := range out.Changes {
@@ -282,7 +282,7 @@ func publishable(notes []plan.Note, observed state.Set) []plan.Note {
 func (p *proposer) foreign(c, planned plan.Change) {
 	switch found := findings(planned); {
 	case found.Unreadable != "":
-		p.note(c, found.Uncompared())
+		p.addNote(c, found.Uncompared())
 	case found.DryRunError != "":
 		p.notes = append(p.notes, notOurs(c))
 		p.warn(c, "a dry run of it is refused")
@@ -322,10 +322,10 @@ func (p *proposer) overlaps(c, planned plan.Change) {
 		}
 	}
 	if len(met) > 0 {
-		p.note(c, "has drifted live where the step changes it: "+few(met))
+		p.addNote(c, "has drifted live where the step changes it: "+few(met))
 	}
 	if len(more) > 0 {
-		p.note(c, "live, the step changes more of it: "+few(more))
+		p.addNote(c, "live, the step changes more of it: "+few(more))
 	}
 }
 

@@ -63,8 +63,8 @@ func (w liveTarget) observe(wanted state.Set) state.Set {
 var mistakes = []state.Problem{{Message: "a mistake"}}
 
 // sides are two revisions of a target.
-func (w liveTarget) sides(before, after state.Set) proposal.Sides {
-	return proposal.Sides{Before: proposal.Side{Wanted: before, Observed: w.observe(before)}, After: proposal.Side{Wanted: after, Observed: w.observe(after)}}
+func (w liveTarget) sides(before, after state.Set) proposal.RevisionStates {
+	return proposal.RevisionStates{Before: proposal.RevisionState{Wanted: before, Observed: w.observe(before)}, After: proposal.RevisionState{Wanted: after, Observed: w.observe(after)}}
 }
 
 // summaryLines writes a plan, one line for each thing that is reported.
@@ -114,7 +114,7 @@ func warned(n plan.Note) string {
 // liveValues are all values that a proposal holds of things as they are live.
 func liveValues(p plan.Proposal) string {
 	var out []any
-	for _, of := range []plan.Plan{p.Step, p.Drift} {
+	for _, of := range []plan.Plan{p.Proposed, p.Drift} {
 		for _, c := range of.Changes {
 			if c.Before != nil {
 				out = append(out, c.Before)

@@ -87,7 +87,7 @@ func TestOnlyNodesWithoutRoomCountAsSuch(t *testing.T) {
 
 func TestOfTheQuotasTheDriftHasOnlyWarnings(t *testing.T) {
 	p := proposals()["empty"]
-	p.Step, p.Drift = tainting(), join(quotaNote(quotaUsed), quotaWarning("NodePool gpu may ask for more"))
+	p.Proposed, p.Drift = tainting(), join(quotaNote(quotaUsed), quotaWarning("NodePool gpu may ask for more"))
 	r := p.report()
 	if len(r.Drift.Notes) != 1 || !r.Drift.Notes[0].Warning || r.driftTitle() != "Already so before this change (1 warning)" {
 		t.Errorf("%s: %+v", r.driftTitle(), r.Drift.Notes)

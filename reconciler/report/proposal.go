@@ -22,8 +22,8 @@ import (
 // What waits for a confirmation is shown without its token: that is made of what there
 // is when the step is applied, which may be something else.
 func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.Forecast, guards ...Guard) Report {
-	b := builder{mask.New(p.Step, p.Drift)}
-	r := b.build(p.Step, problems)
+	b := builder{mask.New(p.Proposed, p.Drift)}
+	r := b.build(p.Proposed, problems)
 	r.ConfirmationToken = ""
 	was := b.build(p.Drift, nil)
 	// What the step does not change about a quota, only the drift reports.

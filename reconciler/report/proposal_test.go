@@ -64,19 +64,19 @@ func checkClosed(t *testing.T, md string, limit int) {
 func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	all := proposals()
 	short := all["limits"]
-	short.Step = join(short.Step, plan.Plan{Unknown: []plan.Unknown{{Key: quotaNote("").Notes[0].Key, Reason: "denied"}}})
+	short.Proposed = join(short.Proposed, plan.Plan{Unknown: []plan.Unknown{{Key: quotaNote("").Notes[0].Key, Reason: "denied"}}})
 	nameless := all["empty"]
-	nameless.Step = join(tainting(), quotaNote("Service Quotas names no such quota in eu-west-1: what the pools may use is unknown"))
-	nameless.Step.Notes[len(nameless.Step.Notes)-1].NotFound = true
+	nameless.Proposed = join(tainting(), quotaNote("Service Quotas names no such quota in eu-west-1: what the pools may use is unknown"))
+	nameless.Proposed.Notes[len(nameless.Proposed.Notes)-1].NotFound = true
 	unread := all["empty"]
-	unread.Step = join(tainting(), quotaWarning("the vCPU quotas cannot be compared with the NodePools: denied: give role poolwright the action servicequotas:ListServiceQuotas"))
-	unread.Step.Notes[len(unread.Step.Notes)-1].Unread = true
+	unread.Proposed = join(tainting(), quotaWarning("the vCPU quotas cannot be compared with the NodePools: denied: give role poolwright the action servicequotas:ListServiceQuotas"))
+	unread.Proposed.Notes[len(unread.Proposed.Notes)-1].Unread = true
 	before := all["empty"]
-	before.Step, before.Drift = tainting(), quotaWarning("NodePool gpu may ask for more")
+	before.Proposed, before.Drift = tainting(), quotaWarning("NodePool gpu may ask for more")
 	was := before
 	was.Drift = quotaNote(quotaUsed)
 	other := before
-	other.Step = join(tainting(), quotaNote("of 128 vCPUs, 0 are used"))
+	other.Proposed = join(tainting(), quotaNote("of 128 vCPUs, 0 are used"))
 	twice := all["guarded"]
 	twice.guards = append(guards(), guards()...)
 	twice.guards = append(twice.guards, Guard{Rule: "ReviewExceeded", Result: "held", Text: "x"})
@@ -130,7 +130,7 @@ func TestAProposalMasksSecretsOfBothPlansInBoth(t *testing.T) {
 	secret := between("", "Secret", "git", object{"kind": "Secret", "stringData": object{"password": token}}, object{"kind": "Secret", "stringData": object{"password": "other"}})
 	quoting := join(tainting(), plan.Plan{Notes: []plan.Note{{Key: state.Key{Target: "aws", Kind: "Role", Name: "a"}, Text: "the answer was " + token}}})
 	quoting.Changes[0].Hold = hold.Reasons{{Rule: hold.DeletionLosses, Facts: hold.Facts{Detail: "refused: " + token, Nodes: &hold.Nodes{Uncertain: token, Unknown: token}}}}
-	for name, p := range map[string]plan.Proposal{"a secret of the drift": {Step: quoting, Drift: secret}, "a secret of the step": {Step: secret, Drift: quoting}} {
+	for name, p := range map[string]plan.Proposal{"a secret of the drift": {Proposed: quoting, Drift: secret}, "a secret of the step": {Proposed: secret, Drift: quoting}} {
 		t.Run(name, func(t *testing.T) {
 			r := NewProposal(p, []state.Problem{{Message: "bad: " + token}}, nil)
 			const shape = "ghp_0123456789abcdefABCDEF"
@@ -160,7 +160,7 @@ func proposing(s string) Report {
 		wanted = append(wanted, state.Item{Key: key("next-" + string(c)), Object: content, Origin: created.Origin})
 	}
 	p := plan.Compute(state.NewSet(wanted...), state.NewSet(deleted, found), plan.ConfirmLosses(""))
-	r := NewProposal(plan.Proposal{Step: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}}, nil)
+	r := NewProposal(plan.Proposal{Proposed: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}}, nil)
 	r.Forecast = ruined(s)
 	r.Guards = []Guard{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "lint" + s, Result: "warning", Text: s + "."}}
 	r.Provenance = &Provenance{Cluster: "c" + s, Base: "b" + s, BaseCommit: "1" + s, HeadCommit: "2" + s, MergeBase: "3" + s, Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)}
@@ -241,7 +241,7 @@ func TestAHugeProposalKeepsToTheLimitsOfForges(t *testing.T) {
 	for i := range 300 {
 		problems = append(problems, state.Problem{Origin: state.Origin{File: "a.yaml", Line: i}, Message: "field \"x\" is unknown"})
 	}
-	p := proposed{Proposal: plan.Proposal{Step: join(between("", "ConfigMap", "big", lines("old"), lines("new")), numerous(5000)), Drift: numerous(2000)}, forecast: f, guards: guards(), problems: problems}
+	p := proposed{Proposal: plan.Proposal{Proposed: join(between("", "ConfigMap", "big", lines("old"), lines("new")), numerous(5000)), Drift: numerous(2000)}, forecast: f, guards: guards(), problems: problems}
 	r := p.report()
 	for _, limit := range []int{minLimit, 4000, 65536 - 1024, 65536, 256 << 10} {
 		for _, o := range []Options{{Limit: limit}, {Limit: limit, Lines: -1}} {
@@ -344,7 +344,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 }
 
 func TestMakingAProposalChangesNeitherPlan(t *testing.T) {
-	of := func() plan.Proposal { return plan.Proposal{Step: removal(), Drift: removal()} }
+	of := func() plan.Proposal { return plan.Proposal{Proposed: removal(), Drift: removal()} }
 	p := of()
 	r := NewProposal(p, nil, nil)
 	all(t, r)
@@ -359,7 +359,7 @@ func TestMakingAProposalChangesNeitherPlan(t *testing.T) {
 	}
 	both := plan.Plan{Changes: removal().Changes[:2]}
 	both.Changes[1].Hold = two
-	if got := NewProposal(plan.Proposal{Step: both}, nil, nil); len(got.Holds) != 2 || got.ConfirmationToken != "" {
+	if got := NewProposal(plan.Proposal{Proposed: both}, nil, nil); len(got.Holds) != 2 || got.ConfirmationToken != "" {
 		t.Errorf("two tokens: %+v", got.Holds)
 	}
 	if got := New(both, nil); len(got.Holds) != 2 || got.ConfirmationToken != both.Confirmation() || strings.Count(got.ConfirmationToken, ",") != 1 {
@@ -375,7 +375,7 @@ func TestMakingAProposalChangesNeitherPlan(t *testing.T) {
 func BenchmarkProposal(b *testing.B) {
 	f := replacing()
 	f.Replaced = nodesOf("gpu", 500, "NodePoolDrifted")
-	p := proposed{Proposal: plan.Proposal{Step: numerous(5000), Drift: numerous(500)}, forecast: f}
+	p := proposed{Proposal: plan.Proposal{Proposed: numerous(5000), Drift: numerous(500)}, forecast: f}
 	for b.Loop() {
 		r := p.report()
 		var out bytes.Buffer

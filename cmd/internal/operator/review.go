@@ -79,7 +79,7 @@ func (a *app) reviews() pullrequest.Builder {
 		p := &preview.Planner{
 			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: cluster.Live(a.direct), Drifted: connect.Drifted,
 			Previewer: &preview.Previewer{
-				Renderer: proposed, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, Refusals: refusals, Targets: targets, Now: time.Now, ObservedAt: observedAt, MaxChanges: maxSteps,
+				Renderer: proposed, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, Refusals: refusals, Targets: targets, Now: time.Now, ObservedAt: observedAt, MaxChanges: maxChangedObjects,
 				Forecast: connect.Forecast(reader, &impact.SnapshotReader{Reader: reader, MaxAge: fleetMaxAge, Observed: observedAt.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed, a.engine),
 			},
 		}
@@ -146,8 +146,8 @@ func (a *app) removeMirror(sync *v1alpha1.Sync, dir string) {
 // all pods and nodes, and plans come in numbers.
 const fleetMaxAge = 10 * time.Second
 
-// maxSteps is how many objects a pull request may change to be planned.
-const maxSteps = 1000
+// maxChangedObjects is how many objects a pull request may change to be planned.
+const maxChangedObjects = 1000
 
 // The requests that the plans of all pull requests together send to the API server, in a
 // second and at once: the Git loop and the engine, which have the same user there, need the

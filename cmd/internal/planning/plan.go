@@ -73,7 +73,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 		return report.Report{}, err
 	}
 	if req.Base != "" {
-		return planStep(ctx, req)
+		return planRange(ctx, req)
 	}
 	root, path, err := dir.Locate(req.Dir)
 	if err != nil {
@@ -194,9 +194,9 @@ func (r Request) targets(refusals *validation.Refusals) (awsTarget, kubeTarget t
 	return awsTarget, connect.Admitted{Target: live, Refusals: refusals, Live: reader}, vars, err
 }
 
-// planStep plans the step between two revisions, as for the comment of a pull
+// planRange plans the step between two revisions, as for the comment of a pull
 // request.
-func planStep(ctx context.Context, req Request) (report.Report, error) {
+func planRange(ctx context.Context, req Request) (report.Report, error) {
 	root, path, err := dir.Locate(req.Dir)
 	if err != nil {
 		return report.Report{}, err
@@ -231,7 +231,7 @@ func planStep(ctx context.Context, req Request) (report.Report, error) {
 		}
 		p.Forecast = connect.Forecast(live, &impact.SnapshotReader{Reader: live, Observed: observedAt.Add}, children, nil)
 	}
-	out, _, err := p.Preview(ctx, preview.Step{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
+	out, _, err := p.Preview(ctx, preview.RevisionRange{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
 	out.Sync, out.SyncState = req.Namespace+"/"+req.Sync.Name, syncState(req.Sync)
 	return out, err
 }

@@ -76,7 +76,7 @@ func plan(ctx context.Context, in *child.Runner, tree fs.FS, head []byte, values
 		p.MaxChanges = changes
 	}
 	was := gitsource.Snapshot{FS: base, Revision: "base", TreeID: "base", Commit: strings.Repeat("a", 40)}
-	out, _, err := p.Preview(ctx, preview.Step{
+	out, _, err := p.Preview(ctx, preview.RevisionRange{
 		Comparison: gitsource.Comparison{Base: was, MergeBase: was, UniqueMergeBase: true, Head: gitsource.Snapshot{FS: tree, Revision: "head", TreeID: "head", Commit: strings.Repeat("b", 40)}},
 		BaseName:   "main", Path: grammar.Folder, Sync: sync,
 	})

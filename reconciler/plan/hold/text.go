@@ -37,7 +37,7 @@ func (r Rule) Text() string {
 }
 
 // String is the reason in a sentence for a person, without its token.
-func (r Reason) String() string { return strings.Join(r.clauses(), "; ") }
+func (r Reason) String() string { return strings.Join(r.phrases(), "; ") }
 
 // String is all the reasons in one sentence. What several of them share, such as how
 // many nodes a plan replaces, is there once. Secrets are masked in what others wrote alone: what
@@ -45,18 +45,18 @@ func (r Reason) String() string { return strings.Join(r.clauses(), "; ") }
 // resembles a token what is to be confirmed.
 func (r Reasons) String() string {
 	var out []string
-	seen := map[string]bool{}
+	written := map[string]bool{}
 	for _, one := range r {
-		for _, clause := range one.clauses() {
-			if !seen[clause] {
-				seen[clause], out = true, append(out, clause)
+		for _, phrase := range one.phrases() {
+			if !written[phrase] {
+				written[phrase], out = true, append(out, phrase)
 			}
 		}
 	}
 	return strings.Join(out, "; ")
 }
 
-func (r Reason) clauses() []string {
+func (r Reason) phrases() []string {
 	f := r.Facts
 	f.Detail = sanitize.Redact(f.Detail)
 	switch r.Rule {

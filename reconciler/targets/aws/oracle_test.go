@@ -150,12 +150,12 @@ func TestAPullRequestHasNoDriftOfWhatIsNotRead(t *testing.T) {
 	if d := cmp.Diff([]string(nil), tellings(got.Drift)); d != "" {
 		t.Errorf("drift of a node group that is as main says: %s", d)
 	}
-	step := tellings(got.Step)
+	step := tellings(got.Proposed)
 	if len(step) != 1 || !strings.HasPrefix(step[0], "update NodeGroup desiredSize: 2 > 3") {
 		t.Errorf("the step: %v", step)
 	}
-	if got.Step.Notes[0].Key.Kind != "NodeGroup" || len(got.Step.Notes) != 1 {
-		t.Errorf("notes %v", got.Step.Notes)
+	if got.Proposed.Notes[0].Key.Kind != "NodeGroup" || len(got.Proposed.Notes) != 1 {
+		t.Errorf("notes %v", got.Proposed.Notes)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestAProposalOfWhoMayReadTheAccountComparesWhatOthersMade(t *testing.T) {
 	if d := cmp.Diff([]string(nil), tellings(got.Drift)); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"update NodeGroup desiredSize: 2 > 3 never"}, tellings(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"update NodeGroup desiredSize: 2 > 3 never"}, tellings(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 }

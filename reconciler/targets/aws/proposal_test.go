@@ -66,7 +66,7 @@ func TestAProposalOfAWSDistinguishesTheStepFromTheDrift(t *testing.T) {
 	drift := []string{"update Rule state: DISABLED > ENABLED"}
 
 	got := b.propose(base, b.declare(kept(deleting, 10*time.Minute)))
-	step := tellings(got.Step)
+	step := tellings(got.Proposed)
 	if len(step) != 1 || !strings.HasPrefix(step[0], "update Queue ") || !strings.Contains(step[0], "300 > 600") {
 		t.Errorf("the retention: %v", step)
 	}
@@ -76,11 +76,11 @@ func TestAProposalOfAWSDistinguishesTheStepFromTheDrift(t *testing.T) {
 
 	// All goes: the guard counts what the merge deletes, live.
 	got = b.propose(base, b.declare(nothing))
-	if d := cmp.Diff([]string{"delete Queue held", "delete Rule held"}, tellings(got.Step)); d != "" {
+	if d := cmp.Diff([]string{"delete Queue held", "delete Rule held"}, tellings(got.Proposed)); d != "" {
 		t.Error(d)
 	}
-	if !strings.Contains(got.Step.Reasons().String(), "would delete all") {
-		t.Errorf("held: %v", got.Step.Reasons())
+	if !strings.Contains(got.Proposed.Reasons().String(), "would delete all") {
+		t.Errorf("held: %v", got.Proposed.Reasons())
 	}
 	if d := cmp.Diff(drift, tellings(got.Drift)); d != "" {
 		t.Error(d)
@@ -96,7 +96,7 @@ func TestAProposalOfAWSLeavesToItselfWhatItsPolicyKeeps(t *testing.T) {
 	b.reconcile(base)
 	for range 2 {
 		got := b.propose(base, b.declare(nothing))
-		if d := cmp.Diff([]string{"delete Queue never", "delete Rule never"}, tellings(got.Step)); d != "" {
+		if d := cmp.Diff([]string{"delete Queue never", "delete Rule never"}, tellings(got.Proposed)); d != "" {
 			t.Error(d)
 		}
 		if len(got.Drift.Changes) != 0 {
@@ -120,7 +120,7 @@ func TestAProposalOfAWSShowsNothingOfOthers(t *testing.T) {
 			t.Errorf("shown: %s", text)
 		}
 		var notes []string
-		for _, n := range append(got.Step.Notes, got.Drift.Notes...) {
+		for _, n := range append(got.Proposed.Notes, got.Drift.Notes...) {
 			if n.Key.Name == rule {
 				notes = append(notes, n.Text)
 			}
@@ -128,7 +128,7 @@ func TestAProposalOfAWSShowsNothingOfOthers(t *testing.T) {
 		if d := cmp.Diff([]string{"exists, not ours"}, notes); d != "" {
 			t.Error(d)
 		}
-		for _, c := range append(got.Step.Changes, got.Drift.Changes...) {
+		for _, c := range append(got.Proposed.Changes, got.Drift.Changes...) {
 			if (c.Key.Name == rule) != c.ReadOnly() {
 				t.Errorf("%s: read-only is %v", c.Key, c.ReadOnly())
 			}
@@ -155,13 +155,13 @@ func TestAProposalOfAWSReadsTheQuotasOfTheStep(t *testing.T) {
 	b.reconcile(base)
 	got := b.propose(base, pooled("1000000"))
 	var step []string
-	for _, n := range got.Step.Notes {
+	for _, n := range got.Proposed.Notes {
 		step = append(step, n.Text)
 	}
-	if len(step) == 0 || !got.Step.Notes[0].Warning {
+	if len(step) == 0 || !got.Proposed.Notes[0].Warning {
 		t.Errorf("notes of the step: %v; of the drift: %v", step, got.Drift.Notes)
 	}
-	if len(got.Step.Changes)+len(got.Drift.Changes) != 0 {
-		t.Errorf("changes: %v, %v", tellings(got.Step), tellings(got.Drift))
+	if len(got.Proposed.Changes)+len(got.Drift.Changes) != 0 {
+		t.Errorf("changes: %v, %v", tellings(got.Proposed), tellings(got.Drift))
 	}
 }

@@ -236,7 +236,7 @@ func TestAProposalWarnsOfTheQuotaOfItsOwnPools(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			warnings, _ := warned(got.Step)
+			warnings, _ := warned(got.Proposed)
 			if text := strings.Join(warnings, "; "); (text == "") != (tt.want == "") || !strings.HasPrefix(text, tt.want) {
 				t.Errorf("warned of %q", warnings)
 			}

@@ -114,11 +114,11 @@ func TestAProposalWarnsOfTheNamespaceThatItMisses(t *testing.T) {
 		"create ConfigMap/$NS-payments/away",
 		`ConfigMap/$NS-payments/away: Warning: namespace "$NS-payments" does not exist and nothing declares it: creating this is refused`,
 	}
-	if d := cmp.Diff(want, b.warnings(got.Step)); d != "" {
+	if d := cmp.Diff(want, b.warnings(got.Proposed)); d != "" {
 		t.Error(d)
 	}
-	if got := b.propose(b.declare(config, away), b.declare(config, away)); len(got.Step.Notes) != 0 {
-		t.Errorf("a step is blamed for what was so before: %v", got.Step.Notes)
+	if got := b.propose(b.declare(config, away), b.declare(config, away)); len(got.Proposed.Notes) != 0 {
+		t.Errorf("a step is blamed for what was so before: %v", got.Proposed.Notes)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 		"ConfigMap/$NS/other: exists, not ours",
 		"ConfigMap/$NS/settings: has drifted live where the step changes it: data.a",
 	}
-	have := b.warnings(got.Step)
+	have := b.warnings(got.Proposed)
 	for i, line := range have {
 		if strings.Contains(line, "data.password") {
 			have[i] = "  data.password: masked -> masked"
@@ -72,7 +72,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 	if d := cmp.Diff(want, have); d != "" {
 		t.Error(d)
 	}
-	for _, c := range got.Step.Changes {
+	for _, c := range got.Proposed.Changes {
 		switch {
 		case c.Action == plan.Delete && c.Key.Name == "kept" && !c.ReadOnly():
 			t.Error("what is kept seems to be deleted")
@@ -92,7 +92,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 	// The merge does what was reported, and then nothing is left of it.
 	b.reconcile(head)
 	after := b.propose(head, head)
-	if lines := append(b.warnings(after.Step), b.warnings(after.Drift)...); len(lines) != 0 {
+	if lines := append(b.warnings(after.Proposed), b.warnings(after.Drift)...); len(lines) != 0 {
 		t.Errorf("after the merge: %v", lines)
 	}
 }
@@ -102,7 +102,7 @@ func TestAProposalThatTheAPIServerWouldRefuse(t *testing.T) {
 	base := b.declare(web)
 	b.reconcile(base)
 	got := b.propose(base, b.declare(strings.NewReplacer("matchLabels: {app: web}", "matchLabels: {app: new}", "labels: {app: web}", "labels: {app: new}").Replace(web)))
-	if len(got.Step.Notes) != 1 || !got.Step.Notes[0].Warning || !strings.HasPrefix(got.Step.Notes[0].Text, "a dry run of it is refused: ") || !strings.Contains(got.Step.Notes[0].Text, "immutable") {
-		t.Errorf("got %v", b.warnings(got.Step))
+	if len(got.Proposed.Notes) != 1 || !got.Proposed.Notes[0].Warning || !strings.HasPrefix(got.Proposed.Notes[0].Text, "a dry run of it is refused: ") || !strings.Contains(got.Proposed.Notes[0].Text, "immutable") {
+		t.Errorf("got %v", b.warnings(got.Proposed))
 	}
 }

@@ -169,7 +169,7 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 		out := map[string][]string{}
 		for name, text := range heads {
 			got := b.propose(b.filled(base, foreign), b.filled(text, foreign))
-			lines := append(b.warnings(got.Step), b.warnings(got.Drift)...)
+			lines := append(b.warnings(got.Proposed), b.warnings(got.Drift)...)
 			for _, p := range got.Problems {
 				lines = append(lines, p.String())
 			}

@@ -16,7 +16,7 @@ import (
 
 // Changes lists what differs in a pool, in its class and in the overlays; replaced reports whether
 // any node of the pool is replaced for a reason.
-func (s *Step) Changes(name string, replaced func(reason string) bool) []provision.Change {
+func (s *Change) Changes(name string, replaced func(reason string) bool) []provision.Change {
 	out := []provision.Change{}
 	was, is := s.Before.Pools[name], s.After.Pools[name]
 	if was == nil || is == nil {
@@ -33,7 +33,7 @@ func (s *Step) Changes(name string, replaced func(reason string) bool) []provisi
 
 // poolChanges finds out by Karpenter's own hash, one field at a time, whether it covers
 // the field's difference.
-func (s *Step) poolChanges(was, is *karpv1.NodePool, replaced func(reason string) bool) []provision.Change {
+func (s *Change) poolChanges(was, is *karpv1.NodePool, replaced func(reason string) bool) []provision.Change {
 	object := "NodePool/" + is.Name
 	var out []provision.Change
 	each := func(prefix string, of func(*karpv1.NodePool) reflect.Value) {
@@ -69,7 +69,7 @@ func (s *Step) poolChanges(was, is *karpv1.NodePool, replaced func(reason string
 	return out
 }
 
-func (s *Step) classChanges(was, is *karpv1.NodePool, replaced func(reason string) bool) []provision.Change {
+func (s *Change) classChanges(was, is *karpv1.NodePool, replaced func(reason string) bool) []provision.Change {
 	old, class := s.Before.Class(was), s.After.Class(is)
 	if class == nil {
 		name := is.Spec.Template.Spec.NodeClassRef.Name
@@ -118,7 +118,7 @@ func selectorReason(field string, old, class *awsv1.EC2NodeClass, replaced func(
 
 // overlayChanges are the overlays that come, go or change and that change what a
 // node of the pool offers or is reckoned to cost.
-func (s *Step) overlayChanges(pool string) []provision.Change {
+func (s *Change) overlayChanges(pool string) []provision.Change {
 	if s.Before.Offerings[pool].Same(s.After.Offerings[pool]) {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 
 // discovered is the drift by what AWS finds for a class's selectors, as far as the
 // objects show it: by ids, without a call of AWS.
-func (s *Step) discovered(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) string {
+func (s *Change) discovered(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) string {
 	if s.imageDrifts(claim, old, class) {
 		return amiDrift
 	}
@@ -31,7 +31,7 @@ func (s *Step) discovered(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClas
 }
 
 // reservationDrifts reports whether the class no longer selects the node's capacity reservation.
-func (s *Step) reservationDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+func (s *Change) reservationDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
 	id := claim.Labels[cloudprovider.ReservationIDLabel]
 	terms := class.Spec.CapacityReservationSelectorTerms
 	if id == "" || reflect.DeepEqual(old.Spec.CapacityReservationSelectorTerms, terms) {
@@ -48,7 +48,7 @@ func (s *Step) reservationDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2N
 	return !slices.ContainsFunc(found.List, func(r provision.CapacityReservation) bool { return r.ID == id })
 }
 
-func (s *Step) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+func (s *Change) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
 	if reflect.DeepEqual(old.Spec.AMISelectorTerms, class.Spec.AMISelectorTerms) {
 		return false
 	}
@@ -63,7 +63,7 @@ func (s *Step) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeCla
 	return false
 }
 
-func (s *Step) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
+func (s *Change) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
 	if reflect.DeepEqual(old.Spec.SecurityGroupSelectorTerms, class.Spec.SecurityGroupSelectorTerms) {
 		return false
 	}
@@ -82,7 +82,7 @@ func (s *Step) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
 }
 
 // subnetDrifts has a node's zone only, not its subnet.
-func (s *Step) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+func (s *Change) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
 	if reflect.DeepEqual(old.Spec.SubnetSelectorTerms, class.Spec.SubnetSelectorTerms) {
 		return false
 	}

@@ -24,16 +24,16 @@ const (
 	reservationDrift    = "CapacityReservationDrift"
 )
 
-// Step is a change of pools and classes.
-type Step struct {
-	// Before and After are its sides. For [Step.Now] there may be no After.
+// Change is a change of pools and classes.
+type Change struct {
+	// Before and After are its sides. For [Change.Now] there may be no After.
 	Before, After *offerings.Resolved
 	// Unknown is what the step leaves open.
 	Unknown snapshot.Unknowns
 }
 
 // Now is why a NodeClaim is to be replaced without the step, empty for not at all.
-func (s *Step) Now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
+func (s *Change) Now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if reason := static(claim, pool); reason != "" {
 		return reason
 	}
@@ -56,7 +56,7 @@ func DecidedByHash(reason string) bool {
 }
 
 // Then is why a NodeClaim is to be replaced after the step.
-func (s *Step) Then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
+func (s *Change) Then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
 	s.warnPool(claim, was, is)
 	if reason := static(claim, is); reason != "" {
 		return reason
@@ -109,13 +109,13 @@ const (
 )
 
 // classHash compares what a NodeClaim was made from with a class.
-func (s *Step) classHash(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) comparedHash {
+func (s *Change) classHash(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) comparedHash {
 	hash, ok := claim.Annotations[awsv1.AnnotationEC2NodeClassHash]
 	if !ok || claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] != awsv1.EC2NodeClassHashVersion {
 		return undecided
 	}
 	if bundle := s.Before.Cluster.CABundle; bundle != "" {
-		return comparedBy(hash == class.Hash(&bundle))
+		return comparisonResult(hash == class.Hash(&bundle))
 	}
 	// The authority is part of the hash, so that only the cluster's own class can
 	// be compared, by what Karpenter wrote on it.
@@ -123,10 +123,10 @@ func (s *Step) classHash(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) com
 	if !ok || class.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] != awsv1.EC2NodeClassHashVersion {
 		return undecided
 	}
-	return comparedBy(hash == live)
+	return comparisonResult(hash == live)
 }
 
-func comparedBy(equal bool) comparedHash {
+func comparisonResult(equal bool) comparedHash {
 	if equal {
 		return equals
 	}
@@ -134,7 +134,7 @@ func comparedBy(equal bool) comparedHash {
 }
 
 // classDrifts reports whether the class's step makes the NodeClaim drift.
-func (s *Step) classDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
+func (s *Change) classDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
 	if s.Before.Cluster.CABundle != "" {
 		return s.classHash(claim, class) == differs
 	}
@@ -156,7 +156,7 @@ func hashed(claim *karpv1.NodeClaim) bool {
 
 // warnPool warns where the pool's hash on a NodeClaim cannot be compared and that
 // matters.
-func (s *Step) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
+func (s *Change) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
 	if was.Hash() == is.Hash() {
 		return
 	}
@@ -168,7 +168,7 @@ func (s *Step) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
 	}
 }
 
-func (s *Step) warnClass(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) {
+func (s *Change) warnClass(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) {
 	if old.Hash(nil) == class.Hash(nil) {
 		return
 	}

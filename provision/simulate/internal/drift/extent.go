@@ -23,7 +23,7 @@ const (
 )
 
 // Extent is how many of the nodes that the pool may have the step replaces.
-func (s *Step) Extent(name string) (all, part bool) {
+func (s *Change) Extent(name string) (all, part bool) {
 	was, is := s.Before.Pools[name], s.After.Pools[name]
 	if was == nil || is == nil {
 		return false, false
@@ -104,7 +104,7 @@ func chosen[T any](old, terms []T, id func(T) string, of selectorMatch) extent {
 
 // narrowed is what other requirements reach: the nodes that the pool may have
 // bought before and that they no longer allow.
-func (s *Step) narrowed(was, is *karpv1.NodePool) extent {
+func (s *Change) narrowed(was, is *karpv1.NodePool) extent {
 	var wanted []karpv1.NodeSelectorRequirementWithMinValues
 	for _, r := range is.Spec.Template.Spec.Requirements {
 		if !slices.ContainsFunc(was.Spec.Template.Spec.Requirements, func(old karpv1.NodeSelectorRequirementWithMinValues) bool {

@@ -138,7 +138,7 @@ func TestHashesThatCannotBeComparedReplaceNothing(t *testing.T) {
 			if tt.claim != nil {
 				tt.claim(claim)
 			}
-			step := &drift.Step{Before: was.indexed(tt.bundle), After: is.indexed(tt.bundle), Unknown: snapshot.Unknowns{}}
+			step := &drift.Change{Before: was.indexed(tt.bundle), After: is.indexed(tt.bundle), Unknown: snapshot.Unknowns{}}
 			if got := step.Now(claim, was.pool); got != tt.now {
 				t.Errorf("now %q, not %q", got, tt.now)
 			}
@@ -199,7 +199,7 @@ func TestChangesListsEachFieldOnceInOrder(t *testing.T) {
 			was.pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("1h")
 			is := was.clone()
 			tt.edit(&is)
-			step := &drift.Step{Before: was.indexed(authority), After: is.indexed(authority), Unknown: snapshot.Unknowns{}}
+			step := &drift.Change{Before: was.indexed(authority), After: is.indexed(authority), Unknown: snapshot.Unknowns{}}
 			if diff := cmp.Diff(tt.want, changed(step.Changes("gpu", func(string) bool { return false }))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -243,7 +243,7 @@ func TestOverlaysAreListedWhereTheyChangeThePool(t *testing.T) {
 		"one for types that do not exist":             {read(), read(overlay("x", "m5.large", "1")), []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step := &drift.Step{Before: tt.was, After: tt.is, Unknown: snapshot.Unknowns{}}
+			step := &drift.Change{Before: tt.was, After: tt.is, Unknown: snapshot.Unknowns{}}
 			if diff := cmp.Diff(tt.want, changed(step.Changes("gpu", func(string) bool { return true }))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -280,13 +280,13 @@ func TestAChoiceThatNarrowsReachesSomeNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			is := side(tt.to)
-			step := &drift.Step{Before: before, After: is.read(ctx, t, types, authority), Unknown: snapshot.Unknowns{}}
+			step := &drift.Change{Before: before, After: is.read(ctx, t, types, authority), Unknown: snapshot.Unknowns{}}
 			every, some := step.Extent("gpu")
 			if diff := cmp.Diff(tt.want, extent{every, some}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			// What the pool has bought is not known without its offerings.
-			unknown := &drift.Step{Before: was.indexed(authority), After: is.indexed(authority), Unknown: snapshot.Unknowns{}}
+			unknown := &drift.Change{Before: was.indexed(authority), After: is.indexed(authority), Unknown: snapshot.Unknowns{}}
 			if every, some := unknown.Extent("gpu"); every || !some && name != "the same" {
 				t.Errorf("without offerings: every %t, some %t", every, some)
 			}

@@ -291,7 +291,7 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 	// What is declared has the status of before, as Indexed.Observe leaves it.
 	declared := is.clone()
 	declared.class.Status = was.class.Status
-	step := &drift.Step{Before: before, After: declared.read(ctx, t, types, authority), Unknown: snapshot.Unknowns{}}
+	step := &drift.Change{Before: before, After: declared.read(ctx, t, types, authority), Unknown: snapshot.Unknowns{}}
 	every, some := step.Extent("gpu")
 	reasons := map[string]bool{}
 	fleet := was.machines(before)
