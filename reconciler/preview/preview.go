@@ -50,8 +50,8 @@ type Previewer struct {
 	// SyncKey is the Sync's, among the objects of the cluster.
 	SyncKey   state.Key
 	Variables *variables.Current
-	// Refusals are what schemas refuse of a side, while the targets expand it.
-	Refusals *validation.Refusals
+	// SchemaErrors are what schemas refuse of a side, while the targets expand it.
+	SchemaErrors *validation.Errors
 	// Targets are what the step would change; offline, they expand the desired state
 	// and observe nothing.
 	Targets []reconciler.NamedTarget

@@ -150,7 +150,7 @@ func (s steps) proposer() *Previewer {
 		}
 	}
 	return &Previewer{
-		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, Refusals: &validation.Refusals{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.NamedTarget{{Name: "kubernetes", Target: fixedTarget{s.live}}},
+		ObservedAt: &ObservedAt{}, Variables: &variables.Current{}, SchemaErrors: &validation.Errors{}, Now: time.Now, Forecast: s.forecast, Targets: []reconciler.NamedTarget{{Name: "kubernetes", Target: fixedTarget{s.live}}},
 		Renderer: renderer{"base": s.base, "parted": s.mergeBase, "head": s.head}, Cache: &rendercache.Cache{},
 	}
 }

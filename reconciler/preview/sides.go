@@ -32,7 +32,7 @@ type declaredRevisions struct {
 func (p *Previewer) declaredRevision(set state.Set, problems []state.Problem, from ...checked.Folder) declared.Declared {
 	clusters := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Clusters })
 	unknown := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Unknown })
-	return declared.Declared{Set: set, Problems: problems, BeforeDesired: func() { p.Refusals.Set(clusters, unknown) }}
+	return declared.Declared{Set: set, Problems: problems, BeforeDesired: func() { p.SchemaErrors.Set(clusters, unknown) }}
 }
 
 // refusedIn is what is refused of the objects of a set that a revision declares like this.

@@ -37,7 +37,7 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := steps{mergeBase: c.mergeBase, base: c.base, head: c.head}.proposer()
-			requested := &refusals{admitted: p.Refusals}
+			requested := &refusals{admitted: p.SchemaErrors}
 			p.Targets = []reconciler.NamedTarget{{Name: "aws", Target: requested}}
 			sync := &v1alpha1.Sync{}
 			sync.Spec.Prune = new(true)
@@ -54,7 +54,7 @@ func TestTheClustersOfAStepAreRefusedSideBySide(t *testing.T) {
 // refusals is a world that asks what is refused of the Cluster it is given.
 type refusals struct {
 	fixedTarget
-	admitted *validation.Refusals
+	admitted *validation.Errors
 	got      []string
 }
 

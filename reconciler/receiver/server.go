@@ -191,7 +191,7 @@ func (s *Server) process(ctx context.Context, r *http.Request) response {
 		return *missing
 	}
 	event, err := webhook.Read(r, keys...)
-	var refusal *webhook.Refusal
+	var refusal *webhook.RequestError
 	switch {
 	case errors.As(err, &refusal) && refusal.Code == http.StatusUnauthorized:
 		return response{refusal.Code, "unsigned", refusal.Reason}

@@ -2,7 +2,7 @@
 // admission would, before anything of it is applied.
 //
 // It refuses to check schemas itself: package checked does, in a process for untrusted
-// content, and Refusals holds what it found. Start reading at Refusals.Desired.
+// content, and Errors holds what it found. Start reading at Errors.Desired.
 package validation
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// Refusals are what schemas refuse of the revision whose desired state targets expand. The
+// Errors are what schemas refuse of the revision whose desired state targets expand. The
 // AWS target reads them before it takes a Cluster's values to AWS: it has no schema, and
 // the API server's refusal comes too late and names no line. The zero value refuses
 // nothing. It is safe for concurrent use.
-type Refusals struct {
+type Errors struct {
 	mu      sync.Mutex
 	refused map[state.Key][]state.Problem
 	// unknown are the objects with a field that the embedded schemas do not have.
@@ -35,14 +35,14 @@ func IsCluster(item state.Item) bool {
 
 // Set replaces the refusals by those of another revision: what is refused of each object, and
 // the objects with a field that the embedded schemas do not have.
-func (r *Refusals) Set(refused, unknown map[state.Key][]state.Problem) {
+func (r *Errors) Set(refused, unknown map[state.Key][]state.Problem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refused, r.unknown = refused, unknown
 }
 
 // Of is what is refused of an item; nothing where it is admitted.
-func (r *Refusals) Of(item state.Item) []state.Problem {
+func (r *Errors) Of(item state.Item) []state.Problem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.refused[item.Key]
@@ -50,7 +50,7 @@ func (r *Refusals) Of(item state.Item) []state.Problem {
 
 // unknownFields are the problems of the declared objects with a field that neither the embedded
 // schema nor the cluster's has.
-func (r *Refusals) unknownFields(definitions lint.Definition, declared state.Set) (map[state.Key][]state.Problem, error) {
+func (r *Errors) unknownFields(definitions lint.Definition, declared state.Set) (map[state.Key][]state.Problem, error) {
 	r.mu.Lock()
 	found := r.unknown
 	r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *Refusals) unknownFields(definitions lint.Definition, declared state.Set
 // admitted, which the AWS target reports. What is refused for a field that the cluster's
 // definitions do not have either is among the problems; where one has no definition, the
 // embedded one decides.
-func (r *Refusals) Desired(ctx context.Context, target targets.Target, definitions lint.Definition, declared state.Set) (state.Set, error) {
+func (r *Errors) Desired(ctx context.Context, target targets.Target, definitions lint.Definition, declared state.Set) (state.Set, error) {
 	unknown, err := r.unknownFields(definitions, declared)
 	if err != nil {
 		return state.Set{}, err

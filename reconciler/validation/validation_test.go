@@ -63,7 +63,7 @@ func TestATargetIsNotGivenWhatIsRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			refusals := &Refusals{}
+			refusals := &Errors{}
 			refusals.Set(c.refused, c.unknown)
 			none := func(state.Key) (*apiextensionsv1.CustomResourceDefinition, error) { return nil, nil }
 			set, err := refusals.Desired(t.Context(), allTarget{mistake: c.mistake}, none, state.NewSet(fine, wrong, misspelled))
@@ -87,7 +87,7 @@ func TestATargetIsNotGivenWhatIsRefused(t *testing.T) {
 
 func TestADefinitionThatCannotBeReadStopsTheRun(t *testing.T) {
 	away, key := errors.New("the API server is away"), state.Key{Group: "example.com", Kind: "Widget", Name: "w"}
-	refusals := &Refusals{}
+	refusals := &Errors{}
 	refusals.Set(nil, map[state.Key][]state.Problem{key: {{UnknownField: "spec.siez"}}})
 	_, err := refusals.Desired(t.Context(), allTarget{}, func(state.Key) (*apiextensionsv1.CustomResourceDefinition, error) { return nil, away }, state.NewSet(state.Item{Key: key, Version: "v1"}))
 	if !errors.Is(err, away) {

@@ -25,7 +25,7 @@ type remoteFS struct {
 // known is a response that came, or the tree's error.
 type known struct {
 	content []byte
-	refusal error
+	err     error
 }
 
 // linked is a remote tree whose owner supports symbolic links.
@@ -36,7 +36,7 @@ func (b *remoteFS) call(request byte, name string) ([]byte, error) {
 	defer b.mu.Unlock()
 	key := string(request) + name
 	if was, ok := b.known[key]; ok {
-		return bytes.Clone(was.content), was.refusal
+		return bytes.Clone(was.content), was.err
 	}
 	if err := b.out.send(frameRead, append([]byte{request}, name...)); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func (b *remoteFS) call(request byte, name string) ([]byte, error) {
 		if err := json.Unmarshal(payload[1:], &r); err != nil {
 			return nil, err
 		}
-		b.known[key] = known{refusal: r.err()}
-		return nil, b.known[key].refusal
+		b.known[key] = known{err: r.err()}
+		return nil, b.known[key].err
 	}
 	b.known[key] = known{content: payload[1:]}
 	return bytes.Clone(payload[1:]), nil

@@ -12,26 +12,26 @@ import (
 	"github.com/poolwright/poolwright/reconciler/validation"
 )
 
-// Admitted is a cluster's target that is not given what was refused.
-type Admitted struct {
+// ValidatedTarget is a cluster's target that is not given what was refused.
+type ValidatedTarget struct {
 	*kubernetes.Target
-	Refusals *validation.Refusals
+	Errors *validation.Errors
 	// Live reads the cluster's definitions.
 	Live client.Reader
 }
 
 // Desired implements targets.Target.
-func (a Admitted) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
-	return a.Refusals.Desired(ctx, a.Target, crds.Live(ctx, a.Live), declared)
+func (a ValidatedTarget) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
+	return a.Errors.Desired(ctx, a.Target, crds.Live(ctx, a.Live), declared)
 }
 
-// AdmittedOffline is the same where there is no cluster.
-type AdmittedOffline struct {
+// OfflineValidatedTarget is the same where there is no cluster.
+type OfflineValidatedTarget struct {
 	targets.Target
-	Refusals *validation.Refusals
+	Errors *validation.Errors
 }
 
 // Desired implements targets.Target.
-func (u AdmittedOffline) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
-	return u.Refusals.Desired(ctx, u.Target, crds.Live(ctx, nil), declared)
+func (u OfflineValidatedTarget) Desired(ctx context.Context, declared state.Set) (state.Set, error) {
+	return u.Errors.Desired(ctx, u.Target, crds.Live(ctx, nil), declared)
 }

@@ -120,7 +120,7 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	}
 	many, observed := &crowd{}, &preview.ObservedAt{}
 	planner := &preview.Planner{Revisions: many, Sync: sync, Live: live, Clock: clock.RealClock{}, Previewer: &preview.Previewer{
-		Refusals: &validation.Refusals{}, Renderer: &child.Runner{Semaphore: child.NewSemaphore(), Proposed: true}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: observed, MaxChanges: maxChangedObjects,
+		SchemaErrors: &validation.Errors{}, Renderer: &child.Runner{Semaphore: child.NewSemaphore(), Proposed: true}, Cache: &rendercache.Cache{}, Variables: &variables.Current{}, Now: time.Now, ObservedAt: observed, MaxChanges: maxChangedObjects,
 		Targets: connect.CachedTargets(emptyTarget{}, emptyTarget{}, observed),
 		Forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 			return nil, nil

@@ -26,7 +26,7 @@ func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 		"a.yaml": {Data: []byte(reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n"))},
 		"b.yaml": {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 0}\n")},
 	}
-	refusals := &validation.Refusals{}
+	refusals := &validation.Errors{}
 	load := (&app{renders: &rendercache.Cache{}, children: newChildren()}).loader(newChildren().followed, ".", &variables.Current{}, refusals)
 	d, err := load(t.Context(), gitsource.Snapshot{FS: files})
 	if err != nil {

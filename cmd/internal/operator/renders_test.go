@@ -40,7 +40,7 @@ func requesting(ctx context.Context, r *rendercache.Cache, in *child.Runner, s g
 
 func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Path: "/nowhere/at/all", Semaphore: child.NewSemaphore()}}}
-	load := a.loader(a.children.followed, "x", &variables.Current{}, &validation.Refusals{})
+	load := a.loader(a.children.followed, "x", &variables.Current{}, &validation.Errors{})
 	_, err := load(t.Context(), at("t", oneMap))
 	if class, _, _ := state.Classify(err); class != state.Retry {
 		t.Fatalf("%s: %v", class, err)
@@ -53,7 +53,7 @@ func TestAChildThatCannotBeStartedIsForAnotherTry(t *testing.T) {
 
 func TestAFollowedClusterIsValidatedByItsSchemaInTheChild(t *testing.T) {
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore()}}}
-	got := &validation.Refusals{}
+	got := &validation.Errors{}
 	load := a.loader(a.children.followed, "x", &variables.Current{}, got)
 	for range 2 { // rendered, and remembered
 		d, err := load(t.Context(), at("t", reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n")))

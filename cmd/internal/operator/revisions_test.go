@@ -57,7 +57,7 @@ func TestSyncsOfSwellingTreesShareOneCache(t *testing.T) {
 			tree := swelling("t", 8000)
 			before := liveHeap()
 			for range c.syncs {
-				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader(a.children.followed, "x", &variables.Current{}, &validation.Refusals{}),
+				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader(a.children.followed, "x", &variables.Current{}, &validation.Errors{}),
 					reconciler.NamedTarget{Name: "kubernetes", Target: emptyTarget{}}).Caching(a.children.revisions)
 				loops = append(loops, loop)
 				for range 2 {

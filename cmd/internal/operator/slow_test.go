@@ -77,7 +77,7 @@ func TestABombOnAFollowedBranchEndsOnlyItsChild(t *testing.T) {
 	}
 	before := heap()
 	a := &app{renders: &rendercache.Cache{}, children: children{followed: &child.Runner{Semaphore: child.NewSemaphore(), Limits: child.Limits{Memory: 256 << 20}}}}
-	load := a.loader(a.children.followed, "x", &variables.Current{}, &validation.Refusals{})
+	load := a.loader(a.children.followed, "x", &variables.Current{}, &validation.Errors{})
 	var total runtime.MemStats
 	runtime.ReadMemStats(&total)
 	allocated := total.TotalAlloc

@@ -86,7 +86,7 @@ func (a *app) builder() controller.Builder {
 		if err != nil {
 			return controller.Assembly{}, err
 		}
-		refusals := &validation.Refusals{}
+		refusals := &validation.Errors{}
 		awsTarget, err := a.awsTarget(sync, refusals)
 		if err != nil {
 			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
@@ -94,7 +94,7 @@ func (a *app) builder() controller.Builder {
 		// AWS first: the engine needs its queue, and nodes their role.
 		load := func() reconciler.Loader { return a.loader(a.children.forSync(sync), sync.Spec.Path, vars, refusals) }
 		loop := reconciler.NewLoop(source, load(),
-			reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.Admitted{Target: kubeTarget, Refusals: refusals, Live: a.direct}}).
+			reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.ValidatedTarget{Target: kubeTarget, Errors: refusals, Live: a.direct}}).
 			Caching(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
 		watches := []watchFunc{kubeTarget.Watch, awsTarget.Watch}
 		if variables.Used(sync) {
@@ -139,13 +139,13 @@ func pinnedParameters(_ context.Context, sync *v1alpha1.Sync) (map[string]string
 
 // readOnlyTargets are the targets of a Sync for who only reads them, its variables, and what
 // is refused of the revision that they are used for.
-func (a *app) readOnlyTargets(sync *v1alpha1.Sync, observedAt *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *validation.Refusals, error) {
+func (a *app) readOnlyTargets(sync *v1alpha1.Sync, observedAt *preview.ObservedAt, slow flowcontrol.RateLimiter) ([]reconciler.NamedTarget, *variables.Current, *validation.Errors, error) {
 	log := a.cfg.Logger.WithName("review").WithValues("sync", sync.Name)
 	kubeTarget, vars, err := a.kubernetesTarget(sync, log, pinnedParameters, slow)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	refusals := &validation.Refusals{}
+	refusals := &validation.Errors{}
 	awsTarget, err := aws.NewPreview(aws.Config{AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Check: refusals.Of, Live: connect.LiveCluster(a.direct), Log: log})
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("connecting the pull requests of Sync %s to AWS: %w", sync.Name, err)
@@ -154,11 +154,11 @@ func (a *app) readOnlyTargets(sync *v1alpha1.Sync, observedAt *preview.ObservedA
 		kubeTarget.StartPreview()
 		awsTarget.StartPreview()
 	}
-	return connect.CachedTargets(awsTarget, connect.Admitted{Target: kubeTarget, Refusals: refusals, Live: a.direct}, observedAt), vars, refusals, nil
+	return connect.CachedTargets(awsTarget, connect.ValidatedTarget{Target: kubeTarget, Errors: refusals, Live: a.direct}, observedAt), vars, refusals, nil
 }
 
 // awsTarget is the AWS target of a Sync, fenced like the rest of our writes.
-func (a *app) awsTarget(sync *v1alpha1.Sync, refusals *validation.Refusals) (*aws.Target, error) {
+func (a *app) awsTarget(sync *v1alpha1.Sync, refusals *validation.Errors) (*aws.Target, error) {
 	return aws.New(aws.Config{
 		AWS: engine.LoadAWS, REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace,
 		Begin: a.fence.Begin, Check: refusals.Of,
@@ -171,7 +171,7 @@ func (a *app) awsTarget(sync *v1alpha1.Sync, refusals *validation.Refusals) (*aw
 // loader renders a snapshot's folder with the values of the variables that are the newest
 // now, in a child process: this one also is Karpenter. What schemas refuse of Clusters, and
 // of other objects for a field that they do not have, goes to refusals.
-func (a *app) loader(in *child.Runner, path string, vars *variables.Current, refusals *validation.Refusals) reconciler.Loader {
+func (a *app) loader(in *child.Runner, path string, vars *variables.Current, refusals *validation.Errors) reconciler.Loader {
 	values := vars.Newest()
 	return func(ctx context.Context, s gitsource.Snapshot) (declared.Declared, error) {
 		loaded, err := a.renders.Load(ctx, in, s, path, values)

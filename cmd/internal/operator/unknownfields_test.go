@@ -51,7 +51,7 @@ func poolDefinition(t *testing.T, fields ...string) client.Reader {
 // admittedTarget is admitted without an API server.
 type admittedTarget struct {
 	targets.Target
-	refusals *validation.Refusals
+	refusals *validation.Errors
 	live     client.Reader
 }
 
@@ -82,7 +82,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			message := &validation.Refusals{}
+			message := &validation.Errors{}
 			d, err := (&app{renders: &rendercache.Cache{}, children: newChildren()}).loader(newChildren().followed, "x", &variables.Current{}, message)(t.Context(), at("t", c.text+other))
 			if err != nil {
 				t.Fatal(err)

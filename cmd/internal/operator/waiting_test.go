@@ -74,7 +74,7 @@ func renderingPlanner(slots *child.Semaphore) (p *preview.Planner, begun chan st
 		Revisions: &lone{begun: begun}, Sync: sync, Live: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(sync).Build(),
 		Previewer: &preview.Previewer{
 			Renderer: &child.Runner{Semaphore: slots, Proposed: true, Repository: "ours"}, Cache: &rendercache.Cache{},
-			Variables: &variables.Current{}, Refusals: &validation.Refusals{}, Now: time.Now, ObservedAt: &preview.ObservedAt{},
+			Variables: &variables.Current{}, SchemaErrors: &validation.Errors{}, Now: time.Now, ObservedAt: &preview.ObservedAt{},
 			Targets: []reconciler.NamedTarget{{Name: "kubernetes", Target: emptyTarget{}}},
 			Forecast: func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) {
 				return nil, nil

@@ -19,9 +19,9 @@ import (
 // planFolder renders a folder in this process, which is a command that a person started on a folder
 // of theirs.
 type planFolder struct {
-	path     string
-	vars     *variables.Current
-	refusals *validation.Refusals
+	path         string
+	vars         *variables.Current
+	schemaErrors *validation.Errors
 	// loaded is what was loaded last.
 	loaded declared.Declared
 }
@@ -48,7 +48,7 @@ func (f *planFolder) load(_ context.Context, s gitsource.Snapshot) (declared.Dec
 		}
 	}
 	d.Problems = lint.Sorted(problems)
-	f.refusals.Set(refused, nil)
+	f.schemaErrors.Set(refused, nil)
 	f.loaded = d
 	return d, nil
 }

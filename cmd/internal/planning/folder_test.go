@@ -27,8 +27,8 @@ func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 		"a.yaml": {Data: []byte(reconcilertest.ClusterFile("a", "  interruptionQueue:\n    retention: 5s\n"))},
 		"b.yaml": {Data: []byte("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {weight: 0}\n")},
 	}
-	refusals := &validation.Refusals{}
-	load := (&planFolder{path: ".", vars: &variables.Current{}, refusals: refusals}).load
+	refusals := &validation.Errors{}
+	load := (&planFolder{path: ".", vars: &variables.Current{}, schemaErrors: refusals}).load
 	d, err := load(t.Context(), gitsource.Snapshot{FS: files})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestAStepIsPlannedWithoutTheValuesOfSecrets(t *testing.T) {
 		"a step between two revisions": {"origin/main", true},
 	} {
 		req := Request{REST: &rest.Config{Host: "https://127.0.0.1:1"}, Sync: sync, Namespace: "ns", Base: tt.base}
-		_, _, vars, err := req.targets(&validation.Refusals{})
+		_, _, vars, err := req.targets(&validation.Errors{})
 		if err != nil || (vars.Loaded != nil) != tt.want {
 			t.Errorf("%s: review %v, %v", name, vars.Loaded != nil, err)
 		}

@@ -79,7 +79,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	if err != nil {
 		return report.Report{}, err
 	}
-	refusals := &validation.Refusals{}
+	refusals := &validation.Errors{}
 	awsTarget, kubeTarget, vars, err := req.targets(refusals)
 	if err != nil {
 		return report.Report{}, err
@@ -89,7 +89,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 		return report.Report{}, err
 	}
 	children := &child.Runner{}
-	folder := &planFolder{path: path, vars: vars, refusals: refusals}
+	folder := &planFolder{path: path, vars: vars, schemaErrors: refusals}
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), folder.load,
 		reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: kubeTarget})
 	forecast := connect.Forecast(live, &impact.SnapshotReader{Reader: live}, children, nil)
@@ -170,14 +170,14 @@ func liveBefore(declared state.Set, changes []plan.Change) state.Set {
 }
 
 // targets are those of the request's Sync, with its variables.
-func (r Request) targets(refusals *validation.Refusals) (awsTarget, kubeTarget targets.Target, vars *variables.Current, err error) {
+func (r Request) targets(refusals *validation.Errors) (awsTarget, kubeTarget targets.Target, vars *variables.Current, err error) {
 	vars = &variables.Current{}
 	if r.REST == nil {
 		vars.Read = func(ctx context.Context) (substitute.Values, error) {
 			values, _, err := variables.Offline(ctx, r.Variables)
 			return values, err
 		}
-		return aws.Offline(refusals.Of), connect.AdmittedOffline{Target: kubernetes.Offline(r.Sync.Name), Refusals: refusals}, vars, nil
+		return aws.Offline(refusals.Of), connect.OfflineValidatedTarget{Target: kubernetes.Offline(r.Sync.Name), Errors: refusals}, vars, nil
 	}
 	live, err := connect.Kubernetes(kubernetes.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
 	if err != nil {
@@ -191,7 +191,7 @@ func (r Request) targets(refusals *validation.Refusals) (awsTarget, kubeTarget t
 		return nil, nil, nil, err
 	}
 	awsTarget, err = aws.New(aws.Config{AWS: engine.LoadAWS, REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Check: refusals.Of, Live: connect.LiveCluster(reader)})
-	return awsTarget, connect.Admitted{Target: live, Refusals: refusals, Live: reader}, vars, err
+	return awsTarget, connect.ValidatedTarget{Target: live, Errors: refusals, Live: reader}, vars, err
 }
 
 // planRange plans the step between two revisions, as for the comment of a pull
@@ -214,14 +214,14 @@ func planRange(ctx context.Context, req Request) (report.Report, error) {
 			return report.Report{}, err
 		}
 	}
-	refusals := &validation.Refusals{}
+	refusals := &validation.Errors{}
 	awsTarget, kubeTarget, vars, err := req.targets(refusals)
 	if err != nil {
 		return report.Report{}, err
 	}
 	children := &child.Runner{}
 	observedAt := &preview.ObservedAt{}
-	p := &preview.Previewer{Renderer: children, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, Refusals: refusals, Targets: connect.CachedTargets(awsTarget, kubeTarget, observedAt), Offline: req.REST == nil, Now: time.Now, ObservedAt: observedAt}
+	p := &preview.Previewer{Renderer: children, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, SchemaErrors: refusals, Targets: connect.CachedTargets(awsTarget, kubeTarget, observedAt), Offline: req.REST == nil, Now: time.Now, ObservedAt: observedAt}
 	if p.Offline {
 		p.Forecast = impact.Declared{Expand: kubeTarget.Desired, Simulate: connect.Simulate(children)}.Forecast
 	} else {

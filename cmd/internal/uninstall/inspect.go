@@ -134,7 +134,7 @@ func (u *Uninstall) inspectNodes(ctx context.Context, f *installedState) error {
 	}
 	g.AWS.Region = "any"
 	err = g.CheckOthers(ctx)
-	if refusal, ok := errors.AsType[gate.Refusal](err); ok && !refusal.Unproven {
+	if refusal, ok := errors.AsType[gate.ClosedGate](err); ok && !refusal.Unproven {
 		f.otherKarpenter, err = refusal.Message, nil
 	}
 	return err

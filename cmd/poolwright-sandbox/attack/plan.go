@@ -55,11 +55,11 @@ func plan(ctx context.Context, in *child.Runner, tree fs.FS, head []byte, values
 	for name, content := range grammar.Base() {
 		base[name] = &fstest.MapFile{Data: []byte(content)}
 	}
-	refusals, observed := &validation.Refusals{}, &preview.ObservedAt{}
-	kube := connect.AdmittedOffline{Target: kubernetes.Offline("main"), Refusals: refusals}
+	refusals, observed := &validation.Errors{}, &preview.ObservedAt{}
+	kube := connect.OfflineValidatedTarget{Target: kubernetes.Offline("main"), Errors: refusals}
 	simulate, simulateErr := connect.Simulate(in), error(nil)
 	p := &preview.Previewer{
-		Renderer: rerender{in, tree, head}, Cache: &rendercache.Cache{}, Refusals: refusals, Offline: true, Now: time.Now, ObservedAt: observed,
+		Renderer: rerender{in, tree, head}, Cache: &rendercache.Cache{}, SchemaErrors: refusals, Offline: true, Now: time.Now, ObservedAt: observed,
 		Variables: &variables.Current{Read: func(context.Context) (substitute.Values, error) { return values, nil }},
 		Targets:   connect.CachedTargets(aws.Offline(refusals.Of), kube, observed),
 		Forecast: impact.Declared{Expand: kube.Desired, Simulate: func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {

@@ -13,7 +13,7 @@ import (
 
 // account compares the account of the credentials, and the account and region of
 // the cluster, with what the Cluster object claims.
-func (g Gates) account(ctx context.Context, cluster *ekstypes.Cluster, describeErr error) *Refusal {
+func (g Gates) account(ctx context.Context, cluster *ekstypes.Cluster, describeErr error) *ClosedGate {
 	const check = "check the controller's AWS credentials and allow sts:GetCallerIdentity and eks:DescribeCluster"
 	if g.AWS.Region != g.Region {
 		return refuse(Account, "correct spec.region", "the AWS configuration is for %s, the Cluster claims %s", g.AWS.Region, g.Region)

@@ -20,7 +20,7 @@ const autoModeGroup = "eks.amazonaws.com"
 
 // autoMode refuses while EKS runs a Karpenter of its own on the same NodePools
 // and NodeClaims.
-func (g Gates) autoMode(ctx context.Context, cluster *ekstypes.Cluster, describeErr error) *Refusal {
+func (g Gates) autoMode(ctx context.Context, cluster *ekstypes.Cluster, describeErr error) *ClosedGate {
 	const remedy = "turn EKS Auto Mode off for this cluster and remove its NodePools and NodeClasses, or set spec.engine.mode to Off"
 	const check = "allow eks:DescribeCluster, and list on nodepools.karpenter.sh and nodeclasses.eks.amazonaws.com"
 	if describeErr != nil {

@@ -33,7 +33,7 @@ const (
 // garbageCollection refuses when instances that were in use have no NodeClaim in this API
 // server: after a restore from an old backup, or with the wrong cluster, the
 // engine would terminate them all.
-func (g Gates) garbageCollection(ctx context.Context) *Refusal {
+func (g Gates) garbageCollection(ctx context.Context) *ClosedGate {
 	const check = "allow ec2:DescribeInstances, and list on nodeclaims.karpenter.sh, nodepools.karpenter.sh and nodes"
 	found, err := g.findLeaked(ctx)
 	if err == nil && len(found) > 0 && !g.confirmed(found) {
@@ -51,7 +51,7 @@ func (g Gates) garbageCollection(ctx context.Context) *Refusal {
 }
 
 // CheckGarbageCollection is that gate alone, with a single listing: for the moment before
-// instances are collected. It returns nil or a Refusal.
+// instances are collected. It returns nil or a ClosedGate.
 func (g Gates) CheckGarbageCollection(ctx context.Context) error {
 	g, err := g.complete()
 	if err != nil {
@@ -69,7 +69,7 @@ func (g Gates) CheckGarbageCollection(ctx context.Context) error {
 	return nil
 }
 
-func (g Gates) refuseCollection(found []string) *Refusal {
+func (g Gates) refuseCollection(found []string) *ClosedGate {
 	if len(found) == 0 || g.confirmed(found) {
 		return nil
 	}

@@ -58,8 +58,8 @@ var found = map[Name]string{
 // checkTimeout bounds one gate, the SDK's retries included.
 const checkTimeout = 30 * time.Second
 
-// Refusal is a closed gate.
-type Refusal struct {
+// ClosedGate is a closed gate.
+type ClosedGate struct {
 	// Gate is which one.
 	Gate Name
 	// Message is what was found, without the remedy.
@@ -72,7 +72,7 @@ type Refusal struct {
 
 // Reason is the reason of a condition for this refusal: one of those above, or the gate's
 // name and "Unknown", as a condition's status is, where it is Unproven.
-func (r Refusal) Reason() string {
+func (r ClosedGate) Reason() string {
 	if r.Unproven {
 		return string(r.Gate) + "Unknown"
 	}
@@ -80,7 +80,7 @@ func (r Refusal) Reason() string {
 }
 
 // Error is the refusal as one sentence.
-func (r Refusal) Error() string {
+func (r ClosedGate) Error() string {
 	return fmt.Sprintf("gate %s: %s: %s", r.Gate, r.Message, r.Remedy)
 }
 
@@ -109,18 +109,18 @@ type Gates struct {
 // Check runs all gates and returns the closed ones in a fixed order; none means
 // that the engine may run. The error is for gates that were not filled in, and
 // for a context that ended.
-func (g Gates) Check(ctx context.Context) ([]Refusal, error) {
+func (g Gates) Check(ctx context.Context) ([]ClosedGate, error) {
 	g, err := g.complete()
 	if err != nil {
 		return nil, err
 	}
 	cluster, describeErr := g.describe(ctx)
-	var closed []Refusal
-	for _, check := range []func(context.Context) *Refusal{
-		func(ctx context.Context) *Refusal { return g.identity(ctx, cluster, describeErr) },
-		func(ctx context.Context) *Refusal { return g.account(ctx, cluster, describeErr) },
-		func(ctx context.Context) *Refusal { return g.autoMode(ctx, cluster, describeErr) },
-		func(ctx context.Context) *Refusal { return g.otherKarpenter(ctx) },
+	var closed []ClosedGate
+	for _, check := range []func(context.Context) *ClosedGate{
+		func(ctx context.Context) *ClosedGate { return g.identity(ctx, cluster, describeErr) },
+		func(ctx context.Context) *ClosedGate { return g.account(ctx, cluster, describeErr) },
+		func(ctx context.Context) *ClosedGate { return g.autoMode(ctx, cluster, describeErr) },
+		func(ctx context.Context) *ClosedGate { return g.otherKarpenter(ctx) },
 		g.garbageCollection,
 	} {
 		bounded, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -163,12 +163,12 @@ func (g Gates) describe(ctx context.Context) (*ekstypes.Cluster, error) {
 	return out.Cluster, nil
 }
 
-func refuse(gate Name, remedy, format string, values ...any) *Refusal {
-	return &Refusal{Gate: gate, Message: fmt.Sprintf(format, values...), Remedy: remedy}
+func refuse(gate Name, remedy, format string, values ...any) *ClosedGate {
+	return &ClosedGate{Gate: gate, Message: fmt.Sprintf(format, values...), Remedy: remedy}
 }
 
-func unproven(gate Name, remedy string, err error) *Refusal {
-	return &Refusal{Gate: gate, Message: "not proven: " + err.Error(), Remedy: remedy, Unproven: true}
+func unproven(gate Name, remedy string, err error) *ClosedGate {
+	return &ClosedGate{Gate: gate, Message: "not proven: " + err.Error(), Remedy: remedy, Unproven: true}
 }
 
 // brief leaves of an AWS error what helps and stays the same from try to try:

@@ -304,7 +304,7 @@ func TestCheckOthersReadsOnlyTheAPIServer(t *testing.T) {
 		t.Errorf("nobody else is there, and got %v", err)
 	}
 	w.objects = []client.Object{poolwright("other", "pod-1", "on", time.Second)}
-	var refusal Refusal
+	var refusal ClosedGate
 	if err := w.gates().CheckOthers(t.Context()); !errors.As(err, &refusal) || refusal.Gate != OtherKarpenter || refusal.Unproven {
 		t.Errorf("got %v", err)
 	}
@@ -340,7 +340,7 @@ func TestAConfirmationIsTheNumberAndADigestOfTheIDs(t *testing.T) {
 func TestCheckGarbageCollectionListsOnce(t *testing.T) {
 	w := newFixture(t)
 	w.instances = []string{instances(used("i-1")), instances()}
-	var refusal Refusal
+	var refusal ClosedGate
 	if err := w.gates().CheckGarbageCollection(t.Context()); !errors.As(err, &refusal) || refusal.Gate != GarbageCollection || w.calls != 1 {
 		t.Errorf("got %v after %d calls", err, w.calls)
 	}

@@ -21,7 +21,7 @@ const identityRemedy = "point the kubeconfig at the EKS cluster that spec.name, 
 // endpoint that EKS names, by the UID of kube-system: an address proves nothing,
 // tunnels and private endpoints differ from it, and a restored cluster can have
 // the same one.
-func (g Gates) identity(ctx context.Context, cluster *ekstypes.Cluster, describeErr error) *Refusal {
+func (g Gates) identity(ctx context.Context, cluster *ekstypes.Cluster, describeErr error) *ClosedGate {
 	const check = "allow eks:DescribeCluster, and get on the namespace kube-system at the endpoint that EKS names; check that this endpoint can be reached from here"
 	if describeErr != nil {
 		return unproven(Identity, check, describeErr)

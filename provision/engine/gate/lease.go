@@ -41,7 +41,7 @@ func LeaseLabels(engine bool) map[string]string {
 // has begun to lead, and often from then on. Two that start at the same time both find
 // nobody before; whoever leads last observes the other after. Of Deployments it lists
 // only those with the chart's label, which are few; Check lists all. It returns nil or
-// a Refusal.
+// a ClosedGate.
 func (g Gates) CheckOthers(ctx context.Context) error {
 	g, err := g.complete()
 	if err != nil {
@@ -57,7 +57,7 @@ func (g Gates) CheckOthers(ctx context.Context) error {
 
 // otherKarpenter refuses while another Karpenter runs, known by its lease or by its
 // pods among the Deployments.
-func (g Gates) otherKarpenter(ctx context.Context, among ...client.ListOption) *Refusal {
+func (g Gates) otherKarpenter(ctx context.Context, among ...client.ListOption) *ClosedGate {
 	led := g.led(ctx)
 	if led != nil && !led.Unproven {
 		return led
@@ -73,7 +73,7 @@ func (g Gates) otherKarpenter(ctx context.Context, among ...client.ListOption) *
 // led refuses while another Karpenter leads, be it a stock one or
 // another Poolwright's. A lease whose renewal seems old is read twice: its holder's
 // clock may be wrong, but a renewal that moves is a leader.
-func (g Gates) led(ctx context.Context) *Refusal {
+func (g Gates) led(ctx context.Context) *ClosedGate {
 	const check = "allow list on leases.coordination.k8s.io in all namespaces"
 	held, err := g.foreignLeases(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (g Gates) led(ctx context.Context) *Refusal {
 // unled refuses while a Karpenter's pods are ready although nobody renews the lease by
 // which one is known: configured with another name for it, or without one, it runs all
 // the same.
-func (g Gates) unled(ctx context.Context, among ...client.ListOption) *Refusal {
+func (g Gates) unled(ctx context.Context, among ...client.ListOption) *ClosedGate {
 	list := &appsv1.DeploymentList{}
 	if err := g.Kube.List(ctx, list, among...); err != nil {
 		return unproven(OtherKarpenter, "allow list on deployments.apps in all namespaces", fmt.Errorf("listing Deployments: %w", err))
@@ -120,7 +120,7 @@ func (g Gates) unled(ctx context.Context, among ...client.ListOption) *Refusal {
 		"another Karpenter runs in this cluster, by whatever lease: Deployment %s has ready pods", some(ready))
 }
 
-func refuseOthers(alive []types.NamespacedName, held map[types.NamespacedName]leadership) *Refusal {
+func refuseOthers(alive []types.NamespacedName, held map[types.NamespacedName]leadership) *ClosedGate {
 	var karpenters, poolwrights []string
 	for _, at := range alive {
 		text := at.String()

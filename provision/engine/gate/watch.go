@@ -19,10 +19,10 @@ const tolerated = 3
 // engine.
 type Watch struct {
 	// Check is Gates.Check.
-	Check func(context.Context) ([]Refusal, error)
+	Check func(context.Context) ([]ClosedGate, error)
 	// Report is called with the closed gates whenever they change; with none when
 	// all are open again. It must not block for long.
-	Report func([]Refusal)
+	Report func([]ClosedGate)
 	// Every is the time between checks while all gates are open.
 	Every time.Duration
 	// Retry is the time between checks while one is closed or unproven.
@@ -67,14 +67,14 @@ func (w Watch) Start(ctx context.Context) error {
 
 // reportedGates is what was reported last; at the start that all gates are open.
 type reportedGates struct {
-	closed []Refusal
+	closed []ClosedGate
 	// unproven counts checks in a row that only could not be made.
 	unproven int
 }
 
 // changes records a check's outcome and returns whether it is to be reported.
-func (v *reportedGates) changes(closed []Refusal) bool {
-	unproven := len(closed) > 0 && !slices.ContainsFunc(closed, func(r Refusal) bool { return !r.Unproven })
+func (v *reportedGates) changes(closed []ClosedGate) bool {
+	unproven := len(closed) > 0 && !slices.ContainsFunc(closed, func(r ClosedGate) bool { return !r.Unproven })
 	if unproven {
 		v.unproven++
 	} else {

@@ -22,47 +22,47 @@ func described(w *fixture) *ekstypes.Cluster {
 }
 
 func TestWatch(t *testing.T) {
-	bad := Refusal{Gate: OtherKarpenter, Message: "found"}
-	warning := Refusal{Gate: Account, Message: "not proven", Unproven: true}
+	bad := ClosedGate{Gate: OtherKarpenter, Message: "found"}
+	warning := ClosedGate{Gate: Account, Message: "not proven", Unproven: true}
 	for _, test := range []struct {
 		name string
 		// checks are the answers in turn; reports are what must be told.
-		checks, reports [][]Refusal
+		checks, reports [][]ClosedGate
 	}{
 		{"gates that stay open are nothing to report",
-			[][]Refusal{nil, nil, nil},
+			[][]ClosedGate{nil, nil, nil},
 			nil},
 		{"a closed gate is reported at once, and its opening",
-			[][]Refusal{nil, {bad}, {bad}, nil},
-			[][]Refusal{{bad}, nil}},
+			[][]ClosedGate{nil, {bad}, {bad}, nil},
+			[][]ClosedGate{{bad}, nil}},
 		{"a gate that has closed since the engine was built is reported at the first check",
-			[][]Refusal{{bad}, nil},
-			[][]Refusal{{bad}, nil}},
+			[][]ClosedGate{{bad}, nil},
+			[][]ClosedGate{{bad}, nil}},
 		{"an unknown result at the first check does not stop an engine that was built behind open gates",
-			[][]Refusal{{warning}, {warning}, nil, nil},
+			[][]ClosedGate{{warning}, {warning}, nil, nil},
 			nil},
 		{"an unknown result from the first check on stops it when it stays",
-			[][]Refusal{{warning}, {warning}, {warning}, {warning}},
-			[][]Refusal{{warning}}},
+			[][]ClosedGate{{warning}, {warning}, {warning}, {warning}},
+			[][]ClosedGate{{warning}}},
 		{"an unknown result that passes does not stop a running engine",
-			[][]Refusal{nil, {warning}, {warning}, nil, {warning}, {warning}, nil},
+			[][]ClosedGate{nil, {warning}, {warning}, nil, {warning}, {warning}, nil},
 			nil},
 		{"an unknown result that stays stops it",
-			[][]Refusal{nil, {warning}, {warning}, {warning}, {warning}},
-			[][]Refusal{{warning}}},
+			[][]ClosedGate{nil, {warning}, {warning}, {warning}, {warning}},
+			[][]ClosedGate{{warning}}},
 		{"evidence beside an unknown result stops it at once",
-			[][]Refusal{nil, {warning, bad}},
-			[][]Refusal{{warning, bad}}},
+			[][]ClosedGate{nil, {warning, bad}},
+			[][]ClosedGate{{warning, bad}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			clock := clocktesting.NewFakeClock(now())
-			var reports [][]Refusal
+			var reports [][]ClosedGate
 			turn := 0
 			watch := Watch{
 				Every: 5 * time.Minute, Retry: 30 * time.Second, Clock: clock,
-				Report: func(r []Refusal) { reports = append(reports, r) },
-				Check: func(context.Context) ([]Refusal, error) {
+				Report: func(r []ClosedGate) { reports = append(reports, r) },
+				Check: func(context.Context) ([]ClosedGate, error) {
 					if turn == len(test.checks) {
 						cancel()
 						return nil, ctx.Err()
@@ -99,11 +99,11 @@ func TestAClosedGateIsCheckedMoreOften(t *testing.T) {
 	checked := make(chan time.Time)
 	watch := Watch{
 		Every: 5 * time.Minute, Retry: 30 * time.Second, Clock: clock,
-		Report: func([]Refusal) {},
-		Check: func(context.Context) ([]Refusal, error) {
+		Report: func([]ClosedGate) {},
+		Check: func(context.Context) ([]ClosedGate, error) {
 			checked <- clock.Now()
 			if clock.Since(now()) == 0 {
-				return []Refusal{{Gate: Account}}, nil
+				return []ClosedGate{{Gate: Account}}, nil
 			}
 			return nil, nil
 		},

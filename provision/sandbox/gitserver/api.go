@@ -207,7 +207,7 @@ func (s *Server) Call(ctx context.Context, user Account, method, path string, bo
 		return fmt.Errorf("reading the response of %s %s: %w", method, path, err)
 	}
 	if response.StatusCode >= 300 {
-		return refusal(method, path, response.StatusCode, content)
+		return responseError(method, path, response.StatusCode, content)
 	}
 	if result == nil {
 		return nil
@@ -218,12 +218,12 @@ func (s *Server) Call(ctx context.Context, user Account, method, path string, bo
 	return nil
 }
 
-func refusal(method, path string, code int, content []byte) error {
-	var said struct {
+func responseError(method, path string, code int, content []byte) error {
+	var response struct {
 		Message string `json:"message"`
 	}
-	if json.Unmarshal(content, &said) != nil || said.Message == "" {
-		said.Message = strings.TrimSpace(string(content[:min(len(content), 200)]))
+	if json.Unmarshal(content, &response) != nil || response.Message == "" {
+		response.Message = strings.TrimSpace(string(content[:min(len(content), 200)]))
 	}
-	return &StatusError{Method: method, Path: path, Code: code, Message: said.Message}
+	return &StatusError{Method: method, Path: path, Code: code, Message: response.Message}
 }

@@ -174,7 +174,7 @@ func TestTheFirstCheckOfANewLeaderWaitsUntilItMayWrite(t *testing.T) {
 }
 
 func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
-	held := blockedByGates([]gate.Refusal{
+	held := blockedByGates([]gate.ClosedGate{
 		{Gate: gate.Account, Message: "another account", Remedy: "correct it"},
 		{Gate: gate.GarbageCollection, Message: "3 instances", Remedy: "confirm them"},
 	})
@@ -193,17 +193,17 @@ func TestAHoldNamesEveryClosedGateAndItsRemedy(t *testing.T) {
 
 // Whoever takes over from another Karpenter scales it down where it is the reason.
 func TestAnotherKarpenterIsTheReasonOnlyAlone(t *testing.T) {
-	other, leaked := gate.Refusal{Gate: gate.OtherKarpenter}, gate.Refusal{Gate: gate.GarbageCollection}
-	unproven := func(r gate.Refusal) gate.Refusal { r.Unproven = true; return r }
+	other, leaked := gate.ClosedGate{Gate: gate.OtherKarpenter}, gate.ClosedGate{Gate: gate.GarbageCollection}
+	unproven := func(r gate.ClosedGate) gate.ClosedGate { r.Unproven = true; return r }
 	for name, c := range map[string]struct {
-		closed []gate.Refusal
+		closed []gate.ClosedGate
 		want   string
 	}{
-		"it is found":                                            {[]gate.Refusal{other}, "OtherKarpenterRunning"},
-		"it is found, and leaked instances are":                  {[]gate.Refusal{other, leaked}, "InstancesWithoutNodeClaim"},
-		"it is found, and they cannot be listed":                 {[]gate.Refusal{other, unproven(leaked)}, "GarbageCollectionUnknown"},
-		"its leases cannot be listed":                            {[]gate.Refusal{unproven(other)}, "OtherKarpenterUnknown"},
-		"the account is another, and leaked instances are found": {[]gate.Refusal{{Gate: gate.Account}, leaked}, "AccountMismatch"},
+		"it is found":                                            {[]gate.ClosedGate{other}, "OtherKarpenterRunning"},
+		"it is found, and leaked instances are":                  {[]gate.ClosedGate{other, leaked}, "InstancesWithoutNodeClaim"},
+		"it is found, and they cannot be listed":                 {[]gate.ClosedGate{other, unproven(leaked)}, "GarbageCollectionUnknown"},
+		"its leases cannot be listed":                            {[]gate.ClosedGate{unproven(other)}, "OtherKarpenterUnknown"},
+		"the account is another, and leaked instances are found": {[]gate.ClosedGate{{Gate: gate.Account}, leaked}, "AccountMismatch"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := blockedByGates(c.closed).Reason; got != c.want {

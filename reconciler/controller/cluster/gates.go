@@ -58,7 +58,7 @@ func (g Gates) Blocking(ctx context.Context) *Blocked {
 	return blockedByGates(refusals)
 }
 
-func blockedByGates(refusals []gate.Refusal) *Blocked {
+func blockedByGates(refusals []gate.ClosedGate) *Blocked {
 	if len(refusals) == 0 {
 		return nil
 	}
@@ -72,7 +72,7 @@ func blockedByGates(refusals []gate.Refusal) *Blocked {
 // reasonOf is the condition's reason while gates are closed: the first that is. Another
 // Karpenter is the reason only where it was found and nothing else is closed, since
 // whoever takes over from it scales it down for that.
-func reasonOf(refusals []gate.Refusal) string {
+func reasonOf(refusals []gate.ClosedGate) string {
 	for _, r := range refusals {
 		if reason := r.Reason(); reason != gate.OtherKarpenterRunning {
 			return reason
@@ -91,7 +91,7 @@ func (g Gates) AddTo(mgr manager.Manager) error {
 func (g Gates) recheck() manager.Runnable {
 	return gate.Watch{
 		Check: g.Check,
-		Report: func(closed []gate.Refusal) {
+		Report: func(closed []gate.ClosedGate) {
 			if by := blockedByGates(closed); by != nil {
 				g.supervisor.Log.Error(fmt.Errorf("%s", by.Message), "A safety gate has closed: stopping the engine")
 				g.supervisor.Restart()
@@ -115,7 +115,7 @@ func (g Gates) watchOthers() manager.RunnableFunc {
 		defer again.Stop()
 		for {
 			err := g.CheckOthers(ctx)
-			refusal, _ := errors.AsType[gate.Refusal](err)
+			refusal, _ := errors.AsType[gate.ClosedGate](err)
 			if err != nil && ctx.Err() == nil && !refusal.Unproven { // recheck counts those
 				g.supervisor.Log.Error(err, "Somebody else leads as well: stopping the engine")
 				g.supervisor.Restart()

@@ -103,7 +103,7 @@ func (j *correction) create(ctx context.Context) error {
 			break
 		}
 	}
-	if refused := api.Refusal(err, j.secret); refused != nil {
+	if refused := api.ResponseError(err, j.secret); refused != nil {
 		if apierrors.IsConflict(err) {
 			return fmt.Errorf("%w: it has appeared since (%w)", targets.ErrChanged, refused)
 		}
@@ -204,7 +204,7 @@ func (j *correction) updateError(err error) error {
 	if j.hasGuards() && other == (owner.Reference{}) && apierrors.IsConflict(err) {
 		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	}
-	refused := api.Refusal(err, j.secret)
+	refused := api.ResponseError(err, j.secret)
 	if refused != nil && apierrors.IsConflict(err) && other != (owner.Reference{}) {
 		return fmt.Errorf("%w (managed by %s)", refused, other)
 	}

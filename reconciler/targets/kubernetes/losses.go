@@ -26,7 +26,7 @@ func (j *correction) checkUpdate(ctx context.Context) error {
 	}
 	live, err := j.api.Get(ctx, j.ref)
 	if err != nil {
-		return api.Refusal(err, j.secret)
+		return api.ResponseError(err, j.secret)
 	}
 	u.Live = live
 	now := j.losses.Update(ctx, u)

@@ -29,7 +29,7 @@ func (j *correction) remove(ctx context.Context) error {
 				return nil
 			}
 			if err != nil {
-				return api.Refusal(err, j.secret)
+				return api.ResponseError(err, j.secret)
 			}
 			if err := j.checkDeletion(ctx, live); err != nil {
 				return err
@@ -47,7 +47,7 @@ func (j *correction) remove(ctx context.Context) error {
 			j.store.Remove(j.change.Key)
 			return nil
 		case !apierrors.IsConflict(err) || attempt == 5:
-			return api.Refusal(err, j.secret)
+			return api.ResponseError(err, j.secret)
 		}
 		recheck = true
 	}

@@ -28,7 +28,7 @@ func (j *correction) prepare(ctx context.Context, m diff.Owners, scaled bool) er
 	}
 	live, err := j.api.Get(ctx, j.ref)
 	if err != nil {
-		return api.Refusal(err, j.secret)
+		return api.ResponseError(err, j.secret)
 	}
 	if string(live.GetUID()) != j.change.Before.Live.UID {
 		return state.Fail(state.Retry, "Changed", targets.ErrChanged)

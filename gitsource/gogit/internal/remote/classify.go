@@ -15,18 +15,18 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-// refusal is an error of ssh that is one of gitsource's already, with a message that has the
+// sourceError is an error of ssh that is one of gitsource's already, with a message that has the
 // remedy and nothing that the server chose.
-type refusal struct{ err error }
+type sourceError struct{ err error }
 
 // Error implements error.
-func (r *refusal) Error() string { return r.err.Error() }
+func (r *sourceError) Error() string { return r.err.Error() }
 
 // Unwrap makes it one of gitsource's errors.
-func (r *refusal) Unwrap() error { return r.err }
+func (r *sourceError) Unwrap() error { return r.err }
 
 func refuse(kind error, format string, args ...any) error {
-	return &refusal{fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))}
+	return &sourceError{fmt.Errorf("%w: %s", kind, fmt.Sprintf(format, args...))}
 }
 
 // classify turns whatever came out of a conversation into one of gitsource's
@@ -40,7 +40,7 @@ func (c *Connection) classify(ctx context.Context, doing string, err error) erro
 	wrap := func(kind error, message string) error {
 		return fmt.Errorf("%s: %w: %s", doing, kind, message)
 	}
-	if refused, ok := errors.AsType[*refusal](cause); ok {
+	if refused, ok := errors.AsType[*sourceError](cause); ok {
 		return fmt.Errorf("%s: %w", doing, refused)
 	}
 	switch {

@@ -19,8 +19,8 @@ import (
 const (
 	// referencesBytes bounds the list of references: half a million of them.
 	referencesBytes = 32 << 20
-	// refusalBytes bounds the body of an error response, which is not shown.
-	refusalBytes = 4 << 10
+	// maxErrorBody bounds the body of an error response, which is not shown.
+	maxErrorBody = 4 << 10
 )
 
 // errStalled ends a conversation in which the server sends nothing.
@@ -172,7 +172,7 @@ func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	limit := b.limits.responseBytes()
 	switch {
 	case res.StatusCode >= 300:
-		limit = refusalBytes
+		limit = maxErrorBody
 	case strings.HasSuffix(req.URL.Path, "/info/refs"):
 		limit = referencesBytes
 	}

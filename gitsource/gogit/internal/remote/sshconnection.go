@@ -182,7 +182,7 @@ func (s *sshServer) config(check *hostKeyCheck) *ssh.ClientConfig {
 // connection nor a key or an algorithm that is refused is a response that is not SSH's.
 func (s *sshServer) handshakeFailed(err error, check hostKeyCheck) error {
 	if check.err != nil {
-		return &refusal{check.err}
+		return &sourceError{check.err}
 	}
 	if none, ok := errors.AsType[*ssh.AlgorithmNegotiationError](err); ok {
 		return refuse(gitsource.ErrUnreachable, "the server offers no %s that is considered secure; update its SSH server", none.What)

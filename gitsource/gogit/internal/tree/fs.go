@@ -119,8 +119,8 @@ func readable(op, name string, e entry) error {
 	switch {
 	case e.sub != nil:
 		return pathError(op, name, errors.New("is a directory"))
-	case e.refusal != "":
-		return pathError(op, name, fmt.Errorf("%w: %s", gitsource.ErrUnsafe, e.refusal))
+	case e.unreadable != "":
+		return pathError(op, name, fmt.Errorf("%w: %s", gitsource.ErrUnsafe, e.unreadable))
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (t *FS) lookup(op, name string, follow bool) (entry, error) {
 		if err != nil {
 			return entry{}, pathError(op, name, err)
 		}
-		if e.mode != filemode.Symlink || e.refusal != "" || (len(rest) == 0 && !follow) {
+		if e.mode != filemode.Symlink || e.unreadable != "" || (len(rest) == 0 && !follow) {
 			at = append(at, e)
 			continue
 		}
@@ -184,8 +184,8 @@ func (t *FS) lookup(op, name string, follow bool) (entry, error) {
 }
 
 func child(parent entry, name string) (entry, error) {
-	if parent.refusal != "" {
-		return entry{}, fmt.Errorf("%w: %s", gitsource.ErrUnsafe, parent.refusal)
+	if parent.unreadable != "" {
+		return entry{}, fmt.Errorf("%w: %s", gitsource.ErrUnsafe, parent.unreadable)
 	}
 	if parent.sub == nil {
 		return entry{}, fs.ErrNotExist
@@ -218,7 +218,7 @@ func (t *FS) list(f *folder) []fs.DirEntry {
 func (t *FS) info(e entry) *fileInfo {
 	i := &fileInfo{name: e.name, mode: 0o444}
 	switch {
-	case e.refusal != "":
+	case e.unreadable != "":
 		i.mode = fs.ModeIrregular
 	case e.sub != nil:
 		i.mode = fs.ModeDir | 0o555
@@ -233,7 +233,7 @@ func (t *FS) info(e entry) *fileInfo {
 func (t *FS) sized(op, name string, e entry) (fs.FileInfo, error) {
 	i := t.info(e)
 	i.name = path.Base(name)
-	if e.sub == nil && e.refusal == "" {
+	if e.sub == nil && e.unreadable == "" {
 		n, err := t.objects.Size(e.hash)
 		if err != nil {
 			return nil, pathError(op, name, err)

@@ -60,7 +60,7 @@ func slotIn(f *folder, name string) slot {
 }
 
 func (s slot) same(o slot) bool {
-	return s.there == o.there && s.mode == o.mode && s.hash == o.hash && s.refusal == o.refusal
+	return s.there == o.there && s.mode == o.mode && s.hash == o.hash && s.unreadable == o.unreadable
 }
 
 func mergeEntries(mergeBase, base, head slot) (merged entry, stays, clean bool) {

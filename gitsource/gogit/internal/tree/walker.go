@@ -34,9 +34,9 @@ type entry struct {
 	mode filemode.FileMode
 	hash plumbing.Hash
 	sub  *folder // of a folder
-	// refusal is why the entry cannot be read; empty for ordinary ones. It is kept so that
+	// unreadable is why the entry cannot be read; empty for ordinary ones. It is kept so that
 	// only who needs the file gets the refusal.
-	refusal string
+	unreadable string
 }
 
 func (f *folder) find(name string) (entry, bool) {
@@ -162,7 +162,7 @@ func (w *Walker) read(h plumbing.Hash, at string, depth int) (*folder, error) {
 // count bounds what the index of a tree takes in memory, which a few bytes of Git can
 // make large: a name that is repeated is packed as one.
 func (w *Walker) count(e entry) error {
-	n := int64(entryBytes + len(e.name) + len(e.refusal))
+	n := int64(entryBytes + len(e.name) + len(e.unreadable))
 	w.entries++
 	w.bytes += n
 	w.total += n
@@ -179,7 +179,7 @@ func (w *Walker) entry(te object.TreeEntry, at string, depth int) (entry, error)
 	e := entry{name: te.Name, mode: te.Mode, hash: te.Hash}
 	if !utf8.ValidString(te.Name) || strings.ContainsFunc(te.Name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }) {
 		quoted := strconv.QuoteToASCII(te.Name)
-		return entry{name: strings.ReplaceAll(quoted, "/", ""), refusal: "its name holds control characters, a backslash or bytes that are not UTF-8"}, nil
+		return entry{name: strings.ReplaceAll(quoted, "/", ""), unreadable: "its name holds control characters, a backslash or bytes that are not UTF-8"}, nil
 	}
 	switch te.Mode {
 	case filemode.Dir:
@@ -189,7 +189,7 @@ func (w *Walker) entry(te object.TreeEntry, at string, depth int) (entry, error)
 		}
 		e.sub = sub
 	case filemode.Submodule:
-		e.refusal = "it is a submodule, and submodules are not fetched; copy its files into the repository"
+		e.unreadable = "it is a submodule, and submodules are not fetched; copy its files into the repository"
 	case filemode.Regular, filemode.Executable, filemode.Deprecated, filemode.Symlink:
 		if !w.blobs[te.Hash] {
 			if err := w.objects.Require(te.Hash); err != nil {

@@ -34,25 +34,25 @@ type Event struct {
 	Ignored bool
 }
 
-// Refusal is a request that is not taken, with the HTTP status to respond with. Its
+// RequestError is a request that is not taken, with the HTTP status to respond with. Its
 // text holds nothing of the request.
-type Refusal struct {
+type RequestError struct {
 	Code   int
 	Reason string
 }
 
 // Error is the reason.
-func (r *Refusal) Error() string { return "refusing a webhook: " + r.Reason }
+func (r *RequestError) Error() string { return "refusing a webhook: " + r.Reason }
 
 // bodyBytes is the most that is read. Pull request events have some 30 KB, and
 // pushes are shortened by the forges.
 const bodyBytes = 1 << 20
 
 // Read verifies a request and returns what changed. One of the secrets must have signed
-// it: while one replaces another, both are given. A refusal is a *Refusal.
+// it: while one replaces another, both are given. A refusal is a *RequestError.
 func Read(request *http.Request, secrets ...[]byte) (Event, error) {
 	if request.Method != http.MethodPost {
-		return Event{}, &Refusal{http.StatusMethodNotAllowed, "only POST is taken"}
+		return Event{}, &RequestError{http.StatusMethodNotAllowed, "only POST is taken"}
 	}
 	signature, err := claimed(request.Header)
 	if err != nil {
@@ -63,19 +63,19 @@ func Read(request *http.Request, secrets ...[]byte) (Event, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(request.Body, bodyBytes+1))
 	if err != nil {
-		return Event{}, &Refusal{http.StatusBadRequest, "the body ends early"}
+		return Event{}, &RequestError{http.StatusBadRequest, "the body ends early"}
 	}
 	if len(body) > bodyBytes {
 		return Event{}, tooLong()
 	}
 	if !signed(body, signature, secrets) {
-		return Event{}, &Refusal{http.StatusUnauthorized, "the signature is wrong: the webhook's secret has to be the one in the Secret"}
+		return Event{}, &RequestError{http.StatusUnauthorized, "the signature is wrong: the webhook's secret has to be the one in the Secret"}
 	}
 	return parse(kind(request.Header), request.Header.Get("Content-Type"), body)
 }
 
 func tooLong() error {
-	return &Refusal{http.StatusRequestEntityTooLarge, "the body has more than 1 MiB"}
+	return &RequestError{http.StatusRequestEntityTooLarge, "the body has more than 1 MiB"}
 }
 
 // claimed is the signature that came along. Forgejo and Gitea send GitHub's
@@ -90,7 +90,7 @@ func claimed(header http.Header) ([]byte, error) {
 	}
 	signature, err := hex.DecodeString(text)
 	if !ok || err != nil || len(signature) != sha256.Size {
-		return nil, &Refusal{http.StatusUnauthorized, "it is not signed with SHA-256: give the webhook a secret"}
+		return nil, &RequestError{http.StatusUnauthorized, "it is not signed with SHA-256: give the webhook a secret"}
 	}
 	return signature, nil
 }
@@ -143,15 +143,15 @@ func parse(kind, contentType string, body []byte) (Event, error) {
 		return Event{Ignored: true}, nil
 	}
 	if media, _, _ := strings.Cut(contentType, ";"); strings.TrimSpace(strings.ToLower(media)) != "application/json" {
-		return Event{}, &Refusal{http.StatusUnsupportedMediaType, "the webhook's content type has to be application/json"}
+		return Event{}, &RequestError{http.StatusUnsupportedMediaType, "the webhook's content type has to be application/json"}
 	}
 	var p payload
 	if err := json.Unmarshal(body, &p); err != nil {
-		return Event{}, &Refusal{http.StatusBadRequest, "the body is no JSON of the kind " + fmt.Sprintf("%.40q", kind)}
+		return Event{}, &RequestError{http.StatusBadRequest, "the body is no JSON of the kind " + fmt.Sprintf("%.40q", kind)}
 	}
 	event, err := p.event(kind)
 	if err != nil {
-		return Event{}, &Refusal{http.StatusBadRequest, err.Error()}
+		return Event{}, &RequestError{http.StatusBadRequest, err.Error()}
 	}
 	return event, nil
 }

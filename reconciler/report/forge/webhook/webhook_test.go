@@ -130,7 +130,7 @@ func TestWhatIsNotVerifiedIsRefused(t *testing.T) {
 			}
 		}
 		event, err := webhook.Read(tt.request, keys...)
-		var refusal *webhook.Refusal
+		var refusal *webhook.RequestError
 		if !errors.As(err, &refusal) || refusal.Code != tt.code || event != (webhook.Event{}) {
 			t.Errorf("%s: got %+v, %v", tt.name, event, err)
 		}
@@ -150,7 +150,7 @@ func FuzzRead(f *testing.F) {
 			r.Header.Set("X-Hub-Signature-256", "sha256="+sign("other", string(body)))
 		}
 		event, err := webhook.Read(r, []byte(secret))
-		var refusal *webhook.Refusal
+		var refusal *webhook.RequestError
 		switch {
 		case err != nil && (!errors.As(err, &refusal) || refusal.Code < 400 || refusal.Code > 499 || event != (webhook.Event{})):
 			t.Errorf("got %+v, %v", event, err)

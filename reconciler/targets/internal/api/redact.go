@@ -12,9 +12,9 @@ import (
 // cut is what stands where the API server repeated content.
 const cut = "***"
 
-// plainValue is the length in bytes up to which a repeated string is shown: a
+// maxRepeatedValue is the length in bytes up to which a repeated string is shown: a
 // name or a wrong enum value shows the user what to mend.
-const plainValue = 64
+const maxRepeatedValue = 64
 
 // quietly is a response's message without the parts of the object that the API
 // server repeats in it. Any part may hold a token: the refusal to change a
@@ -87,7 +87,7 @@ func repeatedValue(text string) (n int, plain bool) {
 			return -1, false
 		}
 		value, err := strconv.Unquote(quoted)
-		return len(quoted), err == nil && len(value) <= plainValue && !strings.ContainsAny(value, "\n{")
+		return len(quoted), err == nil && len(value) <= maxRepeatedValue && !strings.ContainsAny(value, "\n{")
 	case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
 		var value json.RawMessage
 		d := json.NewDecoder(strings.NewReader(text))
@@ -96,12 +96,12 @@ func repeatedValue(text string) (n int, plain bool) {
 		}
 		return int(d.InputOffset()), false
 	}
-	word, _, _ := strings.Cut(text, ": ")
-	word, _, _ = strings.Cut(word, ", ")
-	if len(word) > plainValue || strings.ContainsAny(word, "\n{&") || strings.Contains(word, "map[") {
+	value, _, _ := strings.Cut(text, ": ")
+	value, _, _ = strings.Cut(value, ", ")
+	if len(value) > maxRepeatedValue || strings.ContainsAny(value, "\n{&") || strings.Contains(value, "map[") {
 		return -1, false
 	}
-	return len(word), true
+	return len(value), true
 }
 
 // braces matches an opening brace with the word before it, or the other ways in

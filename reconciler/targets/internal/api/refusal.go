@@ -14,36 +14,36 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// Refused is Refusal with what was being done in front.
+// Refused is ResponseError with what was being done in front.
 func Refused(doing string, err error, secret bool) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", doing, Refusal(err, secret))
+	return fmt.Errorf("%s: %w", doing, ResponseError(err, secret))
 }
 
-// Refusal turns a response of the API server into an error that names its class, and
+// ResponseError turns a response of the API server into an error that names its class, and
 // for a conflict its owner. Structures that the API server dumps are cut out; with
 // secret set nothing of the object's content is repeated. It returns nil for nil, and
 // what is no response as it is.
-func Refusal(err error, secret bool) error {
+func ResponseError(err error, secret bool) error {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return err
 	}
-	answer := status.Status()
-	why := message(answer, secret)
+	response := status.Status()
+	why := message(response, secret)
 	switch {
 	case apierrors.IsConflict(err):
-		if owners := conflicts(answer); len(owners) > 0 {
+		if owners := conflicts(response); len(owners) > 0 {
 			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, strings.Join(owners, ", ")))
 		}
 		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
-	case strings.Contains(answer.Message, untyped):
+	case strings.Contains(response.Message, untyped):
 		return state.Fail(state.Stalled, "Invalid", &describedError{why, targets.ErrSchema})
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		reason := "Invalid"
-		if strings.Contains(answer.Message, "immutable") {
+		if strings.Contains(response.Message, "immutable") {
 			reason, why = "Immutable", why+" (delete the object yourself to let it be made anew)"
 		}
 		return state.Failf(state.Stalled, reason, "%s", why)

@@ -104,8 +104,8 @@ func (svc *Service) remaining(kind, zone, capacityType string) (int, string) {
 	return room, code
 }
 
-// refusal phrases a launch error as EC2 does.
-func refusal(code, kind, zone string) string {
+// launchError phrases a launch error as EC2 does.
+func launchError(code, kind, zone string) string {
 	switch code {
 	case "InsufficientInstanceCapacity":
 		return fmt.Sprintf("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", kind, zone)

@@ -110,7 +110,7 @@ func (p pool) element() query.Element {
 func (svc *Service) fill(in *api.Call, p pool, n int) ([]string, *api.Error) {
 	if !svc.offers.Offered(p.kind.Name, p.zone.Name) {
 		// RunInstances has the code Unsupported for it, a fleet this one.
-		return nil, api.NewError(http.StatusBadRequest, "InvalidFleetConfiguration", refusal("Unsupported", p.kind.Name, p.zone.Name))
+		return nil, api.NewError(http.StatusBadRequest, "InvalidFleetConfiguration", launchError("Unsupported", p.kind.Name, p.zone.Name))
 	}
 	if failed := svc.launchable(in, p.launch); failed != nil {
 		return nil, failed

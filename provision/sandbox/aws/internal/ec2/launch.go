@@ -89,7 +89,7 @@ func (svc *Service) launchable(in *api.Call, l launch) *api.Error {
 		return bad("InvalidParameterValue", "The architecture '%s' of the specified instance type does not match the architecture '%s' of the specified AMI.",
 			l.kind.Processor.Architectures[len(l.kind.Processor.Architectures)-1], arch)
 	case !offerings.Sold(l.kind, l.capacityType):
-		return bad("Unsupported", "%s", refusal("Unsupported", l.kind.Name, l.zone.Name))
+		return bad("Unsupported", "%s", launchError("Unsupported", l.kind.Name, l.zone.Name))
 	}
 	for _, id := range securityGroups(l.data) {
 		if !ec2query.IsID(id) {
@@ -130,7 +130,7 @@ func securityGroups(data query.Form) []string {
 func (svc *Service) start(in *api.Call, l launch, rate float64) (*instance, *api.Error) {
 	subnet := cmp.Or(l.subnetID, svc.VPC.PublicSubnet(l.zone.Name))
 	if room, code := svc.remaining(l.kind.Name, l.zone.Name, l.capacityType); room == 0 {
-		return nil, api.NewError(http.StatusBadRequest, code, refusal(code, l.kind.Name, l.zone.Name))
+		return nil, api.NewError(http.StatusBadRequest, code, launchError(code, l.kind.Name, l.zone.Name))
 	}
 	if failed := svc.overQuota(l.kind, l.capacityType); failed != nil {
 		return nil, failed
@@ -244,5 +244,5 @@ func (svc *Service) overQuota(kind catalog.InstanceType, capacityType string) *a
 	if capacityType == offerings.Spot {
 		code = "MaxSpotInstanceCountExceeded"
 	}
-	return api.NewError(http.StatusBadRequest, code, refusal(code, kind.Name, ""))
+	return api.NewError(http.StatusBadRequest, code, launchError(code, kind.Name, ""))
 }

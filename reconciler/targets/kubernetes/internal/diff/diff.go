@@ -79,7 +79,7 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, item stat
 		if stop(err) {
 			return api.Refused("comparing "+item.Key.String(), err, false)
 		}
-		found.Object, found.DryRunError = clientDryRun(item, bare, ours), d.refusal(err)
+		found.Object, found.DryRunError = clientDryRun(item, bare, ours), d.dryRunError(err)
 		return nil
 	}
 	after := manifest.Strip(merged.Object)
@@ -168,12 +168,12 @@ func (d *Differ) dryRun(ctx context.Context, item state.Item, name string) (*uns
 	return d.cfg.API.Apply(ctx, ref, body, api.ApplyOptions{Force: true, DryRun: true})
 }
 
-// refusal is why the API server refused a dry run.
-func (d *Differ) refusal(err error) string {
+// dryRunError is why the API server refused a dry run.
+func (d *Differ) dryRunError(err error) string {
 	if d.cfg.OnlyManaged {
 		return "the Sync's status has the reason"
 	}
-	return api.Refusal(err, false).Error()
+	return api.ResponseError(err, false).Error()
 }
 
 // clientDryRun is a live object as far as it can be compared without the API server, which
