@@ -67,10 +67,10 @@ func (f *fleet) Observe(context.Context, state.Set) (state.Set, error) {
 	return state.NewSet(items...), nil
 }
 
-func (f *fleet) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
-	all, err := f.Observe(ctx, wanted)
+func (f *fleet) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
+	all, err := f.Observe(ctx, desired)
 	var keys []state.Key
-	for _, i := range wanted.Items() {
+	for _, i := range desired.Items() {
 		keys = append(keys, i.Key)
 	}
 	return all.Only(keys), err
@@ -103,7 +103,7 @@ func (g *guard) hold(_ context.Context, p plan.Plan) plan.Plan {
 		for _, c := range p.Guarded() {
 			names = append(names, nameOf(c.Key))
 		}
-		g.requested, g.wanted = append(g.requested, names), len(p.Wanted)
+		g.requested, g.wanted = append(g.requested, names), len(p.Desired)
 		return hold.Nodes{Replaced: 4 * len(names)}
 	})
 }

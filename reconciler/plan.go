@@ -25,10 +25,10 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		l.cache.take(l.planned) // From here on the targets know what another one wants.
 	}
 	has := l.active.decoded
-	has.wanted = nil
+	has.desired = nil
 	has.activate()
 	defer func() {
-		if has.wanted == nil {
+		if has.desired == nil {
 			l.trim()
 		}
 	}()
@@ -53,7 +53,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		all[w.Name] = desired
 		wanted, observed = wanted.Union(desired), observed.Union(seen)
 	}
-	has.wanted, l.last.problems, l.planned, l.plannedWaiting = all, problems, l.last, l.waiting
+	has.desired, l.last.problems, l.planned, l.plannedWaiting = all, problems, l.last, l.waiting
 	result.Problems = problems
 	// What could not be read may well be what would be deleted.
 	unsure := len(problems) > 0 || result.SourceError != nil
@@ -83,7 +83,7 @@ func (c *decodedRevision) activate() {
 // desired is what a target makes of the revision. What an earlier process applied last may be what
 // it began to delete since, by a later revision: that is not wanted again.
 func (r *revision) desired(ctx context.Context, t targets.Target, declared state.Set) (state.Set, []state.Problem, error) {
-	set, problems, err := desired(ctx, t, declared)
+	set, problems, err := computeDesired(ctx, t, declared)
 	withdrawer, ok := t.(targets.Withdrawer)
 	if err != nil || !ok || !r.resumed {
 		return set, problems, err
@@ -96,8 +96,8 @@ func (r *revision) desired(ctx context.Context, t targets.Target, declared state
 	return state.NewSet(kept...), problems, nil
 }
 
-// desired separates the mistakes that only a target sees from its failures.
-func desired(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
+// computeDesired separates the mistakes that only a target sees from its failures.
+func computeDesired(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
 	set, err := t.Desired(ctx, d)
 	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
 		return set, mistakes.Problems, nil
@@ -152,7 +152,7 @@ func applyGuard(ctx context.Context, result Result, opts Options) Result {
 
 // recordPlan records what is withheld, and what is wanted, for reads some things only.
 func (r *revision) recordPlan(result Result) {
-	r.withheld, r.used, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Wanted
+	r.withheld, r.used, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Desired
 	for _, c := range result.Plan.Changes {
 		if c.KeepsUsed() {
 			r.used[c.Key] = c.Hold
@@ -186,11 +186,11 @@ func (l *Loop) trim() {
 	}
 }
 
-// wanted is what the targets make of the active revision.
-func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
+// desired is what the targets make of the active revision.
+func (l *Loop) desired(ctx context.Context) (map[string]state.Set, error) {
 	has := l.active.decoded
-	if has.wanted != nil {
-		return has.wanted, nil
+	if has.desired != nil {
+		return has.desired, nil
 	}
 	all := map[string]state.Set{}
 	has.activate()
@@ -201,14 +201,14 @@ func (l *Loop) wanted(ctx context.Context) (map[string]state.Set, error) {
 			return nil, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
 	}
-	has.wanted = all
+	has.desired = all
 	return all, nil
 }
 
 // partial is the ability of a target to look at some things without taking
 // the others for unwanted.
 type partial interface {
-	ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error)
+	ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error)
 }
 
 func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.Set, error) {
@@ -225,7 +225,7 @@ func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.S
 // the whole revision does: what was withheld from that stays so until all is planned
 // again, however few nodes a part of it would cost.
 func (r *revision) applyGuardToPart(ctx context.Context, result Result, opts Options) Result {
-	result.Plan.Wanted = r.provisions
+	result.Plan.Desired = r.provisions
 	result.Plan = result.Plan.KeepUsed(r.used).Withhold(r.withheld)
 	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return !c.Held() }) {
 		return result

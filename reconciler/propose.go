@@ -36,15 +36,15 @@ func survey(ctx context.Context, d declared.Declared, offline bool, targets []Na
 		d.BeforeDesired()
 	}
 	for _, w := range targets {
-		wanted, more, err := desired(ctx, w.Target, d.Set)
+		desired, more, err := computeDesired(ctx, w.Target, d.Set)
 		if err != nil {
 			return out, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
-		out.Wanted, out.Problems = out.Wanted.Union(wanted), append(out.Problems, more...)
+		out.Desired, out.Problems = out.Desired.Union(desired), append(out.Problems, more...)
 		if offline {
 			continue
 		}
-		seen, err := w.Target.Observe(ctx, wanted)
+		seen, err := w.Target.Observe(ctx, desired)
 		if err != nil {
 			return out, fmt.Errorf("observing %s: %w", w.Name, err)
 		}

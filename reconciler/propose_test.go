@@ -61,11 +61,11 @@ func (w *recordingTarget) Desired(_ context.Context, d state.Set) (state.Set, er
 	return w.last, nil
 }
 
-func (w *recordingTarget) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
+func (w *recordingTarget) Observe(_ context.Context, desired state.Set) (state.Set, error) {
 	if err := w.record("observe"); err != nil {
 		return state.Set{}, err
 	}
-	if d := cmp.Diff(w.last.Items(), wanted.Items()); d != "" {
+	if d := cmp.Diff(w.last.Items(), desired.Items()); d != "" {
 		return state.Set{}, fmt.Errorf("asked for something else: %s", d)
 	}
 	return state.NewSet(w.live...), nil

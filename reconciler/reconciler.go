@@ -212,21 +212,21 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 		return Result{}, state.Failf(state.Retry, fluxmeta.ProgressingReason, "correcting drift: no revision has been planned yet")
 	}
 	result := Result{Revision: l.planned.snapshot.Revision, Problems: l.planned.problems}
-	all, err := l.wanted(ctx)
+	all, err := l.desired(ctx)
 	if err != nil {
 		return result, err
 	}
-	wanted, observed := state.Set{}, state.Set{}
+	desired, observed := state.Set{}, state.Set{}
 	for _, w := range l.targets {
 		some := all[w.Name].Only(keys)
 		seen, err := observeOnly(ctx, w.Target, some)
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		wanted, observed = wanted.Union(some), observed.Union(seen)
+		desired, observed = desired.Union(some), observed.Union(seen)
 	}
 	policies := append([]plan.Policy{plan.OfSome()}, l.planPolicies(l.planned, true, opts.Policies)...)
-	result.Plan = plan.Compute(wanted, observed, policies...)
+	result.Plan = plan.Compute(desired, observed, policies...)
 	return l.apply(ctx, l.planned.applyGuardToPart(ctx, result, opts), opts)
 }
 

@@ -51,10 +51,10 @@ func (w *fakeTarget) Observe(context.Context, state.Set) (state.Set, error) {
 	return state.NewSet(items...), nil
 }
 
-func (w *fakeTarget) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
-	all, err := w.Observe(ctx, wanted)
+func (w *fakeTarget) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
+	all, err := w.Observe(ctx, desired)
 	var keys []state.Key
-	for _, i := range wanted.Items() {
+	for _, i := range desired.Items() {
 		keys = append(keys, i.Key)
 	}
 	return all.Only(keys), err

@@ -35,8 +35,8 @@ type recorded struct {
 	applied map[string]string
 }
 
-func (r *recorded) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
-	all, err := r.fakeTarget.Observe(ctx, wanted)
+func (r *recorded) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
+	all, err := r.fakeTarget.Observe(ctx, desired)
 	observed := map[string]bool{}
 	items := all.Items()
 	for i := range items {
@@ -53,10 +53,10 @@ func (r *recorded) Observe(ctx context.Context, wanted state.Set) (state.Set, er
 	return state.NewSet(items...), err
 }
 
-func (r *recorded) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
-	all, err := r.Observe(ctx, wanted)
+func (r *recorded) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
+	all, err := r.Observe(ctx, desired)
 	var keys []state.Key
-	for _, i := range wanted.Items() {
+	for _, i := range desired.Items() {
 		keys = append(keys, i.Key)
 	}
 	return all.Only(keys), err

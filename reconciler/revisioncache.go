@@ -54,8 +54,8 @@ func NewRevisionCache(capacity, uncached int64) *RevisionCache {
 // decodedRevision is what a revision declares.
 type decodedRevision struct {
 	declared declared.Declared
-	// wanted is what the targets made of it; nil before they were asked.
-	wanted map[string]state.Set
+	// desired is what the targets made of it; nil before they were asked.
+	desired map[string]state.Set
 }
 
 // size estimates how many bytes of memory a revision takes.
@@ -156,7 +156,7 @@ func (c *RevisionCache) put(r *revision, has *decodedRevision) {
 // evict gives up a revision's contents, also in its targets where these had them last. No
 // run works with them: it would have taken them.
 func (r *revision) evict() {
-	if r.kept.wanted != nil {
+	if r.kept.desired != nil {
 		r.trim()
 	}
 	r.kept = nil

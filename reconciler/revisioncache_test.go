@@ -64,7 +64,7 @@ type crowd struct {
 	correcting func()
 }
 
-func (w *tracked) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
+func (w *tracked) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
 	w.crowd.mu.Lock()
 	w.crowd.now++
 	w.crowd.most = max(w.crowd.most, w.crowd.now)
@@ -77,7 +77,7 @@ func (w *tracked) Observe(ctx context.Context, wanted state.Set) (state.Set, err
 		defer w.crowd.mu.Unlock()
 		w.crowd.now--
 	}()
-	return w.fakeTarget.Observe(ctx, wanted)
+	return w.fakeTarget.Observe(ctx, desired)
 }
 
 // loops are Loops of the same size.

@@ -45,8 +45,8 @@ func (s *side) Desired(ctx context.Context, d state.Set) (state.Set, error) {
 	return s.fakeTarget.Desired(ctx, state.NewSet(items...))
 }
 
-func (s *side) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
-	observed, err := s.fakeTarget.Observe(ctx, wanted)
+func (s *side) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
+	observed, err := s.fakeTarget.Observe(ctx, desired)
 	var items []state.Item
 	for _, i := range observed.Items() {
 		i.Key = s.own(i.Key)
@@ -58,10 +58,10 @@ func (s *side) Observe(ctx context.Context, wanted state.Set) (state.Set, error)
 	return state.NewSet(items...), err
 }
 
-func (s *side) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
-	all, err := s.Observe(ctx, wanted)
+func (s *side) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
+	all, err := s.Observe(ctx, desired)
 	var keys []state.Key
-	for _, i := range wanted.Items() {
+	for _, i := range desired.Items() {
 		keys = append(keys, i.Key)
 		s.requested = append(s.requested, i.Key.Name)
 	}

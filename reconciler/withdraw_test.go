@@ -27,10 +27,10 @@ type allowing struct {
 	deleting, wanted []string
 }
 
-func (w *allowing) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
+func (w *allowing) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
 	w.order = append(w.order, "observe")
-	w.record(wanted)
-	observed, err := w.fakeTarget.Observe(ctx, wanted)
+	w.record(desired)
+	observed, err := w.fakeTarget.Observe(ctx, desired)
 	items := observed.Items()
 	for i := range items {
 		if w.allowed[items[i].Key.Name] {
@@ -40,14 +40,14 @@ func (w *allowing) Observe(ctx context.Context, wanted state.Set) (state.Set, er
 	return state.NewSet(items...), err
 }
 
-func (w *allowing) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
-	w.record(wanted)
-	return w.fakeTarget.ObserveOnly(ctx, wanted)
+func (w *allowing) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
+	w.record(desired)
+	return w.fakeTarget.ObserveOnly(ctx, desired)
 }
 
-func (w *allowing) record(wanted state.Set) {
+func (w *allowing) record(desired state.Set) {
 	w.wanted = nil
-	for _, i := range wanted.Items() {
+	for _, i := range desired.Items() {
 		w.wanted = append(w.wanted, i.Key.Name)
 	}
 }
@@ -125,9 +125,9 @@ func TestADeletionThatIsGivenUpIsRecorded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &allowing{fakeTarget: fakeTarget{objects: map[string]string{"old": "1", "a": "2"}}, allowed: map[string]bool{"old": true}}
-			wanted := things("a", "2")
-			wanted.Problems = tt.problems
-			revs := revisions{"r1": wanted}
+			desired := things("a", "2")
+			desired.Problems = tt.problems
+			revs := revisions{"r1": desired}
 			loop := reconciler.NewLoop(&source{revision: "r1"}, revs.load, reconciler.NamedTarget{Name: "memory", Target: w})
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{Policies: tt.policies}); err != nil {
 				t.Fatal(err)

@@ -64,7 +64,7 @@ func (c *comparison) queues(was, is map[workload.Ref]workload.Pods) (before, aft
 func missing(all, was map[workload.Ref]workload.Pods) int {
 	n := 0
 	for of, c := range all {
-		n += max(0, c.Wanted()-keptPods(c, was[of]))
+		n += max(0, c.Desired()-keptPods(c, was[of]))
 	}
 	return n
 }
@@ -82,9 +82,9 @@ func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 		}
 		known := 0 // before the step, so many were requested
 		if old.Pod != nil {
-			known = old.Wanted()
+			known = old.Desired()
 		}
-		from, to := keptPods(c, old), c.Wanted()
+		from, to := keptPods(c, old), c.Desired()
 		for from < to {
 			next := from + 1
 			if whole {

@@ -23,8 +23,8 @@ func (c *comparison) warnZones(pending []pendingPod) {
 				continue
 			}
 			taken := c.catalog.AssumedZones(class.Name)
-			wanted := offerings.Requirements(pool).Get(corev1.LabelTopologyZone)
-			other := wanted.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(wanted.Values(), func(zone string) bool { return !slices.Contains(taken, zone) })
+			desired := offerings.Requirements(pool).Get(corev1.LabelTopologyZone)
+			other := desired.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(desired.Values(), func(zone string) bool { return !slices.Contains(taken, zone) })
 			if required || other || offerings.Requirements(pool).Has(awsv1.LabelTopologyZoneID) {
 				c.unknown.Add("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(taken, ", "))
 			}
@@ -34,8 +34,8 @@ func (c *comparison) warnZones(pending []pendingPod) {
 
 // zonal reports whether the number or the names of zones decide about a pod.
 func zonal(pod *corev1.Pod) bool {
-	wanted := scheduling.NewStrictPodRequirements(pod)
-	if wanted.Has(corev1.LabelTopologyZone) || wanted.Has(awsv1.LabelTopologyZoneID) {
+	desired := scheduling.NewStrictPodRequirements(pod)
+	if desired.Has(corev1.LabelTopologyZone) || desired.Has(awsv1.LabelTopologyZoneID) {
 		return true
 	}
 	for _, spread := range pod.Spec.TopologySpreadConstraints {

@@ -74,7 +74,7 @@ type retained struct {
 
 // retainedFrom is what is kept of an earlier status, where moved is true also the token of a move of the branch.
 // wanted reports whether this run found a change of that object itself.
-func retainedFrom(earlier v1alpha1.SyncStatus, confirmation string, by planScope, moved bool, wanted func(object string) bool, in confirm.Scope) retained {
+func retainedFrom(earlier v1alpha1.SyncStatus, confirmation string, by planScope, moved bool, desired func(object string) bool, in confirm.Scope) retained {
 	var out retained
 	served := slices.Concat(confirm.Tokens(earlier.LastAttemptedConfirmationTokens), confirm.Tokens(earlier.LastHandledConfirmationTokens))
 	for _, part := range confirm.Tokens(confirmation) {
@@ -84,7 +84,7 @@ func retainedFrom(earlier v1alpha1.SyncStatus, confirmation string, by planScope
 	}
 	var listed []string
 	for _, c := range earlier.Pending {
-		if by == everything || by == noDeletions && c.Action != string(plan.Delete) || wanted(c.Object) {
+		if by == everything || by == noDeletions && c.Action != string(plan.Delete) || desired(c.Object) {
 			continue
 		}
 		c.ConfirmationToken = in.Unused(c.ConfirmationToken)

@@ -94,13 +94,13 @@ func (p *place) Desired(_ context.Context, d state.Set) (state.Set, error) {
 	return state.NewSet(items...), nil
 }
 
-func (p *place) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
+func (p *place) Observe(_ context.Context, desired state.Set) (state.Set, error) {
 	p.fullComparisons++
 	names := map[string]bool{}
 	for name := range p.live {
 		names[name] = true
 	}
-	for _, i := range wanted.Items() {
+	for _, i := range desired.Items() {
 		names[i.Key.Name] = true
 		delete(p.allowed, i.Key.Name)
 	}
@@ -155,11 +155,11 @@ func (p *place) Begin(_ context.Context, changes []plan.Change) error {
 
 func (p *place) End(context.Context) error { return nil }
 
-func (p *place) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
-	all, err := p.Observe(ctx, wanted)
+func (p *place) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
+	all, err := p.Observe(ctx, desired)
 	p.fullComparisons--
 	var keys []state.Key
-	for _, i := range wanted.Items() {
+	for _, i := range desired.Items() {
 		keys = append(keys, i.Key)
 	}
 	return all.Only(keys), err

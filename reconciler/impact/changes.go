@@ -125,8 +125,8 @@ func remove(fleet *provision.ClusterSnapshot, kind, name string) {
 func makesPods(item state.Item) bool { return isWorkload(item.Key) || item.Key.Kind == "RuntimeClass" }
 
 // only are the items of a set that are wanted.
-func only(set state.Set, wanted func(state.Item) bool) state.Set {
-	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool { return !wanted(i) })...)
+func only(set state.Set, desired func(state.Item) bool) state.Set {
+	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool { return !desired(i) })...)
 }
 
 // unreadable is the sentence about an object whose impact is unknown. One of Karpenter's may

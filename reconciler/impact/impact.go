@@ -140,12 +140,12 @@ func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes
 	var fleets [2]provision.ClusterSnapshot
 	var unread []provision.Unknown // of what is declared after the change
 	for i, declared := range []state.Set{before, after} {
-		wanted, err := d.Expand(ctx, declared)
+		desired, err := d.Expand(ctx, declared)
 		if err != nil {
 			return nil, err
 		}
 		fleets[i] = provision.ClusterSnapshot{Cluster: ClusterOf(cluster), Now: time.Now()}
-		unread = populate(reader, &fleets[i], wanted)
+		unread = populate(reader, &fleets[i], desired)
 	}
 	out, err := d.Simulate(ctx, cluster, fleets[0], fleets[1])
 	if err != nil {

@@ -175,18 +175,18 @@ func grown(now hold.Nodes, reviewed []Review) *hold.Reviews {
 // of those that must be merged by now, for the revision has all that they change. What
 // of that is made already counts: creations are not held, and must not lift a hold.
 func (p Plan) concerning(all []Review) []Review {
-	open, wanted := map[Fingerprint]bool{}, map[Fingerprint]bool{}
+	open, desired := map[Fingerprint]bool{}, map[Fingerprint]bool{}
 	for _, c := range p.Changes {
 		if c.rolls() {
 			open[c.Fingerprint()] = true
 		}
 	}
 	kept := map[Fingerprint]bool{}
-	for _, f := range p.Wanted {
-		wanted[f], kept[Fingerprint{Kind: f.Kind, Name: f.Name}] = true, true
+	for _, f := range p.Desired {
+		desired[f], kept[Fingerprint{Kind: f.Kind, Name: f.Name}] = true, true
 	}
 	has := func(change Fingerprint) bool {
-		return open[change] || wanted[change] || change.Hash == "" && !kept[change]
+		return open[change] || desired[change] || change.Hash == "" && !kept[change]
 	}
 	var out []Review
 	for _, r := range all {

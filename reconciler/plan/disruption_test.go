@@ -29,7 +29,7 @@ func declared(what string) state.Item {
 // rolling plans the step between two lists of things; those that end with ! were
 // changed by hand. Nodes go with a pool.
 func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
-	var wanted, observed []state.Item
+	var desired, observed []state.Item
 	drifted := map[state.Key]bool{}
 	for _, what := range from {
 		item := declared(strings.TrimSuffix(what, "!"))
@@ -43,14 +43,14 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 	for _, what := range to {
 		item := declared(what)
 		item.Live = state.Identity{}
-		wanted = append(wanted, item)
+		desired = append(desired, item)
 		for i := range observed {
 			if observed[i].Key == item.Key && drifted[item.Key] {
 				observed[i].Applied = state.Hash(item.Object)
 			}
 		}
 	}
-	return plan.Compute(state.NewSet(wanted...), state.NewSet(observed...), policies...)
+	return plan.Compute(state.NewSet(desired...), state.NewSet(observed...), policies...)
 }
 
 // reviewed is a review of the step between two lists of things, in which so many nodes of

@@ -16,9 +16,9 @@ func ExampleCompute() {
 			Object: map[string]any{"spec": map[string]any{"weight": weight}},
 		}
 	}
-	wanted := state.NewSet(pool("cpu", 1), pool("gpu", 20))
+	desired := state.NewSet(pool("cpu", 1), pool("gpu", 20))
 	observed := state.NewSet(pool("gpu", 10), pool("old", 1))
-	for _, c := range plan.Compute(wanted, observed, plan.NoPrune()).Changes {
+	for _, c := range plan.Compute(desired, observed, plan.NoPrune()).Changes {
 		fmt.Println(c.Action, c.Key.Name)
 		for _, f := range c.Fields {
 			fmt.Println(" ", f.Path, f.Before, "→", f.After)

@@ -153,9 +153,9 @@ func TestReportTargetLetsNothingBeWrittenInItsTarget(t *testing.T) {
 	edited := inAWS("edited", object{"v": int64(1)})
 	liveEdited := inAWS("edited", object{"v": int64(2)})
 	liveEdited.Applied = state.Hash(edited.Object)
-	wanted := state.NewSet(inAWS("new", nil), edited, compared(inAWS("version", nil)), thing("pool", 0, nil))
+	desired := state.NewSet(inAWS("new", nil), edited, compared(inAWS("version", nil)), thing("pool", 0, nil))
 	observed := state.NewSet(liveEdited, inAWS("old", nil), inAWS("version", object{"v": "x"}), thing("stray", 0, nil))
-	p := plan.Compute(wanted, observed, plan.ReportTarget("aws"), plan.Guard(50, ""))
+	p := plan.Compute(desired, observed, plan.ReportTarget("aws"), plan.Guard(50, ""))
 	want := []string{"update edited drift held", "create new held", "update version held", "create pool", "delete old held", "delete stray"}
 	if d := cmp.Diff(want, steps(p)); d != "" {
 		t.Errorf("changes (-want +got):\n%s", d)
@@ -168,7 +168,7 @@ func TestReportTargetLetsNothingBeWrittenInItsTarget(t *testing.T) {
 			t.Errorf("%s: standing %v", c.Key, c.ReadOnly())
 		}
 	}
-	for _, i := range append(wanted.Items(), observed.Items()...) {
+	for _, i := range append(desired.Items(), observed.Items()...) {
 		if i.ReadOnly != "" && i.ReadOnly != byHand {
 			t.Errorf("the policy changed its input: %s: %s", i.Key, i.ReadOnly)
 		}

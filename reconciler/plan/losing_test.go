@@ -61,7 +61,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 // A look at one of several updates asks for what all of them ask for: its own token would
 // not fit when everything is planned again.
 func TestARunOfOneUpdateNeedsTheTokenOfAll(t *testing.T) {
-	of := func(name string) (wanted, live state.Item) {
+	of := func(name string) (desired, live state.Item) {
 		key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: name}
 		live = state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: name}, Removal: loss.Removal{Impact: "nodes", Losses: loss.Counts{"Node": 3}}}
 		return state.Item{Key: key, Object: map[string]any{"mode": "Off"}}, live
@@ -95,8 +95,8 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 		}}
 	}
 	pool, kept := costing("pool", 3, nil), things("kept", 5)
-	compute := func(confirmation string, wanted []state.Item, live ...state.Item) plan.Plan {
-		return plan.Compute(state.NewSet(append(wanted, kept...)...), state.NewSet(append(live, kept...)...), plan.Guard(50, confirmation))
+	compute := func(confirmation string, desired []state.Item, live ...state.Item) plan.Plan {
+		return plan.Compute(state.NewSet(append(desired, kept...)...), state.NewSet(append(live, kept...)...), plan.Guard(50, confirmation))
 	}
 	both := compute("", []state.Item{off("a")}, on("1", 5), pool)
 	engine := tokenOf(both, "engine")

@@ -86,9 +86,9 @@ type Plan struct {
 	// that are known to have been (Unknown.Ours). What is read-only by its
 	// own terms is not ours, unless it would be deleted.
 	Managed int
-	// Wanted are the Change.Fingerprints of all pools, classes and overlays that are
+	// Desired are the Change.Fingerprints of all pools, classes and overlays that are
 	// wanted, whether they are so already or not.
-	Wanted []Fingerprint
+	Desired []Fingerprint
 	// Unknown lists the things of which nothing is known, sorted by key:
 	// they may differ or not.
 	Unknown []Unknown
@@ -144,13 +144,13 @@ type Note struct {
 // observed. What is unknown is neither changed nor counted as unchanged. What
 // is read-only (state.CorrectionPolicy.ReadOnly) is held before any policy runs. The
 // policies run in their order.
-func Compute(wanted, observed state.Set, policies ...Policy) Plan {
+func Compute(desired, observed state.Set, policies ...Policy) Plan {
 	var p Plan
-	for _, w := range wanted.Items() {
+	for _, w := range desired.Items() {
 		o, _ := observed.Get(w.Key)
 		p.compare(w, o)
 		if provisions(w.Key) {
-			p.Wanted = append(p.Wanted, fingerprint(w.Key, &w))
+			p.Desired = append(p.Desired, fingerprint(w.Key, &w))
 		}
 		if boundsPools(w.Key) {
 			p.Pools = append(p.Pools, w)
@@ -160,7 +160,7 @@ func Compute(wanted, observed state.Set, policies ...Policy) Plan {
 		}
 	}
 	for _, o := range observed.Items() {
-		if _, keep := wanted.Get(o.Key); keep {
+		if _, keep := desired.Get(o.Key); keep {
 			continue
 		}
 		p.addNote(o, state.Origin{}, true)
@@ -244,8 +244,8 @@ func readOnlyReasons(c Change) hold.Reasons {
 
 // drifted reports whether the wanted thing is what we last applied, so that
 // only the live side can have changed.
-func drifted(observed, wanted state.Item) bool {
-	return observed.Applied != "" && observed.Applied == state.Hash(wanted.Object)
+func drifted(observed, desired state.Item) bool {
+	return observed.Applied != "" && observed.Applied == state.Hash(desired.Object)
 }
 
 // order sorts changes into the order of work.

@@ -104,13 +104,13 @@ func TestComputeFindsWhatSeparatesWantedFromObserved(t *testing.T) {
 }
 
 func TestChangesAreInTheOrderOfWork(t *testing.T) {
-	wanted := []state.Item{thing("z", 0, nil), thing("pool", 2, nil), thing("class", 1, nil), thing("a", 2, nil), thing("edited", -1, object{"v": int64(1)})}
+	desired := []state.Item{thing("z", 0, nil), thing("pool", 2, nil), thing("class", 1, nil), thing("a", 2, nil), thing("edited", -1, object{"v": int64(1)})}
 	observed := []state.Item{thing("edited", 5, object{"v": int64(2)}), thing("old-class", 1, nil), thing("old-pool", 2, nil), thing("old-ns", 0, nil), thing("old-a", 2, nil)}
 	want := []string{
 		"update edited", "create z", "create class", "create a", "create pool",
 		"delete old-a", "delete old-pool", "delete old-class", "delete old-ns",
 	}
-	if d := cmp.Diff(want, steps(plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)))); d != "" {
+	if d := cmp.Diff(want, steps(plan.Compute(state.NewSet(desired...), state.NewSet(observed...)))); d != "" {
 		t.Errorf("order (-want +got):\n%s", d)
 	}
 }
@@ -128,7 +128,7 @@ func TestAChangeHasTheOriginOfItsDeclaration(t *testing.T) {
 }
 
 // scattered are two sets with a bit of everything.
-func scattered(r *rand.Rand) (wanted, observed []state.Item) {
+func scattered(r *rand.Rand) (desired, observed []state.Item) {
 	for n := range 200 {
 		content := object{"n": int64(n), "list": []any{object{"name": "x", "v": int64(n)}}, "labels": object{}}
 		for k := range 10 {
@@ -137,7 +137,7 @@ func scattered(r *rand.Rand) (wanted, observed []state.Item) {
 		i := thing(fmt.Sprintf("t-%03d", n), n%4, content)
 		i.Key.Namespace = fmt.Sprint("ns", n%3)
 		if n%5 != 0 {
-			wanted = append(wanted, i)
+			desired = append(desired, i)
 		}
 		if n%3 != 0 {
 			if n%2 == 0 {
@@ -147,17 +147,17 @@ func scattered(r *rand.Rand) (wanted, observed []state.Item) {
 			observed = append(observed, i)
 		}
 	}
-	for _, s := range [][]state.Item{wanted, observed} {
+	for _, s := range [][]state.Item{desired, observed} {
 		r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 	}
-	return wanted, observed
+	return desired, observed
 }
 
 func TestComputeGivesTheSamePlanHoweverItsInputWasFilled(t *testing.T) {
 	var first plan.Plan
 	for n := range 50 {
-		wanted, observed := scattered(rand.New(rand.NewPCG(uint64(n), 7)))
-		p := plan.Compute(state.NewSet(wanted...), state.NewSet(observed...), plan.ReportDrift(), plan.Guard(10, ""))
+		desired, observed := scattered(rand.New(rand.NewPCG(uint64(n), 7)))
+		p := plan.Compute(state.NewSet(desired...), state.NewSet(observed...), plan.ReportDrift(), plan.Guard(10, ""))
 		if n == 0 {
 			first = p
 			if len(p.Changes) < 50 || len(holds(p)) == 0 {
@@ -175,9 +175,9 @@ func TestComputeGivesTheSamePlanHoweverItsInputWasFilled(t *testing.T) {
 }
 
 func TestComputeChangesNeitherItsInputNorAnotherPlan(t *testing.T) {
-	wanted, observed := scattered(rand.New(rand.NewPCG(1, 1)))
-	before := state.Hash([]any{fmt.Sprintf("%+v", wanted), fmt.Sprintf("%+v", observed)})
-	bare := plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
+	desired, observed := scattered(rand.New(rand.NewPCG(1, 1)))
+	before := state.Hash([]any{fmt.Sprintf("%+v", desired), fmt.Sprintf("%+v", observed)})
+	bare := plan.Compute(state.NewSet(desired...), state.NewSet(observed...))
 	unheld := steps(bare)
 	for _, policy := range []plan.Policy{plan.Guard(0, ""), plan.NoPrune(), plan.ReportDrift()} {
 		policy(bare)
@@ -185,18 +185,18 @@ func TestComputeChangesNeitherItsInputNorAnotherPlan(t *testing.T) {
 	if d := cmp.Diff(unheld, steps(bare)); d != "" {
 		t.Errorf("a policy changed the plan that it was given:\n%s", d)
 	}
-	if after := state.Hash([]any{fmt.Sprintf("%+v", wanted), fmt.Sprintf("%+v", observed)}); before != after {
+	if after := state.Hash([]any{fmt.Sprintf("%+v", desired), fmt.Sprintf("%+v", observed)}); before != after {
 		t.Error("the input was changed")
 	}
 }
 
 func TestAPlanFollowedIsAnEmptyPlan(t *testing.T) {
-	wanted, observed := scattered(rand.New(rand.NewPCG(2, 2)))
+	desired, observed := scattered(rand.New(rand.NewPCG(2, 2)))
 	target := map[state.Key]state.Item{}
 	for _, o := range observed {
 		target[o.Key] = o
 	}
-	for _, c := range plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)).Changes {
+	for _, c := range plan.Compute(state.NewSet(desired...), state.NewSet(observed...)).Changes {
 		if c.Action == plan.Delete {
 			delete(target, c.Key)
 			continue
@@ -207,7 +207,7 @@ func TestAPlanFollowedIsAnEmptyPlan(t *testing.T) {
 	for _, i := range target {
 		now = append(now, i)
 	}
-	if p := plan.Compute(state.NewSet(wanted...), state.NewSet(now...)); !p.Empty() || p.Unchanged != len(wanted) {
+	if p := plan.Compute(state.NewSet(desired...), state.NewSet(now...)); !p.Empty() || p.Unchanged != len(desired) {
 		t.Errorf("left: %v", steps(p))
 	}
 }

@@ -58,8 +58,8 @@ func TestATokenForALooserGuardIsBoundToWhatIsLive(t *testing.T) {
 		it.Live.UID = uid
 		return it
 	}
-	compute := func(live, wanted state.Item, confirmation string) plan.Change {
-		p := plan.Compute(state.NewSet(wanted), state.NewSet(live), func(p plan.Plan) plan.Plan {
+	compute := func(live, desired state.Item, confirmation string) plan.Change {
+		p := plan.Compute(state.NewSet(desired), state.NewSet(live), func(p plan.Plan) plan.Plan {
 			return p.HoldLoosened(confirmation, func(plan.Change) []string { return []string{"percent"} })
 		})
 		return p.Changes[0]

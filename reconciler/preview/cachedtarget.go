@@ -37,15 +37,15 @@ type observation struct {
 }
 
 // Observe implements targets.Target.
-func (c *cachedTarget) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
-	key, now := state.Hash(wanted.Items()), c.now()
+func (c *cachedTarget) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
+	key, now := state.Hash(desired.Items()), c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if found, ok := c.observations[key]; ok && now.Sub(found.at) < c.maxAge {
 		c.observedAt.Add(found.at)
 		return found.set, nil
 	}
-	set, err := c.Target.Observe(ctx, wanted)
+	set, err := c.Target.Observe(ctx, desired)
 	if err != nil {
 		return set, err
 	}

@@ -41,10 +41,10 @@ func (w fixedTarget) Desired(_ context.Context, declared state.Set) (state.Set, 
 
 // Observe shows what goes with a thing only where it is not wanted: no update here loses
 // anything.
-func (w fixedTarget) Observe(_ context.Context, wanted state.Set) (state.Set, error) {
+func (w fixedTarget) Observe(_ context.Context, desired state.Set) (state.Set, error) {
 	items := w.live.Items()
 	for i := range items {
-		if _, stays := wanted.Get(items[i].Key); stays {
+		if _, stays := desired.Get(items[i].Key); stays {
 			items[i].Removal = loss.Removal{}
 		}
 	}

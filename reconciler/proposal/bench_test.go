@@ -32,7 +32,7 @@ func BenchmarkPropose(b *testing.B) {
 	from, to := set(mergeBase...), set(head...)
 	reads := live.sides(from, to)
 	for b.Loop() {
-		reads.After.Wanted, _ = proposal.Merge(from, from, to)
+		reads.After.Desired, _ = proposal.Merge(from, from, to)
 		if p := proposal.Propose(reads); len(p.Proposed.Changes) != 200 {
 			b.Fatal(len(p.Proposed.Changes))
 		}

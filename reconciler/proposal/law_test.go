@@ -100,7 +100,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 		}
 		s := randomTarget(r, before).sides(before, after)
 		got := proposal.Propose(s)
-		whole := plan.Compute(s.After.Wanted, s.After.Observed)
+		whole := plan.Compute(s.After.Desired, s.After.Observed)
 
 		// What the step says of a thing, counts; the drift is for what it leaves alone.
 		stepped := map[state.Key]bool{}

@@ -9,8 +9,8 @@ import (
 
 // RevisionState is a revision, and the targets as far as they were read for it.
 type RevisionState struct {
-	// Wanted is the desired state of the targets for it.
-	Wanted state.Set
+	// Desired is the desired state of the targets for it.
+	Desired state.Set
 	// Observed is what was observed of them; left aside when Offline.
 	Observed state.Set
 	// Problems are its mistakes, those that only a target finds included. Nothing is
@@ -43,16 +43,16 @@ type RevisionStates struct {
 // with the reason, as it is what the revision declares.
 func Propose(s RevisionStates, policies ...plan.Policy) plan.Proposal {
 	out := plan.Proposal{Problems: s.After.Problems, Old: shared(s.After.Problems, s.Before.Problems)}
-	misdeclared := refused(s.Before.Wanted, s.After.Wanted, s.Declared)
-	before, after := comparableItems(s.Before.Wanted, misdeclared), comparableItems(s.After.Wanted, misdeclared)
+	misdeclared := refused(s.Before.Desired, s.After.Desired, s.Declared)
+	before, after := comparableItems(s.Before.Desired, misdeclared), comparableItems(s.After.Desired, misdeclared)
 	if s.Offline {
-		s.Before.Wanted, s.After.Wanted = before, after
+		s.Before.Desired, s.After.Desired = before, after
 		s.Before.Observed = asObserved(before, after)
 		s.After.Observed = s.Before.Observed
 		policies = append([]plan.Policy{plan.OfSome()}, policies...)
 	}
-	was := plan.Compute(s.Before.Wanted, s.Before.Observed, cautious(policies, s.Before)...)
-	live := plan.Compute(s.After.Wanted, s.After.Observed, cautious(policies, s.After)...)
+	was := plan.Compute(s.Before.Desired, s.Before.Observed, cautious(policies, s.Before)...)
+	live := plan.Compute(s.After.Desired, s.After.Observed, cautious(policies, s.After)...)
 
 	p := &proposer{RevisionStates: s, was: byKey(was), live: byKey(live), changed: map[state.Key]bool{}}
 	for _, c := range plan.Compute(after, undecided(before)).Changes {
@@ -104,7 +104,7 @@ func refused(before, after, declared state.Set) map[state.Key]bool {
 	}
 	out := map[state.Key]bool{}
 	from := map[state.Origin]bool{}
-	gone := slices.DeleteFunc(before.Items(), func(i state.Item) bool { _, wanted := after.Get(i.Key); return wanted })
+	gone := slices.DeleteFunc(before.Items(), func(i state.Item) bool { _, desired := after.Get(i.Key); return desired })
 	for _, item := range gone {
 		if still[item.Key] {
 			out[item.Key] = true

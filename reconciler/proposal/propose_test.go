@@ -155,7 +155,7 @@ func TestARefusalThatTheStepBringsIsReported(t *testing.T) {
 func TestWhatCannotBeReadIsNotReportedToExist(t *testing.T) {
 	a2 := m{"x": "2"}
 	after := set(thing("a", a2))
-	s := proposal.RevisionStates{After: proposal.RevisionState{Wanted: after, Observed: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Findings: state.Findings{Unreadable: "forbidden"}})}}
+	s := proposal.RevisionStates{After: proposal.RevisionState{Desired: after, Observed: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Findings: state.Findings{Unreadable: "forbidden"}})}}
 	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, summaryLines(proposal.Propose(s).Proposed)); d != "" {
 		t.Error(d)
 	}
@@ -164,7 +164,7 @@ func TestWhatCannotBeReadIsNotReportedToExist(t *testing.T) {
 func TestWhatATargetDoesNotReadIsNotReportedAsDone(t *testing.T) {
 	// Another thing is missing that says it all: the target passes this one as wanted.
 	a2 := m{"x": "2"}
-	s := proposal.RevisionStates{Before: proposal.RevisionState{Wanted: set(thing("a", m{"x": "1"}))}, After: proposal.RevisionState{Wanted: set(thing("a", a2)), Observed: set(state.Item{Key: key("a"), Object: a2})}}
+	s := proposal.RevisionStates{Before: proposal.RevisionState{Desired: set(thing("a", m{"x": "1"}))}, After: proposal.RevisionState{Desired: set(thing("a", a2)), Observed: set(state.Item{Key: key("a"), Object: a2})}}
 	if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Proposed)); d != "" {
 		t.Error(d)
 	}
@@ -188,7 +188,7 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := proposal.Propose(proposal.RevisionStates{Before: proposal.RevisionState{Wanted: tt.before}, After: proposal.RevisionState{Wanted: tt.after}, Offline: true})
+			got := proposal.Propose(proposal.RevisionStates{Before: proposal.RevisionState{Desired: tt.before}, After: proposal.RevisionState{Desired: tt.after}, Offline: true})
 			if d := cmp.Diff(tt.want, summaryLines(got.Proposed)); d != "" {
 				t.Errorf("offline: %s", d)
 			}
@@ -202,9 +202,9 @@ func TestAStepOfWhatIsOnlyCompared(t *testing.T) {
 }
 
 func TestAReservedThingGoesByHandAlone(t *testing.T) {
-	wanted := thing("a", m{"x": "1"})
-	wanted.ReadOnly = "only bootstrap writes it"
-	got := proposal.Propose(liveTarget{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(wanted), state.Set{}))
+	desired := thing("a", m{"x": "1"})
+	desired.ReadOnly = "only bootstrap writes it"
+	got := proposal.Propose(liveTarget{"a": {object: m{"x": "1"}, applied: m{"x": "1"}, terms: "delete it by hand"}}.sides(set(desired), state.Set{}))
 	if d := cmp.Diff([]string{"delete a [never: delete it by hand]"}, summaryLines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
@@ -214,7 +214,7 @@ func TestOfflineAStepIsTheDifferenceOfTheRevisions(t *testing.T) {
 	reads := thing("quota", m{})
 	before := set(thing("a", m{"x": "1"}), thing("b", m{"x": "1"}), thing("c", m{"x": "1"}))
 	after := set(thing("a", m{"x": "2"}), thing("b", m{"x": "1"}), thing("d", m{"x": "1"}), reads)
-	got := proposal.Propose(proposal.RevisionStates{Before: proposal.RevisionState{Wanted: before}, After: proposal.RevisionState{Wanted: after, Observed: set(thing("a", m{"x": "9"}))}, Offline: true})
+	got := proposal.Propose(proposal.RevisionStates{Before: proposal.RevisionState{Desired: before}, After: proposal.RevisionState{Desired: after, Observed: set(thing("a", m{"x": "9"}))}, Offline: true})
 	if d := cmp.Diff([]string{"update a x=1>2", "create d", "delete c"}, summaryLines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
@@ -239,7 +239,7 @@ func TestPoliciesGetAllThatWillBeDeleted(t *testing.T) {
 	// Six deletions are open, the step adds five: neither is more than half or ten.
 	s := live.sides(set(before...), set(before[:9]...))
 	got := proposal.Propose(s, plan.Guard(50, ""))
-	whole := plan.Compute(s.After.Wanted, s.After.Observed, plan.Guard(50, ""))
+	whole := plan.Compute(s.After.Desired, s.After.Observed, plan.Guard(50, ""))
 	if !strings.Contains(got.Proposed.Reasons().String(), "would delete 11 of 20 objects") || got.Proposed.Confirmation() != whole.Confirmation() || whole.Confirmation() == "" {
 		t.Errorf("the step's holds: %v, confirmed by %q", got.Proposed.Reasons(), got.Proposed.Confirmation())
 	}
@@ -247,7 +247,7 @@ func TestPoliciesGetAllThatWillBeDeleted(t *testing.T) {
 		t.Errorf("drift: %v", summaryLines(got.Drift))
 	}
 	s.Offline = true
-	s.After.Wanted = set(before[:3]...)
+	s.After.Desired = set(before[:3]...)
 	offline := proposal.Propose(s, plan.Guard(50, "")).Proposed
 	if got := offline.Reasons().String(); got != "would delete 11 of 14 objects, more than 50% (guard.maxPrunePercent)" || offline.Confirmation() != "" {
 		t.Errorf("offline a token is made of nothing live: %q of %q", offline.Confirmation(), got)
@@ -284,7 +284,7 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 			if d := cmp.Diff(tt.want, summaryLines(got.Proposed)); d != "" {
 				t.Error(d)
 			}
-			if want := plan.Compute(s.After.Wanted, s.After.Observed, tt.policies...).Confirmation(); !s.Offline && len(got.Proposed.Changes) > 0 && got.Proposed.Confirmation() != want {
+			if want := plan.Compute(s.After.Desired, s.After.Observed, tt.policies...).Confirmation(); !s.Offline && len(got.Proposed.Changes) > 0 && got.Proposed.Confirmation() != want {
 				t.Errorf("confirmed by %q, want %q", got.Proposed.Confirmation(), want)
 			}
 			if len(got.Drift.Changes) != 0 {
@@ -419,7 +419,7 @@ func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 		"read, and not there":       {set(), one, nil, []string{"create a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := proposal.Propose(proposal.RevisionStates{Before: proposal.RevisionState{Wanted: one, Observed: c.observed}, After: proposal.RevisionState{Wanted: c.after, Observed: c.observed}})
+			got := proposal.Propose(proposal.RevisionStates{Before: proposal.RevisionState{Desired: one, Observed: c.observed}, After: proposal.RevisionState{Desired: c.after, Observed: c.observed}})
 			if d := cmp.Diff(c.step, summaryLines(got.Proposed)); d != "" {
 				t.Error(d)
 			}

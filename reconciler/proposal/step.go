@@ -26,12 +26,12 @@ func undecided(set state.Set) state.Set {
 func asObserved(before, after state.Set) state.Set {
 	items := undecided(before).Items()
 	for i, item := range items {
-		wanted, _ := before.Get(item.Key)
-		if wanted.ReadOnly == "" {
+		desired, _ := before.Get(item.Key)
+		if desired.ReadOnly == "" {
 			items[i].Applied = state.Hash(item.Object)
 		}
 		if _, stays := after.Get(item.Key); !stays {
-			items[i].ReadOnly = wanted.ReadOnly
+			items[i].ReadOnly = desired.ReadOnly
 		}
 	}
 	return state.NewSet(items...)
@@ -142,18 +142,18 @@ func compared(c plan.Change, reason string) plan.Change {
 
 // remove takes over that the step does not declare a thing any more.
 func (p *proposer) remove(c plan.Change) {
-	wanted, _ := p.Before.Wanted.Get(c.Key)
+	desired, _ := p.Before.Desired.Get(c.Key)
 	planned, will := p.live[c.Key]
 	after, _ := p.After.Observed.Get(c.Key)
 	before, _ := p.Before.Observed.Get(c.Key)
 	switch {
-	case will && !(p.Offline && wanted.ReadOnly != ""):
+	case will && !(p.Offline && desired.ReadOnly != ""):
 		c = withLosses(c, after)
 		c.Hold = planned.Hold
 		if reason := terms(planned); reason != "" {
 			c = compared(c, reason)
 		}
-	case wanted.ReadOnly != "":
+	case desired.ReadOnly != "":
 		p.addNote(c, "is not compared any more")
 		return
 	case after.Unknown != "" || before.Unknown != "":

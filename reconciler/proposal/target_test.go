@@ -36,10 +36,10 @@ func foreign(object m) real { return real{object: object} }
 type liveTarget map[string]real
 
 // observe reads a target as a Target does.
-func (w liveTarget) observe(wanted state.Set) state.Set {
+func (w liveTarget) observe(desired state.Set) state.Set {
 	var out []state.Item
 	for name, r := range w {
-		_, want := wanted.Get(key(name))
+		_, want := desired.Get(key(name))
 		mine := r.applied != nil && r.object != nil && !r.kept || r.adopted
 		if !want && !mine && r.findings.Unknown == "" {
 			continue
@@ -64,7 +64,7 @@ var mistakes = []state.Problem{{Message: "a mistake"}}
 
 // sides are two revisions of a target.
 func (w liveTarget) sides(before, after state.Set) proposal.RevisionStates {
-	return proposal.RevisionStates{Before: proposal.RevisionState{Wanted: before, Observed: w.observe(before)}, After: proposal.RevisionState{Wanted: after, Observed: w.observe(after)}}
+	return proposal.RevisionStates{Before: proposal.RevisionState{Desired: before, Observed: w.observe(before)}, After: proposal.RevisionState{Desired: after, Observed: w.observe(after)}}
 }
 
 // summaryLines writes a plan, one line for each thing that is reported.

@@ -43,9 +43,9 @@ func ExampleTarget() {
 	var target targets.Target = &inMemoryTarget{}
 	declared := state.NewSet(state.Item{Key: state.Key{Target: "memory", Kind: "ConfigMap", Name: "a"}, Object: map[string]any{"data": "x"}})
 	for range 2 {
-		wanted, _ := target.Desired(ctx, declared)
-		observed, _ := target.Observe(ctx, wanted)
-		p := plan.Compute(wanted, observed)
+		desired, _ := target.Desired(ctx, declared)
+		observed, _ := target.Observe(ctx, desired)
+		p := plan.Compute(desired, observed)
 		fmt.Println(len(p.Changes), "changes,", p.Unchanged, "unchanged")
 		for _, c := range p.Changes {
 			fmt.Println(c.Action, c.Key, target.Correct(ctx, c))

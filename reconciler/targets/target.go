@@ -35,7 +35,7 @@ type Target interface {
 	// equal to the wanted Object; where not, it differs in exactly the fields
 	// that a correction would change. An error means that nothing may be
 	// concluded, least of all an absence.
-	Observe(ctx context.Context, wanted state.Set) (state.Set, error)
+	Observe(ctx context.Context, desired state.Set) (state.Set, error)
 	// Correct makes one change. It returns nil only when the target has
 	// accepted it; it never deletes anything but the very incarnation that
 	// was observed (Change.Before.Live), and nothing with which more goes than

@@ -204,7 +204,7 @@ func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error
 		return err
 	}
 	b.targets = map[string]targets.Target{aws.Name: theirs, kubernetes.Name: here}
-	var wanted, observed []state.Item
+	var desired, observed []state.Item
 	for _, half := range []struct {
 		name     string
 		declared state.Set
@@ -218,9 +218,9 @@ func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error
 		if err != nil {
 			return fmt.Errorf("observing %s: %w", half.name, err)
 		}
-		wanted, observed = append(wanted, want.Items()...), append(observed, seen.Items()...)
+		desired, observed = append(desired, want.Items()...), append(observed, seen.Items()...)
 	}
-	b.plan = plan.Compute(state.NewSet(wanted...), state.NewSet(observed...), onlyBuild)
+	b.plan = plan.Compute(state.NewSet(desired...), state.NewSet(observed...), onlyBuild)
 	return nil
 }
 

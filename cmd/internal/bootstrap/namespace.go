@@ -24,11 +24,11 @@ func (b *Bootstrap) ensureNamespace(ctx context.Context) error {
 	if at < 0 {
 		return nil
 	}
-	wanted := state.NewSet(*b.plan.Changes[at].After)
-	observed, err := b.targets[kubernetes.Name].(*kubernetes.Target).ObserveOnly(ctx, wanted)
+	desired := state.NewSet(*b.plan.Changes[at].After)
+	observed, err := b.targets[kubernetes.Name].(*kubernetes.Target).ObserveOnly(ctx, desired)
 	if err != nil {
 		return fmt.Errorf("observing namespace %s: %w", b.req.Namespace, err)
 	}
-	b.plan.Changes = slices.Replace(slices.Clone(b.plan.Changes), at, at+1, plan.Compute(wanted, observed).Changes...)
+	b.plan.Changes = slices.Replace(slices.Clone(b.plan.Changes), at, at+1, plan.Compute(desired, observed).Changes...)
 	return nil
 }

@@ -45,12 +45,12 @@ func (c *checker) kubernetesVersion(ctx context.Context) []Result {
 
 // permissions checks whether whoever checks may write what an installation is made of.
 func (c *checker) permissions(ctx context.Context) []Result {
-	wanted, err := c.installs()
+	desired, err := c.installs()
 	if err != nil {
 		return one(failed("", "%v", err))
 	}
 	var denied []string
-	for _, attributes := range wanted {
+	for _, attributes := range desired {
 		allowed, err := c.allowed(ctx, attributes)
 		if err != nil {
 			return c.unread(err)
@@ -81,7 +81,7 @@ func (c *checker) installs() ([]authorizationv1.ResourceAttributes, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := []authorizationv1.ResourceAttributes{}
+	desired := []authorizationv1.ResourceAttributes{}
 	add := func(gk schema.GroupKind, apiVersion, namespace string) error {
 		mapping, err := c.Kube.RESTMapper().RESTMapping(gk, apiVersion)
 		if err != nil {
@@ -89,8 +89,8 @@ func (c *checker) installs() ([]authorizationv1.ResourceAttributes, error) {
 		}
 		for _, verb := range []string{"get", "create", "patch"} {
 			right := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: mapping.Resource.Group, Resource: mapping.Resource.Resource}
-			if !slices.Contains(wanted, right) {
-				wanted = append(wanted, right)
+			if !slices.Contains(desired, right) {
+				desired = append(desired, right)
 			}
 		}
 		return nil
@@ -102,10 +102,10 @@ func (c *checker) installs() ([]authorizationv1.ResourceAttributes, error) {
 	}
 	for _, verb := range []string{"get", "create", "patch"} {
 		// Its kind comes with the installation.
-		wanted = append(wanted, authorizationv1.ResourceAttributes{Namespace: c.Namespace, Verb: verb, Group: v1alpha1.GroupVersion.Group, Resource: "syncs"})
+		desired = append(desired, authorizationv1.ResourceAttributes{Namespace: c.Namespace, Verb: verb, Group: v1alpha1.GroupVersion.Group, Resource: "syncs"})
 	}
-	slices.SortFunc(wanted, func(a, b authorizationv1.ResourceAttributes) int { return strings.Compare(rightText(a), rightText(b)) })
-	return wanted, nil
+	slices.SortFunc(desired, func(a, b authorizationv1.ResourceAttributes) int { return strings.Compare(rightText(a), rightText(b)) })
+	return desired, nil
 }
 
 func (c *checker) allowed(ctx context.Context, attributes authorizationv1.ResourceAttributes) (bool, error) {

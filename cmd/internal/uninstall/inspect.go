@@ -156,18 +156,18 @@ func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
 	if err != nil {
 		return state.Set{}, err
 	}
-	wanted, err := u.target.Desired(ctx, state.NewSet(items...))
+	desired, err := u.target.Desired(ctx, state.NewSet(items...))
 	if err != nil {
 		return state.Set{}, err
 	}
-	seen, err := u.target.Observe(ctx, wanted)
+	seen, err := u.target.Observe(ctx, desired)
 	if err != nil {
 		return state.Set{}, err
 	}
 	var out []state.Item
 	for _, item := range seen.Items() {
 		labels := (&unstructured.Unstructured{Object: item.Object}).GetLabels()
-		_, expected := wanted.Get(item.Key)
+		_, expected := desired.Get(item.Key)
 		ours := !expected || labels[installation.PartOfLabel] == installation.Deployment || item.Key.Kind == "CustomResourceDefinition"
 		if item.Object == nil || !ours || u.sharedByOthers(item.Key) || u.leavingNamespace(item) {
 			continue

@@ -64,7 +64,7 @@ type Owners struct {
 
 // gangSize is how many pods an owner is going to have at once, and how many there are.
 type gangSize struct {
-	wanted, existing int
+	desired, existing int
 	// selector selects its pods.
 	selector          *metav1.LabelSelector
 	readAt, countedAt time.Time
@@ -85,7 +85,7 @@ func (o *Owners) completeness(ctx context.Context, waiting map[owner]int) comple
 		if known = known && o.clock.Since(s.readAt) < sizeLifetime; !known && len(waiting) <= mostOwners {
 			s, known = o.read(ctx, of)
 		}
-		if known && n < s.wanted && o.clock.Since(s.countedAt) >= countLifetime {
+		if known && n < s.desired && o.clock.Since(s.countedAt) >= countLifetime {
 			s.existing, known = o.count(ctx, of, s.selector)
 			s.countedAt = o.clock.Now()
 		}
@@ -95,7 +95,7 @@ func (o *Owners) completeness(ctx context.Context, waiting map[owner]int) comple
 				result = unknown
 			}
 			continue
-		case max(n, s.existing) < s.wanted:
+		case max(n, s.existing) < s.desired:
 			result = incomplete
 		}
 		sizes[of.uid] = s
@@ -118,16 +118,16 @@ func (o *Owners) read(ctx context.Context, of owner) (gangSize, bool) {
 	s := gangSize{readAt: o.clock.Now()}
 	switch object {
 	case set:
-		s.wanted, s.selector = int(ptr.Deref(set.Spec.Replicas, 1)), set.Spec.Selector
+		s.desired, s.selector = int(ptr.Deref(set.Spec.Replicas, 1)), set.Spec.Selector
 	case stateful:
-		s.wanted, s.selector = 1, stateful.Spec.Selector // The next one is created when this one is ready.
+		s.desired, s.selector = 1, stateful.Spec.Selector // The next one is created when this one is ready.
 		if stateful.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
-			s.wanted = int(ptr.Deref(stateful.Spec.Replicas, 1))
+			s.desired = int(ptr.Deref(stateful.Spec.Replicas, 1))
 		}
 	case job:
-		s.wanted, s.selector = int(ptr.Deref(job.Spec.Parallelism, 1)), job.Spec.Selector
+		s.desired, s.selector = int(ptr.Deref(job.Spec.Parallelism, 1)), job.Spec.Selector
 		if job.Spec.Completions != nil {
-			s.wanted = min(s.wanted, int(*job.Spec.Completions-job.Status.Succeeded))
+			s.desired = min(s.desired, int(*job.Spec.Completions-job.Status.Succeeded))
 		}
 	}
 	return s, true

@@ -187,12 +187,12 @@ func change[T client.Object](s *stage, o T, with func(T)) {
 		s.Fatal(err)
 	}
 	with(o)
-	wanted := o.DeepCopyObject().(T)
+	desired := o.DeepCopyObject().(T)
 	if err := s.Update(s.Context(), o); err != nil {
 		s.Fatal(err)
 	}
-	wanted.SetResourceVersion(o.GetResourceVersion())
-	if err := s.Status().Update(s.Context(), wanted); err != nil {
+	desired.SetResourceVersion(o.GetResourceVersion())
+	if err := s.Status().Update(s.Context(), desired); err != nil {
 		s.Fatal(err)
 	}
 }

@@ -99,9 +99,9 @@ func (d *decorator) hasCandidate(ctx context.Context, pool string, claim *karpv1
 	if err != nil {
 		return false
 	}
-	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(claim.Spec.Requirements...)
+	desired := scheduling.NewNodeSelectorRequirementsWithMinValues(claim.Spec.Requirements...)
 	return slices.ContainsFunc(all, func(it *cloudprovider.InstanceType) bool {
-		return hasGPU(it) && it.Requirements.Intersects(wanted) == nil
+		return hasGPU(it) && it.Requirements.Intersects(desired) == nil
 	})
 }
 

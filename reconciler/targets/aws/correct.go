@@ -102,15 +102,15 @@ func (j *correction) changed(why string) error {
 
 // write makes the thing what is wanted.
 func (j *correction) write(ctx context.Context, live resource.Live) error {
-	wanted := *j.change.After
-	if projection.Satisfied(wanted, live) {
+	desired := *j.change.After
+	if projection.Satisfied(desired, live) {
 		j.record(live)
 		return nil
 	}
 	if err := j.compare(live); err != nil {
 		return err
 	}
-	if live.Object != nil && !live.Ours && !wanted.Adopt {
+	if live.Object != nil && !live.Ours && !desired.Adopt {
 		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, j.current().foreign(j.change.Key)))
 	}
 	if live.Pending != "" {
@@ -145,8 +145,8 @@ func (j *correction) compare(live resource.Live) error {
 	case live.UID != before.Live.UID:
 		return j.changed("another one has its name by now")
 	}
-	shown, wanted := projection.Project(j.change.After.Object, live.Object), j.change.After
-	if live.Object != nil && !state.Equal(before.Object, shown) && (live.Ours || wanted.Adopt || !state.Equal(before.Object, projection.WithMarks(wanted.Object, shown))) {
+	shown, desired := projection.Project(j.change.After.Object, live.Object), j.change.After
+	if live.Object != nil && !state.Equal(before.Object, shown) && (live.Ours || desired.Adopt || !state.Equal(before.Object, projection.WithMarks(desired.Object, shown))) {
 		return j.changed("somebody else has changed it")
 	}
 	return nil

@@ -36,15 +36,15 @@ func bootstrapping(c *Config) { c.Bootstrap = true }
 
 // live runs one life: it plans and applies until it is done or dies.
 func (b *bench) live(ctx context.Context, declared state.Set) error {
-	wanted, err := b.target.Desired(ctx, declared)
+	desired, err := b.target.Desired(ctx, declared)
 	if err != nil {
 		return err
 	}
-	found, err := b.target.Observe(ctx, wanted)
+	found, err := b.target.Observe(ctx, desired)
 	if err != nil {
 		return err
 	}
-	for _, err := range b.apply(ctx, plan.Compute(wanted, found)) {
+	for _, err := range b.apply(ctx, plan.Compute(desired, found)) {
 		return err
 	}
 	return ctx.Err()
@@ -92,13 +92,13 @@ func (b *bench) nothingIsLeft(declared state.Set) {
 	for _, rec := range b.target.store.Records() {
 		b.Errorf("left in the inventory: %s", rec.Key)
 	}
-	wanted := b.want(declared)
-	found, err := b.target.ObserveOnly(b.Context(), wanted)
+	desired := b.want(declared)
+	found, err := b.target.ObserveOnly(b.Context(), desired)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, item := range found.Items() {
-		requested, _ := wanted.Get(item.Key)
+		requested, _ := desired.Get(item.Key)
 		stays := deletionPolicyOf(b.hand.Scope, requested) != string(v1alpha1.AWSDeletionPolicyDelete)
 		if item.Object != nil && !stays || item.Unknown != "" {
 			b.Errorf("left over: %s %s", item.Key, item.Unknown)
@@ -156,17 +156,17 @@ func TestTwoTargetsAtOnceEndWithOneOfEachThing(t *testing.T) {
 	for range 2 {
 		w := b.connect(b.wire)
 		both.Go(func() {
-			wanted, err := w.Desired(t.Context(), declared)
+			desired, err := w.Desired(t.Context(), declared)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			found, err := w.Observe(t.Context(), wanted)
+			found, err := w.Observe(t.Context(), desired)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			p := plan.Compute(wanted, found)
+			p := plan.Compute(desired, found)
 			if err := w.Begin(t.Context(), p.Changes); err != nil {
 				t.Error(err)
 			}

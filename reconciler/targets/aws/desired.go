@@ -20,7 +20,7 @@ type desiredState struct {
 	resource.Declaration
 	// object is the Cluster object's name; empty where there is none.
 	object string
-	wanted state.Set
+	items  state.Set
 	// mistake is the first mistake in what is declared now; the rest is then of
 	// what was declared before, if anything was.
 	mistake string
@@ -65,7 +65,7 @@ func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, 
 	if len(problems) > 0 {
 		return none, problems
 	}
-	out.wanted = state.NewSet(items...)
+	out.items = state.NewSet(items...)
 	out.parts = sync.OnceValue(func() map[state.Key]string { return t.parts(s) })
 	out.reserved = sync.OnceValue(func() map[state.Key]bool { return t.reserved(s) })
 	return out, nil
@@ -98,7 +98,7 @@ func (t table) items(s resource.Declaration) ([]state.Item, []state.Problem) {
 	var problems []state.Problem
 	hashes := map[state.Key]string{}
 	for _, of := range t.order() {
-		for _, item := range t[of].Wanted(s) {
+		for _, item := range t[of].Desired(s) {
 			hash := state.Hash(item.Object)
 			if other, twice := hashes[item.Key]; twice {
 				if other != hash {

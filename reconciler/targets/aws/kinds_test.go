@@ -29,7 +29,7 @@ func TestEveryKindOfThesePartsIsInTheTable(t *testing.T) {
 	})
 	observed := map[string]int{}
 	for of, k := range kinds() {
-		for _, item := range k.Wanted(s) {
+		for _, item := range k.Desired(s) {
 			if item.Key.Group != of.service || item.Key.Kind != of.kind || item.Key.Target != Name || item.Key.Namespace != s.Region {
 				t.Errorf("%v wants %+v", of, item.Key)
 			}
@@ -44,7 +44,7 @@ func TestEveryKindOfThesePartsIsInTheTable(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for of, k := range kinds() {
-		if got := k.Wanted(kindtest.Defaulted(c, v1alpha1.ClusterSpec{})); len(got) > 0 {
+		if got := k.Desired(kindtest.Defaulted(c, v1alpha1.ClusterSpec{})); len(got) > 0 {
 			t.Errorf("without any part %v wants %v", of, kindtest.Names(got))
 		}
 	}
@@ -74,7 +74,7 @@ func TestHeldItemsNameTheCommandThatChangesThem(t *testing.T) {
 		}},
 	} {
 		var all []string
-		for _, item := range tt.kind.Wanted(s) {
+		for _, item := range tt.kind.Desired(s) {
 			if item.ReadOnly == "" {
 				t.Errorf("%s is not held", item.Key)
 			}
@@ -102,7 +102,7 @@ func TestTheControllersIdentityIsWrittenOnlyByBootstrap(t *testing.T) {
 			s.Bootstrap = boot
 			held := map[string]bool{}
 			for _, k := range kinds() {
-				for _, item := range k.Wanted(s) {
+				for _, item := range k.Desired(s) {
 					held[item.Key.String()] = item.ReadOnly == identity.OnlyBootstrap
 					if item.ReadOnly != "" && item.ReadOnly != identity.OnlyBootstrap {
 						t.Errorf("%s is held: %s", item.Key, item.ReadOnly)

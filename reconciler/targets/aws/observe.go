@@ -26,17 +26,17 @@ const requests = 6
 // things and for those that are recorded and not wanted any more. What AWS does not
 // return is Unknown and keeps nothing else from being compared; an error means that the
 // inventory could not be read, or that ctx ended.
-func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
+func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
 	if _, err := w.store.Load(ctx); err != nil {
 		return state.Set{}, err
 	}
-	w.store.Withdraw(func(k state.Key) bool { _, again := wanted.Get(k); return again })
+	w.store.Withdraw(func(k state.Key) bool { _, again := desired.Get(k); return again })
 	now := w.observationScope()
-	observable := w.observable(now.desiredState, wanted)
+	observable := w.observable(now.desiredState, desired)
 	o := w.observation(now.desiredState, observable)
-	o.keep, o.unread = now.keep, unreadItems(wanted, observable)
+	o.keep, o.unread = now.keep, unreadItems(desired, observable)
 	for _, rec := range w.store.Records() {
-		if _, keep := wanted.Get(rec.Key); !keep && !now.blind {
+		if _, keep := desired.Get(rec.Key); !keep && !now.blind {
 			o.left = append(o.left, rec)
 		}
 	}
@@ -49,8 +49,8 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 			Unknown: "not compared: the declaration has mistakes, the first: " + now.mistake,
 		}})...)
 	}
-	p := plan.Compute(wanted, found)
-	o.desired.wanted = wanted
+	p := plan.Compute(desired, found)
+	o.desired.items = desired
 	w.mu.Lock()
 	w.lastValid, w.past.absent, w.past.states = o.desired, o.absent, statesOf(p)
 	w.mu.Unlock()
@@ -107,15 +107,15 @@ func (w *Target) observationScope() observationScope {
 
 // ObserveOnly reports on the wanted things alone: what is not in wanted is left
 // out, not taken for unwanted.
-func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
-	return w.observation(w.current(), wanted).run(ctx)
+func (w *Target) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
+	return w.observation(w.current(), desired).run(ctx)
 }
 
 // observation is one read of AWS.
 type observation struct {
 	*Target
 	desired desiredState
-	wanted  state.Set
+	items   state.Set
 	// unread are the wanted things that must not be read from AWS.
 	unread []state.Item
 	// left are the records of what is not wanted any more.
@@ -134,8 +134,8 @@ type observation struct {
 	absent map[state.Key]bool
 }
 
-func (w *Target) observation(m desiredState, wanted state.Set) *observation {
-	return &observation{Target: w, desired: m, wanted: wanted, live: map[state.Key]resource.Live{}, absent: map[state.Key]bool{}}
+func (w *Target) observation(m desiredState, desired state.Set) *observation {
+	return &observation{Target: w, desired: m, items: desired, live: map[state.Key]resource.Live{}, absent: map[state.Key]bool{}}
 }
 
 // readRequest is one read of one kind in one scope.
@@ -153,7 +153,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 		return state.Set{}, err
 	}
 	items := slices.Clone(o.unread)
-	for _, item := range o.wanted.Items() {
+	for _, item := range o.items.Items() {
 		if found, ok := o.compare(item); ok {
 			found.Removal = o.lost(ctx, item, found)
 			items = append(items, found)
@@ -170,7 +170,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 // readAll reads all that is wanted or left from AWS. It returns false where ctx has
 // ended before the responses came.
 func (o *observation) readAll(ctx context.Context) bool {
-	if o.wanted.Len() > 0 || len(o.left) > 0 {
+	if o.items.Len() > 0 || len(o.left) > 0 {
 		patient, cancel := connection.WithDeadline(ctx)
 		defer cancel()
 		o.readEach(patient, o.reads())
@@ -190,7 +190,7 @@ func (o *observation) reads() []readRequest {
 		}
 		out[n].keys = append(out[n].keys, k)
 	}
-	for _, item := range o.wanted.Items() {
+	for _, item := range o.items.Items() {
 		add(item.Key, o.desired.Scope)
 	}
 	for _, rec := range o.left {

@@ -13,7 +13,7 @@ func (o *observation) readLiveClusters(ctx context.Context) error {
 	before := o.past.recalled
 	o.past.recalled = true
 	o.Target.mu.Unlock()
-	idle := o.desired.object == "" || o.wanted.Len() == 0 && len(o.left) == 0
+	idle := o.desired.object == "" || o.items.Len() == 0 && len(o.left) == 0
 	if o.cfg.Live == nil || before && idle {
 		return nil
 	}

@@ -22,15 +22,15 @@ func (w *Target) StartPreview() {
 // cluster's thing. Of what is read-only there are no records: that is read where
 // the base compares it as well. Quotas are the account's in that region, and name nothing
 // that is in it.
-func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
+func (w *Target) observable(m desiredState, desired state.Set) state.Set {
 	if w.preview == nil {
-		return wanted
+		return desired
 	}
 	w.mu.Lock()
 	base := w.preview.base
 	w.mu.Unlock()
 	here := base != nil && base.Region != "" && base.Scope == m.Scope
-	return state.NewSet(slices.DeleteFunc(wanted.Items(), func(item state.Item) bool {
+	return state.NewSet(slices.DeleteFunc(desired.Items(), func(item state.Item) bool {
 		rec, known := w.store.Get(item.Key)
 		if known && rec.Desired != "" && rec.Scope == m.Text() {
 			return false
@@ -38,15 +38,15 @@ func (w *Target) observable(m desiredState, wanted state.Set) state.Set {
 		if !here || item.ReadOnly == "" && item.Key.Kind != "Quota" {
 			return true
 		}
-		_, compared := base.wanted.Get(item.Key)
+		_, compared := base.items.Get(item.Key)
 		return !compared && item.Key.Kind != "Quota"
 	})...)
 }
 
 // unreadItems are the wanted things that are not read from AWS, as an observation has them.
-func unreadItems(wanted, observable state.Set) []state.Item {
+func unreadItems(desired, observable state.Set) []state.Item {
 	var out []state.Item
-	for _, item := range wanted.Items() {
+	for _, item := range desired.Items() {
 		if _, is := observable.Get(item.Key); !is {
 			unread := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unread: true}}
 			if isQuota(item.Key) {

@@ -20,15 +20,15 @@ const (
 // permission.
 func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {
 	m := w.current()
-	wanted := m.wanted.Only(keys)
+	desired := m.items.Only(keys)
 	late := map[state.Key]string{}
-	for wait := readyPollMin; wanted.Len() > 0; wait = min(2*wait, readyPollMax) {
-		o := w.observation(m, wanted)
+	for wait := readyPollMin; desired.Len() > 0; wait = min(2*wait, readyPollMax) {
+		o := w.observation(m, desired)
 		if !o.readAll(ctx) {
-			return w.late(wanted, late), nil
+			return w.late(desired, late), nil
 		}
 		var again []state.Key
-		for _, item := range wanted.Items() {
+		for _, item := range desired.Items() {
 			reason, more := o.ready(item)
 			delete(late, item.Key)
 			if reason != "" {
@@ -38,8 +38,8 @@ func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]str
 				again = append(again, item.Key)
 			}
 		}
-		wanted = wanted.Only(again)
-		if wanted.Len() == 0 || !pause(ctx, w.cfg.Clock, wait) {
+		desired = desired.Only(again)
+		if desired.Len() == 0 || !pause(ctx, w.cfg.Clock, wait) {
 			break
 		}
 	}

@@ -28,7 +28,7 @@ func TestTheIdentitiesOfAClusterOfTheSameNameInAnotherRegionAreNotOurs(t *testin
 		theirs.Spec.ControllerRole.Name, theirs.Spec.NodeRole.PermissionsBoundary = "", ""
 		theirs.Spec = clusterspec.Default(theirs.Spec)
 		shared := 0
-		for _, item := range k.Wanted(theirs) {
+		for _, item := range k.Desired(theirs) {
 			mine := slices.ContainsFunc(l.Items(), func(i state.Item) bool { return i.Key == item.Key })
 			observed := k.Read(t.Context(), &other, kindtest.Keys(item))[item.Key]
 			if item.Key.Name != "nodes" {

@@ -66,7 +66,7 @@ func (t *statusReporter) observed(m desiredState, p plan.Plan, live map[state.Ke
 	t.changed = true
 	t.cluster = cmp.Or(m.object, t.cluster)
 	switch {
-	case m.wanted.Len() > 0 || len(live) > 0:
+	case m.items.Len() > 0 || len(live) > 0:
 		t.at = now
 	case m.mistake == "":
 		t.at = time.Time{} // No request is sent to AWS.
@@ -76,12 +76,12 @@ func (t *statusReporter) observed(m desiredState, p plan.Plan, live map[state.Ke
 	if !all {
 		// What was not read is as it was reported last.
 		for k, v := range old {
-			if _, wanted := m.wanted.Get(k); !wanted {
+			if _, desired := m.items.Get(k); !desired {
 				t.unknown[k] = v
 			}
 		}
 		for k, v := range differences {
-			if _, wanted := m.wanted.Get(k); !wanted {
+			if _, desired := m.items.Get(k); !desired {
 				t.differences[k] = v
 			}
 		}

@@ -34,14 +34,14 @@ func (b *bench) mistaken() map[string]state.Set {
 }
 
 // read wants and observes, mistakes or not.
-func (b *bench) read(declared state.Set) (wanted state.Set, p plan.Plan, mistakes error) {
+func (b *bench) read(declared state.Set) (desired state.Set, p plan.Plan, mistakes error) {
 	b.Helper()
-	wanted, mistakes = b.target.Desired(b.Context(), declared)
-	found, err := b.target.Observe(b.Context(), wanted)
+	desired, mistakes = b.target.Desired(b.Context(), declared)
+	found, err := b.target.Observe(b.Context(), desired)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return wanted, plan.Compute(wanted, found), mistakes
+	return desired, plan.Compute(desired, found), mistakes
 }
 
 func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
@@ -55,7 +55,7 @@ func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 			}
 			for range 3 {
 				before := b.wire.requests()
-				wanted, p, mistakes := b.read(declared)
+				desired, p, mistakes := b.read(declared)
 				if mistakes == nil {
 					t.Fatalf("%s: no mistake", name)
 				}
@@ -65,8 +65,8 @@ func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 				if len(p.Changes) > 0 || len(p.Unknown) != 1 || !strings.HasPrefix(p.Unknown[0].Reason, "not compared: the declaration has mistakes") {
 					t.Errorf("%s, restarted %v: %s", name, restarted, show(p))
 				}
-				if want := map[bool]int{false: 6, true: 0}[restarted]; wanted.Len() != want {
-					t.Errorf("%s, restarted %v: %d things are wanted", name, restarted, wanted.Len())
+				if want := map[bool]int{false: 6, true: 0}[restarted]; desired.Len() != want {
+					t.Errorf("%s, restarted %v: %d things are wanted", name, restarted, desired.Len())
 				}
 				if restarted && b.wire.requests() != before {
 					t.Errorf("%s: AWS was asked", name)
@@ -128,9 +128,9 @@ func TestFindingsOfTheSchemaAreMistakesToo(t *testing.T) {
 			return []state.Problem{{Origin: item.Origin, Message: "retention: too short"}}
 		}
 	})
-	wanted, _, mistakes := b.read(b.declare(queued(deleting)))
-	if mistakes == nil || wanted.Len() != 0 || !strings.Contains(mistakes.Error(), "too short") || len(b.writes()) > 0 {
-		t.Errorf("got %v and %d things", mistakes, wanted.Len())
+	desired, _, mistakes := b.read(b.declare(queued(deleting)))
+	if mistakes == nil || desired.Len() != 0 || !strings.Contains(mistakes.Error(), "too short") || len(b.writes()) > 0 {
+		t.Errorf("got %v and %d things", mistakes, desired.Len())
 	}
 }
 

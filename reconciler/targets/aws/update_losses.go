@@ -14,9 +14,9 @@ import (
 // losingFields are the fields of things, by kind, whose change may lose nodes or data as a
 // deletion does: what nodes live on can also be emptied, renamed or made smaller. Each reports whether it does; live is all that was read of the thing. Any other field
 // loses neither.
-func losingFields() map[string]map[string]func(k state.Key, wanted, live map[string]any) bool {
-	at := func(field string, lost func(wanted, live any) bool) func(state.Key, map[string]any, map[string]any) bool {
-		return func(_ state.Key, wanted, live map[string]any) bool { return lost(wanted[field], live[field]) }
+func losingFields() map[string]map[string]func(k state.Key, desired, live map[string]any) bool {
+	at := func(field string, lost func(desired, live any) bool) func(state.Key, map[string]any, map[string]any) bool {
+		return func(_ state.Key, desired, live map[string]any) bool { return lost(desired[field], live[field]) }
 	}
 	found := map[string]func(state.Key, map[string]any, map[string]any) bool{"tags": otherDiscovery}
 	return map[string]map[string]func(state.Key, map[string]any, map[string]any) bool{
@@ -33,41 +33,41 @@ func losingFields() map[string]map[string]func(k state.Key, wanted, live map[str
 }
 
 // fewer reports whether something of a list is not wanted any more.
-func fewer(wanted, live any) bool {
+func fewer(desired, live any) bool {
 	have, _ := live.([]any)
-	want, _ := wanted.([]any)
+	want, _ := desired.([]any)
 	return slices.ContainsFunc(have, func(v any) bool { return !slices.Contains(want, v) })
 }
 
 // other reports whether there is another value in the place of one.
-func other(wanted, live any) bool { return live != nil && !state.Equal(wanted, live) }
+func other(desired, live any) bool { return live != nil && !state.Equal(desired, live) }
 
 // shorter reports whether a number of days becomes less; none is for ever.
-func shorter(wanted, live any) bool {
-	want, limited := fields.Int64(wanted)
+func shorter(desired, live any) bool {
+	want, limited := fields.Int64(desired)
 	have, was := fields.Int64(live)
 	return limited && (!was || want < have)
 }
 
 // otherDiscovery reports whether the discovery tag gets another value: Karpenter finds
 // nothing by the one that it had.
-func otherDiscovery(k state.Key, wanted, live map[string]any) bool {
+func otherDiscovery(k state.Key, desired, live map[string]any) bool {
 	_, key := discovery.ParseName(k.Name)
-	want, _ := wanted["tags"].(map[string]any)
+	want, _ := desired["tags"].(map[string]any)
 	have, _ := live["tags"].(map[string]any)
 	return other(want[key], have[key])
 }
 
-func fewerNodes(_ state.Key, wanted, live map[string]any) bool { return lostNodes(wanted, live) > 0 }
+func fewerNodes(_ state.Key, desired, live map[string]any) bool { return lostNodes(desired, live) > 0 }
 
 // lostNodes is by how many nodes a node group becomes smaller.
-func lostNodes(wanted, live map[string]any) int64 {
+func lostNodes(desired, live map[string]any) int64 {
 	now, _ := fields.Int64(live["desiredSize"])
-	after, sized := fields.Int64(wanted["desiredSize"])
+	after, sized := fields.Int64(desired["desiredSize"])
 	if !sized {
 		after = now
 	}
-	if most, limited := fields.Int64(wanted["maxSize"]); limited {
+	if most, limited := fields.Int64(desired["maxSize"]); limited {
 		after = min(after, most)
 	}
 	return now - after
@@ -77,7 +77,7 @@ func lostNodes(wanted, live map[string]any) int64 {
 // of it. A field that is as wanted loses nothing.
 func loses(item state.Item, live map[string]any) bool {
 	for field, lost := range losingFields()[item.Key.Kind] {
-		if _, wanted := item.Object[field]; wanted && lost(item.Key, item.Object, live) {
+		if _, desired := item.Object[field]; desired && lost(item.Key, item.Object, live) {
 			return true
 		}
 	}

@@ -75,13 +75,13 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 					t.Errorf("updating %s, which was planned without a node, returned %v and wrote %v", c.Key, err, b.writes()[before:])
 				}
 			}
-			wanted := b.want(after)
-			observed, err := b.target.Observe(t.Context(), wanted)
+			desired := b.want(after)
+			observed, err := b.target.Observe(t.Context(), desired)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, c := range plan.Compute(wanted, observed, plan.ConfirmLosses("")).Changes {
+			for _, c := range plan.Compute(desired, observed, plan.ConfirmLosses("")).Changes {
 				if c.Held() && c.Action == plan.Update {
 					got = append(got, c.Key.Kind)
 					if d := cmp.Diff(loss.Counts{"NodePool": 0, "Node": 1}, c.Before.Losses); d != "" {

@@ -34,9 +34,9 @@ func (w *Target) Desired(_ context.Context, declared state.Set) (state.Set, erro
 		w.preview.base = &made
 	}
 	if len(problems) > 0 {
-		return made.wanted, &targets.ProblemsError{Problems: problems}
+		return made.items, &targets.ProblemsError{Problems: problems}
 	}
-	return made.wanted, nil
+	return made.items, nil
 }
 
 // Check lists the mistakes in the declared Cluster that can be observed without a

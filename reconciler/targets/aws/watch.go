@@ -36,15 +36,15 @@ func (w *Target) poll(ctx context.Context) []state.Key {
 	w.mu.Lock()
 	m, applying := w.lastValid, w.past.applying
 	w.mu.Unlock()
-	if m.wanted.Len() == 0 || applying {
+	if m.items.Len() == 0 || applying {
 		return nil
 	}
-	o := w.observation(m, m.wanted)
+	o := w.observation(m, m.items)
 	found, err := o.run(ctx)
 	if err != nil {
 		return nil // ctx has ended.
 	}
-	p := plan.Compute(m.wanted, found)
+	p := plan.Compute(m.items, found)
 	reported := p
 	reported.Unknown = append(slices.Clip(p.Unknown), unread(found)...)
 	w.status.observed(o.desired, reported, o.live, false)

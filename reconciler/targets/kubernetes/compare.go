@@ -22,8 +22,8 @@ type liveItem struct {
 // compareLive takes note of one live object.
 func (o *observation) compareLive(kind kinds.Kind, live *unstructured.Unstructured) {
 	k := kind.Key(live)
-	item, wanted := o.wanted.Get(k)
-	if wanted && item.Version != kind.Version {
+	item, desired := o.desired.Get(k)
+	if desired && item.Version != kind.Version {
 		return // It is listed in its own version too.
 	}
 	o.mu.Lock()
@@ -32,16 +32,16 @@ func (o *observation) compareLive(kind kinds.Kind, live *unstructured.Unstructur
 	o.mu.Unlock()
 	switch {
 	case twice, !o.target.diff.Managed(k):
-	case !wanted:
+	case !desired:
 		o.orphan(k, kind, live)
 	default:
 		o.target.health.Applied(k, live)
-		o.compareWanted(item, live)
+		o.compareDesired(item, live)
 	}
 }
 
-// compareWanted compares a wanted object with memory.
-func (o *observation) compareWanted(item state.Item, live *unstructured.Unstructured) {
+// compareDesired compares a wanted object with memory.
+func (o *observation) compareDesired(item state.Item, live *unstructured.Unstructured) {
 	rec, known := o.target.store.Get(item.Key)
 	if known && !o.target.diff.Blind(item.Key) && live.GetDeletionTimestamp() == nil && rec.Version == item.Version && rec.Desired == o.target.desired.Hash(item) {
 		// The hashes of a fingerprint take most of a comparison, and of what nobody wrote none is

@@ -112,9 +112,9 @@ func TestAnAPIServerThatRefusesForAWhileIsNeitherStormedNorIsAnythingLost(t *tes
 
 func TestWhatIsRefusedForTooLongHasItsOwnReason(t *testing.T) {
 	b := newBench(t)
-	wanted := b.want(b.declare(config))
+	desired := b.want(b.declare(config))
 	b.wire.failing(func(r *http.Request) (*http.Response, error) { return response(r, 429, "TooManyRequests", "busy"), nil })
-	_, err := b.target.Observe(t.Context(), wanted)
+	_, err := b.target.Observe(t.Context(), desired)
 	if class, reason, _ := state.Classify(err); class != state.Retry || reason != "TooManyRequests" {
 		t.Errorf("%s, %s: %v", class, reason, err)
 	}

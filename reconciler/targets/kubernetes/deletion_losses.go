@@ -28,7 +28,7 @@ func (o *observation) countLosses(ctx context.Context) {
 	for _, s := range o.orphans {
 		removed[s.item.Key] = s.live.Object
 	}
-	coverage := losses.NewCoverage(o.wanted.Items(), removed)
+	coverage := losses.NewCoverage(o.desired.Items(), removed)
 	o.target.coverage.Store(&coverage)
 	dying := map[state.Key]bool{}
 	var last, others []liveItem
@@ -44,7 +44,7 @@ func (o *observation) countLosses(ctx context.Context) {
 		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.owner.Label
 	}}
 	count.Plugins = count.LostGPUs(ctx, &coverage, "")
-	for _, item := range o.wanted.Items() {
+	for _, item := range o.desired.Items() {
 		if losses.IsCluster(item.Key) && count.Created == nil {
 			count.Created = &unstructured.Unstructured{Object: item.Object}
 		}

@@ -15,7 +15,7 @@ func (w *Target) Desired(ctx context.Context, declared state.Set) (state.Set, er
 	if err != nil {
 		return state.Set{}, err
 	}
-	w.diff.Retain(func(k state.Key) bool { _, wanted := set.Get(k); return wanted })
+	w.diff.Retain(func(k state.Key) bool { _, desired := set.Get(k); return desired })
 	w.diff.SetBase(set.Items())
 	if len(problems) > 0 {
 		return set, &targets.ProblemsError{Problems: problems}

@@ -117,9 +117,9 @@ status: {nodes: 3}
 func TestSecretsAreMaskedFromTheStart(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(secret)
-	wanted := b.want(declared)
-	text := show(b.plan(declared)) + state.Hash(wanted.Items()[0].Object)
-	for _, o := range []any{wanted.Items()[0].Object} {
+	desired := b.want(declared)
+	text := show(b.plan(declared)) + state.Hash(desired.Items()[0].Object)
+	for _, o := range []any{desired.Items()[0].Object} {
 		if s := dump(o); strings.Contains(s, "hunter2") || strings.Contains(s, "aHVudGVyMg") {
 			t.Errorf("%s", s)
 		}

@@ -27,9 +27,9 @@ type watching struct {
 	errs   chan error
 }
 
-func (b *bench) startWatch(wanted state.Set, correct bool) *watching {
+func (b *bench) startWatch(desired state.Set, correct bool) *watching {
 	b.Helper()
-	w := &watching{bench: b, wanted: wanted, keys: make(chan state.Key, 10000), errs: make(chan error, 10000)}
+	w := &watching{bench: b, wanted: desired, keys: make(chan state.Key, 10000), errs: make(chan error, 10000)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {

@@ -24,12 +24,12 @@ func TestARevisionThatDeletesNothingDoesNotStopTheEngine(t *testing.T) {
 	gone := b.ownedClaim(string(b.get("karpenter.sh/v1", "NodePool", b.ns).GetUID()))
 	declared := b.declare(config, web, clusterOf("cluster", `"Off"`))
 	mistaken := func(confirmation string) plan.Plan {
-		wanted := b.want(declared)
-		observed, err := b.target.Observe(b.Context(), wanted)
+		desired := b.want(declared)
+		observed, err := b.target.Observe(b.Context(), desired)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return plan.Compute(wanted, observed, plan.NoPrune(), plan.Guard(50, confirmation))
+		return plan.Compute(desired, observed, plan.NoPrune(), plan.Guard(50, confirmation))
 	}
 	token := mistaken("").Confirmation()
 	out := apply.Run(b.Context(), mistaken(token), map[string]targets.Target{kubernetes.Name: b.target}, apply.Options{NoDeletes: true})

@@ -20,13 +20,13 @@ import (
 // what is recorded the keys and versions.
 func (o *observation) missing() []state.Item {
 	var out []state.Item
-	for _, item := range o.wanted.Items() {
+	for _, item := range o.desired.Items() {
 		if !o.resolved[item.Key] && o.target.diff.Managed(item.Key) {
 			out = append(out, item)
 		}
 	}
 	for _, r := range o.target.store.Records() {
-		if _, wanted := o.wanted.Get(r.Key); !wanted && !o.resolved[r.Key] && o.target.diff.Managed(r.Key) {
+		if _, desired := o.desired.Get(r.Key); !desired && !o.resolved[r.Key] && o.target.diff.Managed(r.Key) {
 			out = append(out, state.Item{Key: r.Key, Version: r.Version})
 		}
 	}
@@ -119,13 +119,13 @@ func (o *observation) get(ctx context.Context, s getRequest) {
 // unknown classifies objects of a kind that is not served. While its definition is
 // wanted or exists, that means nothing for them.
 func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, kind kinds.Kind, items []state.Item) {
-	defined := kind.Promised && !o.noneWanted() || o.defined(ctx, gvk)
+	defined := kind.Promised && !o.noneDesired() || o.defined(ctx, gvk)
 	for _, r := range items {
-		_, wanted := o.wanted.Get(r.Key)
+		_, desired := o.desired.Get(r.Key)
 		switch {
-		case !defined, wanted && kind.Promised:
+		case !defined, desired && kind.Promised:
 			o.absent(r.Key)
-		case !wanted && o.noneWanted():
+		case !desired && o.noneDesired():
 			o.fail(state.Failf(state.Retry, "NotServed", "%s is recorded as ours, and the cluster does not serve its kind at this moment", r.Key))
 		}
 	}
@@ -134,7 +134,7 @@ func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, 
 // absent notes that an object is not there.
 func (o *observation) absent(k state.Key) {
 	rec, known := o.target.store.Get(k)
-	if _, wanted := o.wanted.Get(k); !wanted {
+	if _, desired := o.desired.Get(k); !desired {
 		o.target.store.Remove(k)
 		return
 	}
@@ -148,17 +148,17 @@ func (o *observation) absent(k state.Key) {
 // day; where everything is given up there is none, and it is an error.
 func (o *observation) reportForbidden(items []state.Item, err error) {
 	for _, r := range items {
-		if item, wanted := o.wanted.Get(r.Key); wanted {
+		if item, desired := o.desired.Get(r.Key); desired {
 			rec, _ := o.target.store.Get(r.Key)
 			found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired, Object: item.Object}
 			found.Unreadable = err.Error()
 			o.add(found)
-		} else if o.noneWanted() {
+		} else if o.noneDesired() {
 			o.fail(fmt.Errorf("%s is recorded as ours and cannot be read: %w", r.Key, err))
 		}
 	}
 }
 
-// noneWanted reports whether nothing is wanted any more. What is left out of such
+// noneDesired reports whether nothing is wanted any more. What is left out of such
 // an observation may be lost for ever.
-func (o *observation) noneWanted() bool { return o.wanted.Len() == 0 }
+func (o *observation) noneDesired() bool { return o.desired.Len() == 0 }

@@ -23,7 +23,7 @@ func (o *observation) listings(ctx context.Context, all bool) ([]listing, error)
 	seen := map[schema.GroupVersionKind]bool{}
 	covered := map[schema.GroupKind]bool{}
 	var out []listing
-	for _, item := range o.wanted.Items() {
+	for _, item := range o.desired.Items() {
 		gvk := kinds.GVK(item.Key, item.Version)
 		if seen[gvk] || !o.target.diff.Managed(item.Key) {
 			continue
@@ -84,7 +84,7 @@ func (o *observation) list(ctx context.Context, k listing) {
 	case err == nil:
 	case apierrors.IsNotFound(err):
 		o.notServed(ctx, k, err)
-	case k.optional && o.noneWanted() && !never(err):
+	case k.optional && o.noneDesired() && !never(err):
 		o.fail(api.Refused("listing what is ours among the "+k.GVR().GroupResource().String(), err, false))
 	case apierrors.IsForbidden(err) || k.optional && ctx.Err() == nil:
 		// What may not be observed is neither absent nor unwanted. The wanted
@@ -102,7 +102,7 @@ func (o *observation) list(ctx context.Context, k listing) {
 func (o *observation) notServed(ctx context.Context, kind listing, cause error) {
 	refused := api.Refused("listing "+kind.GVR().GroupResource().String(), cause, false)
 	if kind.optional {
-		if o.noneWanted() && o.defined(ctx, kind.GroupVersionKind) {
+		if o.noneDesired() && o.defined(ctx, kind.GroupVersionKind) {
 			o.fail(refused)
 		}
 		return // Some kinds are announced and never served.

@@ -16,17 +16,17 @@ import (
 // nothing more for objects that are as we left them; compare handles the others, and warnMissingNamespaces those
 // that are missing. With nothing wanted everything of ours is given up, and its inventory perhaps
 // with it: then it is an error that something of ours cannot be observed.
-func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, error) {
+func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
 	complete, err := w.store.Load(ctx)
 	if err != nil {
 		return state.Set{}, err
 	}
-	w.store.Withdraw(func(k state.Key) bool { _, again := wanted.Get(k); return again })
+	w.store.Withdraw(func(k state.Key) bool { _, again := desired.Get(k); return again })
 	if err := w.mask.LoadFor(ctx, nil, w.store.Records()); err != nil {
 		return state.Set{}, err
 	}
-	w.health.Require(wanted.Items())
-	o := newObservation(w, wanted)
+	w.health.Require(desired.Items())
+	o := newObservation(w, desired)
 	o.rebuilds = !complete
 	listed, err := o.listings(ctx, o.rebuilds)
 	if err != nil {
@@ -44,10 +44,10 @@ func (w *Target) Observe(ctx context.Context, wanted state.Set) (state.Set, erro
 // ObserveOnly reports on the wanted things alone and reads each by itself:
 // what is not in wanted is left out, not taken for unwanted. What the drift
 // watch brought within the last second is not read again.
-func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, error) {
-	o := newObservation(w, wanted)
+func (w *Target) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
+	o := newObservation(w, desired)
 	var all []state.Item
-	for _, item := range wanted.Items() {
+	for _, item := range desired.Items() {
 		if live := w.drift.Recent(item.Key); live != nil && live.GroupVersionKind() == kinds.GVK(item.Key, item.Version) {
 			if kind, ok, err := w.kinds.Lookup(ctx, kinds.GVK(item.Key, item.Version)); ok && err == nil {
 				o.compareLive(kind, live)
@@ -63,8 +63,8 @@ func (w *Target) ObserveOnly(ctx context.Context, wanted state.Set) (state.Set, 
 
 // observation is one Observe at work.
 type observation struct {
-	target *Target
-	wanted state.Set
+	target  *Target
+	desired state.Set
 	// rebuilds is true where the inventory is not complete: what is ours may be known
 	// only by its label.
 	rebuilds bool
@@ -82,9 +82,9 @@ type observation struct {
 	errs      []error
 }
 
-func newObservation(w *Target, wanted state.Set) *observation {
+func newObservation(w *Target, desired state.Set) *observation {
 	return &observation{
-		target: w, wanted: wanted, resolved: map[state.Key]bool{},
+		target: w, desired: desired, resolved: map[state.Key]bool{},
 		forbidden: map[schema.GroupKind]error{}, unserved: map[schema.GroupVersionKind]bool{},
 	}
 }
@@ -110,7 +110,7 @@ func (o *observation) result(ctx context.Context) (state.Set, error) {
 // unread are the wanted objects that are not read from the cluster.
 func (o *observation) unread() []state.Item {
 	var out []state.Item
-	for _, item := range o.wanted.Items() {
+	for _, item := range o.desired.Items() {
 		if !o.target.diff.Managed(item.Key) {
 			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Findings: state.Findings{Unread: true}})
 		}

@@ -18,11 +18,11 @@ import (
 
 func wantOffline(t *testing.T, from targets.Target, declared state.Set) state.Set {
 	t.Helper()
-	wanted, err := from.Desired(t.Context(), declared)
+	desired, err := from.Desired(t.Context(), declared)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wanted
+	return desired
 }
 
 const offlinePlugin = `

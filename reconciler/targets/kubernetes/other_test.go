@@ -56,9 +56,9 @@ func TestADevicePluginIsRefusedBesideAnother(t *testing.T) {
 			if len(got) != 1 || got[0] != "file0.yaml:1: DevicePlugin.poolwright.dev/$NS: "+c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
-			wanted, _ := b.target.Desired(t.Context(), set)
-			if wanted.Len() != 0 {
-				t.Errorf("it makes %v", wanted.Items())
+			desired, _ := b.target.Desired(t.Context(), set)
+			if desired.Len() != 0 {
+				t.Errorf("it makes %v", desired.Items())
 			}
 			// Once the other is gone, this one is made without another word.
 			b.removePlugin(t, c.live)

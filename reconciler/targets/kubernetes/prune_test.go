@@ -71,8 +71,8 @@ func TestAnUnreadableKindDeletesNothingOfIt(t *testing.T) {
 				}
 				return nil, nil
 			})
-			wanted := b.want(b.declare(config))
-			observed, err := b.target.Observe(t.Context(), wanted)
+			desired := b.want(b.declare(config))
+			observed, err := b.target.Observe(t.Context(), desired)
 			if tt.fails {
 				if err == nil {
 					t.Fatal("Observe concluded something")
@@ -82,7 +82,7 @@ func TestAnUnreadableKindDeletesNothingOfIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff([]string{"delete Deployment.apps/$NS/web"}, b.lines(plan.Compute(wanted, observed))); d != "" {
+			if d := cmp.Diff([]string{"delete Deployment.apps/$NS/web"}, b.lines(plan.Compute(desired, observed))); d != "" {
 				t.Error(d)
 			}
 			// What is wanted there is tried, so that the refusal is reported.
@@ -350,9 +350,9 @@ func crash(t *testing.T, cut int, before, doing, after []string) bool {
 	b.converged(b.declare(after...))
 	b.restart()
 	b.converged(b.declare(after...))
-	wanted := b.declare(after...)
+	desired := b.declare(after...)
 	for _, item := range b.declare(web, config, secret).Items() {
-		_, keep := wanted.Get(item.Key)
+		_, keep := desired.Get(item.Key)
 		version := item.Object["apiVersion"].(string)
 		if _, err := b.find(version, item.Key.Kind, item.Key.Name); (err == nil) != keep {
 			t.Errorf("killed at write %d, %s: wanted %v, and finding it says %v", cut, item.Key, keep, err)
@@ -384,12 +384,12 @@ spec:
 	t.Cleanup(func() { b.removeAll(gadgets) })
 	b.reconcile(b.declare(space))
 	removal := func() (string, int, error) {
-		wanted := b.want(b.declare())
-		observed, err := b.target.Observe(t.Context(), wanted)
+		desired := b.want(b.declare())
+		observed, err := b.target.Observe(t.Context(), desired)
 		if err != nil {
 			return "", 0, err
 		}
-		for _, c := range plan.Compute(wanted, observed).Changes {
+		for _, c := range plan.Compute(desired, observed).Changes {
 			return c.Before.Impact, c.Before.Losses["Gadget"], nil
 		}
 		return "", 0, nil

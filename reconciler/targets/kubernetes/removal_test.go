@@ -59,12 +59,12 @@ spec:
 // guarded plans as the controller does, after a confirmation.
 func (b *bench) guarded(declared state.Set, confirmation string) plan.Plan {
 	b.Helper()
-	wanted := b.want(declared)
-	observed, err := b.target.Observe(b.Context(), wanted)
+	desired := b.want(declared)
+	observed, err := b.target.Observe(b.Context(), desired)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return plan.Compute(wanted, observed, plan.Guard(50, confirmation))
+	return plan.Compute(desired, observed, plan.Guard(50, confirmation))
 }
 
 // run carries a plan out as the controller does, and reports what became of its only

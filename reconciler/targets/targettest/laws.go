@@ -46,9 +46,9 @@ func startsEmpty(s *suite) {
 
 func observeIsPure(s *suite) {
 	s.apply(s.plan(s.fixture.Things))
-	wanted := s.want(s.fixture.Things)
-	once := s.observe(wanted)
-	s.equalSets("the second Observe differs", s.observe(wanted), once)
+	desired := s.want(s.fixture.Things)
+	once := s.observe(desired)
+	s.equalSets("the second Observe differs", s.observe(desired), once)
 	for _, item := range once.Items() {
 		if item.Live.UID == "" {
 			s.Errorf("%s was observed without an identity", item.Key)
@@ -137,8 +137,8 @@ func sparesSuccessors(s *suite) {
 		s.Errorf("deleting the incarnation before returned %v", err)
 	}
 	s.end(p)
-	wanted := s.want(s.fixture.Things)
-	if live, found := s.observe(wanted).Get(k); !found || live.Object == nil {
+	desired := s.want(s.fixture.Things)
+	if live, found := s.observe(desired).Get(k); !found || live.Object == nil {
 		s.Error("the successor is gone")
 	}
 	// The others that went with it are still to be deleted.
@@ -285,10 +285,10 @@ func findsTheUnrecorded(s *suite) {
 
 func concludesNothing(s *suite) {
 	s.apply(s.plan(s.fixture.Things))
-	wanted := s.want(s.fixture.Things)
+	desired := s.want(s.fixture.Things)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
-	if observed, err := s.target.Observe(ctx, wanted); err == nil {
+	if observed, err := s.target.Observe(ctx, desired); err == nil {
 		s.Errorf("a stopped Observe returned %d things and no error", observed.Len())
 	}
 	s.noChanges(s.fixture.Things)

@@ -83,16 +83,16 @@ func Run(t *testing.T, harness Harness) {
 // Desired returns what a target makes of what is declared, and ends the test where it fails.
 func Desired(t testing.TB, target targets.Target, declared state.Set) state.Set {
 	t.Helper()
-	wanted, err := target.Desired(t.Context(), declared)
+	desired, err := target.Desired(t.Context(), declared)
 	if err != nil {
 		t.Fatalf("computing the wanted objects: %v", err)
 	}
-	return wanted
+	return desired
 }
 
-func observe(t testing.TB, target targets.Target, wanted state.Set) state.Set {
+func observe(t testing.TB, target targets.Target, desired state.Set) state.Set {
 	t.Helper()
-	observed, err := target.Observe(t.Context(), wanted)
+	observed, err := target.Observe(t.Context(), desired)
 	if err != nil {
 		t.Fatalf("observing: %v", err)
 	}
@@ -103,8 +103,8 @@ func observe(t testing.TB, target targets.Target, wanted state.Set) state.Set {
 // test where the target fails.
 func Plan(t testing.TB, target targets.Target, declared state.Set) plan.Plan {
 	t.Helper()
-	wanted := Desired(t, target, declared)
-	return plan.Compute(wanted, observe(t, target, wanted))
+	desired := Desired(t, target, declared)
+	return plan.Compute(desired, observe(t, target, desired))
 }
 
 // suite is one test at work.
@@ -121,9 +121,9 @@ func (s *suite) want(declared state.Set) state.Set {
 	return Desired(s, s.target, declared)
 }
 
-func (s *suite) observe(wanted state.Set) state.Set {
+func (s *suite) observe(desired state.Set) state.Set {
 	s.Helper()
-	return observe(s, s.target, wanted)
+	return observe(s, s.target, desired)
 }
 
 func (s *suite) plan(declared state.Set) plan.Plan {

@@ -92,8 +92,8 @@ func static(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if !claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() {
 		return ""
 	}
-	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
-	if scheduling.NewLabelRequirements(claim.Labels).Compatible(wanted) != nil {
+	desired := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
+	if scheduling.NewLabelRequirements(claim.Labels).Compatible(desired) != nil {
 		return requirementsDrifted
 	}
 	return ""

@@ -105,22 +105,22 @@ func chosen[T any](old, terms []T, id func(T) string, of selectorMatch) extent {
 // narrowed is what other requirements reach: the nodes that the pool may have
 // bought before and that they no longer allow.
 func (s *Change) narrowed(was, is *karpv1.NodePool) extent {
-	var wanted []karpv1.NodeSelectorRequirementWithMinValues
+	var desired []karpv1.NodeSelectorRequirementWithMinValues
 	for _, r := range is.Spec.Template.Spec.Requirements {
 		if !slices.ContainsFunc(was.Spec.Template.Spec.Requirements, func(old karpv1.NodeSelectorRequirementWithMinValues) bool {
 			return equality.Semantic.DeepEqual(r, old)
 		}) {
-			wanted = append(wanted, r)
+			desired = append(desired, r)
 		}
 	}
-	if len(wanted) == 0 {
+	if len(desired) == 0 {
 		return none
 	}
 	stock, ok := s.Before.Offerings[was.Name]
 	if !ok {
 		return some // What it bought is not known.
 	}
-	now, had := scheduling.NewNodeSelectorRequirementsWithMinValues(wanted...), offerings.Requirements(was)
+	now, had := scheduling.NewNodeSelectorRequirementsWithMinValues(desired...), offerings.Requirements(was)
 	lost, kept := false, false
 	for _, it := range stock.Allowed {
 		for _, of := range it.Offerings.Available().Compatible(had) {
@@ -147,10 +147,10 @@ func (s *Change) narrowed(was, is *karpv1.NodePool) extent {
 
 // loses reports whether some of the values that a label may have are no longer
 // wanted.
-func loses(labels, wanted scheduling.Requirements) bool {
-	for key := range wanted {
+func loses(labels, desired scheduling.Requirements) bool {
+	for key := range desired {
 		has := labels.Get(key)
-		if has.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(has.Values(), func(v string) bool { return !wanted.Get(key).Has(v) }) {
+		if has.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(has.Values(), func(v string) bool { return !desired.Get(key).Has(v) }) {
 			return true
 		}
 	}

@@ -193,16 +193,16 @@ func (s side) machines(f *offerings.Resolved) (out []machine) {
 	for _, g := range s.class.Status.SecurityGroups {
 		ids = append(ids, g.ID)
 	}
-	wanted := offerings.Requirements(s.pool)
+	desired := offerings.Requirements(s.pool)
 	for _, it := range f.Offerings[s.pool.Name].Allowed {
-		for _, of := range it.Offerings.Available().Compatible(wanted) {
+		for _, of := range it.Offerings.Available().Compatible(desired) {
 			for _, subnet := range s.class.Status.Subnets {
 				if subnet.Zone != of.Zone() {
 					continue
 				}
 				all := scheduling.NewRequirements(it.Requirements.Values()...)
 				all.Add(of.Requirements.Values()...)
-				all.Add(wanted.Values()...)
+				all.Add(desired.Values()...)
 				labels := map[string]string{karpv1.NodePoolLabelKey: s.pool.Name}
 				for key, r := range all {
 					if r.Operator() == corev1.NodeSelectorOpIn && r.Len() == 1 {

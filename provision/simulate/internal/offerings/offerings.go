@@ -141,15 +141,15 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 	out, ok := m.cache[string(key)]
 	if !ok {
 		out = Pool{All: all, overlaid: overlaid}
-		wanted := Requirements(pool)
+		desired := Requirements(pool)
 		for _, it := range all {
-			if it.Requirements.Intersects(wanted) != nil {
+			if it.Requirements.Intersects(desired) != nil {
 				continue
 			}
-			if sold := it.Offerings.Available().Compatible(wanted); len(sold) > 0 {
+			if sold := it.Offerings.Available().Compatible(desired); len(sold) > 0 {
 				out.Allowed = append(out.Allowed, it)
 				out.Offers = append(out.Offers, m.priced(it, sold)...)
-			} else if t, _ := m.Types.Lookup(it.Name); m.unpriced(t, it.Offerings.Compatible(wanted)) &&
+			} else if t, _ := m.Types.Lookup(it.Name); m.unpriced(t, it.Offerings.Compatible(desired)) &&
 				compatibility.IsCompatibleWithNodeClass(ec2info.Of(t), withoutEnclaves(class), nil) {
 				out.unpriced = append(out.unpriced, it.Name)
 			}
@@ -353,9 +353,9 @@ func (m *Catalog) Price(name, zone, capacity string) (catalog.Price, error) {
 
 // Requirements are what a NodePool requires of its nodes, by its requirements and its labels.
 func Requirements(pool *karpv1.NodePool) scheduling.Requirements {
-	wanted := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
-	wanted.Add(scheduling.NewLabelRequirements(pool.Spec.Template.Labels).Values()...)
-	return wanted
+	desired := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
+	desired.Add(scheduling.NewLabelRequirements(pool.Spec.Template.Labels).Values()...)
+	return desired
 }
 
 // differences is what overlays change of it, by type.

@@ -39,14 +39,14 @@ func (m *Catalog) reservationsOf(f *snapshot.Indexed, class *awsv1.EC2NodeClass)
 	found := f.Reservations(class)
 	out := reservations{List: found.List}
 	for _, pool := range f.SortedPools() {
-		wanted := Requirements(pool)
-		if f.Class(pool) != class || !wanted.Get(karpv1.CapacityTypeLabelKey).Has(karpv1.CapacityTypeReserved) {
+		desired := Requirements(pool)
+		if f.Class(pool) != class || !desired.Get(karpv1.CapacityTypeLabelKey).Has(karpv1.CapacityTypeReserved) {
 			continue
 		}
 		switch {
 		case !found.Listed:
 			m.unknown.Add("EC2NodeClass %s: which capacity reservations it selects is not known: NodePool %s is taken to have room in one for every node.", class.Name, pool.Name)
-			if ids := wanted.Get(cloudprovider.ReservationIDLabel); ids.Operator() == corev1.NodeSelectorOpIn {
+			if ids := desired.Get(cloudprovider.ReservationIDLabel); ids.Operator() == corev1.NodeSelectorOpIn {
 				out.Assumed = append(out.Assumed, ids.Values()...)
 			} else {
 				out.Assumed = append(out.Assumed, assumedReservation)

@@ -110,10 +110,10 @@ func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int
 		if workload.Extended(name) && !most.IsZero() {
 			offers++
 		}
-		if wanted := requests[name]; most.IsZero() && wanted.Sign() > 0 {
+		if desired := requests[name]; most.IsZero() && desired.Sign() > 0 {
 			why = cmp.Or(why, fmt.Sprintf("offers no %s", name))
-		} else if wanted.Cmp(most) > 0 {
-			why = cmp.Or(why, fmt.Sprintf("offers at most %s %s a node, and the pod requests %s", readable(most), name, readable(wanted)))
+		} else if desired.Cmp(most) > 0 {
+			why = cmp.Or(why, fmt.Sprintf("offers at most %s %s a node, and the pod requests %s", readable(most), name, readable(desired)))
 		}
 	}
 	return why, offers

@@ -165,13 +165,13 @@ func Extended(name corev1.ResourceName) bool {
 }
 
 // Tolerate adds a toleration unless another one covers it.
-func Tolerate(spec *corev1.PodSpec, wanted corev1.Toleration) {
+func Tolerate(spec *corev1.PodSpec, desired corev1.Toleration) {
 	for _, have := range spec.Tolerations {
-		if have.MatchToleration(&wanted) {
+		if have.MatchToleration(&desired) {
 			return
 		}
 	}
-	spec.Tolerations = append(spec.Tolerations, wanted)
+	spec.Tolerations = append(spec.Tolerations, desired)
 }
 
 // WithRuntimeClass is the pod with what its runtime class adds.

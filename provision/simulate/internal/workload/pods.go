@@ -114,9 +114,9 @@ func waits(pod *corev1.Pod) int {
 	return 0
 }
 
-// Wanted is how many pods there are to be at a time: the declared replicas, or as many as
+// Desired is how many pods there are to be at a time: the declared replicas, or as many as
 // are there where something else scales them.
-func (c Pods) Wanted() int {
+func (c Pods) Desired() int {
 	switch {
 	case c.Replicas == nil:
 		return max(1, len(c.Live))
@@ -144,7 +144,7 @@ func ScaleToZero(was, is map[Ref]Pods) {
 }
 
 // Idle reports whether the workload has zero replicas now.
-func (c Pods) Idle() bool { return c.Wanted() == 0 }
+func (c Pods) Idle() bool { return c.Desired() == 0 }
 
 // Sorted are the workloads by namespace, name and kind.
 func Sorted(all map[Ref]Pods) []Ref {

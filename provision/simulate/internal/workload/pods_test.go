@@ -91,7 +91,7 @@ func TestOfTwoWorkloadsOfOneNameTheLastCounts(t *testing.T) {
 	all := workload.PodsByWorkload([]provision.Workload{of("Deployment", "x", 1), of("Deployment", "x", 7), of("StatefulSet", "x", 2)}, nil)
 	got := map[string]int{}
 	for ref, c := range all {
-		got[ref.Kind] = c.Wanted()
+		got[ref.Kind] = c.Desired()
 	}
 	if diff := cmp.Diff(map[string]int{"Deployment": 7, "StatefulSet": 2}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -126,7 +126,7 @@ func TestWantedIsWhatIsDeclaredOrWhatIsThere(t *testing.T) {
 		"none of none": {workload.Pods{Workload: of("Deployment", "x", 0)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := tt.pods.Wanted(); got != tt.want {
+			if got := tt.pods.Desired(); got != tt.want {
 				t.Errorf("%d, not %d", got, tt.want)
 			}
 			if got := tt.pods.Idle(); got != (tt.want == 0) {
@@ -150,17 +150,17 @@ func TestScaleToZeroIsOnlyForWorkloadsThatSomethingHasScaledDown(t *testing.T) {
 		ref("declared later"): pods("x", 3), ref("new"): pods("x", -1),
 	}
 	workload.ScaleToZero(was, is)
-	wanted := func(all map[workload.Ref]workload.Pods) map[string]int {
+	desired := func(all map[workload.Ref]workload.Pods) map[string]int {
 		out := map[string]int{}
 		for ref, c := range all {
-			out[ref.Name] = c.Wanted()
+			out[ref.Name] = c.Desired()
 		}
 		return out
 	}
-	if diff := cmp.Diff(map[string]int{"scaled down": 0, "running": 1, "declared": 2, "declared later": 0, "gone later": 0}, wanted(was)); diff != "" {
+	if diff := cmp.Diff(map[string]int{"scaled down": 0, "running": 1, "declared": 2, "declared later": 0, "gone later": 0}, desired(was)); diff != "" {
 		t.Errorf("before (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]int{"scaled down": 0, "running": 1, "declared": 1, "declared later": 3, "new": 1}, wanted(is)); diff != "" {
+	if diff := cmp.Diff(map[string]int{"scaled down": 0, "running": 1, "declared": 1, "declared later": 3, "new": 1}, desired(is)); diff != "" {
 		t.Errorf("after (-want +got):\n%s", diff)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // It returns the contents to remove as JSON pointers, in an order in which each still
 // points to the same thing, without those that another manager owns as well; and the
 // claim that is left, nil where nothing is emptied.
-func Emptied(live, wanted map[string]any, manager string) (pointers []string, claim Tree) {
+func Emptied(live, desired map[string]any, manager string) (pointers []string, claim Tree) {
 	var others []Tree
 	for _, e := range Entries(live) {
 		if e.Manager != manager || e.Operation != "Apply" {
@@ -24,7 +24,7 @@ func Emptied(live, wanted map[string]any, manager string) (pointers []string, cl
 		}
 	}
 	e := &emptying{}
-	left := e.remaining("", live, wanted, Applied(live, manager), others)
+	left := e.remaining("", live, desired, Applied(live, manager), others)
 	if !e.found {
 		return nil, nil
 	}
@@ -37,11 +37,11 @@ type emptying struct {
 }
 
 // remaining returns what is left of the claim to a thing.
-func (e *emptying) remaining(at string, live, wanted any, claim Tree, others []Tree) Tree {
+func (e *emptying) remaining(at string, live, desired any, claim Tree, others []Tree) Tree {
 	if len(claim) == 0 {
 		return claim // Nothing, or all of it as one.
 	}
-	switch w := wanted.(type) {
+	switch w := desired.(type) {
 	case map[string]any:
 		l, _ := live.(map[string]any)
 		if len(w) == 0 && ownsContent(claim) {

@@ -245,24 +245,24 @@ func FuzzProject(f *testing.F) {
 	f.Add(`{"a":[{"name":"x"}]}`, `{"a":[{"name":"y"}]}`, `{"a":[{"name":"y"}]}`, `{"f:a":{"k:{\"name\":\"x\"}":{}}}`)
 	f.Add(`{"a":{"b":1}}`, `{"a":[1,2]}`, `{"a":null}`, `{"f:a":{}}`)
 	f.Fuzz(func(t *testing.T, l, m, w, o string) {
-		var live, merged, wanted map[string]any
+		var live, merged, desired map[string]any
 		var ours Tree
-		if json.Unmarshal([]byte(l), &live) != nil || json.Unmarshal([]byte(m), &merged) != nil || json.Unmarshal([]byte(w), &wanted) != nil {
+		if json.Unmarshal([]byte(l), &live) != nil || json.Unmarshal([]byte(m), &merged) != nil || json.Unmarshal([]byte(w), &desired) != nil {
 			t.Skip("not JSON objects")
 		}
 		_ = json.Unmarshal([]byte(o), &ours)
-		before := state.Hash([]any{live, merged, wanted, ours})
-		Project(live, merged, wanted, ours)
-		if got := Project(live, live, wanted, ours); !state.Equal(got, orEmpty(wanted)) {
-			t.Errorf("nothing changes, and %v is shown for %v", got, wanted)
+		before := state.Hash([]any{live, merged, desired, ours})
+		Project(live, merged, desired, ours)
+		if got := Project(live, live, desired, ours); !state.Equal(got, orEmpty(desired)) {
+			t.Errorf("nothing changes, and %v is shown for %v", got, desired)
 		}
-		Overlay(live, wanted, ours)
-		Without(live, wanted, ours)
-		Unclaimed(wanted, ours)
-		Missing(live, wanted, "")
-		Differing(live, wanted)
-		FingerprintOf(map[string]any{"metadata": live, "spec": wanted}, Options{Manager: "us", Whole: true})
-		if state.Hash([]any{live, merged, wanted, ours}) != before {
+		Overlay(live, desired, ours)
+		Without(live, desired, ours)
+		Unclaimed(desired, ours)
+		Missing(live, desired, "")
+		Differing(live, desired)
+		FingerprintOf(map[string]any{"metadata": live, "spec": desired}, Options{Manager: "us", Whole: true})
+		if state.Hash([]any{live, merged, desired, ours}) != before {
 			t.Error("an argument was changed")
 		}
 	})

@@ -10,16 +10,16 @@ import (
 // API server: maps are merged, lists and plain values replaced, and what we own in live
 // and is not wanted any more is dropped. It serves where a dry run is refused or, for
 // Secrets, not wanted; it fills in no defaults.
-func Overlay(live, wanted map[string]any, ours Tree) map[string]any {
-	return merge(live, wanted, orNone(ours))
+func Overlay(live, desired map[string]any, ours Tree) map[string]any {
+	return merge(live, desired, orNone(ours))
 }
 
 func merge(l, w map[string]any, ours Tree) map[string]any {
 	out := make(map[string]any, len(l)+len(w))
 	for k, v := range l {
-		want, wanted := w[k]
+		want, desired := w[k]
 		sub := child(ours, k)
-		if wanted {
+		if desired {
 			lm, lok := v.(map[string]any)
 			wm, wok := want.(map[string]any)
 			if lok && wok {
@@ -74,9 +74,9 @@ func Without(object, keep map[string]any, t Tree) map[string]any {
 // Unclaimed lists the fields of wanted, as plain paths, that the tree does not
 // own: an apply would change nothing but make them ours. Lists are read
 // as a whole.
-func Unclaimed(wanted map[string]any, t Tree) []string {
+func Unclaimed(desired map[string]any, t Tree) []string {
 	var out []string
-	unclaimed("", wanted, orNone(t), &out)
+	unclaimed("", desired, orNone(t), &out)
 	return out
 }
 

@@ -16,8 +16,8 @@ import (
 // merged is what live would be after the correction; ours is what we own in
 // live today (fields that we own and that are no longer wanted must show as going
 // away). None of the arguments is changed; the result shares parts with them.
-func Project(live, merged, wanted map[string]any, ours Tree) map[string]any {
-	out, ok := project(some(live), some(merged), some(wanted), ours)
+func Project(live, merged, desired map[string]any, ours Tree) map[string]any {
+	out, ok := project(some(live), some(merged), some(desired), ours)
 	if m, isMap := out.(map[string]any); ok && isMap {
 		return m
 	}
@@ -37,10 +37,10 @@ func at(m map[string]any, key string) maybe {
 	return maybe{v, ok}
 }
 
-func project(live, merged, wanted maybe, ours Tree) (any, bool) {
+func project(live, merged, desired maybe, ours Tree) (any, bool) {
 	switch {
 	case live.ok == merged.ok && state.Equal(live.v, merged.v):
-		return wanted.v, wanted.ok
+		return desired.v, desired.ok
 	case !live.ok:
 		return nil, false
 	case !merged.ok:
@@ -49,17 +49,17 @@ func project(live, merged, wanted maybe, ours Tree) (any, bool) {
 	l, lm := live.v.(map[string]any)
 	m, mm := merged.v.(map[string]any)
 	if lm && mm {
-		w, _ := wanted.v.(map[string]any)
+		w, _ := desired.v.(map[string]any)
 		out := projectMap(l, m, w, ours)
-		return out, wanted.ok || len(out) > 0
+		return out, desired.ok || len(out) > 0
 	}
 	ll, lok := live.v.([]any)
 	ml, mok := merged.v.([]any)
-	if lok && mok && (wanted.ok || ours != nil) {
-		w, _ := wanted.v.([]any)
+	if lok && mok && (desired.ok || ours != nil) {
+		w, _ := desired.v.([]any)
 		return projectList(ll, ml, w, ours), true
 	}
-	return live.v, wanted.ok || ours != nil
+	return live.v, desired.ok || ours != nil
 }
 
 func projectMap(l, m, w map[string]any, ours Tree) map[string]any {

@@ -51,9 +51,9 @@ func (e *CallError) Unwrap() error { return e.Cause }
 var ErrNotFresh = errors.New("nothing may be written at this moment")
 
 // AccountError reports that the credentials belong to another account.
-type AccountError struct{ Have, Wanted string }
+type AccountError struct{ Have, Expected string }
 
 // Error names both accounts.
 func (e *AccountError) Error() string {
-	return fmt.Sprintf("the AWS credentials are of account %s, and the Cluster is in account %s: use credentials of %s, or correct spec.account", e.Have, e.Wanted, e.Wanted)
+	return fmt.Sprintf("the AWS credentials are of account %s, and the Cluster is in account %s: use credentials of %s, or correct spec.account", e.Have, e.Expected, e.Expected)
 }

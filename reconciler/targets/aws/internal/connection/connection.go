@@ -194,7 +194,7 @@ func (l *Connection) identify(ctx context.Context) (string, error) {
 	}
 	who := callerOf(sdk.ToString(me.Arn))
 	if account := sdk.ToString(me.Account); account != l.Scope.Account {
-		return who, &awserr.AccountError{Have: account, Wanted: l.Scope.Account}
+		return who, &awserr.AccountError{Have: account, Expected: l.Scope.Account}
 	}
 	l.who, l.until = who, l.clock.Now().Add(identityFor)
 	return who, nil

@@ -81,16 +81,16 @@ func MarkerKey(p resource.Scope, key string) string {
 	return markerPrefix + p.Cluster + "/" + digest[:room]
 }
 
-// Wanted implements resource.Kind.
-func (Subnets) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (Subnets) Desired(s resource.Declaration) []state.Item {
 	if d := s.Spec.Discovery; d != nil {
 		return discoveryItems(s, "SubnetTag", d, d.Subnets)
 	}
 	return nil
 }
 
-// Wanted implements resource.Kind.
-func (SecurityGroups) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (SecurityGroups) Desired(s resource.Declaration) []state.Item {
 	if d := s.Spec.Discovery; d != nil {
 		return discoveryItems(s, "SecurityGroupTag", d, d.SecurityGroups)
 	}
@@ -249,19 +249,19 @@ func observedDiscovery(p resource.Scope, id, key string, thing described) resour
 }
 
 // Write implements resource.Kind.
-func (Subnets) Write(ctx context.Context, c *resource.Clients, wanted state.Item, _ resource.Live) error {
-	return writeDiscovery(ctx, c, wanted)
+func (Subnets) Write(ctx context.Context, c *resource.Clients, desired state.Item, _ resource.Live) error {
+	return writeDiscovery(ctx, c, desired)
 }
 
 // Write implements resource.Kind.
-func (SecurityGroups) Write(ctx context.Context, c *resource.Clients, wanted state.Item, _ resource.Live) error {
-	return writeDiscovery(ctx, c, wanted)
+func (SecurityGroups) Write(ctx context.Context, c *resource.Clients, desired state.Item, _ resource.Live) error {
+	return writeDiscovery(ctx, c, desired)
 }
 
 // writeDiscovery puts the tag and its marker on in one request.
-func writeDiscovery(ctx context.Context, c *resource.Clients, wanted state.Item) error {
-	id, _ := ParseName(wanted.Key.Name)
-	tags := tag.Of(wanted)
+func writeDiscovery(ctx context.Context, c *resource.Clients, desired state.Item) error {
+	id, _ := ParseName(desired.Key.Name)
+	tags := tag.Of(desired)
 	in := &ec2.CreateTagsInput{Resources: []string{id}}
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		in.Tags = append(in.Tags, ec2types.Tag{Key: sdk.String(k), Value: sdk.String(tags[k])})

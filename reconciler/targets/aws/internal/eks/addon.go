@@ -19,8 +19,8 @@ import (
 //	version  absent where any will do
 type Addons struct{ resource.ReadOnly }
 
-// Wanted implements resource.Kind.
-func (Addons) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (Addons) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	for _, a := range s.Spec.Addons {
 		object, words := map[string]any{}, []string{"--cluster-name", s.Cluster, "--addon-name", a.Name}
@@ -29,7 +29,7 @@ func (Addons) Wanted(s resource.Declaration) []state.Item {
 			words = append(words, "--addon-version", a.Version)
 		}
 		how := "add-ons are changed by the tool that owns the control plane: " + s.Command("eks update-addon", words...)
-		out = append(out, s.Compared(s.Regional("eks", "Addon", a.Name), how, object))
+		out = append(out, s.CompareOnly(s.Regional("eks", "Addon", a.Name), how, object))
 	}
 	return out
 }

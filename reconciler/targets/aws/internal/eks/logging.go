@@ -21,8 +21,8 @@ import (
 //	types  sorted list of the log types that are on
 type Logging struct{ resource.NeverDeleted }
 
-// Wanted implements resource.Kind.
-func (Logging) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (Logging) Desired(s resource.Declaration) []state.Item {
 	l := s.Spec.Logging
 	// A part that sets the retention alone says nothing of types. An empty list
 	// does: nothing is logged.
@@ -89,8 +89,8 @@ func missingCluster(p resource.Scope) string {
 }
 
 // Write implements resource.Kind.
-func (Logging) Write(ctx context.Context, c *resource.Clients, wanted state.Item, _ resource.Live) error {
-	types, _ := wanted.Object["types"].([]any)
+func (Logging) Write(ctx context.Context, c *resource.Clients, desired state.Item, _ resource.Live) error {
+	types, _ := desired.Object["types"].([]any)
 	var on, off []ekstypes.LogType
 	for _, t := range ekstypes.LogType("").Values() {
 		if slices.Contains(types, any(string(t))) {
@@ -106,7 +106,7 @@ func (Logging) Write(ctx context.Context, c *resource.Clients, wanted state.Item
 	if len(off) > 0 {
 		setups = append(setups, ekstypes.LogSetup{Types: off, Enabled: sdk.Bool(false)})
 	}
-	_, err := c.EKS.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: &wanted.Key.Name, Logging: &ekstypes.Logging{ClusterLogging: setups}})
+	_, err := c.EKS.UpdateClusterConfig(ctx, &eks.UpdateClusterConfigInput{Name: &desired.Key.Name, Logging: &ekstypes.Logging{ClusterLogging: setups}})
 	return updated(err)
 }
 

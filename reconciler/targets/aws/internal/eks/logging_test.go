@@ -149,7 +149,7 @@ func TestOneObservationReadsEachResourceOnce(t *testing.T) {
 	one := l.Clients.Cached()
 	for _, k := range []resource.Kind{Logging{}, Version{}, Addons{}, NodeGroups{}, NodeGroupHardware{}} {
 		var keys []state.Key
-		for _, item := range k.Wanted(l.Declared) {
+		for _, item := range k.Desired(l.Declared) {
 			keys = append(keys, item.Key)
 		}
 		k.Read(t.Context(), one, keys)

@@ -36,8 +36,8 @@ type NodeGroups struct{ resource.NeverDeleted }
 //	capacityType   "ON_DEMAND", "SPOT", "CAPACITY_BLOCK"
 type NodeGroupHardware struct{ resource.ReadOnly }
 
-// Wanted implements resource.Kind.
-func (NodeGroups) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (NodeGroups) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	for _, g := range s.Spec.ManagedNodeGroups {
 		object := map[string]any{}
@@ -57,8 +57,8 @@ func (NodeGroups) Wanted(s resource.Declaration) []state.Item {
 	return out
 }
 
-// Wanted implements resource.Kind.
-func (NodeGroupHardware) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (NodeGroupHardware) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	for _, g := range s.Spec.ManagedNodeGroups {
 		object := map[string]any{}
@@ -81,7 +81,7 @@ func (NodeGroupHardware) Wanted(s resource.Declaration) []state.Item {
 		how := fmt.Sprintf("EKS cannot change it in place: make another group (%s), drain the nodes of %s, delete it (%s), and declare the new name",
 			s.Command("eks create-nodegroup", words...), g.Name,
 			s.Command("eks delete-nodegroup", "--cluster-name", s.Cluster, "--nodegroup-name", g.Name))
-		out = append(out, s.Compared(s.Regional("eks", "NodeGroupHardware", g.Name), how, object))
+		out = append(out, s.CompareOnly(s.Regional("eks", "NodeGroupHardware", g.Name), how, object))
 	}
 	return out
 }
@@ -200,15 +200,15 @@ func eachNodeGroup(ctx context.Context, c *resource.Clients, keys []state.Key, r
 }
 
 // Write implements resource.Kind.
-func (NodeGroups) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
+func (NodeGroups) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
 	if live.Object == nil {
-		return fmt.Errorf("changing node group %q: it does not exist, and Poolwright makes none", wanted.Key.Name)
+		return fmt.Errorf("changing node group %q: it does not exist, and Poolwright makes none", desired.Key.Name)
 	}
 	in := &eks.UpdateNodegroupConfigInput{
-		ClusterName: &c.Scope.Cluster, NodegroupName: &wanted.Key.Name,
-		ScalingConfig: newSizes(wanted.Object, live.Object),
-		Labels:        newLabels(wanted.Object, live.Object),
-		Taints:        newTaints(wanted.Object, live.Object),
+		ClusterName: &c.Scope.Cluster, NodegroupName: &desired.Key.Name,
+		ScalingConfig: newSizes(desired.Object, live.Object),
+		Labels:        newLabels(desired.Object, live.Object),
+		Taints:        newTaints(desired.Object, live.Object),
 	}
 	if in.ScalingConfig == nil && in.Labels == nil && in.Taints == nil {
 		return nil
@@ -220,10 +220,10 @@ func (NodeGroups) Write(ctx context.Context, c *resource.Clients, wanted state.I
 // newSizes are the sizes to set; nil where none differs. EKS refuses a minimum
 // above, or a maximum below, the number of nodes, so that this one goes along
 // where it must; elsewhere it is left to whoever scales the group.
-func newSizes(wanted, live map[string]any) *ekstypes.NodegroupScalingConfig {
+func newSizes(desired, live map[string]any) *ekstypes.NodegroupScalingConfig {
 	differs := false
 	size := func(field string) (n int64, declared bool) {
-		w, declared := fields.Int64(wanted[field])
+		w, declared := fields.Int64(desired[field])
 		l, _ := fields.Int64(live[field])
 		differs = differs || declared && w != l
 		if declared {
@@ -252,8 +252,8 @@ func newSizes(wanted, live map[string]any) *ekstypes.NodegroupScalingConfig {
 	return out
 }
 
-func newLabels(wanted, live map[string]any) *ekstypes.UpdateLabelsPayload {
-	want, declared := wanted["labels"].(map[string]any)
+func newLabels(desired, live map[string]any) *ekstypes.UpdateLabelsPayload {
+	want, declared := desired["labels"].(map[string]any)
 	have, _ := live["labels"].(map[string]any)
 	if !declared || state.Equal(want, have) {
 		return nil
@@ -277,8 +277,8 @@ func newLabels(wanted, live map[string]any) *ekstypes.UpdateLabelsPayload {
 
 // newTaints are the taints to set and to remove. EKS knows a taint by its key
 // and effect: one that only gets another value must not be removed as well.
-func newTaints(wanted, live map[string]any) *ekstypes.UpdateTaintsPayload {
-	want, declared := wanted["taints"].([]any)
+func newTaints(desired, live map[string]any) *ekstypes.UpdateTaintsPayload {
+	want, declared := desired["taints"].([]any)
 	have, _ := live["taints"].([]any)
 	if !declared || state.Equal(want, have) {
 		return nil

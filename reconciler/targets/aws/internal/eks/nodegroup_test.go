@@ -119,13 +119,13 @@ func TestTheNumberOfNodesGoesAlongOnlyWhereItMust(t *testing.T) {
 		"one as it is, and another": {2, 4, no, 2, 4, no},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wanted := map[string]any{}
+			desired := map[string]any{}
 			for field, n := range map[string]int{"minSize": tt.min, "desiredSize": tt.now, "maxSize": tt.max} {
 				if n >= 0 {
-					wanted[field] = int64(n)
+					desired[field] = int64(n)
 				}
 			}
-			got := newSizes(wanted, live)
+			got := newSizes(desired, live)
 			if got == nil {
 				got = &ekstypes.NodegroupScalingConfig{}
 			}

@@ -16,14 +16,14 @@ import (
 //	version  "1.33"
 type Version struct{ resource.ReadOnly }
 
-// Wanted implements resource.Kind.
-func (Version) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (Version) Desired(s resource.Declaration) []state.Item {
 	if s.Spec.Version == "" {
 		return nil
 	}
 	how := fmt.Sprintf("EKS versions only ever go up: where the cluster is newer, change spec.version, and where it is older, let the tool that owns the control plane do it, as by %s",
 		s.Command("eks update-cluster-version", "--name", s.Cluster, "--kubernetes-version", s.Spec.Version))
-	return []state.Item{s.Compared(s.Regional("eks", "Version", s.Cluster), how, map[string]any{"version": s.Spec.Version})}
+	return []state.Item{s.CompareOnly(s.Regional("eks", "Version", s.Cluster), how, map[string]any{"version": s.Spec.Version})}
 }
 
 // Read implements resource.Kind.

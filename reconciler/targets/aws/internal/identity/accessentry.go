@@ -23,8 +23,8 @@ type AccessEntries struct{}
 // nodeEntry is the type that lets EC2 Linux nodes join, and nothing else.
 const nodeEntry = "EC2_LINUX"
 
-// Wanted implements resource.Kind.
-func (AccessEntries) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (AccessEntries) Desired(s resource.Declaration) []state.Item {
 	node := s.Spec.NodeRole
 	if node == nil {
 		return nil
@@ -141,10 +141,10 @@ func withoutEntries(ctx context.Context, c *resource.Clients, cluster string, er
 // Write makes the entry. The type of an entry cannot be changed: one that
 // Poolwright made is made anew, and whoever comes in by it is refused for a
 // moment. Others are held.
-func (AccessEntries) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	cluster, role, _ := strings.Cut(wanted.Key.Name, "/")
-	if live.Object != nil && live.Object["type"] == wanted.Object["type"] {
-		return tagEKS(ctx, c, wanted, live)
+func (AccessEntries) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	cluster, role, _ := strings.Cut(desired.Key.Name, "/")
+	if live.Object != nil && live.Object["type"] == desired.Object["type"] {
+		return tagEKS(ctx, c, desired, live)
 	}
 	if live.ReadOnly != "" || live.Missing != "" {
 		return errors.New(live.ReadOnly + live.Missing)
@@ -161,9 +161,9 @@ func (AccessEntries) Write(ctx context.Context, c *resource.Clients, wanted stat
 			return err
 		}
 	}
-	kind, _ := wanted.Object["type"].(string)
+	kind, _ := desired.Object["type"].(string)
 	_, err = c.EKS.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
-		ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal), Type: sdk.String(kind), Tags: tag.Of(wanted),
+		ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal), Type: sdk.String(kind), Tags: tag.Of(desired),
 	})
 	if unheard(err) || awserr.Exists(err) {
 		return awserr.NotYet(err)

@@ -120,9 +120,9 @@ func fromIAMTags(tags []iamtypes.Tag) map[string]string {
 }
 
 // tagEKS brings the tags of an EKS resource in line.
-func tagEKS(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
+func tagEKS(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
 	arn, _, _ := strings.Cut(live.UID, "#")
-	set, drop := tag.Diff(wanted, live.Tags)
+	set, drop := tag.Diff(desired, live.Tags)
 	if len(set) > 0 {
 		if _, err := c.EKS.TagResource(ctx, &eks.TagResourceInput{ResourceArn: sdk.String(arn), Tags: set}); err != nil {
 			return fmt.Errorf("tagging %s: %w", arn, err)

@@ -23,8 +23,8 @@ type PodIdentityAssociations struct{}
 // identityAgent is the add-on without which no pod gets credentials.
 const identityAgent = "eks-pod-identity-agent"
 
-// Wanted implements resource.Kind.
-func (PodIdentityAssociations) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (PodIdentityAssociations) Desired(s resource.Declaration) []state.Item {
 	own := s.Spec.ControllerRole
 	if own == nil || own.Identity == v1alpha1.IdentityIRSA {
 		return nil
@@ -125,18 +125,18 @@ func agentNote(ctx context.Context, c *resource.Clients, k state.Key) (string, e
 }
 
 // Write implements resource.Kind.
-func (PodIdentityAssociations) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	cluster, namespace, account := podAccount(wanted.Key)
-	role, _ := wanted.Object["role"].(string)
+func (PodIdentityAssociations) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	cluster, namespace, account := podAccount(desired.Key)
+	role, _ := desired.Object["role"].(string)
 	if live.Object != nil && live.Object["role"] == role {
-		return tagEKS(ctx, c, wanted, live)
+		return tagEKS(ctx, c, desired, live)
 	}
 	arn, err := roleARN(ctx, c, role)
 	if err != nil {
 		return err
 	}
 	if live.Object != nil {
-		if err := tagEKS(ctx, c, wanted, live); err != nil {
+		if err := tagEKS(ctx, c, desired, live); err != nil {
 			return err
 		}
 		_, err = c.EKS.UpdatePodIdentityAssociation(ctx, &eks.UpdatePodIdentityAssociationInput{
@@ -144,7 +144,7 @@ func (PodIdentityAssociations) Write(ctx context.Context, c *resource.Clients, w
 		})
 	} else {
 		_, err = c.EKS.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{
-			ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account), RoleArn: sdk.String(arn), Tags: tag.Of(wanted),
+			ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account), RoleArn: sdk.String(arn), Tags: tag.Of(desired),
 		})
 	}
 	if unheard(err) || awserr.Exists(err) {

@@ -25,8 +25,8 @@ import (
 // makes.
 type Policies struct{}
 
-// Wanted implements resource.Kind.
-func (Policies) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (Policies) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	n := policyNames(s.Scope)
 	if own := s.Spec.ControllerRole; own != nil {
@@ -111,15 +111,15 @@ func readPolicy(ctx context.Context, c *resource.Clients, name string) (resource
 }
 
 // Write implements resource.Kind.
-func (Policies) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	name, arn := wanted.Key.Name, c.Scope.IAMARN("policy/"+wanted.Key.Name)
-	text, err := policydoc.Text(wanted.Object["document"])
+func (Policies) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	name, arn := desired.Key.Name, c.Scope.IAMARN("policy/"+desired.Key.Name)
+	text, err := policydoc.Text(desired.Object["document"])
 	if err != nil {
 		return err
 	}
 	if live.Object == nil {
 		_, err := c.IAM.CreatePolicy(ctx, &iam.CreatePolicyInput{
-			PolicyName: sdk.String(name), PolicyDocument: sdk.String(text), Tags: iamTags(tag.Of(wanted)),
+			PolicyName: sdk.String(name), PolicyDocument: sdk.String(text), Tags: iamTags(tag.Of(desired)),
 			Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Scope.Cluster),
 		})
 		if awserr.Exists(err) {
@@ -130,10 +130,10 @@ func (Policies) Write(ctx context.Context, c *resource.Clients, wanted state.Ite
 		}
 		return nil
 	}
-	if err := tagPolicy(ctx, c, wanted, live); err != nil {
+	if err := tagPolicy(ctx, c, desired, live); err != nil {
 		return err
 	}
-	if state.Equal(wanted.Object["document"], live.Object["document"]) {
+	if state.Equal(desired.Object["document"], live.Object["document"]) {
 		return nil
 	}
 	if err := pruneVersions(ctx, c, arn); err != nil {
@@ -146,16 +146,16 @@ func (Policies) Write(ctx context.Context, c *resource.Clients, wanted state.Ite
 	return nil
 }
 
-func tagPolicy(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	set, drop := tag.Diff(wanted, live.Tags)
+func tagPolicy(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	set, drop := tag.Diff(desired, live.Tags)
 	if len(set) > 0 {
-		if _, err := c.IAM.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: sdk.String(c.Scope.IAMARN("policy/" + wanted.Key.Name)), Tags: iamTags(set)}); err != nil {
-			return fmt.Errorf("tagging policy %q: %w", wanted.Key.Name, err)
+		if _, err := c.IAM.TagPolicy(ctx, &iam.TagPolicyInput{PolicyArn: sdk.String(c.Scope.IAMARN("policy/" + desired.Key.Name)), Tags: iamTags(set)}); err != nil {
+			return fmt.Errorf("tagging policy %q: %w", desired.Key.Name, err)
 		}
 	}
 	if len(drop) > 0 {
-		if _, err := c.IAM.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: sdk.String(c.Scope.IAMARN("policy/" + wanted.Key.Name)), TagKeys: drop}); err != nil {
-			return fmt.Errorf("untagging policy %q: %w", wanted.Key.Name, err)
+		if _, err := c.IAM.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: sdk.String(c.Scope.IAMARN("policy/" + desired.Key.Name)), TagKeys: drop}); err != nil {
+			return fmt.Errorf("untagging policy %q: %w", desired.Key.Name, err)
 		}
 	}
 	return nil

@@ -79,7 +79,7 @@ func TestTheBoundaryIsWantedWhereARoleIsMadeWithIt(t *testing.T) {
 		{"nothing", v1alpha1.ClusterSpec{}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, kindtest.Names(Policies{}.Wanted(kindtest.Defaulted(c, tt.spec)))); diff != "" {
+			if diff := cmp.Diff(tt.want, kindtest.Names(Policies{}.Desired(kindtest.Defaulted(c, tt.spec)))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -91,13 +91,13 @@ func TestPoliciesThatCannotBeWrittenReportTheReason(t *testing.T) {
 	s := kindtest.Defaulted(c, v1alpha1.ClusterSpec{ControllerRole: &v1alpha1.ControllerRole{}})
 	s.Bootstrap = true
 	for _, k := range []resource.Kind{Policies{}, Roles{}, PodIdentityAssociations{}} {
-		for _, item := range k.Wanted(s) {
+		for _, item := range k.Desired(s) {
 			if item.ReadOnly != needsNodes {
 				t.Errorf("%s is held because %q", item.Key, item.ReadOnly)
 			}
 		}
 	}
-	for _, item := range (Policies{}).Wanted(s) {
+	for _, item := range (Policies{}).Desired(s) {
 		if err := (Policies{}).Write(t.Context(), c, item, resource.Live{}); err == nil {
 			t.Errorf("%s was written", item.Key)
 		}

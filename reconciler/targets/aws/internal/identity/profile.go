@@ -16,8 +16,8 @@ import (
 // InstanceProfiles are IAM instance profiles, for EC2NodeClasses that name one.
 type InstanceProfiles struct{}
 
-// Wanted implements resource.Kind.
-func (InstanceProfiles) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (InstanceProfiles) Desired(s resource.Declaration) []state.Item {
 	node := s.Spec.NodeRole
 	if node == nil || node.InstanceProfile == "" {
 		return nil
@@ -50,20 +50,20 @@ func readProfile(ctx context.Context, c *resource.Clients, name string) (resourc
 
 // Write makes the profile and puts its role in; a profile holds one role, so
 // another goes first.
-func (InstanceProfiles) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	name := wanted.Key.Name
+func (InstanceProfiles) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	name := desired.Key.Name
 	if live.Object == nil {
-		_, err := c.IAM.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: sdk.String(name), Tags: iamTags(tag.Of(wanted))})
+		_, err := c.IAM.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: sdk.String(name), Tags: iamTags(tag.Of(desired))})
 		if awserr.Exists(err) {
 			return awserr.NotYet(err)
 		}
 		if err != nil {
 			return fmt.Errorf("creating instance profile %q: %w", name, err)
 		}
-	} else if err := tagProfile(ctx, c, wanted, live); err != nil {
+	} else if err := tagProfile(ctx, c, desired, live); err != nil {
 		return err
 	}
-	role, _ := wanted.Object["role"].(string)
+	role, _ := desired.Object["role"].(string)
 	have, _ := live.Object["role"].(string)
 	if have == role {
 		return nil
@@ -100,16 +100,16 @@ func replaceable(ctx context.Context, c *resource.Clients, profile, role string)
 	return fmt.Errorf("putting role %q into instance profile %q, before another is taken out of it: %w", role, profile, err)
 }
 
-func tagProfile(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	set, drop := tag.Diff(wanted, live.Tags)
+func tagProfile(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	set, drop := tag.Diff(desired, live.Tags)
 	if len(set) > 0 {
-		if _, err := c.IAM.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: sdk.String(wanted.Key.Name), Tags: iamTags(set)}); err != nil {
-			return fmt.Errorf("tagging instance profile %q: %w", wanted.Key.Name, err)
+		if _, err := c.IAM.TagInstanceProfile(ctx, &iam.TagInstanceProfileInput{InstanceProfileName: sdk.String(desired.Key.Name), Tags: iamTags(set)}); err != nil {
+			return fmt.Errorf("tagging instance profile %q: %w", desired.Key.Name, err)
 		}
 	}
 	if len(drop) > 0 {
-		if _, err := c.IAM.UntagInstanceProfile(ctx, &iam.UntagInstanceProfileInput{InstanceProfileName: sdk.String(wanted.Key.Name), TagKeys: drop}); err != nil {
-			return fmt.Errorf("untagging instance profile %q: %w", wanted.Key.Name, err)
+		if _, err := c.IAM.UntagInstanceProfile(ctx, &iam.UntagInstanceProfileInput{InstanceProfileName: sdk.String(desired.Key.Name), TagKeys: drop}); err != nil {
+			return fmt.Errorf("untagging instance profile %q: %w", desired.Key.Name, err)
 		}
 	}
 	return nil

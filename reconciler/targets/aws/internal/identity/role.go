@@ -26,8 +26,8 @@ type Roles struct{}
 // only AWS knows it.
 const issuerPlaceholder = "<oidc-issuer>"
 
-// Wanted implements resource.Kind.
-func (Roles) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (Roles) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	if node := s.Spec.NodeRole; node != nil {
 		out = append(out, nodeRoleItem(s, *node))
@@ -172,9 +172,9 @@ func foreignPolicies(c *resource.Clients, attached, managed, inline []string) []
 
 // WithGrants implements resource.GrantsExtra: the boundary of what Poolwright makes is not required
 // of a role that somebody else made. One that the declaration names is.
-func (Roles) WithGrants(at resource.Scope, wanted, found map[string]any) map[string]any {
+func (Roles) WithGrants(at resource.Scope, desired, found map[string]any) map[string]any {
 	ours := at.IAMARN("policy/" + policyNames(at).Boundary)
-	if wanted["permissionsBoundary"] != ours {
+	if desired["permissionsBoundary"] != ours {
 		return found
 	}
 	out := maps.Clone(found)

@@ -19,43 +19,43 @@ import (
 // Write makes the role, with its trust, boundary and tags in one request, so
 // that no role of ours ever exists without them; policies come after. Where a
 // role exists, what takes power away comes before what gives it.
-func (Roles) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	name, which := wanted.Key.Name, "policies"
-	if _, adopted := wanted.Object["managedPolicies"]; adopted {
+func (Roles) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	name, which := desired.Key.Name, "policies"
+	if _, adopted := desired.Object["managedPolicies"]; adopted {
 		which = "managedPolicies"
 	}
-	policies := listed(wanted.Object[which])
+	policies := listed(desired.Object[which])
 	for _, arn := range policies {
 		if err := attachable(c.Scope, arn); err != nil {
 			return err
 		}
 	}
-	doc, err := trustText(ctx, c, wanted.Object["trust"])
+	doc, err := trustText(ctx, c, desired.Object["trust"])
 	if err != nil {
 		return err
 	}
 	if live.Object == nil {
-		if err := createRole(ctx, c, wanted, doc); err != nil {
+		if err := createRole(ctx, c, desired, doc); err != nil {
 			return err
 		}
 		return attach(ctx, c, name, policies)
 	}
-	if err := tagRole(ctx, c, wanted, live); err != nil {
+	if err := tagRole(ctx, c, desired, live); err != nil {
 		return err
 	}
-	if err := boundRole(ctx, c, wanted, live); err != nil {
+	if err := boundRole(ctx, c, desired, live); err != nil {
 		return err
 	}
 	have := listed(live.Object[which])
 	if err := detach(ctx, c, name, without(have, policies)); err != nil {
 		return err
 	}
-	if _, declared := wanted.Object["inlinePolicies"]; declared && live.Ours {
+	if _, declared := desired.Object["inlinePolicies"]; declared && live.Ours {
 		if err := dropInline(ctx, c, name, listed(live.Object["inlinePolicies"])); err != nil {
 			return err
 		}
 	}
-	if !state.Equal(wanted.Object["trust"], live.Object["trust"]) {
+	if !state.Equal(desired.Object["trust"], live.Object["trust"]) {
 		_, err := c.IAM.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: sdk.String(name), PolicyDocument: sdk.String(doc)})
 		if err != nil {
 			return fmt.Errorf("changing the trust of role %q: %w", name, err)
@@ -81,14 +81,14 @@ func trustText(ctx context.Context, c *resource.Clients, trust any) (string, err
 	return policydoc.Text(policydoc.Replace(trust, issuerPlaceholder, issuer))
 }
 
-func createRole(ctx context.Context, c *resource.Clients, wanted state.Item, doc string) error {
-	name := wanted.Key.Name
+func createRole(ctx context.Context, c *resource.Clients, desired state.Item, doc string) error {
+	name := desired.Key.Name
 	in := &iam.CreateRoleInput{
-		RoleName: sdk.String(name), AssumeRolePolicyDocument: sdk.String(doc), Tags: iamTags(tag.Of(wanted)),
+		RoleName: sdk.String(name), AssumeRolePolicyDocument: sdk.String(doc), Tags: iamTags(tag.Of(desired)),
 		Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Scope.Cluster),
 	}
-	boundary, declared := wanted.Object["permissionsBoundary"].(string)
-	if !declared && !slices.ContainsFunc(listed(wanted.Object["policies"]), func(arn string) bool { return slices.Contains(controllerPolicies(c.Scope), arn) }) {
+	boundary, declared := desired.Object["permissionsBoundary"].(string)
+	if !declared && !slices.ContainsFunc(listed(desired.Object["policies"]), func(arn string) bool { return slices.Contains(controllerPolicies(c.Scope), arn) }) {
 		// A declaration that adopts leaves the boundary of an existing role
 		// alone; a new one is bounded all the same.
 		boundary = c.Scope.IAMARN("policy/" + policyNames(c.Scope).Boundary)
@@ -118,33 +118,33 @@ func unbound(ctx context.Context, c *resource.Clients, boundary string, err erro
 	return awserr.NotYet(err)
 }
 
-func boundRole(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	boundary, declared := wanted.Object["permissionsBoundary"].(string)
+func boundRole(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	boundary, declared := desired.Object["permissionsBoundary"].(string)
 	if !declared || live.Object["permissionsBoundary"] == boundary {
 		return nil
 	}
 	_, err := c.IAM.PutRolePermissionsBoundary(ctx, &iam.PutRolePermissionsBoundaryInput{
-		RoleName: sdk.String(wanted.Key.Name), PermissionsBoundary: sdk.String(boundary),
+		RoleName: sdk.String(desired.Key.Name), PermissionsBoundary: sdk.String(boundary),
 	})
 	if awserr.Gone(err) {
 		return unbound(ctx, c, boundary, err)
 	}
 	if err != nil {
-		return fmt.Errorf("bounding role %q: %w", wanted.Key.Name, err)
+		return fmt.Errorf("bounding role %q: %w", desired.Key.Name, err)
 	}
 	return nil
 }
 
-func tagRole(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	set, drop := tag.Diff(wanted, live.Tags)
+func tagRole(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	set, drop := tag.Diff(desired, live.Tags)
 	if len(set) > 0 {
-		if _, err := c.IAM.TagRole(ctx, &iam.TagRoleInput{RoleName: sdk.String(wanted.Key.Name), Tags: iamTags(set)}); err != nil {
-			return fmt.Errorf("tagging role %q: %w", wanted.Key.Name, err)
+		if _, err := c.IAM.TagRole(ctx, &iam.TagRoleInput{RoleName: sdk.String(desired.Key.Name), Tags: iamTags(set)}); err != nil {
+			return fmt.Errorf("tagging role %q: %w", desired.Key.Name, err)
 		}
 	}
 	if len(drop) > 0 {
-		if _, err := c.IAM.UntagRole(ctx, &iam.UntagRoleInput{RoleName: sdk.String(wanted.Key.Name), TagKeys: drop}); err != nil {
-			return fmt.Errorf("untagging role %q: %w", wanted.Key.Name, err)
+		if _, err := c.IAM.UntagRole(ctx, &iam.UntagRoleInput{RoleName: sdk.String(desired.Key.Name), TagKeys: drop}); err != nil {
+			return fmt.Errorf("untagging role %q: %w", desired.Key.Name, err)
 		}
 	}
 	return nil

@@ -33,8 +33,8 @@ type Queues struct{}
 // managedKeys is the encryption with keys that SQS manages.
 const managedKeys = "SSE-SQS"
 
-// Wanted implements resource.Kind.
-func (Queues) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (Queues) Desired(s resource.Declaration) []state.Item {
 	q := s.Spec.InterruptionQueue
 	if q == nil {
 		return nil
@@ -152,16 +152,16 @@ func queueObject(p resource.Scope, a map[string]string) (map[string]any, error) 
 }
 
 // Write implements resource.Kind.
-func (Queues) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	name, have, attributes := wanted.Key.Name, live.Object, map[string]string{}
-	if !state.Equal(have["retentionSeconds"], wanted.Object["retentionSeconds"]) {
-		attributes[string(sqstypes.QueueAttributeNameMessageRetentionPeriod)] = fmt.Sprint(wanted.Object["retentionSeconds"])
+func (Queues) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	name, have, attributes := desired.Key.Name, live.Object, map[string]string{}
+	if !state.Equal(have["retentionSeconds"], desired.Object["retentionSeconds"]) {
+		attributes[string(sqstypes.QueueAttributeNameMessageRetentionPeriod)] = fmt.Sprint(desired.Object["retentionSeconds"])
 	}
-	if !state.Equal(have["encryption"], wanted.Object["encryption"]) {
-		maps.Copy(attributes, encryptionAttributes(wanted.Object["encryption"], have["encryption"]))
+	if !state.Equal(have["encryption"], desired.Object["encryption"]) {
+		maps.Copy(attributes, encryptionAttributes(desired.Object["encryption"], have["encryption"]))
 	}
-	if !state.Equal(have["policy"], wanted.Object["policy"]) {
-		text, err := policydoc.Text(wanted.Object["policy"])
+	if !state.Equal(have["policy"], desired.Object["policy"]) {
+		text, err := policydoc.Text(desired.Object["policy"])
 		if err != nil {
 			return fmt.Errorf("writing the policy of queue %q: %w", name, err)
 		}
@@ -170,7 +170,7 @@ func (Queues) Write(ctx context.Context, c *resource.Clients, wanted state.Item,
 	if have == nil {
 		// Attributes and tags come with the queue, so that there is never one
 		// that is half ours.
-		_, err := c.SQS.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes, Tags: tag.Of(wanted)})
+		_, err := c.SQS.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes, Tags: tag.Of(desired)})
 		return err
 	}
 	found, err := c.SQS.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})
@@ -182,7 +182,7 @@ func (Queues) Write(ctx context.Context, c *resource.Clients, wanted state.Item,
 			return err
 		}
 	}
-	set, drop := tag.Diff(wanted, live.Tags)
+	set, drop := tag.Diff(desired, live.Tags)
 	if len(set) > 0 {
 		if _, err := c.SQS.TagQueue(ctx, &sqs.TagQueueInput{QueueUrl: found.QueueUrl, Tags: set}); err != nil {
 			return err
@@ -196,9 +196,9 @@ func (Queues) Write(ctx context.Context, c *resource.Clients, wanted state.Item,
 
 // encryptionAttributes turn the one encryption into the other. A KMS key turns
 // the managed keys off by itself; the other way, both must be said.
-func encryptionAttributes(wanted, have any) map[string]string {
+func encryptionAttributes(desired, have any) map[string]string {
 	const key, managed = string(sqstypes.QueueAttributeNameKmsMasterKeyId), string(sqstypes.QueueAttributeNameSqsManagedSseEnabled)
-	if kms, ok := wanted.(map[string]any); ok {
+	if kms, ok := desired.(map[string]any); ok {
 		return map[string]string{key: fmt.Sprint(kms["kmsKey"])}
 	}
 	out := map[string]string{managed: "true"}

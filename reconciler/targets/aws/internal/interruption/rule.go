@@ -65,8 +65,8 @@ func RuleNames(cluster string) []string {
 	return out
 }
 
-// Wanted implements resource.Kind.
-func (Rules) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (Rules) Desired(s resource.Declaration) []state.Item {
 	q := s.Spec.InterruptionQueue
 	if q == nil {
 		return nil
@@ -245,11 +245,11 @@ func targetObjects(targets []eventstypes.Target) []any {
 }
 
 // Write implements resource.Kind.
-func (Rules) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	name, have := wanted.Key.Name, live.Object
-	if slices.ContainsFunc([]string{"pattern", "schedule", "state"}, func(f string) bool { return !state.Equal(have[f], wanted.Object[f]) }) {
+func (Rules) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	name, have := desired.Key.Name, live.Object
+	if slices.ContainsFunc([]string{"pattern", "schedule", "state"}, func(f string) bool { return !state.Equal(have[f], desired.Object[f]) }) {
 		in := &eventbridge.PutRuleInput{
-			Name: &name, State: eventstypes.RuleStateEnabled, EventPattern: sdk.String(written(wanted.Object["pattern"])),
+			Name: &name, State: eventstypes.RuleStateEnabled, EventPattern: sdk.String(written(desired.Object["pattern"])),
 			Description: sdk.String("Fills the interruption queue of the EKS cluster " + c.Scope.Cluster + ". Made by Poolwright."),
 		}
 		if text, ok := have["description"].(string); ok {
@@ -259,14 +259,14 @@ func (Rules) Write(ctx context.Context, c *resource.Clients, wanted state.Item, 
 			in.RoleArn = &arn
 		}
 		if have == nil {
-			in.Tags = ruleTags(tag.Of(wanted)) // of a rule that exists they would be passed over in silence
+			in.Tags = ruleTags(tag.Of(desired)) // of a rule that exists they would be passed over in silence
 		}
 		if _, err := c.Events.PutRule(ctx, in); err != nil {
 			return err
 		}
 	}
-	if !state.Equal(have["targets"], wanted.Object["targets"]) {
-		err := writeTargets(ctx, c, name, wanted.Object["targets"])
+	if !state.Equal(have["targets"], desired.Object["targets"]) {
+		err := writeTargets(ctx, c, name, desired.Object["targets"])
 		if have == nil && awserr.Gone(err) {
 			return awserr.NotYet(err) // the rule was made a moment ago
 		}
@@ -278,7 +278,7 @@ func (Rules) Write(ctx context.Context, c *resource.Clients, wanted state.Item, 
 		return nil
 	}
 	arn := sdk.String(c.Scope.ARN("events", "rule/"+name))
-	set, drop := tag.Diff(wanted, live.Tags)
+	set, drop := tag.Diff(desired, live.Tags)
 	if len(set) > 0 {
 		if _, err := c.Events.TagResource(ctx, &eventbridge.TagResourceInput{ResourceARN: arn, Tags: ruleTags(set)}); err != nil {
 			return err
@@ -301,14 +301,14 @@ func ruleTags(tags map[string]string) []eventstypes.Tag {
 
 // writeTargets leaves a rule with the wanted targets alone. What must go goes
 // first: a rule has room for five.
-func writeTargets(ctx context.Context, c *resource.Clients, rule string, wanted any) error {
+func writeTargets(ctx context.Context, c *resource.Clients, rule string, desired any) error {
 	have, err := listTargets(ctx, c, rule)
 	if err != nil {
 		return err
 	}
 	var missing []eventstypes.Target
 	var undeclared []string
-	for _, w := range wanted.([]any) {
+	for _, w := range desired.([]any) {
 		same := slices.IndexFunc(have, func(t eventstypes.Target) bool { return state.Equal(targetObject(t), w) })
 		if same >= 0 {
 			have = slices.Delete(have, same, same+1)

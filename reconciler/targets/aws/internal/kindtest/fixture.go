@@ -61,7 +61,7 @@ func Defaulted(c *resource.Clients, spec v1alpha1.ClusterSpec) resource.Declarat
 }
 
 // Items are the wanted resources.
-func (l *Fixture) Items() []state.Item { return l.Wanted(l.Declared) }
+func (l *Fixture) Items() []state.Item { return l.Desired(l.Declared) }
 
 // Change changes the declaration.
 func (l *Fixture) Change(change func(*v1alpha1.ClusterSpec)) {

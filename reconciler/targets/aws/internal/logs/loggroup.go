@@ -30,8 +30,8 @@ import (
 // never deleted.
 type LogGroups struct{ resource.NeverDeleted }
 
-// Wanted implements resource.Kind.
-func (LogGroups) Wanted(s resource.Declaration) []state.Item {
+// Desired implements resource.Kind.
+func (LogGroups) Desired(s resource.Declaration) []state.Item {
 	l := s.Spec.Logging
 	if l == nil || l.RetentionDays == 0 {
 		return nil
@@ -112,19 +112,19 @@ func readLogGroup(ctx context.Context, c *resource.Clients, g logstypes.LogGroup
 
 // Write makes the group with its tags first: should the process die before the
 // retention is set, the group has our tags and is corrected.
-func (LogGroups) Write(ctx context.Context, c *resource.Clients, wanted state.Item, live resource.Live) error {
-	name := wanted.Key.Name
-	days, ok := fields.Int64(wanted.Object["retentionDays"])
+func (LogGroups) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
+	name := desired.Key.Name
+	days, ok := fields.Int64(desired.Object["retentionDays"])
 	if !ok {
-		return fmt.Errorf("setting the retention of log group %q: %v is no number of days", name, wanted.Object["retentionDays"])
+		return fmt.Errorf("setting the retention of log group %q: %v is no number of days", name, desired.Object["retentionDays"])
 	}
 	if live.Object == nil {
-		_, err := c.Logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: tag.Of(wanted)})
+		_, err := c.Logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: tag.Of(desired)})
 		if err != nil {
 			return err
 		}
 	}
-	if !state.Equal(live.Object["retentionDays"], wanted.Object["retentionDays"]) {
+	if !state.Equal(live.Object["retentionDays"], desired.Object["retentionDays"]) {
 		_, err := c.Logs.PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: &name, RetentionInDays: sdk.Int32(int32(days))})
 		if live.Object == nil && awserr.Gone(err) {
 			return awserr.NotYet(err) // it was made a moment ago
@@ -133,7 +133,7 @@ func (LogGroups) Write(ctx context.Context, c *resource.Clients, wanted state.It
 			return err
 		}
 	}
-	set, _ := tag.Diff(wanted, live.Tags)
+	set, _ := tag.Diff(desired, live.Tags)
 	if live.Object == nil || len(set) == 0 {
 		return nil
 	}

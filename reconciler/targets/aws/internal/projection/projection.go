@@ -23,12 +23,12 @@ import (
 //     compared as a whole.
 //
 // A wanted field that the live object does not have is absent.
-func Project(wanted, live map[string]any) map[string]any {
+func Project(desired, live map[string]any) map[string]any {
 	if live == nil {
 		return nil
 	}
-	out := make(map[string]any, len(wanted))
-	for field, want := range wanted {
+	out := make(map[string]any, len(desired))
+	for field, want := range desired {
 		have, ok := live[field]
 		if !ok {
 			continue
@@ -41,8 +41,8 @@ func Project(wanted, live map[string]any) map[string]any {
 	return out
 }
 
-func projectTags(wanted, live any) any {
-	want, okWant := wanted.(map[string]any)
+func projectTags(desired, live any) any {
+	want, okWant := desired.(map[string]any)
 	have, okHave := live.(map[string]any)
 	if !okWant || !okHave {
 		return live
@@ -59,8 +59,8 @@ func projectTags(wanted, live any) any {
 // WithMarks returns the projection of somebody else's resource as if it had the tags that
 // only Poolwright gives: its owner could not set them to any avail, so their
 // absence is no difference.
-func WithMarks(wanted, found map[string]any) map[string]any {
-	want, ok := wanted["tags"].(map[string]any)
+func WithMarks(desired, found map[string]any) map[string]any {
+	want, ok := desired["tags"].(map[string]any)
 	if !ok {
 		return found
 	}
@@ -80,6 +80,6 @@ func WithMarks(wanted, found map[string]any) map[string]any {
 }
 
 // Satisfied reports whether the live object is as declared.
-func Satisfied(wanted state.Item, live resource.Live) bool {
-	return live.Object != nil && state.Equal(wanted.Object, Project(wanted.Object, live.Object))
+func Satisfied(desired state.Item, live resource.Live) bool {
+	return live.Object != nil && state.Equal(desired.Object, Project(desired.Object, live.Object))
 }

@@ -9,7 +9,7 @@ import (
 
 func TestProjectionHasExactlyTheWantedFields(t *testing.T) {
 	type m = map[string]any
-	wanted := m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}}
+	desired := m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}}
 	tests := []struct {
 		name string
 		live m
@@ -26,7 +26,7 @@ func TestProjectionHasExactlyTheWantedFields(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Satisfied(state.Item{Object: wanted}, resource.Live{Object: tt.live}); got != tt.same {
+			if got := Satisfied(state.Item{Object: desired}, resource.Live{Object: tt.live}); got != tt.same {
 				t.Errorf("got %v", got)
 			}
 		})

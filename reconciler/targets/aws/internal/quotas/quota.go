@@ -73,9 +73,9 @@ func (l *latest) of(items []state.Item, types *catalog.Catalog) ([]quota.Pool, s
 	return l.pools, hash
 }
 
-// Wanted lists the quotas that some pool can draw on, where the Cluster requires any resource in AWS or
+// Desired lists the quotas that some pool can draw on, where the Cluster requires any resource in AWS or
 // its engine runs here: no other Cluster needs a role in AWS.
-func (q Quotas) Wanted(s resource.Declaration) []state.Item {
+func (q Quotas) Desired(s resource.Declaration) []state.Item {
 	if !clusterspec.NeedsAWS(s.Spec) && !clusterspec.Embedded(s.Spec) {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (q Quotas) Wanted(s resource.Declaration) []state.Item {
 	}
 	var out []state.Item
 	for _, name := range slices.Sorted(maps.Keys(reached)) {
-		item := s.Compared(s.Regional("servicequotas", "Quota", name), "", map[string]any{})
+		item := s.CompareOnly(s.Regional("servicequotas", "Quota", name), "", map[string]any{})
 		item.Inputs = digest // Without it, what was read for other pools would be taken for these.
 		out = append(out, item)
 	}
@@ -365,8 +365,8 @@ func vcpusOf(i ec2types.Instance, types *catalog.Catalog) int64 {
 }
 
 // Write implements resource.Kind.
-func (Quotas) Write(_ context.Context, _ *resource.Clients, wanted state.Item, _ resource.Live) error {
-	return fmt.Errorf("quota %q is never written: request a quota increase in the console of Service Quotas", wanted.Key.Name)
+func (Quotas) Write(_ context.Context, _ *resource.Clients, desired state.Item, _ resource.Live) error {
+	return fmt.Errorf("quota %q is never written: request a quota increase in the console of Service Quotas", desired.Key.Name)
 }
 
 // Remove implements resource.Kind.

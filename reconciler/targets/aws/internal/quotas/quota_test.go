@@ -109,7 +109,7 @@ func TestTheQuotasThatAPoolCanUseAreRead(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := kindtest.Defaulted(c, version)
 			s.Pools = []state.Item{nodePool(t, "gpu", "", tt.requirements...)}
-			items := New().Wanted(s)
+			items := New().Desired(s)
 			if diff := cmp.Diff(tt.want, kindtest.Names(items)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -124,7 +124,7 @@ func TestTheQuotasThatAPoolCanUseAreRead(t *testing.T) {
 	broken := nodePool(t, "gpu", "", family("g5"))
 	broken.Object["spec"] = "nonsense"
 	s.Pools = []state.Item{broken}
-	if got := New().Wanted(s); len(got) > 0 {
+	if got := New().Desired(s); len(got) > 0 {
 		t.Errorf("of a pool that cannot be read: %v", kindtest.Names(got))
 	}
 }
@@ -144,7 +144,7 @@ func TestQuotasAreReadWhereTheClusterHasARoleInAWS(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := kindtest.Defaulted(c, tt.spec)
 			s.Pools = []state.Item{nodePool(t, "gpu", "", family("g5"))}
-			if got := New().Wanted(s); (len(got) > 0) != tt.want {
+			if got := New().Desired(s); (len(got) > 0) != tt.want {
 				t.Errorf("wanted: %v", kindtest.Names(got))
 			}
 		})

@@ -52,9 +52,9 @@ func (s Declaration) Amended(k state.Key, wave int, adopt bool, object map[strin
 	return state.Item{Key: k, Version: "v1", Object: object, Origin: s.Origin, Wave: wave, CorrectionPolicy: state.CorrectionPolicy{Adopt: adopt}}
 }
 
-// Compared is a wanted resource that is never written; how is the command that
+// CompareOnly is a wanted resource that is never written; how is the command that
 // changes it.
-func (s Declaration) Compared(k state.Key, how string, object map[string]any) state.Item {
+func (s Declaration) CompareOnly(k state.Key, how string, object map[string]any) state.Item {
 	item := s.Amended(k, 0, false, object)
 	item.ReadOnly = how
 	return item

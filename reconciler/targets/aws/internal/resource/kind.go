@@ -15,9 +15,9 @@ import (
 // Kind is one type of AWS resource. Its methods decide neither by deletion policies
 // nor by ownership nor by the inventory: the target does.
 type Kind interface {
-	// Wanted lists the resources of this kind that a Cluster needs; it sends no
+	// Desired lists the resources of this kind that a Cluster needs; it sends no
 	// request.
-	Wanted(s Declaration) []state.Item
+	Desired(s Declaration) []state.Item
 	// Read reads the named resources, with as few requests as the service
 	// allows. A key that is not in the result does not exist. What could not be
 	// read has an Err, and does not keep the others from being read.
@@ -25,7 +25,7 @@ type Kind interface {
 	// Write makes the resource (live.Object is nil) or changes it into the wanted
 	// one; live was read a moment ago. It may be called again after it died at
 	// any of its requests, and then ends in the same state.
-	Write(ctx context.Context, c *Clients, wanted state.Item, live Live) error
+	Write(ctx context.Context, c *Clients, desired state.Item, live Live) error
 	// Remove deletes the resource that was read a moment ago; one that is gone
 	// already is no error.
 	Remove(ctx context.Context, c *Clients, k state.Key, live Live) error
@@ -35,7 +35,7 @@ type Kind interface {
 // else made.
 type GrantsExtra interface {
 	// WithGrants is the projection of somebody else's resource as if it had that, too.
-	WithGrants(at Scope, wanted, found map[string]any) map[string]any
+	WithGrants(at Scope, desired, found map[string]any) map[string]any
 }
 
 // Live is what was read of one resource.
@@ -94,8 +94,8 @@ func (NeverDeleted) Remove(_ context.Context, _ *Clients, k state.Key, _ Live) e
 type ReadOnly struct{ NeverDeleted }
 
 // Write implements Kind; it is an error, and sends no request.
-func (ReadOnly) Write(_ context.Context, _ *Clients, wanted state.Item, _ Live) error {
-	return state.Fail(state.Stalled, "ReadOnly", errors.New(wanted.Key.String()+" is read-only: "+wanted.ReadOnly))
+func (ReadOnly) Write(_ context.Context, _ *Clients, desired state.Item, _ Live) error {
+	return state.Fail(state.Stalled, "ReadOnly", errors.New(desired.Key.String()+" is read-only: "+desired.ReadOnly))
 }
 
 // AllUnknown is the result of a Read that failed for all keys.

@@ -29,8 +29,8 @@ func Object(tags map[string]string) map[string]any {
 }
 
 // Of returns the tags that an item declares.
-func Of(wanted state.Item) map[string]string {
-	declared, _ := wanted.Object["tags"].(map[string]any)
+func Of(desired state.Item) map[string]string {
+	declared, _ := desired.Object["tags"].(map[string]any)
 	out := make(map[string]string, len(declared))
 	for k, v := range declared {
 		if text, ok := v.(string); ok {
@@ -43,8 +43,8 @@ func Of(wanted state.Item) map[string]string {
 // Diff returns which tags to set and which to remove so that the live ones become
 // the declared ones. Others' tags stay; of ours, only the deletion policy can be too
 // much, when the part was adopted since.
-func Diff(wanted state.Item, live map[string]string) (set map[string]string, drop []string) {
-	want := Of(wanted)
+func Diff(desired state.Item, live map[string]string) (set map[string]string, drop []string) {
+	want := Of(desired)
 	set = map[string]string{}
 	for k, v := range want {
 		if have, ok := live[k]; !ok || have != v {

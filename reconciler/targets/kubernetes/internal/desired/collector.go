@@ -83,7 +83,7 @@ func (b *itemCollector) add(item state.Item) error {
 	} else {
 		return fmt.Errorf("preparing %s: %w", item.Key, err)
 	}
-	b.items = append(b.items, manifest.Wanted(item, b.state.cfg.Owner.Label))
+	b.items = append(b.items, manifest.Desired(item, b.state.cfg.Owner.Label))
 	return nil
 }
 

@@ -77,14 +77,14 @@ func (w *State) Unmasked(secret state.Item) (map[string]any, bool) {
 
 // Hash is the hash of a wanted Object, which was taken already where Build has returned that very
 // Object.
-func (w *State) Hash(wanted state.Item) string {
+func (w *State) Hash(desired state.Item) string {
 	w.mu.Lock()
-	m := w.objects[wanted.Key]
+	m := w.objects[desired.Key]
 	w.mu.Unlock()
-	if m.object != nil && reflect.ValueOf(m.object).Pointer() == reflect.ValueOf(wanted.Object).Pointer() {
+	if m.object != nil && reflect.ValueOf(m.object).Pointer() == reflect.ValueOf(desired.Object).Pointer() {
 		return m.hash
 	}
-	return state.Hash(wanted.Object)
+	return state.Hash(desired.Object)
 }
 
 // Trim drops the unmasked content of Secrets, and all other objects, until the next Build.

@@ -72,10 +72,10 @@ func (d *Differ) Owners(k state.Key) Owners {
 }
 
 // Retain drops the Owners of all objects but those that are wanted.
-func (d *Differ) Retain(wanted func(state.Key) bool) {
+func (d *Differ) Retain(desired func(state.Key) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.owners, func(k state.Key, _ Owners) bool { return !wanted(k) })
+	maps.DeleteFunc(d.owners, func(k state.Key, _ Owners) bool { return !desired(k) })
 }
 
 // keepOwners keeps what an update needs of the object.

@@ -122,17 +122,17 @@ func poke(c chan struct{}) {
 // followAll starts to follow the kinds of the inventory that are not followed
 // yet, and stops those that left it.
 func (t *Tracker) followAll(ctx context.Context, running map[schema.GroupVersionKind]context.CancelFunc, all *sync.WaitGroup) {
-	wanted := map[schema.GroupVersionKind]bool{}
+	desired := map[schema.GroupVersionKind]bool{}
 	for _, r := range t.cfg.Store.Records() {
-		wanted[kinds.GVK(r.Key, r.Version)] = true
+		desired[kinds.GVK(r.Key, r.Version)] = true
 	}
 	for gvk, stop := range running {
-		if !wanted[gvk] {
+		if !desired[gvk] {
 			stop()
 			delete(running, gvk)
 		}
 	}
-	for gvk := range wanted {
+	for gvk := range desired {
 		if running[gvk] != nil {
 			continue
 		}

@@ -41,7 +41,7 @@ type selectedNodes struct {
 
 // NewCoverage distinguishes the device plugins among the live objects that are not wanted any
 // more from those among what is wanted.
-func NewCoverage(wanted []state.Item, removed map[state.Key]map[string]any) Coverage {
+func NewCoverage(desired []state.Item, removed map[state.Key]map[string]any) Coverage {
 	out := Coverage{removed: map[string]selectedNodes{}}
 	for k, object := range removed {
 		if isPlugin(k, object) {
@@ -49,7 +49,7 @@ func NewCoverage(wanted []state.Item, removed map[state.Key]map[string]any) Cove
 			out.removed[kinds.Profile(object)] = selectedNodes{nodes, err}
 		}
 	}
-	for _, item := range wanted {
+	for _, item := range desired {
 		if !isPlugin(item.Key, item.Object) {
 			continue
 		}

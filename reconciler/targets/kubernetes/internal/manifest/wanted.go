@@ -1,7 +1,7 @@
 // Package manifest has the forms of an object: as Git declares it, as it is sent, and a live one
 // without what the API server and controllers write.
 //
-// It refuses to change what it is given: each form is a copy. Start reading at Wanted.
+// It refuses to change what it is given: each form is a copy. Start reading at Desired.
 package manifest
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// Wanted is a declared item as it is sent and planned: labelled with the value of
+// Desired is a declared item as it is sent and planned: labelled with the value of
 // [v1alpha1.SyncLabel], in its wave, without what only a live object has.
-func Wanted(item state.Item, label string) state.Item {
+func Desired(item state.Item, label string) state.Item {
 	item.Object = clean(item, label)
 	item.Wave, item.Shrink = kinds.ObjectWave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
 	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, owner.Reference{}, ""

@@ -85,8 +85,8 @@ func (m *Masker) Load(ctx context.Context) error {
 }
 
 // LoadFor loads the key where Secrets are among what is wanted or recorded.
-func (m *Masker) LoadFor(ctx context.Context, wanted []state.Item, recorded []inventory.Record) error {
-	for _, item := range wanted {
+func (m *Masker) LoadFor(ctx context.Context, desired []state.Item, recorded []inventory.Record) error {
+	for _, item := range desired {
 		if kinds.IsSecret(item.Key) {
 			return m.Load(ctx)
 		}

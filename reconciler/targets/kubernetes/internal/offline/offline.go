@@ -108,7 +108,7 @@ func (w *collector) add(item state.Item) {
 		return
 	}
 	w.origins[item.Key] = item.Origin
-	w.items = append(w.items, manifest.Wanted(item, w.target.label))
+	w.items = append(w.items, manifest.Desired(item, w.target.label))
 }
 
 // set is what was collected, without what autoscalers write, Secrets masked.
