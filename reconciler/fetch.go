@@ -14,8 +14,8 @@ type persistentSource interface {
 	Last(ctx context.Context) (gitsource.Snapshot, bool)
 }
 
-// take loads what the source gave, or what it gave last.
-func (l *Loop) take(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, error) {
+// loadSnapshot loads what the source gave, or what it gave last.
+func (l *Loop) loadSnapshot(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, error) {
 	if stale != nil {
 		var ok bool
 		if snapshot, ok = l.lastGood(ctx); !ok {

@@ -41,7 +41,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
 		problems = append(slices.Clip(problems), more...)
-		seen, err := w.Target.Observe(ctx, desired)
+		found, err := w.Target.Observe(ctx, desired)
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
@@ -51,7 +51,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 			}
 		}
 		all[w.Name] = desired
-		wanted, observed = wanted.Union(desired), observed.Union(seen)
+		wanted, observed = wanted.Union(desired), observed.Union(found)
 	}
 	has.desired, l.last.problems, l.planned, l.plannedWaiting = all, problems, l.last, l.waiting
 	result.Problems = problems

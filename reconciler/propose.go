@@ -44,11 +44,11 @@ func survey(ctx context.Context, d declared.Declared, offline bool, targets []Na
 		if offline {
 			continue
 		}
-		seen, err := w.Target.Observe(ctx, desired)
+		found, err := w.Target.Observe(ctx, desired)
 		if err != nil {
 			return out, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		out.Observed = out.Observed.Union(seen)
+		out.Observed = out.Observed.Union(found)
 	}
 	return out, nil
 }

@@ -163,7 +163,7 @@ func (l *Loop) Fetch(ctx context.Context) (Result, error) {
 	l.fetching.Lock()
 	defer l.fetching.Unlock()
 	snapshot, stale := l.source.Fetch(ctx)
-	return l.take(ctx, snapshot, stale)
+	return l.loadSnapshot(ctx, snapshot, stale)
 }
 
 // Plan fetches the source and is what a run would do.
@@ -219,11 +219,11 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 	desired, observed := state.Set{}, state.Set{}
 	for _, w := range l.targets {
 		some := all[w.Name].Only(keys)
-		seen, err := observeOnly(ctx, w.Target, some)
+		found, err := observeOnly(ctx, w.Target, some)
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		desired, observed = desired.Union(some), observed.Union(seen)
+		desired, observed = desired.Union(some), observed.Union(found)
 	}
 	policies := append([]plan.Policy{plan.OfSome()}, l.planPolicies(l.planned, true, opts.Policies)...)
 	result.Plan = plan.Compute(desired, observed, policies...)
@@ -247,11 +247,11 @@ func (l *Loop) Finalize(ctx context.Context, opts Options) (Result, error) {
 	defer l.mu.Unlock()
 	observed := state.Set{}
 	for _, w := range l.targets {
-		seen, err := w.Target.Observe(ctx, state.Set{})
+		found, err := w.Target.Observe(ctx, state.Set{})
 		if err != nil {
 			return Result{}, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		observed = observed.Union(seen)
+		observed = observed.Union(found)
 	}
 	result := Result{Plan: plan.Compute(state.Set{}, observed, opts.Policies...)}
 	return l.apply(ctx, result, opts)

@@ -22,7 +22,7 @@ var (
 // delete makes the deletions that need not wait, and returns false where the intent could not be
 // recorded.
 func (r *execution) delete(ctx context.Context, guard deletionGuard, deletions []int) bool {
-	safe := r.spare(ctx, guard, deletions)
+	safe := r.skipBlocked(ctx, guard, deletions)
 	if !r.begin(ctx, slices.Concat(safe, r.skippedOf(deletions))) {
 		return false
 	}
@@ -37,8 +37,8 @@ func (r *execution) skippedOf(deletions []int) []int {
 	})
 }
 
-// spare skips the deletions that must wait and returns the others.
-func (r *execution) spare(ctx context.Context, guard deletionGuard, deletions []int) []int {
+// skipBlocked skips the deletions that must wait and returns the others.
+func (r *execution) skipBlocked(ctx context.Context, guard deletionGuard, deletions []int) []int {
 	if ctx.Err() != nil {
 		r.skip(deletions, stopped(ctx))
 		return nil
@@ -96,14 +96,14 @@ func (r *execution) deletions(p plan.Plan, last bool) deletionGuard {
 		if res.Change.Action == plan.Delete || afterNodes(res.Change) && !last {
 			continue
 		}
-		world := res.Change.Key.Target
+		target := res.Change.Key.Target
 		switch res.Status {
 		case Failed, Conflict, Skipped:
-			k.missing[world] = errNotReplaced
+			k.missing[target] = errNotReplaced
 		case Held:
 			declared := !res.Change.Drift && !res.Change.ReadOnly()
-			if declared && k.missing[world] == nil {
-				k.missing[world] = errHeldChange
+			if declared && k.missing[target] == nil {
+				k.missing[target] = errHeldChange
 			}
 		case Applied:
 		}
@@ -117,8 +117,8 @@ func (r *execution) deletions(p plan.Plan, last bool) deletionGuard {
 // why is why the deletion must wait, or returns nil.
 func (k deletionGuard) why(c plan.Change) error {
 	var held error
-	for world, err := range k.missing {
-		if k.order(world, c.Key.Target) < 0 && c.Before.Impact == "" {
+	for target, err := range k.missing {
+		if k.order(target, c.Key.Target) < 0 && c.Before.Impact == "" {
 			continue
 		}
 		if errors.Is(err, errNotReplaced) {

@@ -28,7 +28,7 @@ func (d reconciliation) use(sync *v1alpha1.Sync, s *syncState) reconciliation {
 		switch token, done := d.done(sync, part); {
 		case token != "" && done:
 			used, d.used = append(used, token), append(d.used, token)
-		case token == "" && !s.unread(sync, part, d.Plan.Unknown) && d.idle(confirm.Purpose(part), hold.Find(begun, part) != ""):
+		case token == "" && !s.unknownUpdates(sync, part, d.Plan.Unknown) && d.idle(confirm.Purpose(part), hold.Find(begun, part) != ""):
 			others = append(others, withdrawn(sync, part))
 		}
 	}
@@ -112,14 +112,14 @@ func (d reconciliation) awaitsNodes(purpose string) bool {
 	})
 }
 
-// unread reports whether a part of the Sync's confirmation let pass updates alone in the run before, one of
+// unknownUpdates reports whether a part of the Sync's confirmation let pass updates alone in the run before, one of
 // which cannot be computed now. A deletion goes on by its record, and may be wanted again by now.
-func (s *syncState) unread(sync *v1alpha1.Sync, part string, unknown []plan.Unknown) bool {
+func (s *syncState) unknownUpdates(sync *v1alpha1.Sync, part string, unknown []plan.Unknown) bool {
 	if s == nil {
 		return false
 	}
 	updates, lost := true, false
-	for _, l := range s.drift.left {
+	for _, l := range s.drift.pendingChanges {
 		if fits(sync, part, l.tokens) {
 			updates = updates && l.change.Action != string(plan.Delete)
 			lost = lost || slices.ContainsFunc(unknown, func(u plan.Unknown) bool { return u.Key == l.key })

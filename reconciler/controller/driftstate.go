@@ -19,8 +19,8 @@ import (
 // driftState is what is known of the targets between two reconciliations: a run that reads only
 // what drifted has nothing of the rest.
 type driftState struct {
-	// left are the changes that were not made, in the order of work.
-	left []pendingChange
+	// pendingChanges are the changes that were not made, in the order of work.
+	pendingChanges []pendingChange
 	// unknown are the things that could not be observed, by key.
 	unknown []plan.Unknown
 	// problems counts the mistakes for which something could not be compared.
@@ -41,8 +41,8 @@ type pendingChange struct {
 	// drift is why the live thing is taken for drifted, as the condition has it; empty
 	// where it is not.
 	drift string
-	// standing is true for what no run will ever make.
-	standing bool
+	// readOnly is true for what no run will ever make.
+	readOnly bool
 	// waits is the reason of a Sync for which a person must let the change pass;
 	// empty where nobody can, or need not.
 	waits string
@@ -53,8 +53,8 @@ type pendingChange struct {
 	tokens []hold.Token
 	// losses is how many things of all kinds would be lost with the change.
 	losses int
-	// lacking is true for what would count among the objects, had it been made.
-	lacking bool
+	// missing is true for what would count among the objects, had it been made.
+	missing bool
 }
 
 // driftStateOf is the drift state that one run alone gives.
@@ -65,7 +65,7 @@ func driftStateOf(done reconciliation) driftState {
 			continue
 		}
 		c := r.Change
-		l := pendingChange{key: c.Key, standing: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, change: v1alpha1.PendingChange{
+		l := pendingChange{key: c.Key, readOnly: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, change: v1alpha1.PendingChange{
 			Object: objectName(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
 		for _, rule := range c.Hold.Rules() {
@@ -74,21 +74,21 @@ func driftStateOf(done reconciliation) driftState {
 		if r.Err != nil {
 			l.change.Reason = sanitize.Text(r.Why())
 		}
-		l.waits, l.losses = awaited(r), lost(c)
-		l.lacking = !c.ReadOnly() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
+		l.waits, l.losses = awaited(r), lossCount(c)
+		l.missing = !c.ReadOnly() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {
-		case l.standing, c.Drift && r.Status == apply.Held && l.waits == "":
+		case l.readOnly, c.Drift && r.Status == apply.Held && l.waits == "":
 			l.drift = driftReported
 		case c.Drift:
 			l.drift = driftNotCorrected
 		}
-		p.left = append(p.left, l)
+		p.pendingChanges = append(p.pendingChanges, l)
 	}
 	return p
 }
 
-// lost is how many things of all kinds the change would lose.
-func lost(c plan.Change) int {
+// lossCount is how many things of all kinds the change would lose.
+func lossCount(c plan.Change) int {
 	n := 0
 	if c.Loses() && !c.ReadOnly() {
 		for _, of := range c.Before.EffectiveLosses() {
@@ -122,7 +122,7 @@ func awaited(r apply.Result) string {
 // observed only some of it. What the status has already was reported.
 func (p driftState) observe(done reconciliation, reported []v1alpha1.PendingChange, v *runResult) driftState {
 	now := p.after(done)
-	v.lost = now.lost(p)
+	v.newUnknowns = now.newUnknowns(p)
 	v.cleared = len(p.unknown) > 0 && len(now.unknown) == 0
 	if done.err == nil && done.kind != idle {
 		v.added = now.added(p, reported)
@@ -148,8 +148,8 @@ func (p driftState) after(done reconciliation) driftState {
 		some := driftStateOf(done)
 		// What was read alone shows nothing of the rest; what it lacked
 		// before, and has now, is one more.
-		p.objects += p.lacking(done.observed) - some.lacking(done.observed)
-		p.left = replaced(p.left, some.left, done.observed)
+		p.objects += p.missing(done.observed) - some.missing(done.observed)
+		p.pendingChanges = replaced(p.pendingChanges, some.pendingChanges, done.observed)
 		p.unknown = append(slices.DeleteFunc(slices.Clone(p.unknown), func(u plan.Unknown) bool { return slices.Contains(done.observed, u.Key) }), some.unknown...)
 		slices.SortStableFunc(p.unknown, func(a, b plan.Unknown) int { return a.Key.Compare(b.Key) })
 	}
@@ -174,12 +174,12 @@ func replaced(old, fresh []pendingChange, observed []state.Key) []pendingChange 
 	return out
 }
 
-// lacking counts those of the keys that are no objects of ours because a change was not
+// missing counts those of the keys that are no objects of ours because a change was not
 // made.
-func (p driftState) lacking(keys []state.Key) int {
+func (p driftState) missing(keys []state.Key) int {
 	n := 0
-	for _, l := range p.left {
-		if l.lacking && slices.Contains(keys, l.key) {
+	for _, l := range p.pendingChanges {
+		if l.missing && slices.Contains(keys, l.key) {
 			n++
 		}
 	}
@@ -203,7 +203,7 @@ func managed(done reconciliation) int {
 // pending are the changes that were not made, as a status lists them: those that lose the
 // most come first, so that none of them is left out for what loses nothing.
 func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
-	left := slices.Clone(p.left)
+	left := slices.Clone(p.pendingChanges)
 	slices.SortStableFunc(left, func(a, b pendingChange) int {
 		return cmp.Or(cmp.Compare(b.losses, a.losses), strings.Compare(a.change.Object, b.change.Object))
 	})
@@ -222,7 +222,7 @@ func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
 // drifted counts the live things that differ and stay so, with the reason; what should
 // have been put right and could not be goes first.
 func (p driftState) drifted() (n int, reason string) {
-	for _, l := range p.left {
+	for _, l := range p.pendingChanges {
 		if l.drift == "" {
 			continue
 		}
@@ -234,19 +234,19 @@ func (p driftState) drifted() (n int, reason string) {
 	return n, reason
 }
 
-// leaves reports whether a change of the object, as a status names it, is left undone.
-func (p driftState) leaves(object string) bool {
-	return slices.ContainsFunc(p.left, func(l pendingChange) bool { return listedName(l.change.Object) == object })
+// isPending reports whether a change of the object, as a status names it, is left undone.
+func (p driftState) isPending(object string) bool {
+	return slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return listedName(l.change.Object) == object })
 }
 
 // waits reports whether changes wait for a person.
 func (p driftState) waits() bool {
-	return slices.ContainsFunc(p.left, func(l pendingChange) bool { return l.waits != "" })
+	return slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return l.waits != "" })
 }
 
 // converged reports whether another full comparison would find nothing to do.
 func (p driftState) converged() bool {
-	return len(p.unknown) == 0 && !slices.ContainsFunc(p.left, func(l pendingChange) bool { return !l.standing && l.drift != driftReported })
+	return len(p.unknown) == 0 && !slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return !l.readOnly && l.drift != driftReported })
 }
 
 // reported are the things that drifted and stay so because they are only
@@ -254,8 +254,8 @@ func (p driftState) converged() bool {
 // it.
 func (p driftState) reported() []state.Key {
 	var keys []state.Key
-	for _, l := range p.left {
-		if !l.standing && l.drift == driftReported {
+	for _, l := range p.pendingChanges {
+		if !l.readOnly && l.drift == driftReported {
 			keys = append(keys, l.key)
 		}
 	}
@@ -265,17 +265,17 @@ func (p driftState) reported() []state.Key {
 // added are the things that differ now, are only reported, and were not known to
 // before: neither to the last run nor to the status of an earlier life.
 func (p driftState) added(before driftState, reported []v1alpha1.PendingChange) []pendingChange {
-	return slices.DeleteFunc(slices.Clone(p.left), func(l pendingChange) bool {
+	return slices.DeleteFunc(slices.Clone(p.pendingChanges), func(l pendingChange) bool {
 		return l.drift != driftReported ||
-			slices.ContainsFunc(before.left, func(b pendingChange) bool { return b.key == l.key && b.drift == l.drift }) ||
+			slices.ContainsFunc(before.pendingChanges, func(b pendingChange) bool { return b.key == l.key && b.drift == l.drift }) ||
 			slices.ContainsFunc(reported, func(c v1alpha1.PendingChange) bool {
 				return c.Object == listedName(l.change.Object) && c.Action == l.change.Action
 			})
 	})
 }
 
-// lost are the things that are unknown now and were not before.
-func (p driftState) lost(before driftState) []plan.Unknown {
+// newUnknowns are the things that are unknown now and were not before.
+func (p driftState) newUnknowns(before driftState) []plan.Unknown {
 	return slices.DeleteFunc(slices.Clone(p.unknown), func(u plan.Unknown) bool {
 		return slices.ContainsFunc(before.unknown, func(b plan.Unknown) bool { return b.Key == u.Key })
 	})

@@ -45,8 +45,8 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconcil
 		}
 		r.Metrics.RecordObjects(sync.Name, v.drift.objects, drifted, unknown)
 	}
-	if len(v.lost) > 0 {
-		recorder.Event(sync, corev1.EventTypeWarning, "PartlyUnknown", unknowns(v.lost))
+	if len(v.newUnknowns) > 0 {
+		recorder.Event(sync, corev1.EventTypeWarning, "PartlyUnknown", unknowns(v.newUnknowns))
 	}
 	if len(v.added) > 0 {
 		recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
@@ -62,15 +62,15 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *syncState, done reconc
 	if done.kind != full && v.ready {
 		return
 	}
-	words := v.reason + "\x00" + cmp.Or(v.eventKey, v.message)
+	logged := v.reason + "\x00" + cmp.Or(v.eventKey, v.message)
 	if v.ready {
 		// How many objects there are is nothing new of the revision.
-		words = v.reason + "\x00" + done.Revision
+		logged = v.reason + "\x00" + done.Revision
 	}
-	if s == nil || s.lastEvent == words {
+	if s == nil || s.lastEvent == logged {
 		return
 	}
-	s.lastEvent = words
+	s.lastEvent = logged
 	if v.reason == partlyUnknown {
 		return // Reported above, when the things became unknown.
 	}

@@ -28,7 +28,7 @@ func (r *SyncReconciler) finalize(ctx context.Context, sync *v1alpha1.Sync) (ctr
 	if !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	session, err := r.sessions.get(ctx, sync, r.assemble)
+	session, err := r.states.get(ctx, sync, r.assemble)
 	if err == nil {
 		// It needs no revision, and may wait for a person: others need the memory.
 		session.revisions.Cancel()
@@ -48,9 +48,9 @@ func (r *SyncReconciler) finalize(ctx context.Context, sync *v1alpha1.Sync) (ctr
 	if !v.ready {
 		return r.reportDeletion(ctx, sync, done, v)
 	}
-	r.sessions.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
+	r.states.stop(types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name})
 	r.Metrics.Drop(sync.Name)
-	r.leftBehind(sync, done)
+	r.emitOrphaned(sync, done)
 	controllerutil.RemoveFinalizer(sync, v1alpha1.Finalizer)
 	if err := r.Client.Update(ctx, sync); client.IgnoreNotFound(err) != nil {
 		return requeueOnConflict(fmt.Errorf("removing the finalizer from Sync %s: %w", sync.Name, err))
@@ -58,9 +58,9 @@ func (r *SyncReconciler) finalize(ctx context.Context, sync *v1alpha1.Sync) (ctr
 	return ctrl.Result{}, nil
 }
 
-// leftBehind emits the event on what a Sync leaves although its deletionPolicy is Delete: what is only
+// emitOrphaned emits the event on what a Sync leaves although its deletionPolicy is Delete: what is only
 // compared, or where it is suspended, all that it applied.
-func (r *SyncReconciler) leftBehind(sync *v1alpha1.Sync, done reconciliation) {
+func (r *SyncReconciler) emitOrphaned(sync *v1alpha1.Sync, done reconciliation) {
 	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.ReadOnly() })
 	switch {
 	case len(left) > 0:
@@ -99,7 +99,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 		return ctrl.Result{}, nil
 	}
 	done.scope = syncpolicy.Scope(sync)
-	v.required.retained = retainedFrom(r.sessions.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.leaves, done.scope)
+	v.required.retained = retainedFrom(r.states.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(everything), false, v.drift.isPending, done.scope)
 	v.requireConfirmation(sync, done)
 	if v.reason == pruneHeld {
 		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Delete; Orphan leaves it): " + v.message

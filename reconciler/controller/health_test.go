@@ -45,7 +45,7 @@ func (s *stage) become(unhealthy, failed int) {
 	if unhealthy > 0 {
 		s.health.found.First = targets.Unhealthy{Key: state.Key{Target: "kubernetes", Group: "apps", Kind: "Deployment", Namespace: "llm", Name: "serve"}, Reason: "Available: 0/2"}
 	}
-	if s.r.sessions.open[stageName] == nil {
+	if s.r.states.open[stageName] == nil {
 		return
 	}
 	for changed := (func())(nil); changed == nil; {
@@ -231,8 +231,8 @@ func TestAChangeOfHealthCostsNoFetchAndNoComparison(t *testing.T) {
 
 func TestWhatComesWithAChangeOfHealthIsNotLost(t *testing.T) {
 	for name, then := range map[string]func(*stage){
-		"drift":                  func(s *stage) { s.r.sessions.open[stageName].putBack([]state.Key{at("kubernetes", "serve")}) },
-		"a changed variable":     func(s *stage) { s.r.sessions.open[stageName].putBack(nil) },
+		"drift":                  func(s *stage) { s.r.states.open[stageName].putBack([]state.Key{at("kubernetes", "serve")}) },
+		"a changed variable":     func(s *stage) { s.r.states.open[stageName].putBack(nil) },
 		"the time for a fetch":   func(s *stage) { s.clock.Step(70 * time.Second) },
 		"a request for a run":    func(s *stage) { s.annotate(fluxmeta.ReconcileRequestAnnotation) },
 		"a request for new AMIs": func(s *stage) { s.annotate(v1alpha1.UpdateParametersAnnotation) },

@@ -25,7 +25,7 @@ func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 		return Assembly{Loop: loop.Caching(cache).WithInputs(values), Orphan: func(context.Context) error { return nil }}, nil
 	}
 	woken = make(chan struct{}, 8)
-	s.r.sessions.notify = func(types.NamespacedName) { woken <- struct{}{} }
+	s.r.states.notify = func(types.NamespacedName) { woken <- struct{}{} }
 	holder = reconciler.NewLoop(s, s.load).Caching(cache)
 	if _, err := holder.Fetch(s.Context()); err != nil {
 		s.Fatal(err)
@@ -155,9 +155,9 @@ func TestDriftOfASyncThatWaitsForMemoryIsKept(t *testing.T) {
 	s.reconcile()
 	holdLoad(s, holder)
 	s.commit("kubernetes/a=2")
-	s.r.sessions.open[stageName].putBack([]state.Key{at("kubernetes", "a")})
+	s.r.states.open[stageName].putBack([]state.Key{at("kubernetes", "a")})
 	s.later()
-	if got := s.r.sessions.open[stageName].takeDrift(); len(got) != 1 {
+	if got := s.r.states.open[stageName].takeDrift(); len(got) != 1 {
 		t.Errorf("drift of %v is remembered", got)
 	}
 	holder.Unload()

@@ -189,8 +189,8 @@ func TestWhatWaitedForAnotherSourceIsNotPending(t *testing.T) {
 			s.edit(tt.edit)
 			tt.fails(s)
 			if tt.restart {
-				s.r.sessions.close()
-				s.r.sessions = syncStates{notify: s.r.sessions.notify}
+				s.r.states.close()
+				s.r.states = syncStates{notify: s.r.states.notify}
 			}
 			for range 2 {
 				s.later()

@@ -52,7 +52,7 @@ func TestWhatExceedsAQuotaIsHeldAndReportedOnce(t *testing.T) {
 		t.Errorf("events %q", events)
 	}
 	s.quota = 72
-	s.clock.Step(unknownPause)
+	s.clock.Step(unknownRetryInterval)
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if s.cluster.live["np-gpu"] != "72" || s.sync().Status.ConfirmationToken != "" {

@@ -113,7 +113,7 @@ func TestWhatANewProcessFindsReportedIsNotReportedAgain(t *testing.T) {
 	if reported := s.takeEvents(); len(reported) != 1 {
 		t.Errorf("events %v, want one", reported)
 	}
-	s.r.sessions.stop(stageName)
+	s.r.states.stop(stageName)
 	s.reconcile()
 	if reported := s.takeEvents(); len(reported) != 0 {
 		t.Errorf("events of a new process: %v", reported)

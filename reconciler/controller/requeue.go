@@ -38,8 +38,8 @@ type requeueState struct {
 	next time.Time
 }
 
-// note keeps what the next reconciliation needs of this one.
-func (s *syncState) note(sync *v1alpha1.Sync, done reconciliation, v runResult) {
+// record keeps what the next reconciliation needs of this one.
+func (s *syncState) record(sync *v1alpha1.Sync, done reconciliation, v runResult) {
 	switch {
 	case !v.ready:
 		s.failures++
@@ -54,7 +54,7 @@ func (s *syncState) note(sync *v1alpha1.Sync, done reconciliation, v runResult) 
 		s.restUntil = s.lastFull.Add(v.after)
 		if v.reason == partlyUnknown || endsByItself(v.reason) {
 			// Everything else is done, and the watches cover what is unknown.
-			s.restUntil = s.lastFull.Add(pause(s.failures, unknownPause))
+			s.restUntil = s.lastFull.Add(retryBackoff(s.failures, unknownRetryInterval))
 		}
 	case partial:
 		// What could not be put back alone is for a full run to decide.
@@ -82,7 +82,7 @@ func (s *syncState) recorded(done reconciliation, err error, now time.Time) time
 // retryStatusWrite is how long after now everything is compared again because a status could
 // not be written.
 func (s *syncState) retryStatusWrite(now time.Time) time.Duration {
-	return s.lastFull.Add(pause(s.statusWriteFailures, unknownPause)).Sub(now)
+	return s.lastFull.Add(retryBackoff(s.statusWriteFailures, unknownRetryInterval)).Sub(now)
 }
 
 // requeueAfter backs off exponentially from one second while something is wrong,
@@ -103,15 +103,15 @@ func (s *syncState) requeueAfter(now time.Time, every time.Duration, v runResult
 	if v.after > 0 {
 		return min(v.after, every)
 	}
-	return pause(s.failures, every)
+	return retryBackoff(s.failures, every)
 }
 
-// unknownPause is the longest time between two full comparisons whose only failure is
+// unknownRetryInterval is the longest time between two full comparisons whose only failure is
 // that something could not be read: AWS bills and throttles by the call, and a
 // permission is missing until a person grants it.
-const unknownPause = 5 * time.Minute
+const unknownRetryInterval = 5 * time.Minute
 
-// pause grows with the failures in a row, from a second to the limit.
-func pause(failures int, limit time.Duration) time.Duration {
+// retryBackoff grows with the failures in a row, from a second to the limit.
+func retryBackoff(failures int, limit time.Duration) time.Duration {
 	return min(time.Second<<min(max(failures-1, 0), 10), limit)
 }

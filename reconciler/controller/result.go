@@ -29,9 +29,9 @@ type runResult struct {
 	after time.Duration
 	// drift is what is left undone and unknown.
 	drift driftState
-	// lost are the things that this run found unknown and the one before did
+	// newUnknowns are the things that this run found unknown and the one before did
 	// not.
-	lost []plan.Unknown
+	newUnknowns []plan.Unknown
 	// added are the things that this run found to differ and only reports, and
 	// that were not reported yet.
 	added []pendingChange
@@ -178,7 +178,7 @@ func endsByItself(reason string) bool { return reason == nodeReplacementHeld || 
 // wait is what waits for a person. For kstatus that is stalled: no progress is made,
 // and a person must act. What ends by itself goes on without.
 func (v *runResult) wait(revision string) {
-	v.reason, v.message, v.eventKey = v.drift.waiting(revision)
+	v.reason, v.message, v.eventKey = v.drift.pendingReason(revision)
 	v.stalled = !endsByItself(v.reason)
 }
 

@@ -70,7 +70,7 @@ func TestWhatWouldReplaceTooManyNodesIsHeldAndReportedOnce(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
 	s.nodes = 5 // Now they may.
-	s.clock.Step(unknownPause)
+	s.clock.Step(unknownRetryInterval)
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if s.cluster.live["np-gpu"] != "2" {

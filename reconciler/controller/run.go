@@ -66,9 +66,9 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *sy
 		return r.full(ctx, sync, s, got, drifted)
 	}
 	now, fresh := r.Clock.Now(), got.SourceError == nil
-	settled := s.converged && now.Before(s.lastFull.Add(resync))
+	converged := s.converged && now.Before(s.lastFull.Add(resync))
 	resting := fresh && now.Before(s.restUntil)
-	if settled && fresh && s.failures == 0 {
+	if converged && fresh && s.failures == 0 {
 		// A person who undoes what is only reported is observed by nobody.
 		drifted = union(drifted, s.drift.reported())
 		resting = resting || len(drifted) > 0
@@ -76,7 +76,7 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *sy
 	switch {
 	case resting && len(drifted) > 0:
 		return r.partial(ctx, sync, s, drifted)
-	case settled && len(drifted) == 0:
+	case converged && len(drifted) == 0:
 		return reconciliation{Result: got, kind: idle}
 	case resting:
 		return reconciliation{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}

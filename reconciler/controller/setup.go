@@ -22,18 +22,18 @@ import (
 
 // SetupWithManager registers the reconciler. It works for the leader only.
 func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
-	wake := make(chan event.GenericEvent, 64)
+	notifications := make(chan event.GenericEvent, 64)
 	stopped := make(chan struct{})
-	r.sessions.notify = func(name types.NamespacedName) {
+	r.states.notify = func(name types.NamespacedName) {
 		select {
-		case wake <- event.GenericEvent{Object: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}:
+		case notifications <- event.GenericEvent{Object: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}}:
 		case <-stopped:
 		}
 	}
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
 		close(stopped)
-		r.sessions.close()
+		r.states.close()
 		return nil
 	}))
 	if err != nil {
@@ -43,7 +43,7 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 		Named("poolwright.sync").
 		For(&v1alpha1.Sync{}, builder.WithPredicates(syncChanges())).
 		Watches(&v1alpha1.Sync{}, r.dependencies().Handler()).
-		WatchesRawSource(source.Channel(wake, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(notifications, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
 		Complete(r)
 	if err != nil {

@@ -243,8 +243,8 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 		},
 	}
 	s.r.Live = s.r.Client
-	s.r.sessions.notify = func(types.NamespacedName) {}
-	t.Cleanup(s.r.sessions.close)
+	s.r.states.notify = func(types.NamespacedName) {}
+	t.Cleanup(s.r.states.close)
 	return s
 }
 
@@ -323,7 +323,7 @@ func (s *stage) confirm(tokens string) {
 }
 
 // restart forgets all that is not in the cluster.
-func (s *stage) restart() { s.r.sessions.close() }
+func (s *stage) restart() { s.r.states.close() }
 
 // commit declares things, each written target/name=value.
 func (s *stage) commit(things ...string) {
@@ -359,7 +359,7 @@ func (s *stage) later() time.Duration {
 // drift is what a watch reports.
 func (s *stage) drift(keys ...state.Key) {
 	s.Helper()
-	s.r.sessions.open[stageName].putBack(keys)
+	s.r.states.open[stageName].putBack(keys)
 	s.reconcile()
 }
 

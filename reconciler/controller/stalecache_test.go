@@ -88,7 +88,7 @@ func TestWhatCouldNotBeWrittenIsReportedByTheNextReconciliation(t *testing.T) {
 			s.commit("kubernetes/np-gpu=2", "kubernetes/map=1", "aws/queue=1")
 			s.clock.Step(2 * resync)
 			s.unwritten()
-			s.r.sessions.open[stageName].putBack(drifted)
+			s.r.states.open[stageName].putBack(drifted)
 			s.reconcile()
 			if got, want := s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded"), "Applied revision "+s.revision+": 3 objects"; got != want {
 				t.Errorf("Ready says %q, want %q", got, want)
@@ -164,7 +164,7 @@ func TestAStatusIsNotComparedWithOneOlderThanTheLast(t *testing.T) {
 			s.drift(at("kubernetes", "version"))
 			catchUp := s.cached(old)
 			c.third(s)
-			s.r.sessions.open[stageName].putBack([]state.Key{at("kubernetes", "version")})
+			s.r.states.open[stageName].putBack([]state.Key{at("kubernetes", "version")})
 			if after := s.reconcile(); after != conflictDelay {
 				t.Errorf("looks again after %s", after)
 			}

@@ -75,7 +75,7 @@ func (v runResult) conditions(updated, sync *v1alpha1.Sync, done reconciliation)
 // findings sets Drifted, and what is pending.
 func (v runResult) findings(updated, sync *v1alpha1.Sync, done reconciliation) {
 	status := &updated.Status
-	status.Pending, status.PendingOmitted = v.required.retained.mergeChanges(v.drift.pending(done.scope), len(v.drift.left), int(status.PendingOmitted))
+	status.Pending, status.PendingOmitted = v.required.retained.mergeChanges(v.drift.pending(done.scope), len(v.drift.pendingChanges), int(status.PendingOmitted))
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
 	}
@@ -93,7 +93,7 @@ func (v runResult) findings(updated, sync *v1alpha1.Sync, done reconciliation) {
 		value, reason, message = metav1.ConditionUnknown, partlyUnknown, unknowns(v.drift.unknown)
 	case v.drift.problems > 0:
 		value, reason, message = metav1.ConditionUnknown, partlyCompared, notCompared(v.drift)
-	case len(v.drift.left) > 0:
+	case len(v.drift.pendingChanges) > 0:
 		reason, message = "NoDrift", "Nothing was changed by hand; what of the revision could not be applied is in status.pending"
 	}
 	conditions.Set(updated, &metav1.Condition{Type: "Drifted", Status: value, Reason: reason, Message: conditionMessage(message)})
@@ -223,7 +223,7 @@ func (r *SyncReconciler) writeStatus(ctx context.Context, sync, updated *v1alpha
 	sync.Status = updated.Status
 	err := r.Client.Status().Patch(ctx, sync, client.MergeFrom(before))
 	if err == nil {
-		r.sessions.written.Record(sync, r.Clock.Now())
+		r.states.written.Record(sync, r.Clock.Now())
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)

@@ -36,7 +36,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		s.drift = s.drift.observe(done, sync.Status.Pending, &result)
 		s.used, last = done.scope.Handled, s.drift.computes
 	}
-	result.required.retained = retainedFrom(r.sessions.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.leaves, done.scope)
+	result.required.retained = retainedFrom(r.states.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.isPending, done.scope)
 	result.requireConfirmation(sync, done)
 	updated := s.statusOf(sync)
 	switch {
@@ -58,12 +58,12 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	r.report(sync, s, done, result, healthy.Healthy())
 	r.reportHealth(updated, healthy)
 	if s != nil {
-		s.note(sync, done, result)
+		s.record(sync, done, result)
 	}
 	r.mismatch(sync, updated)
 	err := r.writeStatus(ctx, sync, updated)
 	if err == nil {
-		r.sessions.written.RecordSource(sync, fingerprintOf(sync))
+		r.states.written.RecordSource(sync, fingerprintOf(sync))
 	}
 	if s == nil {
 		return ctrl.Result{RequeueAfter: interval(sync)}, err

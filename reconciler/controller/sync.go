@@ -37,7 +37,7 @@ type SyncReconciler struct {
 	// one server in the same second. Several workers call it at a time.
 	Jitter jitter.Duration
 
-	sessions syncStates
+	states syncStates
 }
 
 // Reconcile runs one Sync once, or puts back what drifted since.
@@ -45,13 +45,13 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	var sync v1alpha1.Sync
 	if err := r.Client.Get(ctx, req.NamespacedName, &sync); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.sessions.drop(req.NamespacedName)
+			r.states.drop(req.NamespacedName)
 			r.Metrics.Drop(req.Name)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)
 	}
-	if r.sessions.written.IsStale(&sync, r.Clock.Now()) {
+	if r.states.written.IsStale(&sync, r.Clock.Now()) {
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
 	switch {
@@ -60,7 +60,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	case !sync.DeletionTimestamp.IsZero():
 		return r.finalize(ctx, &sync)
 	case sync.Spec.Suspend:
-		r.sessions.stop(req.NamespacedName)
+		r.states.stop(req.NamespacedName)
 		return ctrl.Result{}, r.writeStatus(ctx, &sync, suspended(&sync))
 	}
 	if controllerutil.AddFinalizer(&sync, v1alpha1.Finalizer) {
@@ -68,7 +68,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 			return requeueOnConflict(fmt.Errorf("adding the finalizer to Sync %s: %w", sync.Name, err))
 		}
 	}
-	session, err := r.sessions.get(ctx, &sync, r.assemble)
+	session, err := r.states.get(ctx, &sync, r.assemble)
 	if err != nil {
 		return r.summarize(ctx, &sync, nil, reconciliation{err: err})
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
-// waiting is the Sync's reason while changes wait for a person, and why they do. The
+// pendingReason is the Sync's reason while changes wait for a person, and why they do. The
 // key stays the same while only numbers of nodes and vCPUs move.
-func (p driftState) waiting(revision string) (reason, message, key string) {
+func (p driftState) pendingReason(revision string) (reason, message, key string) {
 	var of []string
-	for _, l := range p.left {
+	for _, l := range p.pendingChanges {
 		switch l.waits {
 		case pruneHeld, guardChangeHeld:
 			of = append(of, l.change.Reason)
@@ -42,7 +42,7 @@ func (p driftState) waiting(revision string) (reason, message, key string) {
 // reasons are those of all changes that wait for a person.
 func (p driftState) reasons() hold.Reasons {
 	var all hold.Reasons
-	for _, l := range p.left {
+	for _, l := range p.pendingChanges {
 		if l.waits != "" {
 			all = append(all, l.held...)
 		}
@@ -54,10 +54,10 @@ func (p driftState) reasons() hold.Reasons {
 // are several tokens, those of one token are together, and followed by it.
 func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 	var all hold.Reasons
-	seen := map[string]bool{}
+	listed := map[string]bool{}
 	for _, r := range reasons {
-		if text := r.String(); !seen[text] {
-			seen[text], all = true, append(all, r)
+		if text := r.String(); !listed[text] {
+			listed[text], all = true, append(all, r)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b hold.Reason) int {
@@ -95,11 +95,11 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 // that is not made yet: who confirms the rest must not take that back. None where
 // nothing waits.
 func (p driftState) tokens() []hold.Token {
-	if !slices.ContainsFunc(p.left, func(l pendingChange) bool { return l.held.NeedsConfirmation() }) {
+	if !slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return l.held.NeedsConfirmation() }) {
 		return nil
 	}
 	var out []hold.Token
-	for _, l := range p.left {
+	for _, l := range p.pendingChanges {
 		out = append(append(out, l.tokens...), l.held.Tokens()...)
 	}
 	return out
@@ -108,7 +108,7 @@ func (p driftState) tokens() []hold.Token {
 // quoted are the tokens that let pass what is not made yet.
 func (p driftState) quoted() []hold.Token {
 	var out []hold.Token
-	for _, l := range p.left {
+	for _, l := range p.pendingChanges {
 		out = append(out, l.tokens...)
 	}
 	return out
@@ -117,7 +117,7 @@ func (p driftState) quoted() []hold.Token {
 // confirmedKeys are what a token has let pass and is not made yet.
 func (p driftState) confirmedKeys() []state.Key {
 	var out []state.Key
-	for _, l := range p.left {
+	for _, l := range p.pendingChanges {
 		if len(l.tokens) > 0 {
 			out = append(out, l.key)
 		}

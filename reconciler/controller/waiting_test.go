@@ -287,7 +287,7 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 			Rule: hold.DeletionLosses, Facts: hold.Facts{Object: fmt.Sprint("NodePool/", i), Detail: strings.Repeat("x", 9000)}, Token: &hold.Token{Purpose: "deletions", Digest: "1"},
 		}}})
 	}
-	v := runResult{drift: driftState{left: left}}
+	v := runResult{drift: driftState{pendingChanges: left}}
 	v.wait("r")
 	v.requireConfirmation(&v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}, reconciliation{})
 	token := hold.Join(v.required.tokens, confirm.Scope{})

@@ -113,8 +113,8 @@ func (e *expander) problem(item state.Item, format string, args ...any) {
 	e.problems = append(e.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
 }
 
-// leave takes a declared item out of the result.
-func (e *expander) leave(item state.Item) { e.replaced[item.Key] = nil }
+// exclude takes a declared item out of the result.
+func (e *expander) exclude(item state.Item) { e.replaced[item.Key] = nil }
 
 // expand makes what the DevicePlugin declares, or reports why that cannot be.
 func (e *expander) expand() {
@@ -138,7 +138,7 @@ func (e *expander) expand() {
 func (e *expander) drop() {
 	e.invalid = true
 	for _, item := range e.plugins {
-		e.leave(item)
+		e.exclude(item)
 	}
 }
 

@@ -24,7 +24,7 @@ func limited(pool state.Item) bool {
 // counts. A pool whose limit cannot be computed is left as it is in the cluster: any
 // number, and none, could let it buy what the limit is there to forbid.
 func (e *expander) limit(pool state.Item) {
-	e.leave(pool)
+	e.exclude(pool)
 	if e.invalid {
 		return // The mistake was reported.
 	}

@@ -27,17 +27,17 @@ type guardField struct {
 func guardFields() []guardField {
 	return []guardField{
 		{"spec.source", nil, from},
-		{"spec.source.git.fastForwardOnly", true, leaves(true)},
+		{"spec.source.git.fastForwardOnly", true, loosenedFrom(true)},
 		{"spec.path", ".", changed},
 		{"spec.substitute", nil, changed},
 		{"spec.substituteFrom", nil, changed},
-		{"spec.suspend", false, leaves(true)},
-		{"spec.drift", string(v1alpha1.DriftCorrect), leaves(string(v1alpha1.DriftReport))},
-		{"spec.prune", true, leaves(false)},
+		{"spec.suspend", false, loosenedFrom(true)},
+		{"spec.drift", string(v1alpha1.DriftCorrect), loosenedFrom(string(v1alpha1.DriftReport))},
+		{"spec.prune", true, loosenedFrom(false)},
 		{"spec.guard.maxPrunePercent", int64(50), above},
 		{"spec.guard.maxNodesReplaced", nil, above},
-		{"spec.guard.quota", string(v1alpha1.QuotaWarn), leaves(string(v1alpha1.QuotaHold))},
-		{"spec.deletionPolicy", string(v1alpha1.DeletionPolicyOrphan), leaves(string(v1alpha1.DeletionPolicyOrphan))},
+		{"spec.guard.quota", string(v1alpha1.QuotaWarn), loosenedFrom(string(v1alpha1.QuotaHold))},
+		{"spec.deletionPolicy", string(v1alpha1.DeletionPolicyOrphan), loosenedFrom(string(v1alpha1.DeletionPolicyOrphan))},
 		{"spec.pullRequests", nil, reviewedElsewhere},
 		{"spec.dependsOn", nil, lacks},
 	}
@@ -94,7 +94,7 @@ func reviewedElsewhere(before, after any) bool {
 		return false
 	}
 	return a == nil || changed(b["provider"], a["provider"]) || changed(b["url"], a["url"]) ||
-		changed(b["secretRef"], a["secretRef"]) || leaves(false)(b["forks"] == true, a["forks"] == true)
+		changed(b["secretRef"], a["secretRef"]) || loosenedFrom(false)(b["forks"] == true, a["forks"] == true)
 }
 
 // lacks is looser for a list in which an entry of before is not as it was.
@@ -106,8 +106,8 @@ func lacks(before, after any) bool {
 	})
 }
 
-// leaves is looser for a value that is not the strict one any more.
-func leaves(strict any) func(before, after any) bool {
+// loosenedFrom is looser for a value that is not the strict one any more.
+func loosenedFrom(strict any) func(before, after any) bool {
 	return func(before, after any) bool { return state.Equal(before, strict) && changed(before, after) }
 }
 

@@ -50,7 +50,7 @@ func Pause(ctx context.Context) (resume func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.waiting == 0 && !t.stopped {
-		t.pause()
+		t.stopClock()
 	}
 	t.waiting++
 	return sync.OnceFunc(func() {
@@ -67,7 +67,7 @@ func (t *Timeout) Stop() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.waiting == 0 && !t.stopped {
-		t.pause()
+		t.stopClock()
 	}
 	t.stopped = true
 	t.cancel(nil)
@@ -81,7 +81,7 @@ func (t *Timeout) resume() {
 	t.timer = t.clock.AfterFunc(max(t.limit-t.worked, 0), func() { t.expire(round) })
 }
 
-func (t *Timeout) pause() {
+func (t *Timeout) stopClock() {
 	t.timer.Stop()
 	t.worked += t.clock.Since(t.since)
 }

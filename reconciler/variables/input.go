@@ -70,7 +70,7 @@ func read(in io.Reader) (File, error) {
 			break
 		}
 		if err == nil && object.Object != nil {
-			err = out.take(object, beside)
+			err = out.add(object, beside)
 		}
 		if err != nil {
 			return File{}, fmt.Errorf("document %d: %w", n, err)
@@ -87,8 +87,8 @@ func read(in io.Reader) (File, error) {
 	return out, nil
 }
 
-// take takes in one document. Kinds that give no variables may lie in the file, too.
-func (f *File) take(object unstructured.Unstructured, beside map[v1alpha1.SubstituteReference]string) error {
+// add takes in one document. Kinds that give no variables may lie in the file, too.
+func (f *File) add(object unstructured.Unstructured, beside map[v1alpha1.SubstituteReference]string) error {
 	ref := v1alpha1.SubstituteReference{Kind: object.GetKind(), Name: object.GetName()}
 	name := ref.Kind + " " + ref.Name
 	switch object.GroupVersionKind() {

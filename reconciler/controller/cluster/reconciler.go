@@ -34,9 +34,9 @@ const (
 	stableIdle    = 2 * time.Second
 	// blockedRetry is how often the gates of a blocked engine are tried again.
 	blockedRetry = 30 * time.Second
-	// leaveRetry is how often it is checked whether another Karpenter still leads that
+	// leaseRetryInterval is how often it is checked whether another Karpenter still leads that
 	// holds the engine: from its end on nobody provisions. It costs no request to AWS.
-	leaveRetry = 3 * time.Second
+	leaseRetryInterval = 3 * time.Second
 )
 
 // Blocked is why the engine does not run although it is wanted.
@@ -158,7 +158,7 @@ func (w *reconciler) retry(ctx context.Context) ctrl.Result {
 	}
 	gates, err := w.Gates(ctx)
 	if err == nil && left > 0 && gates.CheckOthers(ctx) != nil {
-		return ctrl.Result{RequeueAfter: min(left, leaveRetry)}
+		return ctrl.Result{RequeueAfter: min(left, leaseRetryInterval)}
 	}
 	w.triedAt = time.Now()
 	if err != nil {
@@ -167,7 +167,7 @@ func (w *reconciler) retry(ctx context.Context) ctrl.Result {
 	}
 	if blocked := gates.Blocking(ctx); blocked != nil {
 		w.blocked = blocked
-		return ctrl.Result{RequeueAfter: leaveRetry}
+		return ctrl.Result{RequeueAfter: leaseRetryInterval}
 	}
 	w.Log.Info("Restarting: the gates that blocked the engine are open")
 	w.Restart()

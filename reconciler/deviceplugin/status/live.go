@@ -26,12 +26,12 @@ func Live(ctx context.Context, reader client.Reader) (counts *v1alpha1.DevicePlu
 		return nil, nil, nil
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha1.DevicePlugin) int {
-		return cmp.Or(leaving(a)-leaving(b), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(terminating(a)-terminating(b), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return &list.Items[0], list.Items[1:], nil
 }
 
-func leaving(p v1alpha1.DevicePlugin) int {
+func terminating(p v1alpha1.DevicePlugin) int {
 	if p.DeletionTimestamp.IsZero() {
 		return 0
 	}

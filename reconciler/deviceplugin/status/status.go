@@ -45,7 +45,7 @@ type Reconciler struct {
 	// which may take as long as it likes.
 	Pools    func(context.Context) ([]gpu.PoolState, error)
 	Rollouts func() map[string]string
-	// Changed wakes the Reconciler when either may return something else.
+	// Changed notifies the Reconciler when either may return something else.
 	Changed <-chan event.GenericEvent
 	// Clock decides what is still held.
 	Clock clock.PassiveClock
