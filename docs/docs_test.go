@@ -97,7 +97,7 @@ var namesOfTheCode = []struct {
 	{"events.md", "event", "../reconciler/controller", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
 	{"events.md", "event", "../reconciler/ssmversion/updater/updater.go", `Event\w?\(sync, [^,]+, "([A-Z]\w+)"`},
 	{"events.md", "event", "../reconciler/pullrequest/internal/failure/failure.go", `\w\s+= "([A-Z]\w+)"`},
-	{"events.md", "event", "../cmd/internal/operator", `pullrequest\.Session\{\}, state\.Fail\w*\(state\.\w+, "(\w+)"`},
+	{"events.md", "event", "../cmd/internal/operator", `pullrequest\.ForgeAccess\{\}, state\.Fail\w*\(state\.\w+, "(\w+)"`},
 	{"pull-requests.md", "reason", "../reconciler/pullrequest/internal/failure/failure.go", `\w\s+= "([A-Z]\w+)"`},
 	{"events.md", "event", "../cmd/poolwright-sandbox", `= "([a-z]+(?:\.[a-z]+)+)"`},
 	{"events.md", "summary field", "../cmd/poolwright-sandbox", `"([a-z]+[A-Z]\w+(?:Seconds|Nodes|USD))"`},

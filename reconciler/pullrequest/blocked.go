@@ -46,7 +46,7 @@ func blockedReasons(pending []v1alpha1.PendingChange) string {
 
 // blocked fills in what keeps a merge from being applied: what waits for a person, or
 // the reason for which the last try failed.
-func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
+func (p *reviewRun) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
 	ready := conditionOf(p.sync, fluxmeta.ReadyCondition)
 	if ready.Status != metav1.ConditionFalse || !p.lastAttemptContains(ctx, rec) {
 		rec.rollout.failing = ""
@@ -76,7 +76,7 @@ func (p *pass) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) 
 }
 
 // lastAttemptContains reports whether the revision that the Sync tried last holds the merge.
-func (p *pass) lastAttemptContains(ctx context.Context, rec *entry) bool {
+func (p *reviewRun) lastAttemptContains(ctx context.Context, rec *entry) bool {
 	revision := commit(p.sync.Status.LastAttemptedRevision)
 	if revision == "" {
 		return false
@@ -93,7 +93,7 @@ func (p *pass) lastAttemptContains(ctx context.Context, rec *entry) bool {
 // concluded leaves no plan pending beside a head that is merged by now: it is what
 // was planned last, or that nothing was. It returns false where nothing can be
 // published at the forge now.
-func (p *pass) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) bool {
+func (p *reviewRun) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) bool {
 	s, pending := p.conclusion(pr, rec)
 	switch {
 	case !pending && !rec.mergedUnpublished(pr):
@@ -120,7 +120,7 @@ func (e *entry) mergedUnpublished(pr forge.PullRequest) bool {
 
 // conclusion is what stands beside a merged head instead of that it is being planned;
 // false where that does not stand there.
-func (p *pass) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool) {
+func (p *reviewRun) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool) {
 	head, s := pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, URL: pr.URL}
 	switch {
 	case head == "":

@@ -39,7 +39,7 @@ func TestEachPhaseOfAMergeIsReportedAsItComes(t *testing.T) {
 	for _, commit := range []string{"eeeeeee", "aaaaaaa"} {
 		s.line("failed", commit, forge.Failure, failing("ApplyFailed"))
 	}
-	if tail := s.comment(1).Tail; strings.Contains(tail, "hunter2") {
+	if tail := s.comment(1).Footer; strings.Contains(tail, "hunter2") {
 		t.Errorf("it quotes the Sync: %s", tail)
 	}
 	s.calls()
@@ -51,7 +51,7 @@ func TestEachPhaseOfAMergeIsReportedAsItComes(t *testing.T) {
 	})
 	s.condition("Ready", metav1.ConditionFalse, "NodeReplacementHeld", "too many; confirm with poolwright.dev/confirm: 3ae3f00d")
 	s.later(time.Second)
-	if tail := s.comment(1).Tail; !strings.Contains(tail, "poolwright.dev/confirm=3ae3f00d") || !strings.Contains(tail, "held: `too many`") {
+	if tail := s.comment(1).Footer; !strings.Contains(tail, "poolwright.dev/confirm=3ae3f00d") || !strings.Contains(tail, "held: `too many`") {
 		t.Errorf("held, the tail says %s", tail)
 	}
 	s.line("held", "eeeeeee", forge.Pending, waiting("too many"))
@@ -86,7 +86,7 @@ func TestADelayedApplyIsReported(t *testing.T) {
 	s.condition("Stalled", metav1.ConditionTrue, "NotReady", "")
 	want := failing("NotReady")
 	want.Stalled = true
-	s.later(tailGap)
+	s.later(footerInterval)
 	s.expectMergeOutcome("stalled", 1, want)
 }
 

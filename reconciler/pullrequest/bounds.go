@@ -27,24 +27,24 @@ const (
 // overBudget reports whether the author of a pull request, or it alone, has used what they may:
 // others may be allowed to push to it, too, and its author has further ones. The record is
 // nil for a new one.
-func (p *pass) overBudget(pr forge.PullRequest, rec *entry) bool {
+func (p *reviewRun) overBudget(pr forge.PullRequest, rec *entry) bool {
 	return p.s.usage.Of(pr.Author, p.now) > limits.MaxAuthorUsage || rec != nil && rec.made.spent.Of(p.now) > limits.MaxPullRequestUsage
 }
 
-// freshFor is how long a new plan is taken to hold although nothing is known to have
+// planValidity is how long a new plan is taken to hold although nothing is known to have
 // moved: not all that it depends on, such as nodes and quotas, is reported when it
 // does. See [entry.replanInterval] for one that stays the same.
-const freshFor = 5 * time.Minute
+const planValidity = 5 * time.Minute
 
 // replanInterval is how long a plan is taken to hold although nothing is known to have moved:
 // ever longer while it stays the same, and longer where it takes long.
 func (e *entry) replanInterval() time.Duration {
-	return max(min(freshFor<<min(e.made.same, 10), maxReplanInterval), replanBackoffFactor*e.made.took)
+	return max(min(planValidity<<min(e.made.same, 10), maxReplanInterval), replanBackoffFactor*e.made.duration)
 }
 
 // evictComments gives up the comments that were written longest ago, until the rest fits.
 // Where one of those is deleted, a new plan replaces it.
-func (s *session) evictComments() {
+func (s *reviewState) evictComments() {
 	kept := 0
 	var all []*entry
 	for _, rec := range s.records {

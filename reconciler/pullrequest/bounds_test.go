@@ -51,7 +51,7 @@ func TestWhoPushesAllTheTimeKeepsNobodyFromBeingPlanned(t *testing.T) {
 	if got := fmt.Sprint(s.oracle.plans); !strings.Contains(got, "1") {
 		t.Errorf("planned %s: ada's waits for ever, as eve's newest push is more urgent", got)
 	}
-	if eve := s.r.sessions.open[stageName].usage; eve.Of("eve", s.clock.Now()) < 40*time.Second || eve.Of("ada", s.clock.Now()) != 0 {
+	if eve := s.r.states.open[stageName].usage; eve.Of("eve", s.clock.Now()) < 40*time.Second || eve.Of("ada", s.clock.Now()) != 0 {
 		t.Errorf("used: %v", eve)
 	}
 }
@@ -202,8 +202,8 @@ func heap() uint64 {
 func TestAThousandPullRequestsLeaveLittleBehind(t *testing.T) {
 	s := newStage(t)
 	f := &flood{}
-	s.r.Build = func(context.Context, *v1alpha1.Sync) (Session, error) {
-		return Session{Forge: f, Planner: s.oracle, Cluster: "prod", Identity: "cluster-uid"}, nil
+	s.r.Build = func(context.Context, *v1alpha1.Sync) (ForgeAccess, error) {
+		return ForgeAccess{Forge: f, Planner: s.oracle, Cluster: "prod", Identity: "cluster-uid"}, nil
 	}
 	s.oracle.plan = bulky(s)
 	s.pass()
@@ -224,7 +224,7 @@ func TestAThousandPullRequestsLeaveLittleBehind(t *testing.T) {
 	}
 	s.oracle.plans = slices.Clip(s.oracle.plans)
 	grown := int64(heap()-before) / 1024
-	kept, entries := 0, s.r.sessions.open[stageName].records
+	kept, entries := 0, s.r.states.open[stageName].records
 	for _, rec := range entries {
 		kept += rec.commentBytes()
 	}
@@ -244,7 +244,7 @@ func TestAThousandPullRequestsLeaveLittleBehind(t *testing.T) {
 	}
 	f.open = nil
 	s.later(30 * time.Second)
-	if len(s.r.sessions.open[stageName].records) > 0 {
+	if len(s.r.states.open[stageName].records) > 0 {
 		t.Errorf("%d pull requests are closed and not forgotten", len(entries))
 	}
 }
@@ -254,7 +254,7 @@ func TestACommentThatIsNotKeptAnyMoreIsMadeAgainByAnotherPlan(t *testing.T) {
 	s.offer(1, sha("a"))
 	s.pass()
 	before := s.comment(1)
-	rec := s.r.sessions.open[stageName].records[1]
+	rec := s.r.states.open[stageName].records[1]
 	rec.publication, rec.good = nil, nil // As shed does.
 	clear(s.board.comments)              // A person deletes it.
 	s.clock.Step(time.Second)
@@ -279,8 +279,8 @@ func TestWaitingForOthersIsChargedToNobody(t *testing.T) {
 			t.Fatalf("push %d is not planned", n+1)
 		}
 	}
-	open := s.r.sessions.open[stageName]
-	if used, lasts := open.usage.Of("ada", s.clock.Now()), open.records[1].replanInterval(); used != 0 || lasts != freshFor {
+	open := s.r.states.open[stageName]
+	if used, lasts := open.usage.Of("ada", s.clock.Now()), open.records[1].replanInterval(); used != 0 || lasts != planValidity {
 		t.Errorf("charged %s, and planned again after %s", used, lasts)
 	}
 }
@@ -290,7 +290,7 @@ func TestWhatFailedIsChargedForItsWork(t *testing.T) {
 	s.by("eve", 1, sha("a"))
 	s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{Took: time.Minute}, errBoom }
 	s.pass()
-	if used := s.r.sessions.open[stageName].usage.Of("eve", s.clock.Now()); used != time.Minute {
+	if used := s.r.states.open[stageName].usage.Of("eve", s.clock.Now()); used != time.Minute {
 		t.Errorf("charged %s", used)
 	}
 }

@@ -44,7 +44,7 @@ func TestAMergeIsFollowedHoweverManyComeAfterIt(t *testing.T) {
 			s.expectMergeOutcome("done", 1, done(time.Minute, 2*time.Minute))
 			s.line("done", "eeeeeee", forge.Success, done(time.Minute, 2*time.Minute))
 			s.later(time.Minute)
-			if got, kept := s.r.sessions.open[stageName].records[1]; kept {
+			if got, kept := s.r.states.open[stageName].records[1]; kept {
 				t.Errorf("what is over is kept: %+v", got.item)
 			}
 		})
@@ -100,7 +100,7 @@ func TestASyncThatCannotListTheOthersReportsNothing(t *testing.T) {
 			}
 			return c.List(ctx, list, opts...)
 		}})
-	if after := s.passOf("young"); after != limits.FirstPause {
+	if after := s.passOf("young"); after != limits.MinBackoff {
 		t.Errorf("comes back after %s", after)
 	}
 	s.expect("it does not know", "list")
@@ -108,7 +108,7 @@ func TestASyncThatCannotListTheOthersReportsNothing(t *testing.T) {
 		t.Errorf("events %q", events)
 	}
 	broken = false
-	s.clock.Step(limits.FirstPause)
+	s.clock.Step(limits.MinBackoff)
 	s.passOf("young")
 	s.expect("it knows", "list", "status aaaaaaa poolwright/plan (prod/young): pending", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod/young): success")
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-func (p *pass) planContext() string    { return "poolwright/plan " + p.suffix }
-func (p *pass) rolloutContext() string { return "poolwright/rollout " + p.suffix }
+func (p *reviewRun) planContext() string    { return "poolwright/plan " + p.suffix }
+func (p *reviewRun) rolloutContext() string { return "poolwright/rollout " + p.suffix }
 
 // announce shows beside the head that it is being planned, where what stands there is
 // of another head or another base. To be read again is nothing to announce.
-func (p *pass) announce(ctx context.Context, t task) error {
+func (p *reviewRun) announce(ctx context.Context, t task) error {
 	s := forge.Status{Context: p.planContext(), State: forge.Pending, URL: t.pr.URL}
 	moved := false
 	switch {
@@ -44,7 +44,7 @@ func (p *pass) announce(ctx context.Context, t task) error {
 const maxOverLimitStatuses = 5
 
 // notify shows beside heads that they are not planned, a few in each pass.
-func (p *pass) notify(ctx context.Context, refused map[int]int) {
+func (p *reviewRun) notify(ctx context.Context, refused map[int]int) {
 	sent := 0
 	for _, pr := range p.s.listing.Open {
 		limit, is := refused[pr.Number]
@@ -73,7 +73,7 @@ func (p *pass) notify(ctx context.Context, refused map[int]int) {
 	}
 }
 
-func (p *pass) setStatus(ctx context.Context, sha string, s forge.Status) error {
+func (p *reviewRun) setStatus(ctx context.Context, sha string, s forge.Status) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	s.Description = sanitize.Text(s.Description)

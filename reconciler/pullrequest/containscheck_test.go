@@ -37,13 +37,13 @@ func (h *historian) took() int {
 // commitOf is the commit of the merge of a pull request.
 func commitOf(number int) string { return fmt.Sprintf("%07x%033x", number, 0) }
 
-// remembering is a stage with merges that nobody was asked for yet, and who answers.
-func remembering(t *testing.T, merges int) (*stage, *historian) {
+// withHistory is a stage with merges that nobody was asked for yet, and who answers.
+func withHistory(t *testing.T, merges int) (*stage, *historian) {
 	t.Helper()
 	s := newStage(t)
 	h := &historian{oracle: s.oracle}
-	s.r.Build = func(context.Context, *v1alpha1.Sync) (Session, error) {
-		return Session{Forge: s.board, Planner: h}, nil
+	s.r.Build = func(context.Context, *v1alpha1.Sync) (ForgeAccess, error) {
+		return ForgeAccess{Forge: s.board, Planner: h}, nil
 	}
 	for n := 100; n < 100+merges; n++ {
 		s.board.merged = append(s.board.merged, forge.PullRequest{
@@ -55,7 +55,7 @@ func remembering(t *testing.T, merges int) (*stage, *historian) {
 
 func TestWhatFollowingMergesCosts(t *testing.T) {
 	t.Run("without Git each pass requests once, ever more slowly, and goes on to publish", func(t *testing.T) {
-		s, h := remembering(t, 40)
+		s, h := withHistory(t, 40)
 		h.holds = func(string) (bool, error) {
 			s.clock.Step(callTime)
 			return false, context.DeadlineExceeded
@@ -73,7 +73,7 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 		}
 	})
 	t.Run("requests end with the time of the pass, and go on soon", func(t *testing.T) {
-		s, h := remembering(t, 40)
+		s, h := withHistory(t, 40)
 		h.holds = func(string) (bool, error) {
 			s.clock.Step(3 * time.Second)
 			return false, nil
@@ -93,7 +93,7 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 		}
 	})
 	t.Run("one that can never be decided keeps none of the others waiting", func(t *testing.T) {
-		s, h := remembering(t, 4)
+		s, h := withHistory(t, 4)
 		lost := []string{commitOf(100), commitOf(101)}
 		h.holds = func(merge string) (bool, error) {
 			if slices.Contains(lost, merge) {
@@ -115,14 +115,14 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 		}
 		lost = lost[:1]
 		for range 2 {
-			s.later(limits.LastPause)
+			s.later(limits.MaxBackoff)
 		}
 		if got := s.item(101).Phase; got == v1alpha1.PullRequestMerged {
 			t.Errorf("found again, it is %s", got)
 		}
 	})
 	t.Run("the ends of comments are written for a stint", func(t *testing.T) {
-		s, h := remembering(t, 40)
+		s, h := withHistory(t, 40)
 		h.holds = func(string) (bool, error) { return false, nil }
 		s.board.fail = func(call string) error {
 			if call != "list" {

@@ -21,7 +21,7 @@ const driftShare = 4
 
 // drifted is what differs live and stays so, read anew when the Sync reports
 // something else about it, and now and then.
-func (p *pass) drifted(ctx context.Context) drift {
+func (p *reviewRun) drifted(ctx context.Context) drift {
 	if p.sync.Spec.Drift != v1alpha1.DriftReport {
 		return drift{known: true}
 	}
@@ -33,13 +33,13 @@ func (p *pass) drifted(ctx context.Context) drift {
 	default:
 		return p.s.drift
 	}
-	same := p.s.drift.driftHash == p.s.live.hash && p.now.Sub(p.s.drift.at) < freshFor
+	same := p.s.drift.driftHash == p.s.live.hash && p.now.Sub(p.s.drift.at) < planValidity
 	if same || !p.stable() {
 		return p.s.drift
 	}
-	looking, cancel := context.WithTimeout(ctx, PlanTime+maxWait)
+	reading, cancel := context.WithTimeout(ctx, PlanTime+maxWait)
 	defer cancel()
-	r, err := p.s.Planner.Drift(looking)
+	r, err := p.s.Planner.Drift(reading)
 	if err != nil {
 		log(ctx).Info("Cannot read drift", "why", failure.Text(err))
 		return p.s.drift
@@ -81,18 +81,18 @@ func differing(r report.Report) report.Report {
 }
 
 // driftText shows drift below what is reported of a merge.
-func (p *pass) driftText(r report.Report) string {
+func (p *reviewRun) driftText(r report.Report) string {
 	var out strings.Builder
 	out.WriteString("**Live objects differ from what is applied.** This Sync only reports it (`spec.drift: Report`); to put it back would take this.\n\n")
 	if err := r.Markdown(&out, report.Options{Limit: p.s.Forge.Limit() / driftShare}); err != nil {
-		return "**Live objects differ from what is applied**, and it cannot be shown: " + forge.Plain(failure.Text(err), reasonWidth) + "\n"
+		return "**Live objects differ from what is applied**, and it cannot be shown: " + forge.PlainText(failure.Text(err), reasonWidth) + "\n"
 	}
 	return out.String()
 }
 
 // carrier is the number of the merged pull request whose comment shows drift, 0 for none:
 // the newest that touched this cluster, or where nothing is known of any, the newest.
-func (p *pass) carrier(merged []forge.PullRequest, found drift) int64 {
+func (p *reviewRun) carrier(merged []forge.PullRequest, found drift) int64 {
 	if p.sync.Spec.Drift != v1alpha1.DriftReport || len(merged) == 0 {
 		return 0
 	}

@@ -28,8 +28,8 @@ func driftReport(names ...string) report.Report {
 	return r
 }
 
-// strayed lets the Git loop find drift, and the live objects settle.
-func (s *stage) strayed(names ...string) {
+// drifted lets the Git loop find drift, and the live objects settle.
+func (s *stage) drifted(names ...string) {
 	s.Helper()
 	s.oracle.drift = driftReport(names...)
 	s.condition("Drifted", metav1.ConditionTrue, "DriftReported", strings.Join(names, ", "))
@@ -55,11 +55,11 @@ func doneMerge(t *testing.T) *stage {
 func TestTheNewestMergeReportsDriftUntilItIsGone(t *testing.T) {
 	s := doneMerge(t)
 	before := s.comment(1)
-	s.strayed("gpu")
+	s.drifted("gpu")
 	s.expect("drift", "list", "list", "comment #1", "write #1")
 	c := s.comment(1)
-	if !strings.HasPrefix(c.Tail, before.Tail) || !strings.Contains(c.Tail, "**Live objects differ from what is applied.**") || !strings.Contains(c.Tail, "gpu") || c.Body != before.Body {
-		t.Errorf("it says %s", c.Tail)
+	if !strings.HasPrefix(c.Footer, before.Footer) || !strings.Contains(c.Footer, "**Live objects differ from what is applied.**") || !strings.Contains(c.Footer, "gpu") || c.Body != before.Body {
+		t.Errorf("it says %s", c.Footer)
 	}
 	for range 5 {
 		s.later(time.Minute + 30*time.Second)
@@ -69,14 +69,14 @@ func TestTheNewestMergeReportsDriftUntilItIsGone(t *testing.T) {
 	s.later(stabilizationWindow)
 	s.expect("nothing new, over a restart", strings.Split(strings.Repeat("list ", 7), " ")[:7]...)
 	if s.comment(1) != c {
-		t.Errorf("it says %s", s.comment(1).Tail)
+		t.Errorf("it says %s", s.comment(1).Footer)
 	}
 
 	s.clock.Step(time.Minute)
-	s.strayed("gpu", "cpu")
+	s.drifted("gpu", "cpu")
 	s.expect("more drift", "list", "list", "comment #1", "write #1")
-	if !strings.Contains(s.comment(1).Tail, "cpu") {
-		t.Errorf("it says %s", s.comment(1).Tail)
+	if !strings.Contains(s.comment(1).Footer, "cpu") {
+		t.Errorf("it says %s", s.comment(1).Footer)
 	}
 
 	s.clock.Step(time.Minute)
@@ -87,7 +87,7 @@ func TestTheNewestMergeReportsDriftUntilItIsGone(t *testing.T) {
 	s.condition("Drifted", metav1.ConditionFalse, "InSync", "")
 	s.later(time.Minute)
 	s.expect("gone", "list", "comment #1", "write #1")
-	if got := s.comment(1).Tail; got != before.Tail+"\n"+driftResolved {
+	if got := s.comment(1).Footer; got != before.Footer+"\n"+driftResolved {
 		t.Errorf("it says %s", got)
 	}
 	s.later(time.Minute)
@@ -98,7 +98,7 @@ func TestTheNewestMergeReportsDriftUntilItIsGone(t *testing.T) {
 
 func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 	s := doneMerge(t)
-	before := s.comment(1).Tail
+	before := s.comment(1).Footer
 	s.condition("Drifted", metav1.ConditionTrue, "DriftReported", "some")
 	drifted := driftReport("gpu", "cpu", "big", "small")
 	drifted.Changes[1].Action, drifted.Changes[2].Action = "create", "delete"
@@ -106,18 +106,18 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 	s.oracle.drift = report.Report{Drift: &report.Drift{Changes: drifted.Changes}, Provenance: &report.Provenance{Observed: s.clock.Now()}}
 	s.pass()
 	s.later(stabilizationWindow)
-	got := s.comment(1).Tail
+	got := s.comment(1).Footer
 	if !strings.HasPrefix(got, before) || !strings.Contains(got, "1 to create, 1 to update, 1 to delete (1 held); 1 read-only") {
 		t.Errorf("it says %s", got)
 	}
 	s.calls()
-	s.oracle.drift.Provenance.Observed = s.clock.Now().Add(freshFor)
-	s.later(freshFor)
+	s.oracle.drift.Provenance.Observed = s.clock.Now().Add(planValidity)
+	s.later(planValidity)
 	s.expect("only the moment is another", "list")
 	s.oracle.drift.Drift = &report.Drift{}
-	s.later(freshFor)
+	s.later(planValidity)
 	s.expect("gone", "list", "comment #1", "write #1")
-	if got := s.comment(1).Tail; got != before+"\n"+driftResolved {
+	if got := s.comment(1).Footer; got != before+"\n"+driftResolved {
 		t.Errorf("it says %s", got)
 	}
 }
@@ -125,12 +125,12 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 func TestWhichPullRequestReportsDrift(t *testing.T) {
 	t.Run("the next merge takes it over", func(t *testing.T) {
 		s := doneMerge(t)
-		s.strayed("gpu")
+		s.drifted("gpu")
 		s.offer(2, sha("b"))
 		s.later(time.Minute)
 		s.merge(2, sha("d"))
 		s.later(time.Minute)
-		if one, two := s.comment(1).Tail, s.comment(2).Tail; strings.Contains(one, "differ from") || !strings.Contains(two, "differ from") {
+		if one, two := s.comment(1).Footer, s.comment(2).Footer; strings.Contains(one, "differ from") || !strings.Contains(two, "differ from") {
 			t.Errorf("#1 says %s\n#2 says %s", one, two)
 		}
 	})
@@ -140,8 +140,8 @@ func TestWhichPullRequestReportsDrift(t *testing.T) {
 		s.offer(2, sha("b"))
 		s.pass()
 		s.merge(2, sha("d"))
-		s.strayed("gpu")
-		if one, two := s.comment(1).Tail, s.comment(2).Tail; !strings.Contains(one, "differ from") || two != "" {
+		s.drifted("gpu")
+		if one, two := s.comment(1).Footer, s.comment(2).Footer; !strings.Contains(one, "differ from") || two != "" {
 			t.Errorf("#1 says %s\n#2 says %s", one, two)
 		}
 	})
@@ -153,21 +153,21 @@ func TestWhichPullRequestReportsDrift(t *testing.T) {
 		s.merge(2, sha("e"))
 		s.later(48 * time.Hour)
 		s.expect("no drift", "list")
-		s.strayed("gpu")
+		s.drifted("gpu")
 		s.expect("drift", "list", "list", "comment #2", "write #2")
-		if got := s.comment(2).Tail; !strings.HasPrefix(got, "**Live objects differ") {
+		if got := s.comment(2).Footer; !strings.HasPrefix(got, "**Live objects differ") {
 			t.Errorf("it says %s", got)
 		}
 		s.condition("Drifted", metav1.ConditionFalse, "InSync", "")
 		s.later(time.Minute)
-		if got := s.comment(2).Tail; got != driftResolved {
+		if got := s.comment(2).Footer; got != driftResolved {
 			t.Errorf("it says %s", got)
 		}
 	})
 	t.Run("a Sync that corrects drift publishes none", func(t *testing.T) {
 		s := doneMerge(t)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.Drift = v1alpha1.DriftCorrect })
-		s.strayed("gpu")
+		s.drifted("gpu")
 		s.expect("corrected", "list", "list")
 		if s.oracle.drifts > 0 {
 			t.Errorf("looked %d times", s.oracle.drifts)
@@ -179,24 +179,24 @@ func TestWhichPullRequestReportsDrift(t *testing.T) {
 		s.apply(sha("f"), sha("e"))
 		s.pass()
 		s.clock.Step(time.Minute)
-		s.strayed("cpu")
+		s.drifted("cpu")
 		s.oracle.stale = nodes("gpu", 1)
 		s.later(time.Minute)
-		got := s.comment(1).Tail
+		got := s.comment(1).Footer
 		if !strings.HasPrefix(got, after(0, nodes("gpu", 1)).Markdown()) || !strings.Contains(got, "cpu") {
 			t.Errorf("it says %s", got)
 		}
 		// A restart keeps what is shown until it was read again.
 		s.restart()
 		s.pass()
-		if s.comment(1).Tail != got {
-			t.Errorf("it says %s", s.comment(1).Tail)
+		if s.comment(1).Footer != got {
+			t.Errorf("it says %s", s.comment(1).Footer)
 		}
 	})
 	t.Run("drift that cannot be observed changes nothing", func(t *testing.T) {
 		s := doneMerge(t)
 		s.oracle.err = context.DeadlineExceeded
-		s.strayed("gpu")
+		s.drifted("gpu")
 		s.expect("blind", "list", "list")
 	})
 }

@@ -53,7 +53,7 @@ func TestWhatForbidsAMerge(t *testing.T) {
 func TestWhetherAMergeIsAppliedIsReadOnceARevision(t *testing.T) {
 	s := merged(t)
 	requested := 0
-	s.r.sessions.open[stageName].Planner = requesting{s.oracle, &requested}
+	s.r.states.open[stageName].Planner = requesting{s.oracle, &requested}
 	for range 3 {
 		s.later(time.Minute)
 	}
@@ -139,9 +139,9 @@ func TestAMistakeAfterAChangeThatWasNotReported(t *testing.T) {
 func TestTextsOfOthersAreSanitizedInTheStatusAndOnThePullRequest(t *testing.T) {
 	const hostile, want = "x\x1b[2K\nghp_0123456789abcdefABCDEF", `x\x1b[2K\n(masked)`
 	s := newStage(t)
-	p := &pass{
+	p := &reviewRun{
 		Reconciler: s.r, sync: s.sync(), forgeFailure: failure.Failure{Message: hostile},
-		s: &session{Session: Session{Forge: s.board}, records: map[int64]*entry{1: {item: v1alpha1.PullRequestStatus{Phase: v1alpha1.PullRequestFailed, Headline: hostile}}}},
+		s: &reviewState{ForgeAccess: ForgeAccess{Forge: s.board}, records: map[int64]*entry{1: {item: v1alpha1.PullRequestStatus{Phase: v1alpha1.PullRequestFailed, Headline: hostile}}}},
 	}
 	if got := p.outcome(); got.Message != want || len(got.Items) != 1 || got.Items[0].Headline != want {
 		t.Errorf("%+v", got)

@@ -50,11 +50,11 @@ type made struct {
 	attempted  string
 	driftHash  string
 	generation int64
-	// took is how long was worked on it, spent how long on those before as well, same how
+	// duration is how long was worked on it, spent how long on those before as well, same how
 	// many in a row were made again and came to the same.
-	took  time.Duration
-	spent limits.Usage
-	same  int
+	duration time.Duration
+	spent    limits.Usage
+	same     int
 }
 
 // publication is what is to be published about one head.
@@ -180,8 +180,8 @@ type rolloutReport struct {
 	// failing is the reason that the Sync has given since a time for not being ready.
 	failing string
 	since   time.Time
-	// gone is set where the tail reports that the drift which it showed is gone.
-	gone bool
+	// driftGone is set where the tail reports that the drift which it showed is gone.
+	driftGone bool
 }
 
 // followedFor is how long ago a merge may be to be followed on although the forge's

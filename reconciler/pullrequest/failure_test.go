@@ -289,14 +289,14 @@ func TestTheStatusIsWrittenWithoutHurtingOthers(t *testing.T) {
 	s := newStage(t)
 	s.offer(1, sha("a"))
 	s.refuse = conflict
-	if after := s.pass(); after != limits.FirstPause {
+	if after := s.pass(); after != limits.MinBackoff {
 		t.Errorf("comes back after %s", after)
 	}
 	s.calls()
 	// The Git loop writes meanwhile.
 	s.refuse = nil
 	s.change(func(y *v1alpha1.Sync) { y.Status.Objects = 7 })
-	s.later(limits.FirstPause)
+	s.later(limits.MinBackoff)
 	s.expect("again", "list")
 	if got := s.sync().Status; got.Objects != 7 || got.PullRequests == nil || len(got.PullRequests.Items) != 1 {
 		t.Errorf("%+v", got)
@@ -316,11 +316,11 @@ func TestASessionThatCannotBeBuilt(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t)
 			s.noBuild = tt.err
-			if after := s.pass(); after != limits.FirstPause {
+			if after := s.pass(); after != limits.MinBackoff {
 				t.Errorf("comes back after %s", after)
 			}
 			s.pass()
-			s.later(limits.FirstPause)
+			s.later(limits.MinBackoff)
 			if s.built != 2 {
 				t.Errorf("built %d times", s.built)
 			}
@@ -328,7 +328,7 @@ func TestASessionThatCannotBeBuilt(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			s.noBuild = nil
-			s.later(2 * limits.FirstPause)
+			s.later(2 * limits.MinBackoff)
 			if got := s.status(); got.Reason != "" || len(s.eventually()) != 1 {
 				t.Errorf("healed: %+v", got)
 			}

@@ -92,7 +92,7 @@ func TestWhatIsReportedOfNodesThatAreDeletedWithTheirPool(t *testing.T) {
 	held := waiting("3 nodes go with it; confirm with poolwright.dev/confirm: 3ae3f00d,1234")
 	held.Sync, held.Removed, held.ConfirmationToken = "poolwright-system/dev", 3, "3ae3f00d,1234"
 	s.expectMergeOutcome("held", 1, held)
-	if got := s.comment(1).Tail; !strings.Contains(got, "sync dev") && !strings.Contains(got, " dev ") {
+	if got := s.comment(1).Footer; !strings.Contains(got, "sync dev") && !strings.Contains(got, " dev ") {
 		t.Errorf("whose confirmation it is stands nowhere: %s", got)
 	}
 	s.condition("Ready", metav1.ConditionTrue, "Applied", "")

@@ -12,7 +12,7 @@ import (
 )
 
 // follow reports what came of merges, the oldest first.
-func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
+func (p *reviewRun) follow(ctx context.Context, merged []forge.PullRequest) {
 	p.now = p.Clock.Now()
 	found := p.drifted(ctx)
 	carrier := p.carrier(merged, found)
@@ -27,15 +27,15 @@ func (p *pass) follow(ctx context.Context, merged []forge.PullRequest) {
 		if p.stopped(ctx) {
 			return
 		}
-		if i > 0 && p.Clock.Now().Sub(begun) >= passTime {
+		if i > 0 && p.Clock.Now().Sub(begun) >= planningTime {
 			p.requeueAfter(soon)
 			return
 		}
-		shown := drift{known: found.known}
+		drifted := drift{known: found.known}
 		if f.rec.item.Number == carrier {
-			shown = found
+			drifted = found
 		}
-		p.finish(ctx, f.pr, f.rec, left, shown)
+		p.finish(ctx, f.pr, f.rec, left, drifted)
 	}
 }
 
@@ -46,7 +46,7 @@ type followed struct {
 }
 
 // followed are those of the merged ones, in their order.
-func (p *pass) followed(merged []forge.PullRequest, carrier int64) []followed {
+func (p *reviewRun) followed(merged []forge.PullRequest, carrier int64) []followed {
 	var all []followed
 	for _, pr := range merged {
 		number := int64(pr.Number)
@@ -73,7 +73,7 @@ func (e *entry) mergedUnplanned() {
 }
 
 // arrive leads a pull request as far as the merge and its being applied have come.
-func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
+func (p *reviewRun) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	item := &rec.item
 	if item.Phase == v1alpha1.PullRequestDone {
 		return
@@ -112,7 +112,7 @@ func (p *pass) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
 
 // applied reports whether the applied revision holds the merge. A result of no is
 // checked again only for another revision.
-func (p *pass) applied(ctx context.Context, rec *entry) bool {
+func (p *reviewRun) applied(ctx context.Context, rec *entry) bool {
 	revision := commit(p.sync.Status.LastAppliedRevision)
 	if revision == "" || revision == rec.rollout.checkedApplied {
 		return false
@@ -125,16 +125,16 @@ func (p *pass) applied(ctx context.Context, rec *entry) bool {
 }
 
 // contains reports whether the revision holds the merge. It is not checked after a check
-// of this pass had no result, or when they have taken a passTime; what has had no result
+// of this pass had no result, or when they have taken a planningTime; what has had no result
 // before is checked again ever more slowly.
-func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds, ok bool) {
+func (p *reviewRun) contains(ctx context.Context, revision string, rec *entry) (holds, ok bool) {
 	h := &p.s.containsCheck
 	began := p.Clock.Now()
 	rest := h.backoff.Until.Sub(began)
 	switch {
 	case h.failed || ctx.Err() != nil:
 		return false, false
-	case h.took >= passTime:
+	case h.duration >= planningTime:
 		p.requeueAfter(soon)
 		return false, false
 	case !rec.rollout.checkFailedAt.IsZero() && rest > 0:
@@ -145,7 +145,7 @@ func (p *pass) contains(ctx context.Context, revision string, rec *entry) (holds
 	defer cancel()
 	holds, err := p.s.Planner.Contains(checking, revision, rec.merge())
 	now := p.Clock.Now()
-	h.took += now.Sub(began)
+	h.duration += now.Sub(began)
 	if err != nil {
 		log(ctx).Info("Cannot find out whether a merge is applied", "revision", revision, "merge", rec.merge(), "why", failure.Text(err))
 		h.failed, rec.rollout.checkFailedAt = true, now

@@ -95,7 +95,7 @@ func waiting(held string) report.MergeOutcome {
 // expectMergeOutcome compares the end of a comment.
 func (s *stage) expectMergeOutcome(what string, number int, want report.MergeOutcome) {
 	s.Helper()
-	if d := cmp.Diff(want.Markdown(), s.comment(number).Tail); d != "" {
+	if d := cmp.Diff(want.Markdown(), s.comment(number).Footer); d != "" {
 		s.Errorf("%s, the tail of #%d: -want +got\n%s", what, number, d)
 	}
 }
@@ -170,7 +170,7 @@ func TestAMergeIsFollowedToItsEnd(t *testing.T) {
 	s.restart()
 	s.later(time.Hour)
 	s.expect("after another restart", "list")
-	if s.patches != patches || len(s.comment(1).Tail) == 0 {
+	if s.patches != patches || len(s.comment(1).Footer) == 0 {
 		t.Errorf("%d patches more", s.patches-patches)
 	}
 }
@@ -241,7 +241,7 @@ func TestWhatIsReportedOfAMerge(t *testing.T) {
 		{name: "a planner that cannot decide leaves the tail as it was", phase: v1alpha1.PullRequestRollingOut, do: func(s *stage) {
 			s.pass()
 			s.apply(sha("f"), sha("e"))
-			s.r.sessions.open[stageName].Planner = blind{s.oracle}
+			s.r.states.open[stageName].Planner = blind{s.oracle}
 		}, tail: waiting("")},
 		{name: "a merge is not applied by an older revision", phase: v1alpha1.PullRequestMerged, tail: waiting(""),
 			do: func(s *stage) { s.apply(sha("f")) }},
@@ -345,7 +345,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 		s.board.fail = nil
 		s.merge(1, sha("e"))
 		s.later(5 * time.Second)
-		if c := s.comment(1); !strings.Contains(c.Body, "gpu") || c.Tail == "" || s.item(1).Reviewed == nil {
+		if c := s.comment(1); !strings.Contains(c.Body, "gpu") || c.Footer == "" || s.item(1).Reviewed == nil {
 			t.Errorf("%+v", c)
 		}
 	})
@@ -379,7 +379,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 		s.oracle.stale = nodes("gpu", 4)
 		s.apply(sha("f"), sha("e"))
 		s.later(30 * time.Second)
-		if s.comment(1).Tail == "" {
+		if s.comment(1).Footer == "" {
 			t.Error("the tail is lost")
 		}
 	})
@@ -393,11 +393,11 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 			return nil
 		}
 		for range 2 * lastTry {
-			s.later(limits.LastPause)
+			s.later(limits.MaxBackoff)
 		}
 		if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || strings.Count(s.calls(), "comment #1") != lastTry {
 			t.Errorf("%+v", got)
 		}
-		s.line("done", "eeeeeee", forge.Success, done(0, limits.LastPause))
+		s.line("done", "eeeeeee", forge.Success, done(0, limits.MaxBackoff))
 	})
 }

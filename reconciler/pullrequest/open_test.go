@@ -112,7 +112,7 @@ func TestWhatAPassCosts(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.refuse = errBoom
-		if after := s.pass(); after != limits.FirstPause {
+		if after := s.pass(); after != limits.MinBackoff {
 			t.Errorf("comes back after %s", after)
 		}
 		s.calls()

@@ -19,12 +19,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// note keeps what a plan came to, to be published where it is new.
-func (p *pass) note(ctx context.Context, t task, planned report.Report, reviewed *v1alpha1.ReviewedDisruption, err error) {
+// recordPlan keeps what a plan came to, to be published where it is new.
+func (p *reviewRun) recordPlan(ctx context.Context, t task, planned report.Report, reviewed *v1alpha1.ReviewedDisruption, err error) {
 	rec := t.rec
 	rec.made = made{
 		at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, driftHash: p.s.live.hash, generation: p.sync.Generation,
-		took: rec.made.took, spent: rec.made.spent, same: rec.made.same,
+		duration: rec.made.duration, spent: rec.made.spent, same: rec.made.same,
 	}
 	var a *publication
 	if err == nil {
@@ -80,7 +80,7 @@ func (e *entry) alike(a *publication) bool {
 }
 
 // publicationOf is what a plan reports.
-func (p *pass) publicationOf(pr forge.PullRequest, planned report.Report, reviewed *v1alpha1.ReviewedDisruption) *publication {
+func (p *reviewRun) publicationOf(pr forge.PullRequest, planned report.Report, reviewed *v1alpha1.ReviewedDisruption) *publication {
 	hours := p.sync.Spec.PullRequests.HoursPerDay
 	a := &publication{
 		item: v1alpha1.PullRequestStatus{
@@ -119,10 +119,10 @@ func commentHash(kind v1alpha1.PullRequestCommentKind, of ...any) string {
 }
 
 // unwritable is the publication where a report cannot be written.
-func (p *pass) unwritable(a *publication, err error) *publication {
+func (p *reviewRun) unwritable(a *publication, err error) *publication {
 	a.state, a.item.Phase, a.item.Headline = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(failure.Text(err))
 	a.line = a.item.Headline
-	a.comment.Body = "### " + forge.Plain(a.item.Headline, reasonWidth) + "\n"
+	a.comment.Body = "### " + forge.PlainText(a.item.Headline, reasonWidth) + "\n"
 	return a
 }
 
@@ -143,12 +143,12 @@ func objects(r report.Report) bool {
 // below, marked: a reader must not take it for the newer one's. What only the author
 // can mend is reported in full. Of anything else the forge gets the reason alone, for what
 // Git, AWS or the API server returned is for those who may read the Sync.
-func (p *pass) failure(t task, err error, class state.Class) *publication {
+func (p *reviewRun) failure(t task, err error, class state.Class) *publication {
 	head := t.pr.Head.SHA
-	_, word, _ := state.Classify(err)
+	_, reason, _ := state.Classify(err)
 	what, why, hashed, after := "cannot be planned", failure.Text(err), failure.Text(err), ""
 	if class != state.Stalled {
-		what, why, hashed = "cannot be planned now", word, word
+		what, why, hashed = "cannot be planned now", reason, reason
 		after = "\nIt is retried automatically. The Sync's `status.pullRequests` has the details.\n"
 	}
 	a := &publication{
@@ -161,7 +161,7 @@ func (p *pass) failure(t task, err error, class state.Class) *publication {
 	}
 	a.item.CommentKind = v1alpha1.PullRequestCommentPlan
 	a.item.CommentHash = commentHash(a.item.CommentKind, head, class.String(), hashed)
-	why = forge.Plain(why, reasonWidth)
+	why = forge.PlainText(why, reasonWidth)
 	good := t.rec.good
 	switch {
 	case good == nil || good.comment.EditOnly:

@@ -12,7 +12,7 @@ import (
 
 // publish brings a publication to the forge: the comment, and what stands next to the
 // commit that it holds for.
-func (p *pass) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
+func (p *reviewRun) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	a := rec.publication
 	posted, err := p.postComment(ctx, pr.Number, a.comment)
 	if err != nil && !permanent(err) {
@@ -42,14 +42,14 @@ func (p *pass) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	rec.post, rec.pending = limits.Backoff{}, false
 }
 
-func (p *pass) postComment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {
+func (p *reviewRun) postComment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	return p.s.Forge.Comment(ctx, number, c)
 }
 
 // publishFailed notes that the forge did not take what was to be published.
-func (p *pass) publishFailed(rec *entry, err error) {
+func (p *reviewRun) publishFailed(rec *entry, err error) {
 	p.now = p.Clock.Now()
 	p.failed(err)
 	rec.post.Failed(p.now, failure.Classify(err).Until)

@@ -23,7 +23,7 @@ import (
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
-		r.sessions.close()
+		r.states.close()
 		return nil
 	}))
 	if err != nil {
@@ -31,7 +31,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.pullrequest").
-		For(&v1alpha1.Sync{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: wakes})).
+		For(&v1alpha1.Sync{}, builder.WithPredicates(predicate.Funcs{UpdateFunc: isRelevant})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
@@ -40,9 +40,9 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return nil
 }
 
-// wakes reports whether pull requests may have to be commented on because a Sync
+// isRelevant reports whether pull requests may have to be commented on because a Sync
 // changed. What this controller writes itself never does.
-func wakes(e event.UpdateEvent) bool {
+func isRelevant(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*v1alpha1.Sync)
 	after, also := e.ObjectNew.(*v1alpha1.Sync)
 	if !ok || !also {
@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var sync v1alpha1.Sync
 	if err := r.Client.Get(ctx, req.NamespacedName, &sync); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.leave(req)
+			r.drop(req)
 			return ctrl.Result{}, nil
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)
@@ -77,26 +77,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	case !sync.DeletionTimestamp.IsZero(), sync.Spec.Suspend:
 		// What the comments show stays true of the last moment that they name.
-		r.leave(req)
+		r.drop(req)
 		return ctrl.Result{}, nil
 	case sync.Spec.PullRequests == nil:
 		// The copy at hand may lack what the last pass has written.
-		if sync.Status.PullRequests != nil || r.sessions.has(req.NamespacedName) {
+		if sync.Status.PullRequests != nil || r.states.has(req.NamespacedName) {
 			if err := r.patch(ctx, &sync, nil); err != nil {
 				return ctrl.Result{}, err
 			}
 		}
-		r.leave(req)
+		r.drop(req)
 		return ctrl.Result{}, nil
 	}
-	s, err := r.sessions.get(ctx, &sync, r.Clock.Now(), r.Build)
-	p := &pass{Reconciler: r, sync: &sync, s: s, started: r.Clock.Now(), after: r.Jitter(interval(&sync))}
+	s, err := r.states.get(ctx, &sync, r.Clock.Now(), r.Build)
+	p := &reviewRun{Reconciler: r, sync: &sync, s: s, started: r.Clock.Now(), after: r.Jitter(interval(&sync))}
 	p.now = p.started
 	switch {
 	case ctx.Err() != nil:
 		return ctrl.Result{}, nil
 	case err != nil:
-		p.noSession(failure.ClassifySetup(err))
+		p.withoutForge(failure.ClassifySetup(err))
 	case p.now.Before(s.backoff.Until):
 		// Whatever the trigger: the forge gets no request before.
 		return ctrl.Result{RequeueAfter: s.backoff.Until.Sub(p.now)}, nil
@@ -115,8 +115,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: p.after}, nil
 }
 
-// leave drops a Sync that has nothing to report.
-func (r *Reconciler) leave(req ctrl.Request) {
-	r.sessions.stop(req.NamespacedName)
+// drop drops a Sync that has nothing to report.
+func (r *Reconciler) drop(req ctrl.Request) {
+	r.states.stop(req.NamespacedName)
 	r.Metrics.deleteSeries(req.Name)
 }

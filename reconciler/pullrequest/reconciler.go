@@ -28,8 +28,8 @@ type Reconciler struct {
 	// one in the same second. Several workers call it at a time.
 	Jitter jitter.Duration
 
-	sessions sessions
-	limiter  limits.RepositoryLimiter
+	states  reviewStates
+	limiter limits.RepositoryLimiter
 }
 
 // defaultInterval is how often a forge is polled where the Sync does not set it.

@@ -35,7 +35,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		}
 		s.pass()
 		s.expect("cleared")
-		if s.patches != patches+1 || len(s.r.sessions.open) > 0 || s.metric("poolwright_pullrequests_open", "") != 0 {
+		if s.patches != patches+1 || len(s.r.states.open) > 0 || s.metric("poolwright_pullrequests_open", "") != 0 {
 			t.Errorf("%d patches", s.patches-patches)
 		}
 	})
@@ -58,14 +58,14 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.pass()
 		patches := s.patches
 		s.pass()
-		if got := s.sync().Status.PullRequests; got != nil || s.patches != patches || len(s.r.sessions.open) > 0 {
+		if got := s.sync().Status.PullRequests; got != nil || s.patches != patches || len(s.r.states.open) > 0 {
 			t.Errorf("%+v, %d patches more", got, s.patches-patches)
 		}
 	})
 	t.Run("suspended it leaves comments and status alone", func(t *testing.T) {
 		s := reported(t)
 		s.change(func(y *v1alpha1.Sync) { y.Spec.Suspend = true })
-		if after := s.pass(); after != 0 || len(s.status().Items) != 1 || len(s.r.sessions.open) > 0 {
+		if after := s.pass(); after != 0 || len(s.status().Items) != 1 || len(s.r.states.open) > 0 {
 			t.Errorf("comes back after %s", after)
 		}
 		s.expect("suspended")
@@ -78,7 +78,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		if err := s.client.Delete(t.Context(), s.sync()); err != nil {
 			t.Fatal(err)
 		}
-		if after := s.pass(); after != 0 || len(s.r.sessions.open) > 0 {
+		if after := s.pass(); after != 0 || len(s.r.states.open) > 0 {
 			t.Errorf("comes back after %s", after)
 		}
 		s.expect("deleted")
@@ -146,7 +146,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		build := s.r.Build
-		s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (Session, error) {
+		s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (ForgeAccess, error) {
 			session, err := build(ctx, sync)
 			session.Cluster, session.Identity, session.Outdated = "", "", nil
 			return session, err
@@ -161,7 +161,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 	})
 }
 
-func TestWhatWakesTheController(t *testing.T) {
+func TestWhatNotifiesTheController(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(y *v1alpha1.Sync)
@@ -190,7 +190,7 @@ func TestWhatWakesTheController(t *testing.T) {
 			before.Status.Conditions = []metav1.Condition{{Type: "Drifted", Status: metav1.ConditionFalse, Reason: "InSync"}}
 			after := before.DeepCopy()
 			tt.do(after)
-			if got := wakes(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tt.want {
+			if got := isRelevant(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tt.want {
 				t.Errorf("got %v", got)
 			}
 		})
@@ -223,7 +223,7 @@ func TestNothingOfAPullRequestIsRepeatedUnescaped(t *testing.T) {
 		return oraclePlan{}, &forge.Error{Doing: "reading " + pr.Title + "\n" + pr.Head.Name, Message: pr.Author}
 	}
 	s.pass()
-	s.later(limits.FirstPause)
+	s.later(limits.MinBackoff)
 	result := s.item(1).Headline
 	if strings.Contains(result, "\n") || result == "" {
 		t.Errorf("verdict %q", result)
@@ -231,7 +231,7 @@ func TestNothingOfAPullRequestIsRepeatedUnescaped(t *testing.T) {
 	s.oracle.plan = s.replacing(1)
 	s.later(time.Minute)
 	for at, c := range s.board.comments {
-		if strings.Contains(c.Body+c.Tail+at, "<img") || strings.Contains(c.Body, "@all") {
+		if strings.Contains(c.Body+c.Footer+at, "<img") || strings.Contains(c.Body, "@all") {
 			t.Errorf("it says %s", c.Body)
 		}
 	}

@@ -19,19 +19,19 @@ const slow = 2 * time.Second
 // long is how long anything may take before another plan is begun.
 const long = time.Second
 
-// review plans and comments on the open pull requests that need it, for one passTime.
-func (p *pass) review(ctx context.Context, tasks []task) {
+// review plans and comments on the open pull requests that need it, for one planningTime.
+func (p *reviewRun) review(ctx context.Context, tasks []task) {
 	refreshed := 0
 	for i, t := range tasks {
 		p.now = p.Clock.Now()
 		if p.stopped(ctx) {
 			return
 		}
-		if i > 0 && p.now.Sub(p.started) >= passTime {
+		if i > 0 && p.now.Sub(p.started) >= planningTime {
 			if t.reason != refreshDue {
 				p.requeueAfter(soon)
 			}
-			p.mark(ctx, tasks[i:])
+			p.markOutdated(ctx, tasks[i:])
 			return
 		}
 		if t.reason == refreshDue {
@@ -50,7 +50,7 @@ func (p *pass) review(ctx context.Context, tasks []task) {
 
 // called reports whether somebody waits for something more urgent than a head that was
 // planned before: a webhook came, or, after what took its time, there is a new head.
-func (p *pass) called(ctx context.Context) bool {
+func (p *reviewRun) called(ctx context.Context) bool {
 	var now v1alpha1.Sync
 	err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.sync.Namespace, Name: p.sync.Name}, &now)
 	if err == nil && now.Annotations[v1alpha1.WebhookAnnotation] != p.sync.Annotations[v1alpha1.WebhookAnnotation] {
@@ -66,7 +66,7 @@ func (p *pass) called(ctx context.Context) bool {
 		return true
 	}
 	p.s.listing = listing
-	planned, _ := p.admitted()
+	planned, _ := p.withinLimits()
 	fresh := slices.ContainsFunc(planned, func(pr forge.PullRequest) bool {
 		rec := p.s.records[int64(pr.Number)]
 		return (rec == nil || rec.hasNewHead(pr)) && !p.overBudget(pr, rec)
@@ -77,22 +77,22 @@ func (p *pass) called(ctx context.Context) bool {
 	return fresh
 }
 
-// mark lets no status for another base stand beside the heads whose turn is yet to
+// markOutdated lets no status for another base stand beside the heads whose turn is yet to
 // come, for one more stint, and not before somebody who is new.
-func (p *pass) mark(ctx context.Context, tasks []task) {
+func (p *reviewRun) markOutdated(ctx context.Context, tasks []task) {
 	for _, t := range tasks {
 		if t.reason != baseChanged || !p.overtaken(t.rec) || !p.there(t.pr) {
 			continue
 		}
 		p.now = p.Clock.Now()
-		if p.stopped(ctx) || p.now.Sub(p.started) >= 2*passTime || p.called(ctx) || p.announce(ctx, t) != nil {
+		if p.stopped(ctx) || p.now.Sub(p.started) >= 2*planningTime || p.called(ctx) || p.announce(ctx, t) != nil {
 			return
 		}
 	}
 }
 
 // reconcileOne does what one pull request needs.
-func (p *pass) reconcileOne(ctx context.Context, t task) {
+func (p *reviewRun) reconcileOne(ctx context.Context, t task) {
 	if t.reason == publicationDue && t.rec.publication != nil {
 		p.publish(ctx, t.pr, t.rec)
 		return
@@ -128,8 +128,8 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 		p.requeueAfter(soon)
 		return
 	}
-	t.rec.made.took = took
-	p.note(ctx, t, planned, reviewed, err)
+	t.rec.made.duration = took
+	p.recordPlan(ctx, t, planned, reviewed, err)
 	if t.rec.unpublished {
 		p.publish(ctx, t.pr, t.rec)
 	}
@@ -137,7 +137,7 @@ func (p *pass) reconcileOne(ctx context.Context, t task) {
 
 // still reads once more, after a plan that took its time, whether the pull request is
 // as it was planned. A Sync that is another one by now ends the pass.
-func (p *pass) still(ctx context.Context, pr forge.PullRequest) bool {
+func (p *reviewRun) still(ctx context.Context, pr forge.PullRequest) bool {
 	var now v1alpha1.Sync
 	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.sync.Namespace, Name: p.sync.Name}, &now); err != nil {
 		p.over = true
@@ -157,7 +157,7 @@ func (p *pass) still(ctx context.Context, pr forge.PullRequest) bool {
 }
 
 // there reports whether the pull request is as it was, as far as the forge has reported.
-func (p *pass) there(pr forge.PullRequest) bool {
+func (p *reviewRun) there(pr forge.PullRequest) bool {
 	return slices.ContainsFunc(p.s.listing.Open, func(o forge.PullRequest) bool {
 		return o.Number == pr.Number && o.Head.SHA == pr.Head.SHA && o.Base.Name == pr.Base.Name
 	})

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// tailGap is the least time between two edits of one tail, unless its state changes.
-	tailGap = 30 * time.Second
+	// footerInterval is the least time between two edits of one tail, unless its state changes.
+	footerInterval = 30 * time.Second
 	// failureGrace is how long after it was applied a roll-out that should replace
 	// nodes is not believed to be over only because none is stale yet.
 	failureGrace = 30 * time.Second
@@ -32,7 +32,7 @@ const skew = time.Hour
 // pendingReplacements are the nodes that the roll-outs under way are yet to replace, read once. Which
 // are stale is computed from what they were made from: one that was launched from the
 // old pool after the merge was applied is, too.
-func (p *pass) pendingReplacements(ctx context.Context) pendingReplacements {
+func (p *reviewRun) pendingReplacements(ctx context.Context) pendingReplacements {
 	out := pendingReplacements{known: true}
 	for _, rec := range p.s.records {
 		if i := rec.item; i.AppliedTime != nil && rec.touchesPools() && !rec.unaffected() {
@@ -104,7 +104,7 @@ func (e *entry) concerns(n provision.Node) bool {
 }
 
 // mergeOutcome is what is to be reported of a merge now.
-func (p *pass) mergeOutcome(ctx context.Context, rec *entry, left pendingReplacements) report.MergeOutcome {
+func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingReplacements) report.MergeOutcome {
 	item := &rec.item
 	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewedNodes(), rec.rollout.most)}
 	if item.Reviewed != nil {
@@ -147,7 +147,7 @@ func (e *entry) reviewedNodes() int {
 }
 
 // finish reports what there is to report of a merge, and closes it at its end.
-func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, drifted drift) {
+func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, drifted drift) {
 	item := &rec.item
 	if rec.unaffected() && drifted.text == "" {
 		if item.Phase == v1alpha1.PullRequestRollingOut {
@@ -164,8 +164,8 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 		a = p.mergeOutcome(ctx, rec, left)
 		base = a.Markdown()
 	}
-	if drifted.text == "" && drifted.known && rec.hasDriftTail() {
-		rec.rollout.gone = true
+	if drifted.text == "" && drifted.known && rec.hasDriftFooter() {
+		rec.rollout.driftGone = true
 	}
 	if base != "" && item.MergedOtherHead {
 		base = fmt.Sprintf(movedTo, short(item.Head)) + base
@@ -177,14 +177,14 @@ func (p *pass) finish(ctx context.Context, pr forge.PullRequest, rec *entry, lef
 
 // nothingNew reports that what is reported of a merge stays as it is, without making it
 // again.
-func (p *pass) nothingNew(rec *entry, left pendingReplacements, drifted drift) bool {
+func (p *reviewRun) nothingNew(rec *entry, left pendingReplacements, drifted drift) bool {
 	item := &rec.item
-	if rec.hasDriftTail() && !drifted.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
+	if rec.hasDriftFooter() && !drifted.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
 		return true // What is shown of drift stays until it was read again.
 	}
 	switch item.Phase {
 	case v1alpha1.PullRequestDone:
-		return !drifted.known || drifted.text == "" && !rec.hasDriftTail()
+		return !drifted.known || drifted.text == "" && !rec.hasDriftFooter()
 	case v1alpha1.PullRequestRollingOut:
 		return item.RolledOutTime == nil && !left.known && len(left.nodes) == 0 && rec.touchesPools()
 	default:
@@ -192,16 +192,16 @@ func (p *pass) nothingNew(rec *entry, left pendingReplacements, drifted drift) b
 	}
 }
 
-// hasDriftTail reports whether the tail at the forge shows drift.
-func (e *entry) hasDriftTail() bool {
+// hasDriftFooter reports whether the tail at the forge shows drift.
+func (e *entry) hasDriftFooter() bool {
 	return e.item.CommentKind == v1alpha1.PullRequestCommentDrift
 }
 
 // movedTo begins the tail where another head was merged than the comment was made for.
 const movedTo = "**Merged as `%s`, which was not planned:** the text above was planned for a commit before it.\n\n"
 
-// mergeTail is the end of a merged pull request's comment.
-type mergeTail struct {
+// mergeFooter is the end of a merged pull request's comment.
+type mergeFooter struct {
 	text string
 	kind v1alpha1.PullRequestCommentKind
 	// editOnly is true where no comment is created for it.
@@ -211,16 +211,16 @@ type mergeTail struct {
 }
 
 // compose puts what is reported of the merge and of drift together.
-func (e *entry) compose(base string, drifted drift) mergeTail {
-	t := mergeTail{text: base, kind: v1alpha1.PullRequestCommentOutcome}
+func (e *entry) compose(base string, drifted drift) mergeFooter {
+	t := mergeFooter{text: base, kind: v1alpha1.PullRequestCommentOutcome}
 	content := drifted.content
 	switch {
 	case drifted.text != "":
-		e.rollout.gone = false
+		e.rollout.driftGone = false
 		t.kind, t.text = v1alpha1.PullRequestCommentDrift, base+"\n"+drifted.text
-	case !drifted.known && e.hasDriftTail():
+	case !drifted.known && e.hasDriftFooter():
 		t.kind = v1alpha1.PullRequestCommentDrift
-	case e.rollout.gone:
+	case e.rollout.driftGone:
 		content, t.text = "gone", base+"\n"+driftResolved
 	}
 	// Where drift is shown there is a comment from then on.
@@ -233,7 +233,7 @@ func (e *entry) compose(base string, drifted drift) mergeTail {
 // write brings a tail and the line next to the commits to the forge, if they have
 // something new and the last time is long enough ago. It returns whether the forge
 // has what there is to report.
-func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, t mergeTail, a report.MergeOutcome) bool {
+func (p *reviewRun) write(ctx context.Context, pr forge.PullRequest, rec *entry, t mergeFooter, a report.MergeOutcome) bool {
 	item := &rec.item
 	line := rec.beside(a)
 	if t.hash == item.CommentHash && line == rec.rollout.line {
@@ -241,7 +241,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, t me
 	}
 	wait := rec.post.Until.Sub(p.now)
 	if line == "" || rec.rollout.phases[mergePhaseOf(a)] {
-		wait = max(wait, rec.rollout.at.Add(tailGap).Sub(p.now)) // Long ago where it never was.
+		wait = max(wait, rec.rollout.at.Add(footerInterval).Sub(p.now)) // Long ago where it never was.
 	}
 	if wait > 0 {
 		p.requeueAfter(wait)
@@ -252,7 +252,7 @@ func (p *pass) write(ctx context.Context, pr forge.PullRequest, rec *entry, t me
 	if t.hash != item.CommentHash {
 		// Where the forge does not list it, whether there is such a pull request is for
 		// its comment to show.
-		posted, err = p.postComment(ctx, pr.Number, forge.Comment{Marker: p.marker(), Tail: t.text, EditOnly: t.editOnly || pr.URL == ""})
+		posted, err = p.postComment(ctx, pr.Number, forge.Comment{Marker: p.marker(), Footer: t.text, EditOnly: t.editOnly || pr.URL == ""})
 	}
 	if line != rec.rollout.line && line != "" && (err == nil || permanent(err)) {
 		if also := p.rollout(ctx, rec, a, line, cmp.Or(posted.URL, pr.URL)); err == nil {
@@ -279,7 +279,7 @@ func (e *entry) beside(a report.MergeOutcome) string {
 }
 
 // rollout sets the status of the merge and of what was merged.
-func (p *pass) rollout(ctx context.Context, rec *entry, a report.MergeOutcome, line, url string) error {
+func (p *reviewRun) rollout(ctx context.Context, rec *entry, a report.MergeOutcome, line, url string) error {
 	s := forge.Status{Context: p.rolloutContext(), State: forge.Pending, Description: line, URL: url}
 	switch {
 	case !a.Done.IsZero():

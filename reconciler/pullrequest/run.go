@@ -12,7 +12,7 @@ import (
 
 // run reads what there is, plans what has moved, reports it, and follows what was
 // merged.
-func (p *pass) run(ctx context.Context) {
+func (p *reviewRun) run(ctx context.Context) {
 	p.readDrift()
 	listing, err := p.list(ctx)
 	if err != nil {
@@ -21,14 +21,14 @@ func (p *pass) run(ctx context.Context) {
 	}
 	name, err := p.cluster(ctx)
 	if err != nil {
-		p.noSession(failure.ClassifySetup(err))
+		p.withoutForge(failure.ClassifySetup(err))
 		return
 	}
 	p.s.listing = listing
 	p.suffix = "(" + name + ")"
 	open, merged := p.scope()
 	p.open = open
-	planned, refused := p.admitted()
+	planned, refused := p.withinLimits()
 	p.review(ctx, p.tasks(planned))
 	p.s.evictComments()
 	p.notify(ctx, refused)
@@ -43,7 +43,7 @@ func (p *pass) run(ctx context.Context) {
 }
 
 // readDrift records what the Sync reports of live objects, and since when.
-func (p *pass) readDrift() {
+func (p *reviewRun) readDrift() {
 	c := conditionOf(p.sync, "Drifted")
 	hash := state.Hash(struct {
 		Status, Reason, Message string
@@ -55,7 +55,7 @@ func (p *pass) readDrift() {
 }
 
 // list lists what there is at the forge.
-func (p *pass) list(ctx context.Context) (forge.Listing, error) {
+func (p *reviewRun) list(ctx context.Context) (forge.Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	listing, err := p.s.Forge.PullRequests(ctx, p.s.listing)

@@ -16,7 +16,7 @@ import (
 // cluster is how statuses name this cluster. Where several of its Syncs comment on the
 // pull requests of one repository, all but the oldest add their own names: that the
 // others cannot be listed is an error, for it would write over their statuses.
-func (p *pass) cluster(ctx context.Context) (string, error) {
+func (p *reviewRun) cluster(ctx context.Context) (string, error) {
 	name := p.s.Cluster
 	if name == "" {
 		return p.sync.Name, nil
@@ -27,15 +27,15 @@ func (p *pass) cluster(ctx context.Context) (string, error) {
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.Spec.PullRequests != nil && Address(other) == p.s.address && older(other, p.sync) {
+		if other.Spec.PullRequests != nil && Address(other) == p.s.address && isOlder(other, p.sync) {
 			return name + "/" + p.sync.Name, nil
 		}
 	}
 	return name, nil
 }
 
-// older orders Syncs by their age, and those of one second by their names.
-func older(a, b *v1alpha1.Sync) bool {
+// isOlder orders Syncs by their age, and those of one second by their names.
+func isOlder(a, b *v1alpha1.Sync) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)
 	}
@@ -45,7 +45,7 @@ func older(a, b *v1alpha1.Sync) bool {
 // scope drops the pull requests that are none of the Sync's any more. It counts those
 // that are open into its branch, and returns those that were merged into it, the oldest
 // merge first.
-func (p *pass) scope() (open int, merged []forge.PullRequest) {
+func (p *reviewRun) scope() (open int, merged []forge.PullRequest) {
 	listed, ours := map[int64]bool{}, map[int64]bool{}
 	for _, pr := range p.s.listing.Open {
 		listed[int64(pr.Number)] = true
@@ -77,22 +77,22 @@ func (p *pass) scope() (open int, merged []forge.PullRequest) {
 }
 
 // ours reports whether the pull request may be commented on.
-func (p *pass) ours(pr forge.PullRequest) bool {
+func (p *reviewRun) ours(pr forge.PullRequest) bool {
 	return !pr.Fork || p.sync.Spec.PullRequests.Forks
 }
 
 // branch is the one that the Sync follows.
-func (p *pass) branch() string {
+func (p *reviewRun) branch() string {
 	return cmp.Or(p.sync.Spec.Source.Git.Ref.FollowedBranch(), "main")
 }
 
-// admitted are the open pull requests that are planned, and the limit that keeps each
+// withinLimits are the open pull requests that are planned, and the limit that keeps each
 // other one from it.
-func (p *pass) admitted() (planned []forge.PullRequest, refused map[int]int) {
+func (p *reviewRun) withinLimits() (planned []forge.PullRequest, refused map[int]int) {
 	return limits.Admit(slices.DeleteFunc(slices.Clone(p.s.listing.Open), func(pr forge.PullRequest) bool { return !p.isPlannable(pr) }))
 }
 
 // isPlannable reports whether an open pull request is one to plan.
-func (p *pass) isPlannable(pr forge.PullRequest) bool {
+func (p *reviewRun) isPlannable(pr forge.PullRequest) bool {
 	return pr.Base.Name == p.branch() && p.ours(pr) && pr.Head.SHA != ""
 }

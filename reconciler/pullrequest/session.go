@@ -39,8 +39,8 @@ type Planner interface {
 	Contains(ctx context.Context, applied, merge string) (bool, error)
 }
 
-// Session is what a Sync needs to comment on its pull requests.
-type Session struct {
+// ForgeAccess is what a Sync needs to comment on its pull requests.
+type ForgeAccess struct {
 	Forge   forge.Forge
 	Planner Planner
 	// Cluster is the name that commit statuses show: "poolwright/plan (prod)". The
@@ -51,28 +51,28 @@ type Session struct {
 	// found again. Such is the UID of the namespace kube-system. The Sync's UID
 	// stands for an empty one.
 	Identity string
-	// Outdated reports that what the Session was built from, such as the
+	// Outdated reports that what the ForgeAccess was built from, such as the
 	// credential in a Secret, has changed since. It is called before each pass; nil means
 	// never. Where it cannot determine that, nothing has changed.
 	Outdated func(ctx context.Context) bool
-	// Close gives up what the Session holds; may be nil.
+	// Close gives up what the ForgeAccess holds; may be nil.
 	Close func()
 }
 
-// Builder makes the Session of a Sync. ctx lives as long as the Session. It is
+// Builder makes the ForgeAccess of a Sync. ctx lives as long as that. It is
 // called anew when spec.source, spec.path or spec.pullRequests change, and when
-// the Session is Outdated.
-type Builder func(ctx context.Context, sync *v1alpha1.Sync) (Session, error)
+// the ForgeAccess is Outdated.
+type Builder func(ctx context.Context, sync *v1alpha1.Sync) (ForgeAccess, error)
 
-// sessions holds what lives between two reconciliations of a Sync.
-type sessions struct {
+// reviewStates holds what lives between two reconciliations of a Sync.
+type reviewStates struct {
 	mu   gosync.Mutex
-	open map[types.NamespacedName]*session
+	open map[types.NamespacedName]*reviewState
 }
 
-// session is what is kept of one Sync. Reconciliations of one Sync never overlap.
-type session struct {
-	Session
+// reviewState is what is kept of one Sync. Reconciliations of one Sync never overlap.
+type reviewState struct {
+	ForgeAccess
 	fingerprint string
 	// address is that of the repository whose pull requests these are.
 	address string
@@ -102,7 +102,7 @@ type driftStatus struct {
 // get returns the Sync's session, anew when what it is built from has changed. A
 // session that could not be built is returned with the error, so that it can wait
 // before the next try.
-func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, build Builder) (*session, error) {
+func (s *reviewStates) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, build Builder) (*reviewState, error) {
 	name := types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name}
 	fingerprint := state.Hash(struct {
 		UID          types.UID
@@ -121,27 +121,27 @@ func (s *sessions) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, 
 		return old, nil
 	}
 	s.stop(name)
-	fresh := &session{fingerprint: fingerprint, address: Address(sync), records: recordedEntries(sync), usage: limits.ByAuthor{}}
+	fresh := &reviewState{fingerprint: fingerprint, address: Address(sync), records: recordedEntries(sync), usage: limits.ByAuthor{}}
 	if old != nil {
-		fresh.inherit(old, same)
+		fresh.carryOver(old, same)
 	}
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	fresh.cancel = cancel
 	built, err := build(live, sync)
 	if err == nil {
-		fresh.Session = built
+		fresh.ForgeAccess = built
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
-		s.open = map[types.NamespacedName]*session{}
+		s.open = map[types.NamespacedName]*reviewState{}
 	}
 	s.open[name] = fresh
 	return fresh, err
 }
 
-// inherit takes over what still holds of a session that was there before.
-func (s *session) inherit(old *session, same bool) {
+// carryOver takes over what still holds of a session that was there before.
+func (s *reviewState) carryOver(old *reviewState, same bool) {
 	s.written, s.forgeFailure, s.usage = old.written, old.forgeFailure, old.usage
 	switch {
 	case same:
@@ -167,9 +167,9 @@ func Address(sync *v1alpha1.Sync) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimRight(url, "/"), ".git"))
 }
 
-func (s *session) built() bool { return s.Forge != nil && s.Planner != nil }
+func (s *reviewState) built() bool { return s.Forge != nil && s.Planner != nil }
 
-func (s *session) end() {
+func (s *reviewState) end() {
 	s.cancel()
 	if s.Close != nil {
 		s.Close()
@@ -177,7 +177,7 @@ func (s *session) end() {
 }
 
 // has reports whether the Sync has a session.
-func (s *sessions) has(name types.NamespacedName) bool {
+func (s *reviewStates) has(name types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open[name] != nil
@@ -185,7 +185,7 @@ func (s *sessions) has(name types.NamespacedName) bool {
 
 // stop ends the Sync's session, if there is one. Closing it calls the API server and
 // removes files, and is done without the lock: other Syncs do not wait for it.
-func (s *sessions) stop(name types.NamespacedName) {
+func (s *reviewStates) stop(name types.NamespacedName) {
 	s.mu.Lock()
 	old := s.open[name]
 	delete(s.open, name)
@@ -196,7 +196,7 @@ func (s *sessions) stop(name types.NamespacedName) {
 }
 
 // close ends all sessions.
-func (s *sessions) close() {
+func (s *reviewStates) close() {
 	s.mu.Lock()
 	all := s.open
 	s.open = nil
@@ -223,8 +223,8 @@ type drift struct {
 type containsCheck struct {
 	// backoff is that of checking again what had no result.
 	backoff limits.Backoff
-	// took is how long the checks of this pass took; failed is set once one of them had no
+	// duration is how long the checks of this pass took; failed is set once one of them had no
 	// result.
-	took   time.Duration
-	failed bool
+	duration time.Duration
+	failed   bool
 }

@@ -10,11 +10,11 @@ func TestOtherSyncsDoNotWaitForASessionThatIsClosed(t *testing.T) {
 	name := types.NamespacedName{Namespace: "ns", Name: "slow"}
 	for _, end := range []string{"one", "all"} {
 		closing, closed, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		slow := &session{cancel: func() {}, Session: Session{Close: func() {
+		slow := &reviewState{cancel: func() {}, ForgeAccess: ForgeAccess{Close: func() {
 			close(closing)
 			<-closed
 		}}}
-		all := sessions{open: map[types.NamespacedName]*session{name: slow}}
+		all := reviewStates{open: map[types.NamespacedName]*reviewState{name: slow}}
 		go func() {
 			defer close(stopped)
 			if end == "all" {

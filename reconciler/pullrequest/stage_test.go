@@ -220,15 +220,15 @@ func (s *stage) restart() {
 	}
 	s.r = &Reconciler{
 		Client: s.client, Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock, Jitter: jitter.NoJitter,
-		Build: func(context.Context, *v1alpha1.Sync) (Session, error) {
+		Build: func(context.Context, *v1alpha1.Sync) (ForgeAccess, error) {
 			s.built++
 			s.outdated = false
-			return Session{Forge: s.board, Planner: s.oracle, Cluster: "prod", Identity: "cluster-uid",
+			return ForgeAccess{Forge: s.board, Planner: s.oracle, Cluster: "prod", Identity: "cluster-uid",
 				Outdated: func(context.Context) bool { return s.outdated }}, s.noBuild
 		},
 	}
 	r := s.r
-	s.Cleanup(r.sessions.close)
+	s.Cleanup(r.states.close)
 }
 
 // replacing plans that n nodes are replaced.

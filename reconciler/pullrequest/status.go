@@ -19,7 +19,7 @@ import (
 // failed notes an error of the forge. What may pass lets the whole Sync rest; what
 // the forge refuses for good may be a matter of one pull request, and only the
 // second refusal ends the pass.
-func (p *pass) failed(err error) {
+func (p *reviewRun) failed(err error) {
 	t := failure.Classify(err)
 	p.Metrics.errors.WithLabelValues(p.sync.Name, t.Reason).Inc()
 	if !t.Transient {
@@ -35,7 +35,7 @@ func (p *pass) failed(err error) {
 
 // owe keeps the last failure in the status while something could not be published because
 // of it, although nothing was tried in this pass.
-func (p *pass) owe() {
+func (p *reviewRun) owe() {
 	for _, rec := range p.s.records {
 		if rec.post.Failures > 0 {
 			p.forgeFailure = p.s.forgeFailure
@@ -44,14 +44,14 @@ func (p *pass) owe() {
 	}
 }
 
-// noSession notes that there is no session to work with.
-func (p *pass) noSession(t failure.Failure) {
+// withoutForge notes that there is no session to work with.
+func (p *reviewRun) withoutForge(t failure.Failure) {
 	p.forgeFailure = t
 	p.rest(t)
 }
 
 // rest sends the forge no requests for a while.
-func (p *pass) rest(t failure.Failure) {
+func (p *reviewRun) rest(t failure.Failure) {
 	p.now = p.Clock.Now()
 	p.s.backoff.Failed(p.now, t.Until)
 	p.after = max(p.s.backoff.Until.Sub(p.now), soon)
@@ -59,7 +59,7 @@ func (p *pass) rest(t failure.Failure) {
 
 // record writes the status where it has changed, and an event where there is
 // a new failure.
-func (p *pass) record(ctx context.Context) {
+func (p *reviewRun) record(ctx context.Context) {
 	status := p.outcome()
 	known := p.s.forgeFailure.Reason
 	p.s.forgeFailure = p.forgeFailure
@@ -76,14 +76,14 @@ func (p *pass) record(ctx context.Context) {
 	if err := p.patch(ctx, p.sync, status); err != nil {
 		// All of it is in memory; the forge must not be read again because of it.
 		log(ctx).Info("Cannot record what was published on pull requests; it is tried again", "why", err.Error())
-		p.requeueAfter(limits.FirstPause)
+		p.requeueAfter(limits.MinBackoff)
 		return
 	}
 	p.s.written = status
 }
 
 // outcome is the status after the pass.
-func (p *pass) outcome() *v1alpha1.PullRequestsStatus {
+func (p *reviewRun) outcome() *v1alpha1.PullRequestsStatus {
 	before := p.s.written
 	if before == nil {
 		before = p.sync.Status.PullRequests
@@ -104,7 +104,7 @@ func (p *pass) outcome() *v1alpha1.PullRequestsStatus {
 }
 
 // listed reports whether this pass has listed what there is at the forge.
-func (p *pass) listed() bool { return p.suffix != "" }
+func (p *reviewRun) listed() bool { return p.suffix != "" }
 
 // patch writes status.pullRequests and nothing else: the other fields are the Git
 // loop's. What is to be gone is named, for the copy at hand may be an old one.

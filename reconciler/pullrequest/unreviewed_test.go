@@ -57,10 +57,10 @@ func TestAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 			s.ends("rolling", tt.commented, want)
 
 			s.oracle.stale = nil
-			s.later(tailGap)
+			s.later(footerInterval)
 			s.restart()
-			s.later(tailGap)
-			want.Left, want.Done = nil, want.Applied.Add(failureGrace+tailGap)
+			s.later(footerInterval)
+			want.Left, want.Done = nil, want.Applied.Add(failureGrace+footerInterval)
 			s.line("done", "bbbbbbb", forge.Success, want)
 			s.ends("done", tt.commented, want)
 			if got := s.item(1).Phase; got != v1alpha1.PullRequestDone || s.comment(1).Body != body {
@@ -80,7 +80,7 @@ func (s *stage) ends(what string, commented bool, want report.MergeOutcome) {
 	if commented {
 		tail = fmt.Sprintf(movedTo, "bbbbbbb") + want.Markdown()
 	}
-	if d := cmp.Diff(tail, s.comment(1).Tail); d != "" {
+	if d := cmp.Diff(tail, s.comment(1).Footer); d != "" {
 		s.Errorf("%s: -want +got\n%s", what, d)
 	}
 }
@@ -96,7 +96,7 @@ func TestDriftBelowAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 	s.apply(sha("f"), sha("e"))
 	s.later(failureGrace)
 	s.later(time.Minute)
-	s.strayed("gpu")
+	s.drifted("gpu")
 	s.clock.Step(time.Minute)
 	if got := s.item(1); got.Phase != v1alpha1.PullRequestDone || !got.MergedOtherHead || got.CommentKind != v1alpha1.PullRequestCommentDrift {
 		t.Errorf("%+v", got)

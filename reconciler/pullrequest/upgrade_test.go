@@ -61,7 +61,7 @@ func TestAStatusWithoutTheKindOfACommentLeadsToOneEditAtMost(t *testing.T) {
 			s.downgrade()
 			tt.while(s)
 			for range 3 {
-				s.later(tailGap)
+				s.later(footerInterval)
 			}
 			made := strings.Count(s.calls(), "write #1")
 			if made > tt.writes || len(s.board.comments) != tt.comments {
@@ -73,7 +73,7 @@ func TestAStatusWithoutTheKindOfACommentLeadsToOneEditAtMost(t *testing.T) {
 			}
 			s.restart()
 			for range 3 {
-				s.later(tailGap)
+				s.later(footerInterval)
 			}
 			if got := s.calls(); strings.Contains(got, "write #1") {
 				t.Errorf("written again by the next process:\n%s", got)

@@ -56,14 +56,14 @@ func TestWhoIsNewWaitsForNobodyWhoWasPlannedBefore(t *testing.T) {
 		// next is who is planned first in the next pass, which comes soon; 0 for nobody.
 		next int
 	}{
-		{"one that is opened while idle ones are read", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) { s.offer(99, sha("d")) }, 1, 99},
-		{"one that is pushed to while idle ones are read", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) { s.board.find(7).Head.SHA = sha("d") }, 1, 7},
+		{"one that is opened while idle ones are read", func(s *stage) { s.clock.Step(planValidity) }, func(s *stage) { s.offer(99, sha("d")) }, 1, 99},
+		{"one that is pushed to while idle ones are read", func(s *stage) { s.clock.Step(planValidity) }, func(s *stage) { s.board.find(7).Head.SHA = sha("d") }, 1, 7},
 		{"one that is opened while the base of all has moved", moved, func(s *stage) { s.offer(99, sha("d")) }, 1, 99},
-		{"one that a webhook names", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) {
+		{"one that a webhook names", func(s *stage) { s.clock.Step(planValidity) }, func(s *stage) {
 			s.change(func(y *v1alpha1.Sync) { y.Annotations = map[string]string{v1alpha1.WebhookAnnotation: "now"} })
 		}, 1, 19},
-		{"nobody is new", func(s *stage) { s.clock.Step(freshFor) }, func(*stage) {}, 6, 0},
-		{"one into another branch", func(s *stage) { s.clock.Step(freshFor) }, func(s *stage) {
+		{"nobody is new", func(s *stage) { s.clock.Step(planValidity) }, func(*stage) {}, 6, 0},
+		{"one into another branch", func(s *stage) { s.clock.Step(planValidity) }, func(s *stage) {
 			s.offer(99, sha("d"))
 			s.board.find(99).Base.Name = "other"
 		}, 6, 0},
@@ -85,16 +85,16 @@ func TestWhoIsNewWaitsForNobodyWhoWasPlannedBefore(t *testing.T) {
 	}
 	t.Run("the forge is listed for who is new only after what took its time", func(t *testing.T) {
 		s := idle(t, 20, 0)
-		s.later(freshFor)
+		s.later(planValidity)
 		s.expect("quick", "list")
 		s = idle(t, 20, 600*time.Millisecond)
-		s.later(freshFor)
+		s.later(planValidity)
 		s.expect("slower", "list", "list", "list", "list")
 	})
 	t.Run("a forge that goes away ends the passes", func(t *testing.T) {
 		s := idle(t, 20, 1900*time.Millisecond)
 		s.meanwhile(func() { s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Message: "gone"} } })
-		if after := s.later(freshFor); after != limits.FirstPause || len(s.oracle.plans) != 1 || s.status().Reason != "ForgeUnavailable" {
+		if after := s.later(planValidity); after != limits.MinBackoff || len(s.oracle.plans) != 1 || s.status().Reason != "ForgeUnavailable" {
 			t.Errorf("comes back after %s, planned %v, %s", after, s.oracle.plans, s.status().Reason)
 		}
 	})
@@ -182,7 +182,7 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 		}
 		s.calls()
 		base(s, "9")
-		s.later(limits.LastPause)
+		s.later(limits.MaxBackoff)
 		s.expect("moved", "list")
 	})
 	t.Run("until the plan comes, whatever fails before", func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 		s.oracle.plan = plans
-		s.later(limits.FirstPause)
+		s.later(limits.MinBackoff)
 		if got := beside(s); got[forge.Success] != 1 {
 			t.Errorf("%v", got)
 		}

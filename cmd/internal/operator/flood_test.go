@@ -128,8 +128,8 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 	}}
 	r := &pullrequest.Reconciler{
 		Client: live, Namespace: sync.Namespace, Recorder: record.NewFakeRecorder(10), Metrics: metrics, Clock: clock.RealClock{}, Jitter: jitter.NoJitter,
-		Build: func(context.Context, *v1alpha1.Sync) (pullrequest.Session, error) {
-			return pullrequest.Session{Forge: many, Planner: planner, Cluster: "prod", Identity: "i"}, nil
+		Build: func(context.Context, *v1alpha1.Sync) (pullrequest.ForgeAccess, error) {
+			return pullrequest.ForgeAccess{Forge: many, Planner: planner, Cluster: "prod", Identity: "i"}, nil
 		},
 	}
 	pass := func() {

@@ -47,33 +47,33 @@ func (a *app) addPullRequests(mgr manager.Manager) error {
 // between, and with targets of its own: those of the Git loop keep what it read last.
 func (a *app) reviews() pullrequest.Builder {
 	slow := unmetered{flowcontrol.NewTokenBucketRateLimiter(reviewQPS, reviewBurst)}
-	return func(ctx context.Context, sync *v1alpha1.Sync) (pullrequest.Session, error) {
+	return func(ctx context.Context, sync *v1alpha1.Sync) (pullrequest.ForgeAccess, error) {
 		reader, err := limitedReader(a.cfg.REST, slow)
 		if err != nil {
-			return pullrequest.Session{}, err
+			return pullrequest.ForgeAccess{}, err
 		}
 		secret, err := a.forgeSecret(ctx, sync)
 		if err != nil {
-			return pullrequest.Session{}, err
+			return pullrequest.ForgeAccess{}, err
 		}
 		identity, name, err := a.identity(ctx)
 		if err != nil {
-			return pullrequest.Session{}, err
+			return pullrequest.ForgeAccess{}, err
 		}
 		at, err := gitprovider.New(sync, secret.Data, time.Now, a.fence.Transport)
 		if err != nil {
-			return pullrequest.Session{}, state.Fail(state.Stalled, "InvalidPullRequests", err)
+			return pullrequest.ForgeAccess{}, state.Fail(state.Stalled, "InvalidPullRequests", err)
 		}
 		config := a.gitConfig(sync)
 		config.Dir, config.Disk = a.cfg.mirrors.pullRequestsDir(sync), a.cfg.mirrors.pullRequests
 		observedAt := &preview.ObservedAt{}
 		targets, vars, refusals, err := a.readOnlyTargets(sync, observedAt, slow)
 		if err != nil {
-			return pullrequest.Session{}, err
+			return pullrequest.ForgeAccess{}, err
 		}
 		repository, err := gogit.Open(config)
 		if err != nil {
-			return pullrequest.Session{}, state.Fail(state.Stalled, "InvalidSource", err)
+			return pullrequest.ForgeAccess{}, state.Fail(state.Stalled, "InvalidSource", err)
 		}
 		proposed := a.children.forPullRequests(pullrequest.Address(sync))
 		p := &preview.Planner{
@@ -92,7 +92,7 @@ func (a *app) reviews() pullrequest.Builder {
 			return err == nil && called != name
 		}
 		leave := func() { a.removeMirror(sync, config.Dir) }
-		return pullrequest.Session{Forge: at, Planner: p, Cluster: name, Identity: identity, Outdated: outdated, Close: leave}, nil
+		return pullrequest.ForgeAccess{Forge: at, Planner: p, Cluster: name, Identity: identity, Outdated: outdated, Close: leave}, nil
 	}
 }
 

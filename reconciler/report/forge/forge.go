@@ -5,7 +5,7 @@
 // our own, so no comment commands anything; nobody else's comment is changed
 // or deleted; no branch, file or setting of a repository is touched. Text of a
 // pull request is handed on as it is: whoever writes it into a comment escapes
-// it, in code spans or with Plain.
+// it, in code spans or with PlainText.
 //
 // Start reading at Forge. The packages github and gitea implement it, webhook
 // verifies and reads what forges send, and internal holds what both share: how
@@ -103,12 +103,12 @@ type Comment struct {
 	Marker Marker
 	// Body is Markdown. All of it that is not our own is to be escaped before.
 	Body string
-	// Tail is Markdown that stands below a marker of its own, which is not rendered, at
+	// Footer is Markdown that stands below a marker of its own, which is not rendered, at
 	// the end of the same comment. With an empty Body, the text above that marker is kept
 	// as it is and only the tail is replaced, or taken away by an empty one; with both,
 	// both are written; with only a Body, no tail is left. Where there is no comment, an
 	// empty Body and Tail make none. All that is not our own is to be escaped before.
-	Tail string
+	Footer string
 	// EditOnly writes nothing where there is no comment yet.
 	EditOnly bool
 }

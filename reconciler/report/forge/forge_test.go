@@ -60,7 +60,7 @@ func TestPlainReadsAsItWasWritten(t *testing.T) {
 		{"HTML is text", "<b>&lt;", 80, "&lt;b&gt;&amp;lt&#059;"},
 	}
 	for _, tt := range tests {
-		if got := strings.ReplaceAll(forge.Plain(tt.text, tt.width), "\u200b", ""); got != tt.want {
+		if got := strings.ReplaceAll(forge.PlainText(tt.text, tt.width), "\u200b", ""); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -73,7 +73,7 @@ func FuzzPlain(f *testing.F) {
 	f.Add("0123456789abcdef a.b www.x.org \u202e\x00\xff", 9)
 	f.Fuzz(func(t *testing.T, text string, width int) {
 		width = min(max(width, 0), 1000)
-		got := forge.Plain(text, width)
+		got := forge.PlainText(text, width)
 		if !utf8.ValidString(got) {
 			t.Errorf("broken: %q", got)
 		}

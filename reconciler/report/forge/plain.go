@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// Plain makes one line without markup of a text, such as a pull request's title, to
+// PlainText makes one line without markup of a text, such as a pull request's title, to
 // stand in Markdown outside of code. It reads as it was written, cut to width runes,
 // but nothing in it is markup: no HTML, link, image, emphasis, heading, table or code;
 // nobody is mentioned, no issue or commit is referred to, and no address becomes a
 // link. Control and invisible characters become spaces.
 //
 // For text in code, report's own Markdown has spans and fences.
-func Plain(s string, width int) string {
+func PlainText(s string, width int) string {
 	var line strings.Builder
 	n := 0
-	for _, word := range strings.FieldsFunc(s, hidden) {
+	for _, text := range strings.FieldsFunc(s, hidden) {
 		if n > 0 {
-			word = " " + word
+			text = " " + text
 		}
-		for _, r := range word {
+		for _, r := range text {
 			if n++; n > width {
 				return escape(line.String()) + "…"
 			}

@@ -4,10 +4,10 @@ import "time"
 
 // The bounds of waiting after failures: exponential from the first to the last.
 const (
-	// FirstPause follows the first failure.
-	FirstPause = 5 * time.Second
-	// LastPause is the longest.
-	LastPause = 5 * time.Minute
+	// MinBackoff follows the first failure.
+	MinBackoff = 5 * time.Second
+	// MaxBackoff is the longest.
+	MaxBackoff = 5 * time.Minute
 	// maxRateLimit is how long a forge's response that its rate limit is used up counts.
 	maxRateLimit = time.Hour
 )
@@ -22,7 +22,7 @@ type Backoff struct {
 // Failed counts one more failure. A known moment to come back, until, overrules the
 // exponential pause.
 func (b *Backoff) Failed(now, until time.Time) {
-	pause := min(FirstPause<<min(b.Failures, 10), LastPause)
+	pause := min(MinBackoff<<min(b.Failures, 10), MaxBackoff)
 	b.Failures++
 	b.Until = now.Add(pause)
 	if until.After(now) {

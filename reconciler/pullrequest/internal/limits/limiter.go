@@ -2,15 +2,15 @@ package limits
 
 import "sync"
 
-// MaxPassesPerRepository is how many passes over one repository run at a time: where
+// MaxRunsPerRepository is how many passes over one repository run at a time: where
 // several Syncs follow it, those of others have their turn all the same.
-const MaxPassesPerRepository = 2
+const MaxRunsPerRepository = 2
 
 // RepositoryLimiter counts the passes under way, by repository, and bounds them. The zero
 // value is ready; it is safe for concurrent use.
 type RepositoryLimiter struct {
-	mu     sync.Mutex
-	passes map[string]int
+	mu   sync.Mutex
+	runs map[string]int
 }
 
 // TryAcquire reports whether another pass over a repository may begin; [RepositoryLimiter.Release]
@@ -18,13 +18,13 @@ type RepositoryLimiter struct {
 func (l *RepositoryLimiter) TryAcquire(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.passes[address] >= MaxPassesPerRepository {
+	if l.runs[address] >= MaxRunsPerRepository {
 		return false
 	}
-	if l.passes == nil {
-		l.passes = map[string]int{}
+	if l.runs == nil {
+		l.runs = map[string]int{}
 	}
-	l.passes[address]++
+	l.runs[address]++
 	return true
 }
 
@@ -32,7 +32,7 @@ func (l *RepositoryLimiter) TryAcquire(address string) bool {
 func (l *RepositoryLimiter) Release(address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.passes[address]--; l.passes[address] <= 0 {
-		delete(l.passes, address)
+	if l.runs[address]--; l.runs[address] <= 0 {
+		delete(l.runs, address)
 	}
 }

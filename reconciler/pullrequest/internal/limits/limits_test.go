@@ -15,8 +15,8 @@ var start = time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
 
 func TestPassesOverOneRepositoryLeaveRoomForOthers(t *testing.T) {
 	var l limits.RepositoryLimiter
-	for n := range limits.MaxPassesPerRepository + 2 {
-		if got := l.TryAcquire("o/r"); got != (n < limits.MaxPassesPerRepository) {
+	for n := range limits.MaxRunsPerRepository + 2 {
+		if got := l.TryAcquire("o/r"); got != (n < limits.MaxRunsPerRepository) {
 			t.Errorf("pass %d over one repository begins: %v", n+1, got)
 		}
 	}
@@ -59,14 +59,14 @@ func TestHalfOfWhatWasUsedIsDropped(t *testing.T) {
 
 func TestThePauseAfterFailuresGrowsToABound(t *testing.T) {
 	var b limits.Backoff
-	for n, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, limits.LastPause, limits.LastPause} {
+	for n, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, limits.MaxBackoff, limits.MaxBackoff} {
 		if b.Failed(start, time.Time{}); b.Failures != n+1 || b.Until.Sub(start) != want {
 			t.Errorf("after failure %d: %d counted, the pause is %v, want %v", n+1, b.Failures, b.Until.Sub(start), want)
 		}
 	}
 	for name, test := range map[string]struct{ until, want time.Duration }{
 		"a moment that the forge names counts":  {7 * time.Minute, 7 * time.Minute},
-		"one in the past counts for nothing":    {-time.Minute, limits.FirstPause},
+		"one in the past counts for nothing":    {-time.Minute, limits.MinBackoff},
 		"one in a day is believed for one hour": {24 * time.Hour, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {

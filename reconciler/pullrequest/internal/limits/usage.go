@@ -21,13 +21,13 @@ const (
 // Usage is how long plans were worked on of late, of which half is dropped every
 // [HalfLife]. The zero value is none.
 type Usage struct {
-	took time.Duration
-	at   time.Time
+	duration time.Duration
+	at       time.Time
 }
 
 // Of is what is left of it.
 func (u Usage) Of(now time.Time) time.Duration {
-	took := u.took
+	took := u.duration
 	for age := now.Sub(u.at); age >= HalfLife && took > 0; age -= HalfLife {
 		took /= 2
 	}
@@ -36,7 +36,7 @@ func (u Usage) Of(now time.Time) time.Duration {
 
 // Plus counts a plan.
 func (u Usage) Plus(now time.Time, took time.Duration) Usage {
-	return Usage{took: u.Of(now) + took, at: now}
+	return Usage{duration: u.Of(now) + took, at: now}
 }
 
 // ByAuthor is the usage of each author.

@@ -157,12 +157,12 @@ func (n permission) remedy() string {
 
 // failed makes the error of a call. response may be nil.
 func (f *Forge) failed(doing string, what permission, response *gitea.Response, err error) *forge.Error {
-	var answer rest.Response
+	var result rest.Response
 	if response != nil && response.Response != nil {
-		answer.Code = response.StatusCode
-		answer.Message = err.Error()
+		result.Code = response.StatusCode
+		result.Message = err.Error()
 	}
-	out := rest.Explain(doing, err, answer, f.config.Token)
+	out := rest.Explain(doing, err, result, f.config.Token)
 	if !out.Until.IsZero() || out.Remedy != "" {
 		return out
 	}

@@ -464,7 +464,7 @@ func plain(t *testing.T, p *project) {
 		"=====", "+ plus", "javascript:alert(1)", "<https://evil.example>", "tel:+123", "a`b`c`", "eve/nodes@0123456789",
 	} {
 		for _, around := range []string{"%s", "text %s text", "**%s**", "| %s |", "- %s"} {
-			got := p.render(t, fmt.Sprintf(around, "start "+forge.Plain(hostile, 200)+" end"))
+			got := p.render(t, fmt.Sprintf(around, "start "+forge.PlainText(hostile, 200)+" end"))
 			for _, bad := range []string{"<a ", "<img", "<code", "<em", "<del", "<script", "<h1", "<blockquote", "<details", "<math", "<table", "onerror=\"", "emoji", "<hr", "<sup", "<input"} {
 				if strings.Contains(got, bad) {
 					t.Errorf("%q in %q became %q", hostile, around, got)
@@ -472,7 +472,7 @@ func plain(t *testing.T, p *project) {
 			}
 		}
 	}
-	if got := p.render(t, forge.Plain("Keep <8 GPUs & 50% of c++ (a_b*c)!", 100)); !strings.Contains(strings.ReplaceAll(got, "\u200b", ""), "Keep &lt;8 GPUs &amp; 50% of c++ (a_b*c)!") {
+	if got := p.render(t, forge.PlainText("Keep <8 GPUs & 50% of c++ (a_b*c)!", 100)); !strings.Contains(strings.ReplaceAll(got, "\u200b", ""), "Keep &lt;8 GPUs &amp; 50% of c++ (a_b*c)!") {
 		t.Errorf("a harmless title reads %q", got)
 	}
 }

@@ -153,9 +153,9 @@ func TestATailIsReplacedAndWhatWasReviewedStays(t *testing.T) {
 		writes int
 	}{
 		{"the plan", f, forge.Comment{Body: "### 4 nodes replaced ✓"}, reviewed, 1},
-		{"a tail", f, forge.Comment{Tail: "applied"}, reviewed + mark + "applied", 1},
-		{"the same", f, forge.Comment{Tail: "applied\n"}, reviewed + mark + "applied", 0},
-		{"another process's tail", h.forge(t), forge.Comment{Tail: "rolled out", EditOnly: true}, reviewed + mark + "rolled out", 1},
+		{"a tail", f, forge.Comment{Footer: "applied"}, reviewed + mark + "applied", 1},
+		{"the same", f, forge.Comment{Footer: "applied\n"}, reviewed + mark + "applied", 0},
+		{"another process's tail", h.forge(t), forge.Comment{Footer: "rolled out", EditOnly: true}, reviewed + mark + "rolled out", 1},
 		{"no tail", f, forge.Comment{}, reviewed, 1},
 		{"no tail again", f, forge.Comment{}, reviewed, 0},
 	}
@@ -167,7 +167,7 @@ func TestATailIsReplacedAndWhatWasReviewedStays(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("+ ümlaut 😀\n", 20_000)
-	post(t, f, 1, forge.Comment{Marker: marker, Body: long, Tail: "applied"})
+	post(t, f, 1, forge.Comment{Marker: marker, Body: long, Footer: "applied"})
 	if got := h.bodies(1); len(got) != 1 || !strings.HasSuffix(got[0], "limit._"+mark+"applied") {
 		t.Errorf("the cut one ends with %q", got[0][max(0, len(got[0])-200):])
 	}

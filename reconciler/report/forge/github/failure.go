@@ -26,20 +26,20 @@ var (
 
 // failed makes the error of a call. response may be nil.
 func (f *Forge) failed(doing string, what permission, response *github.Response, err error) *forge.Error {
-	var answer rest.Response
+	var result rest.Response
 	var header http.Header
 	if response != nil && response.Response != nil {
-		answer.Code, header = response.StatusCode, response.Header
+		result.Code, header = response.StatusCode, response.Header
 	}
 	if refused, ok := errors.AsType[*github.ErrorResponse](err); ok {
-		answer.Message = refused.Message
+		result.Message = refused.Message
 		for _, detail := range refused.Errors {
-			answer.Message += "; " + strings.Join(strings.Fields(strings.Join([]string{detail.Resource, detail.Field, detail.Code, detail.Message}, " ")), " ")
+			result.Message += "; " + strings.Join(strings.Fields(strings.Join([]string{detail.Resource, detail.Field, detail.Code, detail.Message}, " ")), " ")
 		}
-	} else if answer.Code >= 300 {
-		answer.Message = http.StatusText(answer.Code)
+	} else if result.Code >= 300 {
+		result.Message = http.StatusText(result.Code)
 	}
-	out := rest.Explain(doing, err, answer, f.secret)
+	out := rest.Explain(doing, err, result, f.secret)
 	if out.Until.IsZero() && out.Remedy == "" {
 		out.Remedy = f.remedy(out, what, rest.Clean(header.Get("X-Accepted-GitHub-Permissions")))
 	}

@@ -79,7 +79,7 @@ func Upsert(ctx context.Context, in Thread, want forge.Comment, limit int, last 
 		oldest := own[0]
 		if now := text(want, oldest.Body, limit); !equal(oldest.Body, now) {
 			edited, err := in.Edit(ctx, oldest.ID, now)
-			if gone(err) {
+			if isNotFound(err) {
 				made, last = nil, 0
 				continue
 			}
@@ -89,7 +89,7 @@ func Upsert(ctx context.Context, in Thread, want forge.Comment, limit int, last 
 			written, oldest = true, edited
 		}
 		for _, other := range own[1:] {
-			if err := in.Delete(ctx, other.ID); err != nil && !gone(err) {
+			if err := in.Delete(ctx, other.ID); err != nil && !isNotFound(err) {
 				return Item{}, written, err
 			}
 		}
@@ -104,7 +104,7 @@ func begin(ctx context.Context, in Thread, want forge.Comment, limit int, last i
 	body := text(want, "", limit)
 	if last != 0 {
 		item, err := in.Edit(ctx, last, body)
-		if !gone(err) {
+		if !isNotFound(err) {
 			return item, err
 		}
 	}
@@ -129,11 +129,11 @@ func find(ctx context.Context, in Thread, marker forge.Marker, made []Item) ([]I
 
 // equal compares bodies as forges store them: some change line ends or trim.
 func equal(a, b string) bool {
-	settle := func(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
-	return settle(a) == settle(b)
+	normalized := func(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
+	return normalized(a) == normalized(b)
 }
 
-func gone(err error) bool {
-	var answered *forge.Error
-	return errors.As(err, &answered) && answered.Code == http.StatusNotFound
+func isNotFound(err error) bool {
+	var response *forge.Error
+	return errors.As(err, &response) && response.Code == http.StatusNotFound
 }

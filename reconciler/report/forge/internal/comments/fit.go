@@ -29,7 +29,7 @@ func Fit(body string, limit int) string {
 		}
 		state.line(strings.TrimRight(body[kept:end], "\r\n"))
 		kept = end
-		if t := state.tail() + note; kept+len(t) <= limit {
+		if t := state.footer() + note; kept+len(t) <= limit {
 			best, tail = kept, t
 		}
 	}
@@ -67,7 +67,7 @@ func (s *scan) line(line string) {
 	}
 }
 
-func (s *scan) tail() string {
+func (s *scan) footer() string {
 	var b strings.Builder
 	if s.fence != "" {
 		b.WriteString(s.fence + "\n")

@@ -6,17 +6,17 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
-// tailMark is the line between a comment's body and its tail. No reader is shown it.
+// footerMark is the line between a comment's body and its tail. No reader is shown it.
 // Neither body nor tail can hold it, because escapeMark breaks every imitation before it is
 // written; and should somebody write one into our comment by hand, the last one counts,
 // below which only our own tail can stand.
-const tailMark = "<!-- poolwright:tail -->"
+const footerMark = "<!-- poolwright:tail -->"
 
 // escapeMark makes a text hold no line that could be taken for the mark. A NUL is
 // replaced too: who drops it could make a mark of what was none.
 func escapeMark(s string) string {
 	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
-	return strings.ReplaceAll(s, tailMark, "<\u200b"+tailMark[1:])
+	return strings.ReplaceAll(s, footerMark, "<\u200b"+footerMark[1:])
 }
 
 // text is what the whole comment is to be, given what it is now; now is empty
@@ -24,7 +24,7 @@ func escapeMark(s string) string {
 // together have at most limit bytes: the body is cut, and the tail only where it alone
 // has more than half of it.
 func text(c forge.Comment, now string, limit int) string {
-	body, tail := escapeMark(c.Body), strings.TrimRight(Fit(escapeMark(c.Tail), limit/2), blank)
+	body, tail := escapeMark(c.Body), strings.TrimRight(Fit(escapeMark(c.Footer), limit/2), blank)
 	if c.Body == "" {
 		body = above(now, c.Marker)
 	}
@@ -34,7 +34,7 @@ func text(c forge.Comment, now string, limit int) string {
 	case tail == "":
 		return string(c.Marker) + "\n" + Fit(body, limit)
 	}
-	end := tailMark + "\n" + tail
+	end := footerMark + "\n" + tail
 	if body = strings.TrimRight(body, blank); body != "" {
 		body = strings.TrimRight(Fit(body, limit-len(end)-2), blank) + "\n\n"
 	}
@@ -50,7 +50,7 @@ func above(comment string, marker forge.Marker) string {
 	rest = strings.TrimPrefix(rest, "\n")
 	for end := len(rest); end >= 0; {
 		start := strings.LastIndexByte(rest[:end], '\n') + 1
-		if strings.TrimRight(rest[start:end], blank) == tailMark {
+		if strings.TrimRight(rest[start:end], blank) == footerMark {
 			return strings.TrimRight(rest[:start], blank)
 		}
 		end = start - 1

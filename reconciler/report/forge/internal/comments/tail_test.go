@@ -52,7 +52,7 @@ func TestATailStandsBelowWhatWasReviewed(t *testing.T) {
 			}
 			var memory comments.Cache[comments.Key, int64]
 			for round := range 3 {
-				posted, err := comments.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Body: tt.body, Tail: tt.tail}, 1000)
+				posted, err := comments.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Body: tt.body, Footer: tt.tail}, 1000)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -88,11 +88,11 @@ func TestATailOnlyIsNeverWrittenToACommentThatWasNotRead(t *testing.T) {
 	post(forge.Comment{Body: "plan"})
 	// A person takes the marker away: the comment is not known as ours any more.
 	b.items[0].Body = "mine now"
-	post(forge.Comment{Tail: "applied", EditOnly: true})
+	post(forge.Comment{Footer: "applied", EditOnly: true})
 	if got := bodies(b); !slices.Equal(got, []string{"mine now"}) {
 		t.Errorf("got %q", got)
 	}
-	post(forge.Comment{Tail: "applied"})
+	post(forge.Comment{Footer: "applied"})
 	if got := bodies(b); !slices.Equal(got, []string{"mine now", string(marker) + "\n" + mark + "\napplied"}) {
 		t.Errorf("got %q", got)
 	}
@@ -108,7 +108,7 @@ func TestACommentThatVanishesWhileItsTailIsWrittenGetsTheTailAgain(t *testing.T)
 		return nil
 	}
 	var memory comments.Cache[comments.Key, int64]
-	if _, err := comments.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Tail: "applied"}, 1000); err != nil {
+	if _, err := comments.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Footer: "applied"}, 1000); err != nil {
 		t.Fatal(err)
 	}
 	if got := bodies(b); !slices.Equal(got, []string{string(marker) + "\n" + mark + "\napplied"}) {
@@ -124,7 +124,7 @@ func TestTheBodyIsCutAndNotTheTail(t *testing.T) {
 	var memory comments.Cache[comments.Key, int64]
 	post := func(body, tail string) bool {
 		t.Helper()
-		posted, err := comments.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Body: body, Tail: tail}, limit)
+		posted, err := comments.Post(t.Context(), b, &memory, 1, forge.Comment{Marker: marker, Body: body, Footer: tail}, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,15 +179,15 @@ func FuzzTail(f *testing.F) {
 			kept, _, _ := strings.Cut(s, mark)
 			return strings.TrimSpace(kept)
 		}
-		both := post(forge.Comment{Body: body, Tail: first})
+		both := post(forge.Comment{Body: body, Footer: first})
 		if strings.Count(both, mark) > 1 {
 			t.Fatalf("several marks: %q", both)
 		}
-		after := post(forge.Comment{Tail: second})
+		after := post(forge.Comment{Footer: second})
 		if got, want := above(after), above(both); got != want && !strings.Contains(got, "The rest is left out") {
 			t.Errorf("above the tail stood %q, now %q", want, got)
 		}
-		if again := post(forge.Comment{Tail: second}); again != after {
+		if again := post(forge.Comment{Footer: second}); again != after {
 			t.Errorf("%q became %q", after, again)
 		}
 		if strings.TrimSpace(second) == "" && strings.Contains(after, mark) {

@@ -89,7 +89,7 @@ func Next(ctx context.Context, since forge.Listing, now time.Time, from Source) 
 	if err != nil {
 		return forge.Listing{}, err
 	}
-	next := forge.Listing{Cursor: mark(first, since.Cursor.Updated, now)}
+	next := forge.Listing{Cursor: nextCursor(first, since.Cursor.Updated, now)}
 	next.Cursor.Full = since.Cursor.Full
 	next.Open, next.Merged = apply(since, changed, now)
 	next.Unchanged = slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
@@ -154,7 +154,7 @@ func full(ctx context.Context, since forge.Listing, now time.Time, source Source
 		if err != nil {
 			return forge.Listing{}, err
 		}
-		next := forge.Listing{Open: open, Cursor: mark(first, time.Time{}, now)}
+		next := forge.Listing{Open: open, Cursor: nextCursor(first, time.Time{}, now)}
 		_, next.Merged = apply(forge.Listing{Merged: since.Merged}, recent, now)
 		next.Unchanged = since.Cursor != (forge.Cursor{}) && slices.Equal(next.Open, since.Open) && slices.Equal(next.Merged, since.Merged)
 		if pages <= 1 {
@@ -240,8 +240,8 @@ func apply(before forge.Listing, changed []Item, now time.Time) (open, merged []
 	return open, merged[:min(len(merged), mergedTotal)]
 }
 
-// mark notes where the next listing goes on after this page of recent changes.
-func mark(page Page, updated, now time.Time) forge.Cursor {
+// nextCursor notes where the next listing goes on after this page of recent changes.
+func nextCursor(page Page, updated, now time.Time) forge.Cursor {
 	out := forge.Cursor{ETag: page.ETag, Updated: updated, Full: now}
 	if len(page.Items) > 0 && page.Items[0].Updated.After(updated) {
 		out.Updated = page.Items[0].Updated

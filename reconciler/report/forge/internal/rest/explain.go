@@ -32,11 +32,11 @@ func Explain(doing string, err error, response Response, secrets ...string) *for
 		return &out
 	}
 	out := &forge.Error{Doing: doing, Code: response.Code, Cause: cause(err)}
-	said := response.Message
-	if response.Code == 0 || said == "" && response.Code < 300 {
-		said = errorText(err)
+	message := response.Message
+	if response.Code == 0 || message == "" && response.Code < 300 {
+		message = errorText(err)
 	}
-	out.Message = Clean(said, secrets...)
+	out.Message = Clean(message, secrets...)
 	return out
 }
 

@@ -26,11 +26,11 @@ const (
 	// maxResponseBytes bounds a response. A page of 100 pull requests is some 2 MB, and
 	// more only where their texts are long.
 	maxResponseBytes = 32 << 20
-	// firstPause is how long to wait where a forge refuses for a limit without a time
+	// minBackoff is how long to wait where a forge refuses for a limit without a time
 	// until which; it doubles each time.
-	firstPause = time.Minute
-	// longestPause bounds what a forge, or who poses as it, can make us wait.
-	longestPause = time.Hour
+	minBackoff = time.Minute
+	// maxBackoff bounds what a forge, or who poses as it, can make us wait.
+	maxBackoff = time.Hour
 )
 
 // Transport keeps a credential's limits: after a response that there were too many
@@ -81,7 +81,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body = &bounded{ReadCloser: response.Body, left: maxResponseBytes}
+	response.Body = &bounded{ReadCloser: response.Body, remaining: maxResponseBytes}
 	until, limited, err := t.limit(response)
 	if err == nil && limited {
 		err = &forge.Error{Code: response.StatusCode, Until: until}
@@ -126,9 +126,9 @@ func (t *Transport) limit(response *http.Response) (until time.Time, limited boo
 	case !limited: // used up, without a time until which
 		return time.Time{}, false, nil
 	default:
-		until = now.Add(t.pause())
+		until = now.Add(t.backoff())
 	}
-	if most := now.Add(longestPause); until.After(most) {
+	if most := now.Add(maxBackoff); until.After(most) {
 		until = most
 	}
 	if !until.After(now) && limited {
@@ -167,12 +167,12 @@ func (t *Transport) record(until time.Time) {
 	}
 }
 
-// pause grows with each refusal that names no time.
-func (t *Transport) pause() time.Duration {
+// backoff grows with each refusal that names no time.
+func (t *Transport) backoff() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.refuse = min(t.refuse+1, 10)
-	return firstPause << (t.refuse - 1)
+	return minBackoff << (t.refuse - 1)
 }
 
 // retryAfter reads seconds or a date.
@@ -181,7 +181,7 @@ func retryAfter(value string, now time.Time) (time.Duration, bool) {
 		return 0, false
 	}
 	if seconds, err := strconv.Atoi(value); err == nil && seconds >= 0 {
-		return time.Duration(min(seconds, int(longestPause/time.Second))) * time.Second, true
+		return time.Duration(min(seconds, int(maxBackoff/time.Second))) * time.Second, true
 	}
 	if date, err := http.ParseTime(value); err == nil {
 		return max(0, date.Sub(now)), true
@@ -216,14 +216,14 @@ func isRateLimit(response *http.Response) (bool, error) {
 // bounded fails when a response is longer than it may be.
 type bounded struct {
 	io.ReadCloser
-	left int
+	remaining int
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	if b.remaining <= 0 {
 		return 0, fmt.Errorf("the forge's response has more than %d bytes", maxResponseBytes)
 	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.remaining)])
+	b.remaining -= n
 	return n, err
 }
