@@ -106,7 +106,7 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 		for range 1 + r.IntN(5) {
 			names = append(names, list[r.IntN(len(list))].Name)
 		}
-		pool := cost.Pool{Name: "p", Requirements: asks(kinds(names...), capacityTypes([][]string{{"spot"}, {"on-demand"}, {"on-demand", "spot"}}[r.IntN(3)]...)), Replicas: max(0, r.IntN(6)-3), ConsolidationDisabled: r.IntN(3) == 0}
+		pool := cost.Pool{Name: "p", Requirements: requirements(kinds(names...), capacityTypes([][]string{{"spot"}, {"on-demand"}, {"on-demand", "spot"}}[r.IntN(3)]...)), Replicas: max(0, r.IntN(6)-3), ConsolidationDisabled: r.IntN(3) == 0}
 		if r.IntN(2) == 0 {
 			pool.Profile = gpu.Profile{Name: "x", Strategy: gpu.TimeSlicing, Replicas: 1 + r.IntN(20), Renamed: r.IntN(2) == 0}
 		}
@@ -156,7 +156,7 @@ func (c checked) ends(row cost.Row, names []string, all *catalog.Catalog) {
 			continue
 		}
 		alone := c.pool
-		alone.Requirements = asks(kinds(name), c.pool.Requirements[1])
+		alone.Requirements = requirements(kinds(name), c.pool.Requirements[1])
 		for _, other := range cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: c.hours, Pools: []cost.Pool{alone}}, all).Pools {
 			if other.Cheapest == nil || math.IsInf(hour(other.Cheapest), 1) {
 				continue
@@ -272,8 +272,8 @@ func TestWhatHasNoPriceIsNotEstimated(t *testing.T) {
 		types  *catalog.Catalog
 		pool   cost.Pool
 	}{
-		"a type without a price":     {"us-east-1", types(t), cost.Pool{Name: "p", Requirements: asks(kinds(unpriced), capacityTypes("on-demand"))}},
-		"any type of another region": {"mars-north-1", all, cost.Pool{Name: "p", Requirements: asks(kinds("g4dn.xlarge"))}},
+		"a type without a price":     {"us-east-1", types(t), cost.Pool{Name: "p", Requirements: requirements(kinds(unpriced), capacityTypes("on-demand"))}},
+		"any type of another region": {"mars-north-1", all, cost.Pool{Name: "p", Requirements: requirements(kinds("g4dn.xlarge"))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := cost.Of(cost.Query{Region: tt.region, HoursPerDay: 8, Pools: []cost.Pool{tt.pool}}, tt.types)

@@ -176,7 +176,7 @@ func Of(q Query, types *catalog.Catalog) Table {
 	m := &pricedCatalog{region: q.Region, types: types, listed: listed, notes: map[string]bool{}, prices: map[provision.Price]bool{}}
 	out := Table{Region: name(q.Region), HoursPerMonth: HoursPerMonth, HoursPerDay: q.HoursPerDay, Pools: []Row{}}
 	if all := types.Types(); len(all) == 0 || (listed == nil || listed.OnDemandAt.IsZero()) && m.onDemand(all[0].Name) == nil {
-		m.note("Region %s: the catalog of %s has no prices of it, so that costs are left out.", name(q.Region), types.PriceDate())
+		m.addNote("Region %s: the catalog of %s has no prices of it, so that costs are left out.", name(q.Region), types.PriceDate())
 	}
 	pools := slices.SortedFunc(slices.Values(q.Pools), func(a, b Pool) int { return strings.Compare(a.Name, b.Name) })
 	for _, p := range pools {
@@ -193,7 +193,7 @@ func Of(q Query, types *catalog.Catalog) Table {
 func (m *pricedCatalog) rows(p Pool, hoursPerDay float64) []Row {
 	gpus, plain := m.choose(p)
 	if len(gpus)+len(plain) == 0 {
-		m.note("NodePool %s: the catalog of %s has no instance type that it allows.", name(p.Name), m.types.PriceDate())
+		m.addNote("NodePool %s: the catalog of %s has no instance type that it allows.", name(p.Name), m.types.PriceDate())
 		return []Row{{Pool: name(p.Name), For: "pod", Nodes: p.Replicas}}
 	}
 	var out []Row
@@ -308,6 +308,6 @@ func name(s string) string {
 	return s
 }
 
-func (m *pricedCatalog) note(format string, args ...any) {
+func (m *pricedCatalog) addNote(format string, args ...any) {
 	m.notes[fmt.Sprintf(format, args...)] = true
 }

@@ -42,27 +42,27 @@ func capacityTypes(values ...string) catalog.Requirement {
 	return in("karpenter.sh/capacity-type", values...)
 }
 
-func asks(list ...catalog.Requirement) []catalog.Requirement { return list }
+func requirements(list ...catalog.Requirement) []catalog.Requirement { return list }
 
 // pools are one of each sort.
 func pools() []cost.Pool {
 	return []cost.Pool{
-		{Name: "whole", Requirements: asks(kinds("g4dn.xlarge", "g5.12xlarge"), capacityTypes("spot", "on-demand"))},
-		{Name: "sliced", Requirements: asks(kinds("g4dn.12xlarge"), capacityTypes("on-demand")), Profile: gpu.Profile{Name: "any", Strategy: gpu.TimeSlicing, Replicas: 10}},
-		{Name: "divided", Requirements: asks(kinds("g4dn.xlarge"), capacityTypes("spot")), Profile: gpu.Profile{Name: "mps", Strategy: gpu.MPS, Replicas: 4, Renamed: true}},
-		{Name: "many-gpus", Requirements: asks(kinds("g5.48xlarge"), capacityTypes("on-demand"))},
-		{Name: "plain", Requirements: asks(in("karpenter.k8s.aws/instance-family", "t3"), capacityTypes("on-demand"))},
-		{Name: "mixed", Requirements: asks(in("karpenter.k8s.aws/instance-family", "t3", "g4dn"))},
-		{Name: "static", Replicas: 3, Requirements: asks(kinds("g4dn.xlarge"), capacityTypes("on-demand"))},
-		{Name: "stays", ConsolidationDisabled: true, Requirements: asks(kinds("g4dn.xlarge"), capacityTypes("on-demand"))},
-		{Name: "static-stays", ConsolidationDisabled: true, Replicas: 2, Requirements: asks(kinds("g4dn.xlarge"), capacityTypes("on-demand"))},
-		{Name: "variable", Requirements: asks(kinds("g4dn.xlarge", "${TYPE:=g5.xlarge}"), capacityTypes("on-demand"))},
-		{Name: "half-known", Requirements: asks(kinds("g4dn.xlarge", "g99.xlarge", "bad\x1b[31mname`|"), capacityTypes("on-demand"))},
-		{Name: "unknown", Requirements: asks(kinds("g99.xlarge"))},
-		{Name: "fraction", Requirements: asks(in("karpenter.k8s.aws/instance-family", "g6f"), capacityTypes("on-demand"))},
-		{Name: "one-zone", Requirements: asks(kinds("g5.xlarge"), capacityTypes("spot"), in("topology.kubernetes.io/zone", "eu-west-1b"))},
-		{Name: "fast-disks", Requirements: asks(kinds("g5.xlarge"), capacityTypes("spot"), catalog.Requirement{Key: "karpenter.k8s.aws/instance-local-nvme", Operator: "Gt", Values: []string{"100"}})},
-		{Name: "reserved", Requirements: asks(kinds("g5.xlarge"), capacityTypes("reserved"))},
+		{Name: "whole", Requirements: requirements(kinds("g4dn.xlarge", "g5.12xlarge"), capacityTypes("spot", "on-demand"))},
+		{Name: "sliced", Requirements: requirements(kinds("g4dn.12xlarge"), capacityTypes("on-demand")), Profile: gpu.Profile{Name: "any", Strategy: gpu.TimeSlicing, Replicas: 10}},
+		{Name: "divided", Requirements: requirements(kinds("g4dn.xlarge"), capacityTypes("spot")), Profile: gpu.Profile{Name: "mps", Strategy: gpu.MPS, Replicas: 4, Renamed: true}},
+		{Name: "many-gpus", Requirements: requirements(kinds("g5.48xlarge"), capacityTypes("on-demand"))},
+		{Name: "plain", Requirements: requirements(in("karpenter.k8s.aws/instance-family", "t3"), capacityTypes("on-demand"))},
+		{Name: "mixed", Requirements: requirements(in("karpenter.k8s.aws/instance-family", "t3", "g4dn"))},
+		{Name: "static", Replicas: 3, Requirements: requirements(kinds("g4dn.xlarge"), capacityTypes("on-demand"))},
+		{Name: "stays", ConsolidationDisabled: true, Requirements: requirements(kinds("g4dn.xlarge"), capacityTypes("on-demand"))},
+		{Name: "static-stays", ConsolidationDisabled: true, Replicas: 2, Requirements: requirements(kinds("g4dn.xlarge"), capacityTypes("on-demand"))},
+		{Name: "variable", Requirements: requirements(kinds("g4dn.xlarge", "${TYPE:=g5.xlarge}"), capacityTypes("on-demand"))},
+		{Name: "half-known", Requirements: requirements(kinds("g4dn.xlarge", "g99.xlarge", "bad\x1b[31mname`|"), capacityTypes("on-demand"))},
+		{Name: "unknown", Requirements: requirements(kinds("g99.xlarge"))},
+		{Name: "fraction", Requirements: requirements(in("karpenter.k8s.aws/instance-family", "g6f"), capacityTypes("on-demand"))},
+		{Name: "one-zone", Requirements: requirements(kinds("g5.xlarge"), capacityTypes("spot"), in("topology.kubernetes.io/zone", "eu-west-1b"))},
+		{Name: "fast-disks", Requirements: requirements(kinds("g5.xlarge"), capacityTypes("spot"), catalog.Requirement{Key: "karpenter.k8s.aws/instance-local-nvme", Operator: "Gt", Values: []string{"100"}})},
+		{Name: "reserved", Requirements: requirements(kinds("g5.xlarge"), capacityTypes("reserved"))},
 		{Name: "anything"},
 	}
 }
@@ -116,23 +116,23 @@ func TestTheTableReadsAsTheGoldenFiles(t *testing.T) {
 		"document-of-another-region": {Region: "us-east-1", HoursPerDay: 8, Document: document()},
 		"region-without-prices":      {Region: "cn-north-1", HoursPerDay: 8, Pools: pools()[:2], Document: document()},
 		"region-without-zones": {Region: "eu-north-1", HoursPerDay: 8, Pools: append(pools()[:2:2],
-			cost.Pool{Name: "named-zone", Requirements: asks(kinds("g5.xlarge"), capacityTypes("spot"), in("topology.kubernetes.io/zone", "eu-north-1a"))})},
+			cost.Pool{Name: "named-zone", Requirements: requirements(kinds("g5.xlarge"), capacityTypes("spot"), in("topology.kubernetes.io/zone", "eu-north-1a"))})},
 		"no-pools": {Region: "eu-west-1", HoursPerDay: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			told := cost.Of(q, small)
-			for format, write := range writers(told) {
+			table := cost.Of(q, small)
+			for format, write := range writers(table) {
 				golden.Compare(t, "testdata/"+name+"."+format, write(t))
 			}
 		})
 	}
 }
 
-func writers(told cost.Table) map[string]func(testing.TB) string {
+func writers(table cost.Table) map[string]func(testing.TB) string {
 	out := map[string]func(testing.TB) string{}
 	for format, write := range map[string]func(*bytes.Buffer) error{
-		"txt": func(b *bytes.Buffer) error { return told.Text(b) }, "md": func(b *bytes.Buffer) error { return told.Markdown(b) },
-		"json": func(b *bytes.Buffer) error { return told.JSON(b) },
+		"txt": func(b *bytes.Buffer) error { return table.Text(b) }, "md": func(b *bytes.Buffer) error { return table.Markdown(b) },
+		"json": func(b *bytes.Buffer) error { return table.JSON(b) },
 	} {
 		out[format] = func(t testing.TB) string {
 			t.Helper()
@@ -152,10 +152,10 @@ func TestTheSamePoolsGiveTheSameBytesInAnyOrder(t *testing.T) {
 	for range 10 {
 		shuffled := pools()
 		rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		told := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: shuffled, Document: document()}, all)
+		table := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: shuffled, Document: document()}, all)
 		got := ""
 		for _, format := range []string{"txt", "md", "json"} {
-			got += writers(told)[format](t)
+			got += writers(table)[format](t)
 		}
 		if first == "" {
 			first = got
@@ -167,8 +167,8 @@ func TestTheSamePoolsGiveTheSameBytesInAnyOrder(t *testing.T) {
 }
 
 func TestJSONHasNoNullAndCanBeReadBack(t *testing.T) {
-	told := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: pools(), Document: document()}, types(t))
-	text := writers(told)["json"](t)
+	table := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: pools(), Document: document()}, types(t))
+	text := writers(table)["json"](t)
 	if strings.Contains(text, "null") {
 		t.Error("a list is null")
 	}
@@ -203,8 +203,8 @@ func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
 func TestTextOfUsualNamesFitsATerminal(t *testing.T) {
 	d := document()
 	d.Scenarios = d.Scenarios[:8]
-	told := cost.Of(cost.Query{Region: "ap-northeast-2", HoursPerDay: 8, Pools: pools()[1:5], Document: d}, types(t, "g4dn", "g5", "t3"))
-	for line := range strings.Lines(writers(told)["txt"](t)) {
+	table := cost.Of(cost.Query{Region: "ap-northeast-2", HoursPerDay: 8, Pools: pools()[1:5], Document: d}, types(t, "g4dn", "g5", "t3"))
+	for line := range strings.Lines(writers(table)["txt"](t)) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}

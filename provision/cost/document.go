@@ -217,7 +217,7 @@ func (f *RecomputedScenario) save(stated Range, first RecomputedScenario) {
 		f.Saving.Today = &today
 	}
 	if f.Saving.MatchesStated = stated.contains(f.Saving.Recomputed); !f.Saving.MatchesStated {
-		f.Causes = append(f.Causes, newCause("saving", "its own figures make %s%%, not %s%%", digits(f.Saving.Recomputed, 1), stated.plain()))
+		f.Causes = append(f.Causes, newCause("saving", "its own figures make %s%%, not %s%%", digits(f.Saving.Recomputed, 1), stated.withoutUnit()))
 	}
 }
 
@@ -255,8 +255,8 @@ func digits(x float64, most int) string {
 	return strconv.FormatFloat(math.Round(x*shift)/shift, 'f', -1, 64)
 }
 
-// plain writes a range without a unit.
-func (r Range) plain() string {
+// withoutUnit writes a range without a unit.
+func (r Range) withoutUnit() string {
 	if r.From == r.To {
 		return digits(r.From, 2)
 	}

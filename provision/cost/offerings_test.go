@@ -29,7 +29,7 @@ func returned() *pricelist.List {
 func TestPricesAndOfferingsOfAWSPrecedeTheCatalog(t *testing.T) {
 	all := types(t, "g4dn")
 	zone := func(name string) []cost.Pool {
-		return []cost.Pool{{Name: "p", Requirements: asks(kinds("g4dn.xlarge", "g4dn.2xlarge", "g4dn.4xlarge"), capacityTypes("spot", "on-demand"), in("topology.kubernetes.io/zone", name))}}
+		return []cost.Pool{{Name: "p", Requirements: requirements(kinds("g4dn.xlarge", "g4dn.2xlarge", "g4dn.4xlarge"), capacityTypes("spot", "on-demand"), in("topology.kubernetes.io/zone", name))}}
 	}
 	type result struct {
 		Types          int

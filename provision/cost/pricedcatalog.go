@@ -57,16 +57,16 @@ func (m *pricedCatalog) open(p Pool, r catalog.Requirement) {
 	if r.Key == "node.kubernetes.io/instance-type" && r.Operator == "In" {
 		for _, value := range r.Values {
 			if found := variable().FindStringSubmatch(value); found != nil {
-				m.note("NodePool %s: ${%s} has no value here, so that the instance types that it selects are left out; give it one with --substitute %s=VALUE or --sync-file.", name(p.Name), name(found[1]), name(found[1]))
+				m.addNote("NodePool %s: ${%s} has no value here, so that the instance types that it selects are left out; give it one with --substitute %s=VALUE or --sync-file.", name(p.Name), name(found[1]), name(found[1]))
 				continue
 			}
 			if _, known := m.types.Lookup(value); !known {
-				m.note("NodePool %s: the catalog of %s has no instance type %s, so that it is left out.", name(p.Name), m.types.PriceDate(), name(value))
+				m.addNote("NodePool %s: the catalog of %s has no instance type %s, so that it is left out.", name(p.Name), m.types.PriceDate(), name(value))
 			}
 		}
 	}
 	if strings.HasPrefix(r.Key, "karpenter.k8s.aws/instance-") && !r.ByType() {
-		m.note("NodePool %s: the catalog has no data for the requirement of %s, so that it is ignored.", name(p.Name), name(r.Key))
+		m.addNote("NodePool %s: the catalog has no data for the requirement of %s, so that it is ignored.", name(p.Name), name(r.Key))
 	}
 }
 

@@ -252,7 +252,7 @@ func (d Recomputed) savings() tableSection {
 		if s.Today != nil {
 			today = digits(*s.Today, 1) + "%"
 		}
-		out.rows = append(out.rows, []cell{named(f.Name), textCell("%s%%", s.Stated.plain()), textCell("%s", redone), textCell("%s", today)})
+		out.rows = append(out.rows, []cell{named(f.Name), textCell("%s%%", s.Stated.withoutUnit()), textCell("%s", redone), textCell("%s", today)})
 	}
 	return out
 }

@@ -57,8 +57,8 @@ const lineWidth = 80
 func wrapped(text, indent string) string {
 	var b strings.Builder
 	at := 0
-	for i, word := range strings.Fields(text) {
-		width := utf8.RuneCountInString(word)
+	for i, field := range strings.Fields(text) {
+		width := utf8.RuneCountInString(field)
 		switch {
 		case i == 0:
 			b.WriteString(indent)
@@ -70,7 +70,7 @@ func wrapped(text, indent string) string {
 			b.WriteString(" ")
 			at++
 		}
-		b.WriteString(word)
+		b.WriteString(field)
 		at += width
 	}
 	return b.String() + "\n"

@@ -15,8 +15,8 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-// dearer is the catalog with another on-demand price of g4dn.xlarge.
-func dearer(t *testing.T) *catalog.Catalog {
+// moreExpensive is the catalog with another on-demand price of g4dn.xlarge.
+func moreExpensive(t *testing.T) *catalog.Catalog {
 	t.Helper()
 	all, err := catalog.Load()
 	if err != nil {

@@ -142,7 +142,7 @@ func emulated(t *testing.T, k *kube) (*aws.Cloud, string) {
 	config := aws.DefaultConfig()
 	config.Account = valid().Account
 	config.Cluster.Endpoint, config.Cluster.CA = k.config.Host, k.config.CAData
-	config.Catalog, config.NotOffered = dearer(t), map[string][]string{"g4dn.xlarge": {"us-east-1b"}}
+	config.Catalog, config.NotOffered = moreExpensive(t), map[string][]string{"g4dn.xlarge": {"us-east-1b"}}
 	cloud, err := aws.New(config)
 	if err != nil {
 		t.Fatal(err)

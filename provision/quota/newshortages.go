@@ -32,7 +32,9 @@ func NewShortages(before, after []Pool, limits map[string]Limit) []Shortage {
 	known := map[string]bool{}
 	for _, p := range after {
 		was := named(before, p.Name)
-		one := p.caused(was, limits, func() bool { return total(after, p.Classes(), Pool.wants) > total(before, p.Classes(), Pool.wants) })
+		one := p.caused(was, limits, func() bool {
+			return total(after, p.Classes(), Pool.required) > total(before, p.Classes(), Pool.required)
+		})
 		if one != nil {
 			known[p.Name], out = true, append(out, *one)
 		}
@@ -48,7 +50,7 @@ func NewShortages(before, after []Pool, limits map[string]Limit) []Shortage {
 		}
 		smaller := slices.ContainsFunc(found, func(classes []string) bool { return contains(s.classes, classes) })
 		reported := !slices.ContainsFunc(causing, func(name string) bool { return !known[name] })
-		if smaller || reported || s.needs-left(s.classes, limits) <= deficit(before, s.classes, limits) {
+		if smaller || reported || s.needs-available(s.classes, limits) <= deficit(before, s.classes, limits) {
 			continue
 		}
 		found = append(found, s.classes)
@@ -99,7 +101,7 @@ func shortageOf(pools []Pool, causing []string, needs float64, classes []string,
 		l := limits[name]
 		out.Codes = append(out.Codes, l.Code)
 		out.LimitVCPUs += l.VCPUs
-		out.OthersUse = out.OthersUse || l.Taken > 0
+		out.OthersUse = out.OthersUse || l.Used > 0
 	}
 	return out
 }
@@ -109,15 +111,15 @@ func shortageOf(pools []Pool, causing []string, needs float64, classes []string,
 func deficit(pools []Pool, classes []string, limits map[string]Limit) float64 {
 	most := 0.0
 	for _, some := range subsets(classes) {
-		most = max(most, total(pools, some, Pool.least)-left(some, limits))
+		most = max(most, total(pools, some, Pool.least)-available(some, limits))
 	}
 	return most
 }
 
-// left is what quotas have left together.
-func left(classes []string, limits map[string]Limit) (sum float64) {
+// available is what quotas have left together.
+func available(classes []string, limits map[string]Limit) (sum float64) {
 	for _, name := range classes {
-		sum += limits[name].left()
+		sum += limits[name].available()
 	}
 	return sum
 }
@@ -138,8 +140,8 @@ func (p Pool) drawn(classes []string, needs func(Pool) float64) float64 {
 	return needs(p)
 }
 
-// wants is what the pool needs to reach its first limit, and for one node at least.
-func (p Pool) wants() float64 {
+// required is what the pool needs to reach its first limit, and for one node at least.
+func (p Pool) required() float64 {
 	_, one := p.smallest()
 	return max(p.least(), one)
 }
@@ -156,7 +158,7 @@ func (p Pool) DrawsMore(than Pool) bool {
 	case !p.limited(), p.onlyBounds(than, classes):
 		return false
 	}
-	return p.wants() > than.wants() || p.least() > than.least()
+	return p.required() > than.required() || p.least() > than.least()
 }
 
 func named(pools []Pool, name string) Pool {

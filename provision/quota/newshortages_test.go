@@ -83,7 +83,7 @@ func TestAShortageIsCausedByWhatNeedsMoreThanBefore(t *testing.T) {
 
 func TestAShortageReportsThatOtherInstancesUseTheQuota(t *testing.T) {
 	pool := readers(t).pool("a", `{"cpu":64}`, family("m5"), onDemandOnly)
-	got := NewShortages(nil, []Pool{pool}, map[string]Limit{standardOnDemand: {VCPUs: 64, Taken: 4}})
+	got := NewShortages(nil, []Pool{pool}, map[string]Limit{standardOnDemand: {VCPUs: 64, Used: 4}})
 	if len(got) != 1 || !got[0].OthersUse || got[0].LimitVCPUs != 64 || got[0].NeededVCPUs != 64 {
 		t.Errorf("%+v", got)
 	}

@@ -12,13 +12,13 @@ type Limit struct {
 	Code string
 	// VCPUs is its value.
 	VCPUs int64
-	// Taken are those of VCPUs that instances of no declared pool use, and unused capacity reservations that
+	// Used are those of VCPUs that instances of no declared pool use, and unused capacity reservations that
 	// none of them may use.
-	Taken int64
+	Used int64
 }
 
-// left are the vCPUs that the declared pools can use together.
-func (l Limit) left() float64 { return float64(max(0, l.VCPUs-l.Taken)) }
+// available are the vCPUs that the declared pools can use together.
+func (l Limit) available() float64 { return float64(max(0, l.VCPUs-l.Used)) }
 
 // shortage are pools that cannot all reach their limits, since they draw on nothing but some quotas.
 type shortage struct {
@@ -67,7 +67,7 @@ func allShortages(pools []Pool, limits map[string]Limit) (out []shortage) {
 				s.pools, s.needs = append(s.pools, p), s.needs+n
 			}
 		}
-		if len(s.pools) > 1 && s.needs > left(classes, limits) {
+		if len(s.pools) > 1 && s.needs > available(classes, limits) {
 			out = append(out, s)
 		}
 	}
@@ -155,13 +155,13 @@ func (p Pool) alone(limits map[string]Limit) poolShortage {
 		if !known {
 			return poolShortage{}
 		}
-		fits = fits || float64(p.demands[name].smallest.VCPUs) <= have.left()
+		fits = fits || float64(p.demands[name].smallest.VCPUs) <= have.available()
 	}
 	smallest, one := p.smallest()
 	if !fits {
 		return poolShortage{needs: one, smallest: smallest}
 	}
-	needs, what := p.unreached(func(name string) float64 { return limits[name].left() })
+	needs, what := p.unreached(func(name string) float64 { return limits[name].available() })
 	return poolShortage{needs: needs, what: what, smallest: smallest}
 }
 
@@ -181,7 +181,7 @@ func allowance(names []string, limits map[string]Limit) (allows, codes string) {
 	vcpus, taken := int64(0), false
 	for _, name := range names {
 		vcpus += limits[name].VCPUs
-		taken = taken || limits[name].Taken > 0
+		taken = taken || limits[name].Used > 0
 		all = append(all, limits[name].Code)
 	}
 	allows, codes = fmt.Sprintf("the quota allows %d", vcpus), "quota code "+strings.Join(all, ", ")

@@ -65,7 +65,7 @@ func TestWhatOtherInstancesUseIsNotLeftForThePools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := readers(t).pool("web", `{"cpu":64}`, family("m5"), onDemandOnly)
-			got := Advice([]Pool{p}, standardOnDemand, map[string]Limit{standardOnDemand: {Code: "L", VCPUs: 64, Taken: c.taken}})
+			got := Advice([]Pool{p}, standardOnDemand, map[string]Limit{standardOnDemand: {Code: "L", VCPUs: 64, Used: c.taken}})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -106,7 +106,7 @@ func TestAShortageIsFoundExactlyWhereTheNeedsCannotBeDivided(t *testing.T) {
 	for range 2000 {
 		limits := map[string]Limit{}
 		for _, name := range names {
-			limits[name] = Limit{VCPUs: random.Int64N(5), Taken: random.Int64N(2)}
+			limits[name] = Limit{VCPUs: random.Int64N(5), Used: random.Int64N(2)}
 		}
 		var pools []Pool
 		for i := range 1 + random.IntN(4) {
@@ -150,10 +150,10 @@ func divides(pools []Pool, limits map[string]Limit) bool {
 	p.cpus = &rest
 	for name := range p.demands {
 		l := limits[name]
-		if l.left() == 0 {
+		if l.available() == 0 {
 			continue
 		}
-		limits[name] = Limit{VCPUs: l.VCPUs - 1, Taken: l.Taken}
+		limits[name] = Limit{VCPUs: l.VCPUs - 1, Used: l.Used}
 		ok := divides(append([]Pool{p}, pools[1:]...), limits)
 		limits[name] = l
 		if ok {

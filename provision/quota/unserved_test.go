@@ -29,7 +29,7 @@ func TestAShortageIsCausedWhereMoreOfTheNeedsCannotBeServed(t *testing.T) {
 	for range 2000 {
 		limits := map[string]Limit{}
 		for _, class := range names {
-			limits[class] = Limit{VCPUs: random.Int64N(5), Taken: random.Int64N(2)}
+			limits[class] = Limit{VCPUs: random.Int64N(5), Used: random.Int64N(2)}
 		}
 		var before, after, lower []Pool
 		for i := range 1 + random.IntN(3) {
@@ -68,11 +68,11 @@ func unserved(pools []Pool, limits map[string]Limit) float64 {
 	best := *p.cpus + unserved(pools[1:], limits)
 	for class := range p.demands {
 		l := limits[class]
-		if *p.cpus == 0 || l.left() == 0 {
+		if *p.cpus == 0 || l.available() == 0 {
 			continue
 		}
 		rest := *p.cpus - 1
-		limits[class] = Limit{VCPUs: l.VCPUs - 1, Taken: l.Taken}
+		limits[class] = Limit{VCPUs: l.VCPUs - 1, Used: l.Used}
 		best = min(best, unserved(append([]Pool{{Name: p.Name, cpus: &rest, demands: p.demands}}, pools[1:]...), limits))
 		limits[class] = l
 	}

@@ -97,23 +97,23 @@ func inNodes(c provision.Cost) (after, unblocked float64) {
 
 func TestWhatIsPaidWhileNodesAreKept(t *testing.T) {
 	// g5.xlarge is 1.006 and g4dn.xlarge 0.526 an hour.
-	dearer := strings.Replace(pool, "[g4dn.xlarge, g5.xlarge]", "[g5.xlarge]", 1)
+	moreExpensive := strings.Replace(pool, "[g4dn.xlarge, g5.xlarge]", "[g5.xlarge]", 1)
 	hour := &metav1.Duration{Duration: time.Hour}
 	tests := map[string]struct {
 		after string
 		make  func(*provision.ClusterSnapshot)
 		want  string
 	}{
-		"none is kept":         {dearer, func(*provision.ClusterSnapshot) {}, "3.018"},
-		"one is kept for good": {dearer, func(f *provision.ClusterSnapshot) { budget(f, "pod-a", 0) }, "2.538, unblocked 3.018"},
-		"one is kept for a time": {dearer, func(f *provision.ClusterSnapshot) {
+		"none is kept":         {moreExpensive, func(*provision.ClusterSnapshot) {}, "3.018"},
+		"one is kept for good": {moreExpensive, func(f *provision.ClusterSnapshot) { budget(f, "pod-a", 0) }, "2.538, unblocked 3.018"},
+		"one is kept for a time": {moreExpensive, func(f *provision.ClusterSnapshot) {
 			budget(f, "pod-a", 0)
 			f.NodeClaims[0].Spec.TerminationGracePeriod = hour
 		}, "3.018"},
-		"one has yet to start": {dearer, func(f *provision.ClusterSnapshot) {
+		"one has yet to start": {moreExpensive, func(f *provision.ClusterSnapshot) {
 			delete(f.Nodes[0].Labels, karpv1.NodeInitializedLabelKey)
 		}, "3.018"},
-		"no budget ever lets one go": {strings.Replace(dearer, "consolidateAfter: 1m", "consolidateAfter: 1m, budgets: [{nodes: '0'}]", 1),
+		"no budget ever lets one go": {strings.Replace(moreExpensive, "consolidateAfter: 1m", "consolidateAfter: 1m, budgets: [{nodes: '0'}]", 1),
 			func(*provision.ClusterSnapshot) {}, "1.578, unblocked 3.018"},
 		"the type that there was is no more, nor any other": {strings.Replace(pool, "[g4dn.xlarge, g5.xlarge]", "[t3.nano9]", 1),
 			func(*provision.ClusterSnapshot) {}, "1.578, unblocked 0"},

@@ -81,7 +81,7 @@ func (p Plan) quotasAfter() []Quota {
 			continue
 		}
 		for i, q := range out {
-			out[i].TakenVCPUs -= q.TakenBy[c.Key.Name]
+			out[i].UsedVCPUs -= q.UsedBy[c.Key.Name]
 		}
 	}
 	return out

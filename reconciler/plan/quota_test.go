@@ -148,14 +148,14 @@ func TestWhatADeletedPoolUsesIsFreeForAnotherUnlessTheDeletionIsHeld(t *testing.
 		{"nothing is deleted", []plan.Policy{plan.NoPrune()}, 44},
 	} {
 		p := withQuota([]string{"NodePool/old=1"}, []string{"NodePool/new=1"}, tt.policies...)
-		p.Quotas[0].TakenVCPUs, p.Quotas[0].TakenBy = 44, map[string]int64{"old": 40, "elsewhere": 2}
+		p.Quotas[0].UsedVCPUs, p.Quotas[0].UsedBy = 44, map[string]int64{"old": 40, "elsewhere": 2}
 		p.GuardQuotas("", func(_, _ []state.Item, quotas []plan.Quota) []hold.Quota {
-			if quotas[0].TakenVCPUs != tt.want {
-				t.Errorf("%s: %d vCPUs are taken, want %d", tt.name, quotas[0].TakenVCPUs, tt.want)
+			if quotas[0].UsedVCPUs != tt.want {
+				t.Errorf("%s: %d vCPUs are taken, want %d", tt.name, quotas[0].UsedVCPUs, tt.want)
 			}
 			return nil
 		})
-		if p.Quotas[0].TakenVCPUs != 44 {
+		if p.Quotas[0].UsedVCPUs != 44 {
 			t.Errorf("%s: the plan was changed", tt.name)
 		}
 	}

@@ -77,7 +77,7 @@ func merged(t *testing.T, syncs ...*v1alpha1.Sync) *stage {
 // time after that, with four nodes to replace.
 func after(applied time.Duration, left []provision.Node) report.MergeOutcome {
 	merged := dawn.Add(time.Minute)
-	return report.MergeOutcome{Revision: "main@sha1:" + sha("e"), Merged: merged, Applied: merged.Add(applied), Nodes: 4, Left: left}
+	return report.MergeOutcome{Revision: "main@sha1:" + sha("e"), Merged: merged, Applied: merged.Add(applied), Nodes: 4, Remaining: left}
 }
 
 // done is the same once the last node was gone.
@@ -293,7 +293,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 		s.oracle.stale = nodes("any", 1)
 		s.apply(sha("f"), sha("e"))
 		s.later(time.Minute)
-		want := report.MergeOutcome{Revision: "main@sha1:" + sha("e"), Merged: dawn, Applied: dawn.Add(59 * time.Minute), Left: s.oracle.stale}
+		want := report.MergeOutcome{Revision: "main@sha1:" + sha("e"), Merged: dawn, Applied: dawn.Add(59 * time.Minute), Remaining: s.oracle.stale}
 		s.line("applied", "eeeeeee", forge.Pending, want)
 		s.oracle.stale = nil
 		s.later(time.Minute)

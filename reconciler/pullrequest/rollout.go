@@ -119,13 +119,13 @@ func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingRe
 	}
 	a.Applied, a.Revision = item.AppliedTime.Time, p.branch()+"@sha1:"+rec.merge()
 	if item.RolledOutTime == nil {
-		a.Left = left.of(rec)
-		rec.rollout.most = max(rec.rollout.most, len(a.Left))
+		a.Remaining = left.of(rec)
+		rec.rollout.most = max(rec.rollout.most, len(a.Remaining))
 		a.Nodes = max(a.Nodes, rec.rollout.most)
 		expected := item.Reviewed == nil || rec.reviewedNodes() > 0
 		certain := rec.rollout.most > 0 || !expected || p.now.Sub(a.Applied) >= failureGrace
 		switch {
-		case len(a.Left) > 0:
+		case len(a.Remaining) > 0:
 		case !rec.touchesPools(), certain && left.known:
 			item.RolledOutTime = stamp(p.now)
 		default:

@@ -60,7 +60,7 @@ func TestAHeadThatIsMergedBeforeItIsPlanned(t *testing.T) {
 			s.later(footerInterval)
 			s.restart()
 			s.later(footerInterval)
-			want.Left, want.Done = nil, want.Applied.Add(failureGrace+footerInterval)
+			want.Remaining, want.Done = nil, want.Applied.Add(failureGrace+footerInterval)
 			s.line("done", "bbbbbbb", forge.Success, want)
 			s.ends("done", tt.commented, want)
 			if got := s.item(1).Phase; got != v1alpha1.PullRequestDone || s.comment(1).Body != body {

@@ -57,7 +57,7 @@ func TestSumsThatAreNotKnownAreRanges(t *testing.T) {
 			cost(spot(1), spot(1), 0, catalogPrices), "≈−$0.90 to +$0.90/h (spot prices unknown)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := forecast.View{Style: markup.Plain()}
+			v := forecast.View{Style: markup.PlainText()}
 			got := ""
 			for _, p := range v.Money(tt.cost) {
 				got += p.Text

@@ -52,14 +52,14 @@ func (r Report) changesMarkdown(d *document, o Options) []string {
 // tables appends a row for each change, in at most half of the room left, and returns
 // how many there are. Where there are many, only deletions are unfolded.
 func (d *document) tables(changes []Change) int {
-	sight := changes
+	visible := changes
 	if len(changes) > manyChanges {
-		sight = changes[:min(deletions(changes), fewLines)]
+		visible = changes[:min(deletions(changes), fewLines)]
 	}
-	out, rows := table(sight, d.share(2))
+	out, rows := table(visible, d.share(2))
 	d.b.WriteString(out)
 	rest := changes[rows:]
-	if rows < len(sight) || len(rest) == 0 {
+	if rows < len(visible) || len(rest) == 0 {
 		return rows
 	}
 	noun := "change"

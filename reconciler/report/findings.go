@@ -133,5 +133,5 @@ func (r Report) driftedNodes(o Options) section.Section {
 	if r.Forecast == nil {
 		return section.Section{}
 	}
-	return r.view(o, markup.Plain()).Drifted(r.Forecast)
+	return r.view(o, markup.PlainText()).Drifted(r.Forecast)
 }

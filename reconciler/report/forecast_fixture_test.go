@@ -163,8 +163,8 @@ func placing() *provision.Forecast {
 	return f
 }
 
-// doubting is a change of which much is not known.
-func doubting() *provision.Forecast {
+// uncertain is a change of which much is not known.
+func uncertain() *provision.Forecast {
 	f := weighing()
 	f.Pools[0].Changes = []provision.Change{{Object: "EC2NodeClass/cpu", Field: "spec.amiSelectorTerms"}}
 	f.Unknown = []provision.Unknown{
@@ -179,7 +179,7 @@ func ruined(s string) *provision.Forecast {
 	f := blocking()
 	merge(f, removing())
 	merge(f, placing())
-	f.Unknown = append(f.Unknown, doubting().Unknown...)
+	f.Unknown = append(f.Unknown, uncertain().Unknown...)
 	raw, err := json.Marshal(f)
 	if err != nil {
 		return nil

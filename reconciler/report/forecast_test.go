@@ -24,7 +24,7 @@ func forecasted(p plan.Plan, f *provision.Forecast) Report {
 
 func TestForecastsReadAsTheGoldenFiles(t *testing.T) {
 	for name, f := range map[string]*provision.Forecast{
-		"replacing": replacing(), "removing": removing(), "weighing": weighing(), "blocking": blocking(), "placing": placing(), "doubting": doubting(),
+		"replacing": replacing(), "removing": removing(), "weighing": weighing(), "blocking": blocking(), "placing": placing(), "doubting": uncertain(),
 		"hostile": ruined(`x|y @org/team <!-- a --> </details><b>*_[l](http://e)` + "`` \x1b[31m\u202e"), "none": {},
 	} {
 		for form, got := range all(t, forecasted(step(), f)) {
@@ -60,7 +60,7 @@ func TestTheHeadlineIsOneLineOfWhatMatters(t *testing.T) {
 		{"a pool goes", removing(), start + "2 nodes removed with pool old · 4 pods fit no node · −$2.42/h · ceiling $12.40 → $30.00/h"},
 		{"several pools go", two, start + "3 nodes removed with 2 pools · 4 pods fit no node · −$2.42/h · ceiling $12.40 → $30.00/h"},
 		{"nothing is replaced", weighing(), start + "no node is replaced"},
-		{"nothing is known to be replaced", doubting(), start + "no node is known to be replaced · 2 unknowns"},
+		{"nothing is known to be replaced", uncertain(), start + "no node is known to be replaced · 2 unknowns"},
 		{"some are never replaced", blocking(), start + "4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes (2 blocked, 3 held by a budget, 1 without room) · +$1.52/h"},
 		{"all are blocked", stuck, start + "0 of 4 nodes replaced · never: 4 nodes blocked · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
 		{"a pool with nodes on their way is not closed", busy, start + "4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},

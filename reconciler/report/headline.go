@@ -23,7 +23,7 @@ import (
 // spot, why nodes stay, what is not known, and names.
 func (r Report) Headline() string {
 	if r = r.sanitized(); r.detailed() {
-		return headline.Shorten(r.phrases(markup.Plain()))
+		return headline.Shorten(r.phrases(markup.PlainText()))
 	}
 	return markup.Clip(r.headline(), headline.Width)
 }

@@ -47,7 +47,7 @@ func (r Report) Content() string {
 		b.Observed = time.Unix(0, 0)
 		r.Provenance = &b
 	}
-	headline := r.fullHeadline(markup.Plain())
+	headline := r.fullHeadline(markup.PlainText())
 	r.Forecast = forecast.StripVolatile(r.Forecast)
 	r.Notes = withoutCounts(r.Notes)
 	if r.Drift != nil {
@@ -137,11 +137,11 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 
 // sign stands for the headline, see [Report.Markdown].
 func (r Report) sign() string {
-	f, view := r.Forecast, r.view(Options{}, markup.Plain())
+	f, view := r.Forecast, r.view(Options{}, markup.PlainText())
 	if f == nil {
 		f = &provision.Forecast{}
 	}
-	stop := len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.Plain())) > 0
+	stop := len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.PlainText())) > 0
 	warn := view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
 		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
 	switch {
@@ -163,14 +163,14 @@ func (r Report) driftMarkdown(d *document, o Options) {
 		return
 	}
 	o = o.brief()
-	room := d.limit - d.b.Len() - noteReserve/2
+	budget := d.limit - d.b.Len() - noteReserve/2
 	unknown, notes := r.Drift.lines(markup.Markdown())
-	text := driftIntro + "\n\n" + section.Section{Lines: section.First(append(unknown, notes...), section.Limit(o.Lines).Few())}.Bullets(room/4)
+	text := driftIntro + "\n\n" + section.Section{Lines: section.First(append(unknown, notes...), section.Limit(o.Lines).Few())}.Bullets(budget/4)
 	if nodes := r.driftedNodes(o); !nodes.Empty() {
-		text += nodes.Title + ":\n\n" + section.Fitting(room/4, len(nodes.Folded), func(n int) string { return markup.Fence("text", section.UpTo(nodes.Folded, n)) + "\n" })
+		text += nodes.Title + ":\n\n" + section.Fitting(budget/4, len(nodes.Folded), func(n int) string { return markup.Fence("text", section.UpTo(nodes.Folded, n)) + "\n" })
 	}
 	changes := Report{Changes: r.Drift.Changes}.byDanger()
-	block, n := o.hunks(changes, room-len(markup.Folded(title, text)))
+	block, n := o.hunks(changes, budget-len(markup.Folded(title, text)))
 	if left := len(changes) - n; left > 0 {
 		block += fmt.Sprintf("\n_%s not shown: this text has reached its limit._\n", markup.Count(left, "drifted object"))
 	}

@@ -36,17 +36,17 @@ type MergeOutcome struct {
 	Stalled bool
 	// Nodes is how many nodes the step made stale, or would have replaced at the
 	// review; Left are those of them that are still there.
-	Nodes int
-	Left  []provision.Node
+	Nodes     int
+	Remaining []provision.Node
 	// Removed is how many of Nodes go with their pool and get no replacement.
 	Removed int
 	// Done is when the last of them was gone; zero before.
 	Done time.Time
 }
 
-// leftNames is how many of the nodes that are left are named, each with what it
+// maxNamedNodes is how many of the nodes that are left are named, each with what it
 // waits for: all of them are in the cluster.
-const leftNames = 3
+const maxNamedNodes = 3
 
 // Markdown writes what became of a merged step in a few lines at most, for the end of the
 // comment that showed what it would do. Like the comment it holds nothing of a repository
@@ -81,7 +81,7 @@ func (a MergeOutcome) Markdown() string {
 // commit status.
 func (a MergeOutcome) Line() string {
 	a = a.clean()
-	v := markup.Plain()
+	v := markup.PlainText()
 	switch {
 	case a.Held != "" && a.Applied.IsZero():
 		return markup.Clip("Held: "+sanitize.Escape(a.Held), headline.Width)
@@ -97,9 +97,9 @@ func (a MergeOutcome) Line() string {
 
 // clean is the outcome as it may be shown.
 func (a MergeOutcome) clean() MergeOutcome {
-	a.Revision, a.Held, a.Left = sanitize.Redact(a.Revision), strings.TrimRight(sanitize.Redact(a.Held), "."), forecast.SanitizedNodes(a.Left)
+	a.Revision, a.Held, a.Remaining = sanitize.Redact(a.Revision), strings.TrimRight(sanitize.Redact(a.Held), "."), forecast.SanitizedNodes(a.Remaining)
 	a.Failed = sanitize.Redact(a.Failed)
-	a.Nodes = max(a.Nodes, len(a.Left))
+	a.Nodes = max(a.Nodes, len(a.Remaining))
 	a.Removed = min(a.Removed, a.Nodes)
 	return a
 }
@@ -129,11 +129,11 @@ func (a MergeOutcome) merged() string {
 func (a MergeOutcome) applied(v markup.Style) string {
 	out := "Applied"
 	if a.Revision != "" {
-		branch, commit := parted(a.Revision)
+		branch, commit := splitRevision(a.Revision)
 		out += " " + revision(v, branch, commit)
 	}
 	if !a.Merged.IsZero() && !a.Applied.Before(a.Merged) {
-		out += " in " + took(a.Applied.Sub(a.Merged))
+		out += " in " + formatDuration(a.Applied.Sub(a.Merged))
 	}
 	return out
 }
@@ -143,7 +143,7 @@ func (a MergeOutcome) rollout() string {
 	switch {
 	case a.Nodes == 0:
 		return "No node had to be replaced"
-	case len(a.Left) > 0:
+	case len(a.Remaining) > 0:
 		verb := "replaced"
 		switch {
 		case a.Removed >= a.Nodes:
@@ -151,11 +151,11 @@ func (a MergeOutcome) rollout() string {
 		case a.Removed > 0:
 			verb = "replaced or removed with their pool"
 		}
-		return fmt.Sprintf("Roll-out: %d of %s %s, %d left", a.Nodes-len(a.Left), markup.Count(a.Nodes, "node"), verb, len(a.Left))
+		return fmt.Sprintf("Roll-out: %d of %s %s, %d left", a.Nodes-len(a.Remaining), markup.Count(a.Nodes, "node"), verb, len(a.Remaining))
 	case a.Done.Before(a.Applied):
 		return "Roll-out: " + a.kinds("to replace", "to remove with their pool")
 	}
-	return fmt.Sprintf("Roll-out done in %s: %s", took(a.Done.Sub(a.Applied)), a.kinds("replaced", "removed with their pool"))
+	return fmt.Sprintf("Roll-out done in %s: %s", formatDuration(a.Done.Sub(a.Applied)), a.kinds("replaced", "removed with their pool"))
 }
 
 // kinds counts the nodes that are replaced and those that go with their pool.
@@ -172,12 +172,12 @@ func (a MergeOutcome) kinds(replaced, removed string) string {
 
 // waiting names the nodes that are left, those that wait for something first.
 func (a MergeOutcome) waiting(v markup.Style) string {
-	if len(a.Left) == 0 {
+	if len(a.Remaining) == 0 {
 		return ""
 	}
 	view := forecast.View{Style: v}
 	var held, others []string
-	for _, n := range a.Left {
+	for _, n := range a.Remaining {
 		who := v.Short(n.NodeClaim)
 		if n.Name != "" {
 			who = v.Short(n.Name)
@@ -189,8 +189,8 @@ func (a MergeOutcome) waiting(v markup.Style) string {
 		}
 	}
 	all := append(held, others...)
-	if left := len(all) - leftNames; left > 0 {
-		all = append(all[:leftNames:leftNames], strconv.Itoa(left)+" more")
+	if left := len(all) - maxNamedNodes; left > 0 {
+		all = append(all[:maxNamedNodes:maxNamedNodes], strconv.Itoa(left)+" more")
 	}
 	return ": " + strings.Join(all, "; ")
 }

@@ -38,10 +38,10 @@ func TestTheMergeOutcomeIsAFewLines(t *testing.T) {
 			"❌ Merged 2026-11-20 19:02 UTC; not applied in full: `InvalidManifests`. The Sync is Stalled until that is corrected. The error is in the Sync's status: `kubectl -n poolwright-system describe syncs.poolwright.dev`.\n",
 			"Merged, not applied in full: InvalidManifests"},
 		{"no nodes", MergeOutcome{Revision: revision, Merged: merged, Applied: applied}, "Applied `main` at `abc1234` in 4 s. No node had to be replaced.\n", "Applied main@abc1234 in 4 s. No node had to be replaced"},
-		{"under way", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Left: kept},
+		{"under way", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Remaining: kept},
 			"Applied `main` at `abc1234` in 4 s. Roll-out: 3 of 4 nodes replaced, 1 left: `ip-10-0-3-13.eu-west-1.compute.internal` waits for PodDisruptionBudget `ml/train`.\n",
 			"Applied main@abc1234 in 4 s. Roll-out: 3 of 4 nodes replaced, 1 left"},
-		{"many left, those first that wait", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 2, Left: left},
+		{"many left, those first that wait", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 2, Remaining: left},
 			"Applied `main` at `abc1234` in 4 s. Roll-out: 0 of 4 nodes replaced, 4 left: `ip-10-0-3-13.eu-west-1.compute.internal` waits for PodDisruptionBudget `ml/train`; `ip-10-0-3-10.eu-west-1.compute.internal`; `ip-10-0-3-11.eu-west-1.compute.internal`; 1 more.\n",
 			"Applied main@abc1234 in 4 s. Roll-out: 0 of 4 nodes replaced, 4 left"},
 		{"a part held", MergeOutcome{Revision: revision, Merged: merged, Applied: merged.Add(5 * time.Minute), Held: "too many"},
@@ -49,7 +49,7 @@ func TestTheMergeOutcomeIsAFewLines(t *testing.T) {
 			"Applied main@abc1234 in 5 min, a part is held: too many"},
 		{"done", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Done: applied.Add(23 * time.Minute)},
 			"Applied `main` at `abc1234` in 4 s. Roll-out done in 23 min: 4 nodes replaced.\n", "Applied main@abc1234 in 4 s. Roll-out done in 23 min: 4 nodes replaced"},
-		{"a pool that goes", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Removed: 9, Left: kept},
+		{"a pool that goes", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Removed: 9, Remaining: kept},
 			"Applied `main` at `abc1234` in 4 s. Roll-out: 3 of 4 nodes removed with their pool, 1 left: `ip-10-0-3-13.eu-west-1.compute.internal` waits for PodDisruptionBudget `ml/train`.\n",
 			"Applied main@abc1234 in 4 s. Roll-out: 3 of 4 nodes removed with their pool, 1 left"},
 		{"a pool that is gone, and one that is rolled", MergeOutcome{Revision: revision, Merged: merged, Applied: applied, Nodes: 4, Removed: 3, Done: applied.Add(23 * time.Minute)},
@@ -85,7 +85,7 @@ func TestEveryKindOfBlockerIsNamedInTheMergeOutcome(t *testing.T) {
 	} {
 		n := nodesOf("gpu", 1, "x")
 		n[0].Blockers = []provision.Blocker{b}
-		if got := (MergeOutcome{Applied: time.Unix(1, 0), Nodes: 1, Left: n}).Markdown(); !strings.Contains(got, want) {
+		if got := (MergeOutcome{Applied: time.Unix(1, 0), Nodes: 1, Remaining: n}).Markdown(); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -98,7 +98,7 @@ func hostileMergeOutcome(s string) MergeOutcome {
 	n[0].Blockers = []provision.Blocker{
 		{Kind: "pdb", PodDisruptionBudgets: []string{"a" + s}}, {Kind: "do-not-disrupt", Pod: provision.Pod{Namespace: s, Name: s}}, {Kind: blocker.Kind("kind" + s)},
 	}
-	return MergeOutcome{Revision: "main" + s + "@sha1:abc" + s, Merged: time.Unix(1, 0), Applied: time.Unix(5, 0), Nodes: 4, Left: n, Held: s + "!"}
+	return MergeOutcome{Revision: "main" + s + "@sha1:abc" + s, Merged: time.Unix(1, 0), Applied: time.Unix(5, 0), Nodes: 4, Remaining: n, Held: s + "!"}
 }
 
 func TestHostileNamesOfTheMergeOutcomeStayInCode(t *testing.T) {

@@ -31,7 +31,7 @@ func (r Report) noteParts(v markup.Style) (warnings, notes section.Section) {
 func (r Report) noteSection(v markup.Style) []section.Section {
 	_, notes := r.noteParts(v)
 	if !v.Stacks && len(notes.Lines) > 0 {
-		_, plain := r.noteParts(markup.Plain())
+		_, plain := r.noteParts(markup.PlainText())
 		notes.Lines, notes.Folded = nil, plain.Lines
 	}
 	return []section.Section{notes}

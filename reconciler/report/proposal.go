@@ -34,8 +34,8 @@ func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.
 	default:
 		r.Quota = quotaOf(slices.Concat(r.Notes, was.Notes), slices.Concat(r.Unknown, was.Unknown))
 	}
-	quiet := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
-	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, quiet)}
+	sufficientQuota := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
+	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, sufficientQuota)}
 	// They may quote errors, which may quote what the objects keep secret.
 	r.Guards = slices.Clone(guards)
 	for i, g := range r.Guards {
@@ -102,7 +102,7 @@ func (r Report) driftTitle() string {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
 	}
-	noted := r.Drift.noted()
+	noted := r.Drift.noteCounts()
 	switch {
 	case len(parts)+len(noted) == 0:
 		return ""
@@ -138,8 +138,8 @@ func (r Report) foreign() []Change {
 // offline reports whether no cluster was read.
 func (r Report) offline() bool { return r.Provenance != nil && r.Provenance.Observed.IsZero() }
 
-// noted counts the notes.
-func (d *Drift) noted() []string {
+// noteCounts counts the notes.
+func (d *Drift) noteCounts() []string {
 	warnings := 0
 	for _, n := range d.Notes {
 		if n.Warning {

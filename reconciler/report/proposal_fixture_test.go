@@ -188,7 +188,7 @@ func lossy() *provision.Forecast {
 
 // perhaps is a change of which AWS alone can tell which nodes it reaches.
 func perhaps() *provision.Forecast {
-	f := doubting()
+	f := uncertain()
 	f.Pools[0].Nodes, f.Pools[0].ReplacesSome = 0, true
 	f.Pools[0].Changes[0].Reason = "AMIDrift"
 	return f
@@ -259,7 +259,7 @@ func amis() plan.Plan {
 
 func amiReplacing() *provision.Forecast {
 	f := classReplacing("AMIDrift", "spec.amiSelectorTerms")
-	f.Unknown = doubting().Unknown[:1]
+	f.Unknown = uncertain().Unknown[:1]
 	return f
 }
 

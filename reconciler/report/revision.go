@@ -19,8 +19,8 @@ func revision(v markup.Style, branch, commit string) string {
 	return strings.Join(out, v.At)
 }
 
-// parted takes branch@sha1:commit apart; without a branch it is a commit alone.
-func parted(revision string) (branch, commit string) {
+// splitRevision takes branch@sha1:commit apart; without a branch it is a commit alone.
+func splitRevision(revision string) (branch, commit string) {
 	at := strings.LastIndex(revision, "@")
 	branch, commit = revision[:max(at, 0)], revision[at+1:]
 	if _, digest, ok := strings.Cut(commit, ":"); ok {
@@ -41,8 +41,8 @@ func shortCommit(s string) string {
 // moment is a time as it stands in a text that may be read much later.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") + " UTC" }
 
-// took is how long something lasted, in the unit that suits it.
-func took(d time.Duration) string {
+// formatDuration is how long something lasted, in the unit that suits it.
+func formatDuration(d time.Duration) string {
 	switch {
 	case d < 2*time.Minute:
 		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"

@@ -20,7 +20,7 @@ import (
 func (r Report) Text(w io.Writer, o Options) error {
 	var b strings.Builder
 	r = r.sanitized()
-	v := markup.Plain()
+	v := markup.PlainText()
 	var head []string
 	if r.detailed() {
 		head = append(head, r.fullHeadline(v))
@@ -87,7 +87,7 @@ func (r Report) textDrift(b *strings.Builder, o Options) {
 		return
 	}
 	var inner strings.Builder
-	unknown, notes := r.Drift.lines(markup.Plain())
+	unknown, notes := r.Drift.lines(markup.PlainText())
 	for _, l := range unknown {
 		inner.WriteString(o.color("?", l) + "\n")
 	}
@@ -131,7 +131,7 @@ func (r Report) JSON(w io.Writer) error {
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if r = r.sanitized(); r.detailed() {
-		r.Summary.Headline = headline.Shorten(r.phrases(markup.Plain()))
+		r.Summary.Headline = headline.Shorten(r.phrases(markup.PlainText()))
 	}
 	if err := e.Encode(r); err != nil {
 		return fmt.Errorf("encoding the report: %w", err)

@@ -192,10 +192,10 @@ type Findings struct {
 type Quota struct {
 	// Code is what Service Quotas calls the quota in requests for an increase.
 	Code string
-	// LimitVCPUs is its value, TakenVCPUs what instances of no declared pool use of it.
-	LimitVCPUs, TakenVCPUs int64
-	// TakenBy is the part of TakenVCPUs of the cluster's NodePools that are not declared, by their names.
-	TakenBy map[string]int64
+	// LimitVCPUs is its value, UsedVCPUs what instances of no declared pool use of it.
+	LimitVCPUs, UsedVCPUs int64
+	// UsedBy is the part of UsedVCPUs of the cluster's NodePools that are not declared, by their names.
+	UsedBy map[string]int64
 	// Unlisted is true where Service Quotas lists no quota of that name, so that none limits the
 	// pools; all else is then zero. Default false.
 	Unlisted bool

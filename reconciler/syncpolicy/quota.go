@@ -58,7 +58,7 @@ func read(quotas []plan.Quota, pools []quota.Pool) (limits map[string]quota.Limi
 		case q.Unread != "":
 			unread[q.Key.Name] = q.Unread
 		case !q.Unlisted:
-			limits[q.Key.Name] = quota.Limit{Code: q.Code, VCPUs: q.LimitVCPUs, Taken: q.TakenVCPUs}
+			limits[q.Key.Name] = quota.Limit{Code: q.Code, VCPUs: q.LimitVCPUs, Used: q.UsedVCPUs}
 		}
 	}
 	return limits, unread

@@ -76,7 +76,7 @@ func TestASyncHoldsWhatExceedsAQuota(t *testing.T) {
 		{"the guard only warns", v1alpha1.QuotaWarn, []state.Item{gpuPool("a", 10)}, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, g, nil},
 		{"the guard is of an older release", "", []state.Item{gpuPool("a", 10)}, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, g, nil},
 		{"the quota is larger", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 10)}, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, state.Quota{LimitVCPUs: 72}, nil},
-		{"other instances use a part of it", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 10)}, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, state.Quota{Code: "L", LimitVCPUs: 72, TakenVCPUs: 4},
+		{"other instances use a part of it", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 10)}, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, state.Quota{Code: "L", LimitVCPUs: 72, UsedVCPUs: 4},
 			map[string]string{"b": "NodePools a and b need at least 72 vCPUs, the quota allows 72, less what other instances use (guard.quota): request a quota increase (quota code L) or lower a limit"}},
 		{"pools that are short already get a label", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, []state.Item{gpuPool("a", 10, "ml"), gpuPool("b", 8, "ml")}, g, nil},
 		{"of pools that are short already, one is lowered", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 10), gpuPool("b", 9)}, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, g, nil},

@@ -66,7 +66,7 @@ spec:
   disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
 `
 
-const dearerOverlay = `
+const pricierOverlay = `
 apiVersion: karpenter.sh/v1alpha1
 kind: NodeOverlay
 metadata: {name: shared}

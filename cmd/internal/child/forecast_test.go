@@ -71,7 +71,7 @@ func steps(t *testing.T) map[string]step {
 			f.NodePools[0].Spec.Limits = karpv1.Limits{"nvidia.com/gpu": resource.MustParse("64")}
 		}),
 		"a pool goes, under other settings": invalid,
-		"an overlay comes":                  with(busy(t), func(f *provision.ClusterSnapshot) { f.Overlays = declare(t, dearerOverlay).Overlays }),
+		"an overlay comes":                  with(busy(t), func(f *provision.ClusterSnapshot) { f.Overlays = declare(t, pricierOverlay).Overlays }),
 		"a workload comes":                  with(busy(t), func(f *provision.ClusterSnapshot) { f.Workloads = declare(t, deployment).Workloads }),
 		"other pods wait, and no daemons": with(busy(t), func(f *provision.ClusterSnapshot) {
 			f.Pods, f.DaemonSets = nil, []*appsv1.DaemonSet{}
@@ -135,7 +135,7 @@ func over(tb testing.TB, s step) (step, int) {
 }
 
 func TestSettingsAndFleetsArriveInFull(t *testing.T) {
-	full := busy(t, dearerOverlay, deployment)
+	full := busy(t, pricierOverlay, deployment)
 	full.Cluster.PreferencePolicy = "Ignore"
 	full.CapacityReservations = map[string][]provision.CapacityReservation{"gpu": {{
 		CapacityReservation: awsv1.CapacityReservation{ID: "cr-1", InstanceType: "g5.xlarge", AvailabilityZone: "us-east-1a", ReservationType: awsv1.CapacityReservationTypeCapacityBlock},

@@ -26,7 +26,7 @@ import (
 type Linted struct {
 	// Mistakes are what cannot work, and secrets in Git.
 	Mistakes []state.Problem
-	// Warnings are what works, and otherwise or dearer than may be meant.
+	// Warnings are what works, and otherwise, or at a higher price, than may be meant.
 	Warnings []state.Problem
 	// Objects is how many the folder declares.
 	Objects int

@@ -162,17 +162,17 @@ func explanation(err *field.Error) string {
 	if was, isType := err.BadValue.(string); isType && strings.HasPrefix(text, "must be of type string") && slices.Contains([]string{"integer", "number", "boolean"}, was) {
 		return "this must be text, and YAML reads it as a " + strings.Replace(was, "integer", "number", 1) + ": put it in quotes"
 	}
-	shown := ""
+	quoted := ""
 	switch value := err.BadValue.(type) {
 	case string, int64, float64, bool:
 		if s := fmt.Sprintf("%#v", value); len(s) <= maxValueLength && value != omitted && !strings.HasSuffix(err.Field, "userData") {
-			shown = s + ": "
+			quoted = s + ": "
 		}
 	}
 	if text == "" {
 		text = strings.ToLower(err.Type.String())
 	}
-	return shown + text + remedy(text)
+	return quoted + text + remedy(text)
 }
 
 // fieldMeant is the name of the schema's field that was probably meant at the path of an

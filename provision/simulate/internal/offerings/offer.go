@@ -22,7 +22,7 @@ func (o *Offer) SameAs(other *Offer) bool {
 }
 
 // Precedes reports whether a pool that can buy both buys o, as far as their prices determine
-// that. A spot instance is not dearer than the same on demand, also where its price is not known.
+// that. A spot instance costs no more than the same on demand, also where its price is not known.
 func (o *Offer) Precedes(other *Offer) bool {
 	if other == nil || o.Price.USDPerHour != other.Price.USDPerHour {
 		return other == nil || o.Price.USDPerHour < other.Price.USDPerHour

@@ -101,9 +101,9 @@ func (p *pool) gpuLimit() (float64, bool) {
 		return amount(text)
 	}
 	least, found := math.Inf(1), false
-	for _, name := range []string{whole, shared} {
+	for _, name := range []string{wholeGPU, shared} {
 		n, ok := p.limit(name)
-		if offered, known := p.resource(); ok && (!known && name == whole || offered == name) {
+		if offered, known := p.resource(); ok && (!known && name == wholeGPU || offered == name) {
 			least, found = min(least, n/float64(max(1, p.profile.Replicas))), true
 		}
 	}

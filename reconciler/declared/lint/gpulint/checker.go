@@ -13,9 +13,9 @@ type linter struct {
 	findings []Finding
 }
 
-// mistake reports what cannot work, by the path of the field; an empty path is the
+// problem reports what cannot work, by the path of the field; an empty path is the
 // object.
-func (c *linter) mistake(item state.Item, path, format string, args ...any) {
+func (c *linter) problem(item state.Item, path, format string, args ...any) {
 	c.report(item, path, false, fmt.Sprintf(format, args...))
 }
 
@@ -37,7 +37,7 @@ func (c *linter) report(item state.Item, path string, advice bool, detail string
 // the field, what happens and the remedy.
 type Finding struct {
 	lint.Finding
-	// Advice is true for what works, and otherwise or dearer than its author may assume;
+	// Advice is true for what works, and otherwise, or at a higher price, than its author may assume;
 	// false for what cannot work.
 	Advice bool
 }

@@ -82,7 +82,7 @@ func (c *linter) unreserved(p *pool) {
 	if k == nil || len(k.Spec.Reservations) > 0 || !p.allows(karpv1.CapacityTypeReserved) || p.allows(karpv1.CapacityTypeOnDemand) || p.allows(karpv1.CapacityTypeSpot) {
 		return
 	}
-	c.mistake(p.item, "spec.template.spec.requirements", "%s is the only capacity type allowed, and EC2NodeClass %s (%s) selects no capacity reservation, so that the pool has no node: write spec.capacityReservationSelectorTerms there",
+	c.problem(p.item, "spec.template.spec.requirements", "%s is the only capacity type allowed, and EC2NodeClass %s (%s) selects no capacity reservation, so that the pool has no node: write spec.capacityReservationSelectorTerms there",
 		karpv1.CapacityTypeReserved, name, k.item.Origin)
 }
 
@@ -104,7 +104,7 @@ func (c *linter) ungated(name string, k *class) {
 			continue
 		}
 		if on, set := cluster.Spec.Engine.FeatureGates[reservedGate]; set && !on {
-			c.mistake(item, "spec.engine.featureGates["+reservedGate+"]", "without it Karpenter launches nothing into the capacity reservations that EC2NodeClass %s (%s) selects: take it out", name, k.item.Origin)
+			c.problem(item, "spec.engine.featureGates["+reservedGate+"]", "without it Karpenter launches nothing into the capacity reservations that EC2NodeClass %s (%s) selects: take it out", name, k.item.Origin)
 		}
 	}
 }

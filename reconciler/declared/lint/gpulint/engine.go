@@ -32,7 +32,7 @@ func (c *linter) provisioner(item state.Item) {
 		c.advise(item, "spec.engine.mode", "the Karpenter that provisions nodes must run with the feature gate %s=true, or it counts GPUs and not the shares of DevicePlugin %s (%s); nodes take pods before the numbers agree there",
 			overlayGate, c.plugin.Name, c.plugin.item.Origin)
 	case engine.Mode != v1alpha1.EngineOff && set && !on:
-		c.mistake(item, "spec.engine.featureGates["+overlayGate+"]", "without it Karpenter counts GPUs and not the shares of DevicePlugin %s (%s): take it out",
+		c.problem(item, "spec.engine.featureGates["+overlayGate+"]", "without it Karpenter counts GPUs and not the shares of DevicePlugin %s (%s): take it out",
 			c.plugin.Name, c.plugin.item.Origin)
 	}
 }

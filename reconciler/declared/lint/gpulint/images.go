@@ -31,7 +31,7 @@ func (c *linter) images() {
 			}
 		}
 		if len(found) == len(k.Spec.Terms) {
-			c.mistake(k.item, "spec.amiSelectorTerms[0]", "selects %s, without NVIDIA's driver, so that no node of NodePool %s ever offers a GPU: %s",
+			c.problem(k.item, "spec.amiSelectorTerms[0]", "selects %s, without NVIDIA's driver, so that no node of NodePool %s ever offers a GPU: %s",
 				found[0], strings.Join(pools, ", "), k.Spec.Terms[0].remedy())
 		}
 	}
@@ -115,7 +115,7 @@ func byName(name string) string {
 		return "the standard variant of an EKS AMI"
 	case strings.HasPrefix(name, "amazon-eks-node-1.") || strings.HasPrefix(name, "amazon-eks-arm64-node-"):
 		return "the standard variant of an EKS AMI"
-	case strings.HasPrefix(name, "bottlerocket-aws-k8s-") && plainVersion(name):
+	case strings.HasPrefix(name, "bottlerocket-aws-k8s-") && lacksNVIDIA(name):
 		return "the plain Bottlerocket AMI"
 	case strings.HasPrefix(name, "windows_server-"):
 		return "a Windows AMI"
@@ -123,9 +123,9 @@ func byName(name string) string {
 	return ""
 }
 
-// plainVersion reports whether a Bottlerocket name has the architecture right
+// lacksNVIDIA reports whether a Bottlerocket name has the architecture right
 // behind the version, where the NVIDIA variant has its mark.
-func plainVersion(name string) bool {
+func lacksNVIDIA(name string) bool {
 	version, _, ok := strings.Cut(strings.TrimPrefix(name, "bottlerocket-aws-k8s-"), "-")
 	return ok && !strings.ContainsAny(version, "*?[") && (strings.HasPrefix(name, "bottlerocket-aws-k8s-"+version+"-x86_64") || strings.HasPrefix(name, "bottlerocket-aws-k8s-"+version+"-aarch64"))
 }

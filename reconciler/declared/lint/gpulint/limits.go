@@ -32,7 +32,7 @@ func (c *linter) annotated(p *pool) {
 		return
 	}
 	if least := p.fewestGPUs(); n < least {
-		c.mistake(p.item, "metadata.annotations["+v1alpha1.GPULimitAnnotation+"]",
+		c.problem(p.item, "metadata.annotations["+v1alpha1.GPULimitAnnotation+"]",
 			"no node is ever launched: the smallest of this pool has %s; write %q, or allow smaller types", counted(float64(least), "GPU"), number(float64(least)))
 	}
 }
@@ -41,12 +41,12 @@ func (c *linter) limit(p *pool, key string, n float64) {
 	_, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]
 	serves := p.served && len(p.gpus) > 0
 	switch {
-	case annotated && (key == whole || key == shared):
+	case annotated && (key == wholeGPU || key == shared):
 		// Two limits on the same GPUs: that is refused elsewhere.
-	case serves && key == whole && p.profile.Replicas > 1:
+	case serves && key == wholeGPU && p.profile.Replicas > 1:
 		c.shares(p, n)
 	case serves && key == shared && !p.profile.Renamed:
-		c.advise(p.item, limitPath(key), "limits nothing: nodes of this pool offer %s (profile %s)%s", whole, p.profile.Name, inGPUs(p, n/float64(p.profile.Replicas)))
+		c.advise(p.item, limitPath(key), "limits nothing: nodes of this pool offer %s (profile %s)%s", wholeGPU, p.profile.Name, inGPUs(p, n/float64(p.profile.Replicas)))
 	default:
 		c.nowhere(p, key)
 	}
@@ -56,7 +56,7 @@ func limitPath(key string) string { return "spec.limits[" + key + "]" }
 
 // shares reports what a limit on GPUs means where they are shared.
 func (c *linter) shares(p *pool, n float64) {
-	path, replicas := limitPath(whole), float64(p.profile.Replicas)
+	path, replicas := limitPath(wholeGPU), float64(p.profile.Replicas)
 	if p.profile.Renamed {
 		c.advise(p.item, path, "limits nothing: nodes of this pool offer %s, %d for each GPU (profile %s)%s",
 			shared, p.profile.Replicas, p.profile.Name, inGPUs(p, n))
@@ -68,7 +68,7 @@ func (c *linter) shares(p *pool, n float64) {
 		text += fmt.Sprintf(", and for %s write %q there", counted(gpus, "GPU"), number(gpus))
 	}
 	if least := float64(p.fewestGPUs()) * replicas; n < least {
-		c.mistake(p.item, path, "%s. As it is, no node is ever launched: the smallest of this pool offers %s", text, counted(least, "share"))
+		c.problem(p.item, path, "%s. As it is, no node is ever launched: the smallest of this pool offers %s", text, counted(least, "share"))
 		return
 	}
 	c.advise(p.item, path, "%s", text)
@@ -86,7 +86,7 @@ func inGPUs(p *pool, gpus float64) string {
 // nowhere finds limits on what no node of the pool has.
 func (c *linter) nowhere(p *pool, key string) {
 	switch {
-	case key == whole && p.withoutGPUs():
+	case key == wholeGPU && p.withoutGPUs():
 		c.advise(p.item, limitPath(key), "limits nothing: this pool allows no instance type with an NVIDIA GPU")
 	case !knownResource(key) && !c.overlaid(key):
 		if suspect(key) {
@@ -107,13 +107,13 @@ func (c *linter) meant(p *pool, key string) string {
 	case p.served && p.profile.Replicas > 1:
 		return inGPUs(p, n)
 	}
-	return fmt.Sprintf("; for %s write %s: %q", counted(n, "GPU"), whole, number(n))
+	return fmt.Sprintf("; for %s write %s: %q", counted(n, "GPU"), wholeGPU, number(n))
 }
 
 // knownResources are those that nodes have by themselves or by well-known plugins.
 func knownResources() []string {
 	return []string{
-		"cpu", "memory", "nodes", "pods", "ephemeral-storage", whole, shared, "amd.com/gpu",
+		"cpu", "memory", "nodes", "pods", "ephemeral-storage", wholeGPU, shared, "amd.com/gpu",
 		"habana.ai/gaudi", "vpc.amazonaws.com/efa", "aws.amazon.com/neuron",
 	}
 }

@@ -44,9 +44,9 @@ func (c *linter) mig() {
 func (c *linter) cut(p *pool, path string) {
 	switch {
 	case len(cuttable(p.gpus)) == 0 && p.known:
-		c.mistake(p.item, path, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", models(p.gpus))
+		c.problem(p.item, path, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", models(p.gpus))
 	case p.served && !c.classOf(p).bottlerocket:
-		c.mistake(p.item, path, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile", p.profile.Name, c.sharing.Name)
+		c.problem(p.item, path, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile", p.profile.Name, c.sharing.Name)
 	default:
 		c.uncut(p.item, path, []compatiblePool{{pool: p}})
 	}
@@ -61,10 +61,10 @@ func (c *linter) part(w workload, a gpuRequest) {
 	}
 	switch {
 	case len(cuttable(types)) == 0 && !c.partial && !slices.ContainsFunc(on, func(l compatiblePool) bool { return !l.known }):
-		c.mistake(w.item, a.path, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they stay pending: request %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
-			models(types), names(on), whole)
+		c.problem(w.item, a.path, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they stay pending: request %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
+			models(types), names(on), wholeGPU)
 	case !slices.ContainsFunc(on, func(l compatiblePool) bool { return !l.served || c.classOf(l.pool).bottlerocket }):
-		c.mistake(w.item, a.path, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods stay pending: request %s",
+		c.problem(w.item, a.path, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods stay pending: request %s",
 			names(on), on[0].profile.Resource())
 	default:
 		c.uncut(w.item, a.path, on)

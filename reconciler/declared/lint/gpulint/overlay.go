@@ -36,7 +36,7 @@ func (r *repository) overlaid(resource string) bool {
 
 // recounted reports whether an overlay sets how many GPUs nodes of a pool have.
 func (r *repository) recounted(p *pool) bool {
-	return slices.ContainsFunc(r.overlay, func(o overlay) bool { _, names := o.Spec.Capacity[whole]; return names && o.canApply(p) })
+	return slices.ContainsFunc(r.overlay, func(o overlay) bool { _, names := o.Spec.Capacity[wholeGPU]; return names && o.canApply(p) })
 }
 
 // canApply reports whether the overlay can apply to GPU nodes of the pool.

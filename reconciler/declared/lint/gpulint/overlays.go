@@ -16,12 +16,12 @@ const (
 // overlays finds overlays that set for the same GPUs what a DevicePlugin sets.
 func (c *linter) overlays() {
 	for _, o := range c.overlay {
-		for _, resource := range []string{whole, shared} {
+		for _, resource := range []string{wholeGPU, shared} {
 			if _, names := o.Spec.Capacity[resource]; !names {
 				continue
 			}
 			if p := c.overlaidPool(o); p != nil {
-				c.mistake(o.item, "spec.capacity["+resource+"]", "profile %s of DevicePlugin %s (%s) already declares how many GPUs nodes of NodePool %s offer, %s: remove the overlay, or keep the overlay off the pool",
+				c.problem(o.item, "spec.capacity["+resource+"]", "profile %s of DevicePlugin %s (%s) already declares how many GPUs nodes of NodePool %s offer, %s: remove the overlay, or keep the overlay off the pool",
 					p.profile.Name, c.sharing.Name, c.plugin.item.Origin, p.name, conflict(o.Spec.Weight, p))
 				break
 			}

@@ -13,9 +13,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// dearer is how much more one large node must cost than small ones to be worth a
+// minCostRatio is how much more one large node must cost than small ones to be worth a
 // warning.
-const dearer = 1.5
+const minCostRatio = 1.5
 
 // packing finds pods with one GPU each that come together: Karpenter puts as many
 // of them on a node as some instance type can hold, and buys the cheapest that
@@ -25,7 +25,7 @@ func (c *linter) packing() {
 	worst := map[string]packed{}
 	for _, w := range c.workloads {
 		if p, found := c.pack(w); found {
-			if before, seen := worst[p.pool.name]; !seen || p.extra() > before.extra() {
+			if before, ok := worst[p.pool.name]; !ok || p.extra() > before.extra() {
 				worst[p.pool.name] = p
 			}
 		}
@@ -63,7 +63,7 @@ type priced struct {
 
 // pack works out what a workload's pods get. False where there is nothing to report.
 func (c *linter) pack(w workload) (packed, bool) {
-	if w.atOnce < 2 || len(w.amounts) != 1 || w.amounts[0].resource != whole || w.amounts[0].amount != 1 || spread(w.pod) {
+	if w.atOnce < 2 || len(w.amounts) != 1 || w.amounts[0].resource != wholeGPU || w.amounts[0].amount != 1 || spread(w.pod) {
 		return packed{}, false
 	}
 	on := w.on
@@ -87,7 +87,7 @@ func (c *linter) pack(w workload) (packed, bool) {
 		left -= n * each
 	}
 	out.nodes = strings.Join(names, " and ")
-	return out, most > 1 && out.price > dearer*out.small.price*float64(w.atOnce)
+	return out, most > 1 && out.price > minCostRatio*out.small.price*float64(w.atOnce)
 }
 
 // spread reports whether something keeps the pods apart.

@@ -39,13 +39,13 @@ func runsPlugin(pod corev1.PodSpec) int {
 		if !strings.HasPrefix(path.Base(image), "k8s-device-plugin") {
 			return false
 		}
-		words := o.Command
-		if len(words) == 0 {
-			words = o.Args
+		command := o.Command
+		if len(command) == 0 {
+			command = o.Args
 		}
 		// What the image runs by itself is the plugin.
-		return len(words) == 0 || strings.HasPrefix(words[0], "-") ||
-			slices.ContainsFunc(words, func(arg string) bool { return strings.Contains(arg, "nvidia-device-plugin") })
+		return len(command) == 0 || strings.HasPrefix(command[0], "-") ||
+			slices.ContainsFunc(command, func(arg string) bool { return strings.Contains(arg, "nvidia-device-plugin") })
 	})
 }
 
@@ -62,7 +62,7 @@ func ours(item state.Item) bool {
 // another reports a workload that brings a plugin.
 func (c *linter) another(w workload, path string) {
 	if p := c.servedFor(w, alternatives(w.pod)); p != nil {
-		c.mistake(w.item, path, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; take this one out, or keep it off the pool",
+		c.problem(w.item, path, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; take this one out, or keep it off the pool",
 			c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins)
 		return
 	}
@@ -115,7 +115,7 @@ func (c *linter) operator(item state.Item) {
 	}
 	for _, p := range c.pools {
 		if p.served && len(p.gpus) > 0 && p.labels()[deployLabel] != "false" {
-			c.mistake(item, "spec.devicePlugin.enabled", "NVIDIA's operator runs its device plugin on all nodes with GPUs, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; write enabled: false, or give the pool's nodes the label %s: \"false\"",
+			c.problem(item, "spec.devicePlugin.enabled", "NVIDIA's operator runs its device plugin on all nodes with GPUs, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; write enabled: false, or give the pool's nodes the label %s: \"false\"",
 				c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins, deployLabel)
 			return
 		}

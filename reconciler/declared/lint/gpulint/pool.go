@@ -17,8 +17,8 @@ import (
 
 // resources of GPUs by their names in objects.
 const (
-	whole  = string(gpu.Resource)
-	shared = string(gpu.SharedResource)
+	wholeGPU = string(gpu.Resource)
+	shared   = string(gpu.SharedResource)
 )
 
 // nodePool is what matters of a NodePool.

@@ -86,11 +86,11 @@ func (c *linter) bottlerocket() {
 		}
 		differs, err := unlike(k.Spec.UserData, p.profile)
 		if err != nil {
-			c.mistake(k.item, "spec.userData", "%v", err)
+			c.problem(k.item, "spec.userData", "%v", err)
 			continue
 		}
 		if differs != "" {
-			c.mistake(k.item, "spec.userData", "Bottlerocket runs a device plugin of its own, and %s, unlike profile %s of DevicePlugin %s, which serves NodePool %s: the numbers never agree, and its nodes are replaced again and again; write %s",
+			c.problem(k.item, "spec.userData", "Bottlerocket runs a device plugin of its own, and %s, unlike profile %s of DevicePlugin %s, which serves NodePool %s: the numbers never agree, and its nodes are replaced again and again; write %s",
 				differs, p.profile.Name, c.sharing.Name, p.name, settingsOf(p.profile))
 		}
 	}

@@ -16,7 +16,7 @@ func (c *linter) requests() {
 			continue
 		}
 		for _, a := range w.amounts {
-			if a.resource == whole || a.resource == shared {
+			if a.resource == wholeGPU || a.resource == shared {
 				c.request(w, a)
 			}
 		}
@@ -27,10 +27,10 @@ func (c *linter) request(w workload, a gpuRequest) {
 	offering := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return string(l.profile.Resource()) != a.resource })
 	switch {
 	case len(offering) == 0:
-		c.mistake(w.item, a.path, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
+		c.problem(w.item, a.path, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
 			a.resource, names(w.on), w.on[0].profile.Resource())
 	case a.amount > 1 && !slices.ContainsFunc(offering, func(l compatiblePool) bool { return !l.profile.OnePerRequest }):
-		c.mistake(w.item, a.path, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; request 1, or run them in a pool with whole GPUs",
+		c.problem(w.item, a.path, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; request 1, or run them in a pool with whole GPUs",
 			names(offering), rule(offering[0].profile), a.amount)
 	}
 }

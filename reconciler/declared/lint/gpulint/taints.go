@@ -20,13 +20,13 @@ func (c *linter) taints() {
 			c.untolerated(p)
 		}
 		if len(p.taintList()) == 0 && p.onlyGPUs() && (p.served || c.hasOtherPools()) {
-			taint, who := corev1.Taint{Key: whole, Value: "true", Effect: corev1.TaintEffectNoSchedule}, "the pods that need a GPU"
+			taint, who := corev1.Taint{Key: wholeGPU, Value: "true", Effect: corev1.TaintEffectNoSchedule}, "the pods that need a GPU"
 			if p.served && !c.toleratesAll(pluginTolerations(c.plugin), []corev1.Taint{taint}) {
 				who += " and to DevicePlugin " + c.plugin.Name
 			}
 			c.advise(p.item, "spec.template.spec.taints",
 				"there is none, so that pods that request no GPU run on these nodes too, %s, and prevent their removal when the GPUs are idle: "+
-					"add {key: %s, value: \"true\", effect: NoSchedule}, and the toleration to %s", from(p.gpus), whole, who)
+					"add {key: %s, value: \"true\", effect: NoSchedule}, and the toleration to %s", from(p.gpus), wholeGPU, who)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func (c *linter) renames() {
 			continue
 		}
 		c.advise(p.item, "spec.template.spec.requirements", "the pool also allows types without GPUs, and under profile %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
-			p.profile.Name, shared, whole, from(p.gpus))
+			p.profile.Name, shared, wholeGPU, from(p.gpus))
 	}
 }
 
@@ -61,7 +61,7 @@ func (c *linter) untolerated(p *pool) {
 		if c.toleratesAll(given, []corev1.Taint{t}) {
 			continue
 		}
-		c.mistake(p.item, fmt.Sprintf("spec.template.spec.taints[%d]", i),
+		c.problem(p.item, fmt.Sprintf("spec.template.spec.taints[%d]", i),
 			"the device plugin does not tolerate %s, so that it runs on no node of this pool, and nodes that never offer their GPUs are replaced again and again: "+
 				"write in DevicePlugin %s (%s) spec.tolerations: [%s]",
 			taintText(t), c.plugin.Name, c.plugin.item.Origin, tolerationsText(append(slices.Clone(given), tolerationOf(t))))
@@ -72,7 +72,7 @@ func (c *linter) untolerated(p *pool) {
 // tolerated by every DaemonSet, those that vanish by themselves hold nobody up.
 func pluginTolerations(plugin *devicePlugin) []corev1.Toleration {
 	if plugin.Spec.Tolerations == nil {
-		return []corev1.Toleration{{Key: whole, Operator: corev1.TolerationOpExists}}
+		return []corev1.Toleration{{Key: wholeGPU, Operator: corev1.TolerationOpExists}}
 	}
 	var out []corev1.Toleration
 	for _, t := range plugin.Spec.Tolerations {

@@ -104,8 +104,8 @@ func stringList(value any) ([]string, bool) {
 	list, ok := value.([]any)
 	out := make([]string, 0, len(list))
 	for _, e := range list {
-		s, isWord := e.(string)
-		ok = ok && isWord
+		s, isString := e.(string)
+		ok = ok && isString
 		out = append(out, s)
 	}
 	return out, ok

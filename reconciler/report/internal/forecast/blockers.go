@@ -98,13 +98,13 @@ func (v View) blocker(b provision.Blocker) string {
 		out = v.Name(string(b.Kind))
 	}
 	if b.ForcedAfterSeconds > 0 {
-		out += ", overruled after " + lasting(time.Duration(b.ForcedAfterSeconds)*time.Second)
+		out += ", overruled after " + formatDuration(time.Duration(b.ForcedAfterSeconds)*time.Second)
 	}
 	return out
 }
 
-// lasting writes a time without the units that are zero.
-func lasting(d time.Duration) string {
+// formatDuration writes a time without the units that are zero.
+func formatDuration(d time.Duration) string {
 	s := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(s, zero) {

@@ -211,7 +211,7 @@ func (v View) beside(c provision.Cost) []string {
 
 // unpriced is the part on money that stays as it is: nobody has to read it.
 func (v View) unpriced(c provision.Cost) section.Section {
-	v.Style = markup.Plain()
+	v.Style = markup.PlainText()
 	out := v.stamped(section.Section{Lines: slices.Concat(v.month(c), v.beside(c))}, c.Prices)
 	ceiling, _ := v.ceilings(c)
 	bounds := fmt.Sprintf("floor %s, ceiling %s.", v.floor(c), ceiling)

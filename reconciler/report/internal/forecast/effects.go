@@ -9,24 +9,24 @@ import (
 // Harms reports whether the changes take a node from pods, end nodes with their pool, or
 // leave nodes that are never replaced: somebody must do something about that.
 func (v View) Harms(f *provision.Forecast) bool {
-	fate := outcomesOf(f)
+	outcomes := outcomesOf(f)
 	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 || v.Offline })
-	return len(f.Fit.Unscheduled)+fate.count()-fate.unharmed() > 0 || fate.unexplained || dying || len(fate.lost) > 0
+	return len(f.Fit.Unscheduled)+outcomes.count()-outcomes.unharmed() > 0 || outcomes.unexplained || dying || len(outcomes.uncontrolled) > 0
 }
 
 // Costs reports whether the changes cost nodes, room or money, or may: nodes are replaced,
 // new pods find no node, a limit is passed, more is paid, or not all of it is known.
 func (v View) Costs(f *provision.Forecast) bool {
-	return dearer(f.Cost) || len(f.Replaced)+len(f.Removed)+len(f.Unknown)+len(newcomers(f))+len(v.uncounted(f))+len(overLimit(f))+atMost(f) > 0
+	return costsMore(f.Cost) || len(f.Replaced)+len(f.Removed)+len(f.Unknown)+len(newcomers(f))+len(v.uncounted(f))+len(overLimit(f))+atMost(f) > 0
 }
 
 // Empty reports whether the Forecast predicts nothing that anybody would have to read.
 func Empty(f *provision.Forecast) bool {
-	return len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled)+len(newcomers(f)) == 0 && len(plain().Money(f.Cost)) == 0
+	return len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled)+len(newcomers(f)) == 0 && len(plainText().Money(f.Cost)) == 0
 }
 
-// dearer reports whether more is paid, or may be.
-func dearer(c provision.Cost) bool {
+// costsMore reports whether more is paid, or may be.
+func costsMore(c provision.Cost) bool {
 	_, more := c.Difference()
 	more += c.NonComputeAfter.Volumes + c.NonComputeAfter.PublicIPv4 - c.NonComputeNow.Volumes - c.NonComputeNow.PublicIPv4
 	unbounded := c.Ceiling == nil && c.CeilingBefore != nil

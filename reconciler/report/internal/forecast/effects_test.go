@@ -32,7 +32,7 @@ func TestWhatAForecastPredictsIsHarmOrCostOrNothing(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := plain()
+			v := plainText()
 			v.Offline = tt.offline
 			if v.Harms(&tt.f) != tt.harms || v.Costs(&tt.f) != tt.costs || Empty(&tt.f) != tt.empty {
 				t.Errorf("harms %v, costs %v, empty %v", v.Harms(&tt.f), v.Costs(&tt.f), Empty(&tt.f))

@@ -60,7 +60,7 @@ func (v View) waiting(f *provision.Forecast) section.Section {
 	}
 	return section.Section{
 		Title: fmt.Sprintf("Pods that fit no node before and after (%d)", podsIn(old)), Color: "bold",
-		Folded: section.First(plain().reasons(old), v.Lines.Many()),
+		Folded: section.First(plainText().reasons(old), v.Lines.Many()),
 	}
 }
 
@@ -105,7 +105,7 @@ func (v View) alike(p provision.Placement) string {
 	}
 	pods := markup.Count(1+p.Similar, "pod")
 	if p.Inactive {
-		details += asleep(p.Workload) + ": "
+		details += withoutPodsReason(p.Workload) + ": "
 		if p.Similar == 0 {
 			pods = "one pod"
 		}
@@ -120,8 +120,8 @@ func (v View) alike(p provision.Placement) string {
 	return out
 }
 
-// asleep is why a workload has no pods now.
-func asleep(kind string) string {
+// withoutPodsReason is why a workload has no pods now.
+func withoutPodsReason(kind string) string {
 	switch kind {
 	case "CronJob":
 		return "not running now"

@@ -24,7 +24,7 @@ func TestAWorkloadIsNamedWithWhatBecomesOfIt(t *testing.T) {
 		fmt.Sprintf("%s a/x (1 pod)", markup.Clip(strings.Repeat("A", 50), 40)): {Workload: strings.Repeat("A", 50)},
 	} {
 		p.Pod = provision.Pod{Namespace: "a", Name: "x"}
-		if got := plain().alike(p); got != want {
+		if got := plainText().alike(p); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

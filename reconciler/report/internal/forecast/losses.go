@@ -11,9 +11,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
 )
 
-// lost are the pods that nothing makes again once their node is gone.
-func (v View) lost(f *provision.Forecast) section.Section {
-	pods := outcomesOf(f).lost
+// uncontrolled are the pods that nothing makes again once their node is gone.
+func (v View) uncontrolled(f *provision.Forecast) section.Section {
+	pods := outcomesOf(f).uncontrolled
 	out := section.Section{Title: fmt.Sprintf("Pods that will not be recreated (%d)", len(pods)), Color: "-"}
 	for _, p := range pods {
 		out.Lines = append(out.Lines, v.pod(p))
@@ -58,9 +58,9 @@ func podDestinations(r provision.Removal) string {
 	return "; " + strings.Join(out, ", ")
 }
 
-// lingering is what slows down the end of nodes whose pool goes: budgets and pods
+// slowTerminations is what slows down the end of nodes whose pool goes: budgets and pods
 // that are not to be disrupted still count when a node is drained.
-func (v View) lingering(nodes []provision.Node) string {
+func (v View) slowTerminations(nodes []provision.Node) string {
 	var all provision.Node
 	wait := 0
 	for _, n := range nodes {

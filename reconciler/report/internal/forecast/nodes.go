@@ -24,7 +24,7 @@ type column struct {
 
 // keptBy is what keeps a node for a while or for good.
 func (x nodeOutcomes) keptBy(n provision.Node) string {
-	reasons := plain().blockers(n, func(provision.Blocker) bool { return true })
+	reasons := plainText().blockers(n, func(provision.Blocker) bool { return true })
 	if x.closed[n.Pool] > 0 && !keptForGood(n) {
 		reasons = append(reasons, "the pool's budget")
 	}
@@ -46,16 +46,16 @@ func (v View) nodes(list []provision.Node, c column) []string {
 	if len(list) == 0 {
 		return nil
 	}
-	shown := list[:min(len(list), v.Lines.Many())]
+	listed := list[:min(len(list), v.Lines.Many())]
 	rows := [][]string{{"", "NodeClaim", "Pool", "Type", "Zone", "Since", "Pods"}}
 	if c.value == nil {
 		c = column{"Held up by", nodeOutcomes{}.keptBy}
 	}
-	any := slices.ContainsFunc(shown, func(n provision.Node) bool { return c.value(n) != "" })
+	any := slices.ContainsFunc(listed, func(n provision.Node) bool { return c.value(n) != "" })
 	if any {
 		rows[0] = append(rows[0], c.title)
 	}
-	for i, n := range shown {
+	for i, n := range listed {
 		row := []string{
 			strconv.Itoa(i + 1), cell(n.NodeClaim), cell(n.Pool), cell(strings.TrimSpace(n.InstanceType + " " + n.CapacityType)), cell(n.Zone),
 			n.Created.UTC().Format("2006-01-02"), pods(n.Pods),
@@ -69,7 +69,7 @@ func (v View) nodes(list []provision.Node, c column) []string {
 	for i, l := range out {
 		out[i] = markup.Cut(l, 2*markup.Width)
 	}
-	if left := len(list) - len(shown); left > 0 {
+	if left := len(list) - len(listed); left > 0 {
 		out = append(out, section.More(left))
 	}
 	return out

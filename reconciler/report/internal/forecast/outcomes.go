@@ -16,8 +16,8 @@ type nodeOutcomes struct {
 	full, closed map[string]int
 	// pods counts those on the nodes that are replaced, lost are those of them and of
 	// pools that go which nothing makes again.
-	pods int
-	lost []provision.Pod
+	pods         int
+	uncontrolled []provision.Pod
 	// unexplained is true when the forecast counts such nodes and does not name them.
 	unexplained bool
 }
@@ -33,13 +33,13 @@ func outcomesOf(f *provision.Forecast) nodeOutcomes {
 		switch {
 		case keptForGood(n):
 			out.blocked = append(out.blocked, n)
-		case slices.ContainsFunc(n.Blockers, roomless):
+		case slices.ContainsFunc(n.Blockers, atLimit):
 			out.full[n.Pool]++
 		case pools[n.Pool].Blocking:
 			out.closed[n.Pool]++
 		default:
 			out.pods += len(n.Pods)
-			out.lost = append(out.lost, alone(n)...)
+			out.uncontrolled = append(out.uncontrolled, alone(n)...)
 			if len(n.Blockers) > 0 {
 				waiting++
 			}
@@ -48,7 +48,7 @@ func outcomesOf(f *provision.Forecast) nodeOutcomes {
 	for _, r := range f.Removed {
 		for _, n := range r.Nodes {
 			if !keptForGood(n) {
-				out.lost = append(out.lost, alone(n)...)
+				out.uncontrolled = append(out.uncontrolled, alone(n)...)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func alone(n provision.Node) []provision.Pod {
 
 // keptForGood reports whether something on the node keeps it until somebody acts.
 func keptForGood(n provision.Node) bool {
-	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return keeps(b) && !roomless(b) })
+	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return keeps(b) && !atLimit(b) })
 }
 
 // keeps reports whether somebody must act before the node is replaced. Other than
@@ -73,8 +73,8 @@ func keeps(b provision.Blocker) bool {
 	return b.ForcedAfterSeconds == 0 && b.Kind != blocker.Starting
 }
 
-// roomless reports whether it is the pool's limit that keeps the node.
-func roomless(b provision.Blocker) bool { return b.Kind == blocker.Limit }
+// atLimit reports whether it is the pool's limit that keeps the node.
+func atLimit(b provision.Blocker) bool { return b.Kind == blocker.Limit }
 
 // unharmed counts those of blocked that only a full capacity reservation keeps: their pods run on, and
 // they are replaced as soon as an instance of it is available.

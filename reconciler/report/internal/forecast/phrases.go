@@ -21,11 +21,11 @@ func (v View) nodePhrases(f *provision.Forecast) []headline.Phrase {
 	case v.Offline && len(f.Removed) > 1:
 		return []headline.Phrase{{Text: fmt.Sprintf("all nodes of %d pools removed", len(f.Removed))}}
 	case len(pools) == 1:
-		all, fate := "nodes of ", " may be replaced"
+		all, outcome := "nodes of ", " may be replaced"
 		if pools[0].ReplacesAll {
-			all, fate = "all nodes of ", " replaced"
+			all, outcome = "all nodes of ", " replaced"
 		}
-		return []headline.Phrase{{Text: all + "pool " + v.Short(pools[0].Name) + fate, Brief: all + "a pool" + fate, Rank: headline.RankName}}
+		return []headline.Phrase{{Text: all + "pool " + v.Short(pools[0].Name) + outcome, Brief: all + "a pool" + outcome, Rank: headline.RankName}}
 	case slices.ContainsFunc(pools, func(p provision.Pool) bool { return p.ReplacesAll }):
 		return []headline.Phrase{{Text: fmt.Sprintf("nodes of %d pools replaced", len(pools))}}
 	case len(pools) > 1:
@@ -165,7 +165,7 @@ func (v View) Money(c provision.Cost) []headline.Phrase {
 // Phrases are what the changes do to nodes and pods.
 func (v View) Phrases(f *provision.Forecast) []headline.Phrase {
 	out := v.nodePhrases(f)
-	if n := len(outcomesOf(f).lost); n > 0 {
+	if n := len(outcomesOf(f).uncontrolled); n > 0 {
 		out = append(out, headline.Phrase{Text: markup.Count(n, "pod") + " will not be recreated"})
 	}
 	if n := podsIn(f.Fit.Unscheduled); n > 0 {

@@ -27,7 +27,7 @@ func TestEndsOfReservations(t *testing.T) {
 			"On-Demand Capacity Reservation cr-a of pools gpu, training ends 2026-12-01 11:30 UTC: its instances go on as On-Demand Instances, which pools that allow only reserved capacity replace"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := plain().reservationEnds(&provision.Forecast{ReservationEnds: []provision.ReservationEnd{tt.of}})
+			got := plainText().reservationEnds(&provision.Forecast{ReservationEnds: []provision.ReservationEnd{tt.of}})
 			if diff := cmp.Diff([]string{tt.want}, got.Lines); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -46,7 +46,7 @@ func TestAFullReservationDoesNoHarm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &provision.Forecast{Replaced: []provision.Node{{Pool: "gpu", Blockers: tt.blockers}}, Pools: []provision.Pool{{Name: "gpu", RolloutRate: provision.RolloutRate{AllowedDisruptions: 1}}}}
-			if got := plain().Harms(f); got != tt.want {
+			if got := plainText().Harms(f); got != tt.want {
 				t.Errorf("harms: %t, want %t", got, tt.want)
 			}
 		})

@@ -19,7 +19,7 @@ func (v View) Sections(f *provision.Forecast) []section.Section {
 	if f.Rollout.MaxMinutes > 0 {
 		assumed.Folded = append(assumed.Folded, each(f.Rollout.Assumptions, sanitize.Escape)...)
 	}
-	out := []section.Section{v.removed(f), v.lost(f), v.never(f), v.unscheduled(f), v.over(f), v.replaced(f), v.uncountedPools(f), assumed, v.reservationEnds(f), v.added(f), v.changed(f)}
+	out := []section.Section{v.removed(f), v.uncontrolled(f), v.never(f), v.unscheduled(f), v.over(f), v.replaced(f), v.uncountedPools(f), assumed, v.reservationEnds(f), v.added(f), v.changed(f)}
 	if !v.Proposal {
 		out = append(out, v.Drifted(f))
 	}
@@ -37,7 +37,7 @@ func (v View) removed(f *provision.Forecast) section.Section {
 			l = "pool " + v.Name(gone.Pool) + ": all its nodes are removed with their pods; their number is known only in the cluster"
 		case len(gone.Nodes) > 0:
 			l = fmt.Sprintf("pool %s: %s removed with %s at once, regardless of its budgets, and before replacements are started",
-				v.Name(gone.Pool), markup.Count(len(gone.Nodes), "node"), markup.Count(gone.Pods, "pod")) + podDestinations(gone) + v.lingering(gone.Nodes)
+				v.Name(gone.Pool), markup.Count(len(gone.Nodes), "node"), markup.Count(gone.Pods, "pod")) + podDestinations(gone) + v.slowTerminations(gone.Nodes)
 		}
 		out.Lines = append(out.Lines, l)
 		nodes = append(nodes, gone.Nodes...)
@@ -48,21 +48,21 @@ func (v View) removed(f *provision.Forecast) section.Section {
 
 // never are the nodes that stay until somebody acts.
 func (v View) never(f *provision.Forecast) section.Section {
-	fate := outcomesOf(f)
-	out := section.Section{Title: fmt.Sprintf("Never replaced without manual action (%d)", fate.count()), Color: "-"}
+	outcomes := outcomesOf(f)
+	out := section.Section{Title: fmt.Sprintf("Never replaced without manual action (%d)", outcomes.count()), Color: "-"}
 	for _, p := range f.Pools {
-		if n := fate.full[p.Name]; n > 0 {
+		if n := outcomes.full[p.Name]; n > 0 {
 			why := "its limit leaves no room for a replacement"
 			if p.RolloutRate.LimitReached != "" {
 				why = v.Name(p.RolloutRate.LimitReached)
 			}
 			out.Lines = append(out.Lines, fmt.Sprintf("pool %s, %s: %s", v.Name(p.Name), markup.Count(n, "node"), why))
 		}
-		if n := fate.closed[p.Name]; n > 0 {
+		if n := outcomes.closed[p.Name]; n > 0 {
 			out.Lines = append(out.Lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.Name(p.Name), markup.Count(n, "node"), v.Name(p.RolloutRate.Budget)))
 		}
 	}
-	for _, n := range fate.blocked {
+	for _, n := range outcomes.blocked {
 		who := v.Name(n.NodeClaim)
 		if n.Name != "" {
 			who += " (" + v.Name(n.Name) + ")"
@@ -78,10 +78,10 @@ func (v View) replaced(f *provision.Forecast) section.Section {
 	if len(f.Replaced) == 0 {
 		return section.Section{}
 	}
-	fate := outcomesOf(f)
-	number, stuck := "none", fate.count()
+	outcomes := outcomesOf(f)
+	number, stuck := "none", outcomes.count()
 	if n := len(f.Replaced) - stuck; n > 0 {
-		number = fmt.Sprintf("%d, with %s", n, markup.Count(fate.pods, "pod"))
+		number = fmt.Sprintf("%d, with %s", n, markup.Count(outcomes.pods, "pod"))
 	}
 	if stuck > 0 {
 		number += fmt.Sprintf("; %d never", stuck)
@@ -95,17 +95,17 @@ func (v View) replaced(f *provision.Forecast) section.Section {
 		if p.Replaced == 0 {
 			continue
 		}
-		nodes, pace := fmt.Sprintf("%d of %d", max(0, p.Replaced-fate.in(p.Name)), p.Nodes), v.rolloutRate(p.RolloutRate)
-		if n := fate.in(p.Name); n > 0 {
+		nodes, pace := fmt.Sprintf("%d of %d", max(0, p.Replaced-outcomes.in(p.Name)), p.Nodes), v.rolloutRate(p.RolloutRate)
+		if n := outcomes.in(p.Name); n > 0 {
 			nodes += fmt.Sprintf(", %d never", n)
 		}
-		if fate.full[p.Name] >= p.Replaced {
+		if outcomes.full[p.Name] >= p.Replaced {
 			pace = "0, no room"
 		}
 		rows = append(rows, []string{v.Short(p.Name), nodes, pace, v.causes(f, p)})
 	}
 	out.Rows = v.stacked(v.Lines.Rows(rows))
-	out.Folded = v.nodes(f.Replaced, column{"Held up by", fate.keptBy})
+	out.Folded = v.nodes(f.Replaced, column{"Held up by", outcomes.keptBy})
 	return out
 }
 

@@ -23,5 +23,5 @@ type View struct {
 	Offline bool
 }
 
-// plain is the View of a list of details, which is plain text in any Style.
-func plain() View { return View{Style: markup.Plain()} }
+// plainText is the View of a list of details, which is plain text in any Style.
+func plainText() View { return View{Style: markup.PlainText()} }

@@ -39,26 +39,26 @@ const (
 const Width = 140
 
 // Shorten joins the phrases in at most Width characters. It changes those that it shortens.
-func Shorten(clauses []Phrase) string {
-	line := Join(clauses)
+func Shorten(phrases []Phrase) string {
+	line := Join(phrases)
 	for rank := RankDrift; rank > 0 && utf8.RuneCountInString(line) > Width; rank-- {
-		for i, c := range clauses {
+		for i, c := range phrases {
 			if c.Rank == rank {
-				clauses[i].Text = c.Brief
+				phrases[i].Text = c.Brief
 			}
 		}
-		line = Join(clauses)
+		line = Join(phrases)
 	}
-	for n := len(clauses) - 1; n > 0 && utf8.RuneCountInString(line) > Width; n-- {
-		line = Join(clauses[:n])
+	for n := len(phrases) - 1; n > 0 && utf8.RuneCountInString(line) > Width; n-- {
+		line = Join(phrases[:n])
 	}
 	return markup.Clip(line, Width)
 }
 
 // Join writes the phrases with a text in full.
-func Join(clauses []Phrase) string {
+func Join(phrases []Phrase) string {
 	var out []string
-	for _, c := range clauses {
+	for _, c := range phrases {
 		if c.Text != "" {
 			out = append(out, c.Text)
 		}

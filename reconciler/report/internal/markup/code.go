@@ -42,11 +42,11 @@ func Code(s string, width int) string {
 
 // Cells is a row of a table that no content of a cell can leave by a bar.
 func Cells(row ...string) string {
-	harmless := make([]string, 0, len(row))
+	escaped := make([]string, 0, len(row))
 	for _, c := range row {
-		harmless = append(harmless, strings.ReplaceAll(c, "|", "│"))
+		escaped = append(escaped, strings.ReplaceAll(c, "|", "│"))
 	}
-	return "| " + strings.Join(harmless, " | ") + " |\n"
+	return "| " + strings.Join(escaped, " | ") + " |\n"
 }
 
 // maxTicks is how many backticks forges take for the beginning of a code span: some

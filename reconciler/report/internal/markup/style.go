@@ -23,8 +23,8 @@ type Style struct {
 	At string
 }
 
-// Plain is the Style of a terminal.
-func Plain() Style {
+// PlainText is the Style of a terminal.
+func PlainText() Style {
 	return Style{Name: func(s string) string { return Cut(sanitize.Escape(s), lineLimit) }, USD: "$", Stacks: true, At: "@"}
 }
 

@@ -60,8 +60,8 @@ func New(plans ...plan.Plan) *Mask {
 // Shorter ones would be found everywhere.
 const knownFloor = 4
 
-// marked finds marks, also where a path has quoted their edges.
-var marked = regexp.MustCompile(`(?:\x00|\\x00)m[0-9]+(?:\x00|\\x00)`)
+// markPattern finds marks, also where a path has quoted their edges.
+var markPattern = regexp.MustCompile(`(?:\x00|\\x00)m[0-9]+(?:\x00|\\x00)`)
 
 func (m *Mask) mark(secret string) string {
 	mark, ok := m.marks[secret]
@@ -111,7 +111,7 @@ func (m *Mask) fields(in map[string]any, secret bool) map[string]any {
 			isText && (namesToken(k) || k == "value" && namesToken(name)),
 			strings.EqualFold(k, "userData"),
 			k == lastApplied:
-			v = m.whole(v)
+			v = m.maskAll(v)
 		case secret && k == "metadata":
 			v = m.secretMetadata(v)
 		default:
@@ -128,14 +128,14 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 func (m *Mask) secretMetadata(v any) any {
 	meta, ok := v.(map[string]any)
 	if !ok {
-		return m.whole(v)
+		return m.maskAll(v)
 	}
 	meta = maps.Clone(meta)
 	annotations, ok := meta["annotations"]
 	delete(meta, "annotations")
 	out := m.fields(meta, false)
 	if ok {
-		out["annotations"] = m.whole(annotations)
+		out["annotations"] = m.maskAll(annotations)
 	}
 	return out
 }
@@ -146,19 +146,19 @@ func namesToken(name string) bool {
 	return strings.HasSuffix(strings.ToLower(name), "token")
 }
 
-// whole masks every leaf of a value. Names of fields stay.
-func (m *Mask) whole(v any) any {
+// maskAll masks every leaf of a value. Names of fields stay.
+func (m *Mask) maskAll(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			out[m.inline(k)] = m.whole(v[k])
+			out[m.inline(k)] = m.maskAll(v[k])
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = m.whole(e)
+			out[i] = m.maskAll(e)
 		}
 		return out
 	case nil:
@@ -243,7 +243,7 @@ func unmark(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[marked.ReplaceAllString(k, sanitize.Masked)] = unmark(e)
+			out[markPattern.ReplaceAllString(k, sanitize.Masked)] = unmark(e)
 		}
 		return out
 	case []any:
@@ -253,7 +253,7 @@ func unmark(v any) any {
 		}
 		return out
 	case string:
-		return marked.ReplaceAllString(v, sanitize.Masked)
+		return markPattern.ReplaceAllString(v, sanitize.Masked)
 	}
 	return v
 }
@@ -286,7 +286,7 @@ func (m *Mask) Diff(c plan.Change) []Field {
 // visible unmarks one difference. Where the sides differ in nothing that may be shown,
 // it states that instead of showing them.
 func visible(f plan.FieldChange) Field {
-	out := Field{Path: marked.ReplaceAllString(f.Path, sanitize.Masked), Before: unmark(f.Before), After: unmark(f.After)}
+	out := Field{Path: markPattern.ReplaceAllString(f.Path, sanitize.Masked), Before: unmark(f.Before), After: unmark(f.After)}
 	before, after := out.Before == sanitize.Masked, out.After == sanitize.Masked
 	switch {
 	case before && f.After == nil:

@@ -102,8 +102,8 @@ func (q Quotas) Desired(s resource.Declaration) []state.Item {
 // limit is what Service Quotas returned of one class.
 type limit struct {
 	quota.Limit
-	// takenBy is the part of Taken of this cluster's pools that are not declared.
-	takenBy map[string]int64
+	// usedBy is the part of Taken of this cluster's pools that are not declared.
+	usedBy map[string]int64
 	// byDefault is true for what is AWS's, not the account's own.
 	byDefault bool
 	// others are the names of further quotas that match.
@@ -113,8 +113,8 @@ type limit struct {
 // limits are those of all classes that Service Quotas lists.
 type limits struct {
 	found map[string]limit
-	// lost is why AWS's defaults may not be read; nil where they were, or were not needed.
-	lost error
+	// defaultsErr is why AWS's defaults may not be read; nil where they were, or were not needed.
+	defaultsErr error
 }
 
 // Read implements resource.Kind.
@@ -130,7 +130,7 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 	}
 	left := make(map[string]quota.Limit, len(limits.found))
 	for name, l := range limits.found {
-		l.Taken, l.takenBy = used[name].taken, used[name].takenBy
+		l.Used, l.usedBy = used[name].used, used[name].usedBy
 		limits.found[name], left[name] = l, l.Limit
 	}
 	out := make(map[state.Key]resource.Live, len(keys))
@@ -139,8 +139,8 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 		switch {
 		case ok:
 			out[k] = found.live(used[k.Name].vcpus, quota.Advice(pools, k.Name, left))
-		case limits.lost != nil:
-			out[k] = resource.Live{Err: limits.lost}
+		case limits.defaultsErr != nil:
+			out[k] = resource.Live{Err: limits.defaultsErr}
 		default:
 			out[k] = resource.Live{Object: map[string]any{}, NotFound: true, Quota: &state.Quota{Unlisted: true},
 				Notes: []string{"Service Quotas names no such quota in " + c.Scope.Region + ": what the pools may use is unknown"}}
@@ -157,7 +157,7 @@ func (l limit) live(used int64, short []string) resource.Live {
 	}
 	out := resource.Live{
 		Object:   map[string]any{"limitVCPUs": l.VCPUs, "usedVCPUs": used},
-		Quota:    &state.Quota{Code: l.Code, LimitVCPUs: l.VCPUs, TakenVCPUs: l.Taken, TakenBy: l.takenBy},
+		Quota:    &state.Quota{Code: l.Code, LimitVCPUs: l.VCPUs, UsedVCPUs: l.Used, UsedBy: l.usedBy},
 		Warnings: slices.Sorted(slices.Values(short)),
 		Notes:    []string{text},
 	}
@@ -190,7 +190,7 @@ func readLimits(ctx context.Context, c *resource.Clients, keys []state.Key) (lim
 	for defaults.HasMorePages() {
 		page, err := defaults.NextPage(ctx)
 		if awserr.Denied(err) {
-			out.lost = fmt.Errorf("listing AWS's default quotas of EC2: %w", err)
+			out.defaultsErr = fmt.Errorf("listing AWS's default quotas of EC2: %w", err)
 			return out, nil
 		}
 		if err != nil {
@@ -244,11 +244,11 @@ func byClass(listed []quotatypes.ServiceQuota) map[string]limit {
 	return out
 }
 
-// use is how many vCPUs count against a class, taken those of them that are of no declared pool, and takenBy those of
+// use is how many vCPUs count against a class, taken those of them that are of no declared pool, and usedBy those of
 // this cluster's pools that are not declared.
 type use struct {
-	vcpus, taken int64
-	takenBy      map[string]int64
+	vcpus, used int64
+	usedBy      map[string]int64
 }
 
 // readUse adds up the vCPUs of the instances and capacity reservations that count against each class.
@@ -276,12 +276,12 @@ func (q Quotas) readUse(ctx context.Context, c *resource.Clients, pools []quota.
 				sum, n := used[class], vcpusOf(i, types)
 				sum.vcpus += n
 				if !ofPool(i, c.Scope.Cluster, pools) {
-					sum.taken += n
+					sum.used += n
 					if pool := poolOf(i, c.Scope.Cluster); pool != "" {
-						if sum.takenBy == nil {
-							sum.takenBy = map[string]int64{}
+						if sum.usedBy == nil {
+							sum.usedBy = map[string]int64{}
 						}
-						sum.takenBy[pool] += n
+						sum.usedBy[pool] += n
 					}
 				}
 				used[class] = sum
@@ -315,7 +315,7 @@ func addReservations(ctx context.Context, c *resource.Clients, pools []quota.Poo
 			sum, n := used[class.Name], int64(sdk.ToInt32(r.AvailableInstanceCount))*int64(t.VCPUs)
 			sum.vcpus += n
 			if !slices.ContainsFunc(pools, func(p quota.Pool) bool { return p.Reserves(t) }) {
-				sum.taken += n
+				sum.used += n
 			}
 			used[class.Name] = sum
 		}

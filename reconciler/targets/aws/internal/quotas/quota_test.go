@@ -284,8 +284,8 @@ func TestUnusedCapacityReservationsAreCounted(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := l.ReadOne(l.Items()[0])
-			if got.Object["usedVCPUs"] != tt.used || got.Quota.TakenVCPUs != tt.already {
-				t.Errorf("%v are used, and %d are taken", got.Object["usedVCPUs"], got.Quota.TakenVCPUs)
+			if got.Object["usedVCPUs"] != tt.used || got.Quota.UsedVCPUs != tt.already {
+				t.Errorf("%v are used, and %d are taken", got.Object["usedVCPUs"], got.Quota.UsedVCPUs)
 			}
 		})
 	}
@@ -301,7 +301,7 @@ func TestWhatAPoolUsesThatIsNotDeclaredIsNamed(t *testing.T) {
 		{Key: sdk.String("eks:eks-cluster-name"), Value: sdk.String(l.Clients.Scope.Cluster)}, {Key: sdk.String("karpenter.sh/nodepool"), Value: sdk.String("old")},
 	}}))
 	got := l.ReadOne(item).Quota
-	if got == nil || got.TakenVCPUs != 4 || len(got.TakenBy) != 1 || got.TakenBy["old"] != 2 {
+	if got == nil || got.UsedVCPUs != 4 || len(got.UsedBy) != 1 || got.UsedBy["old"] != 2 {
 		t.Errorf("got %+v", got)
 	}
 }
