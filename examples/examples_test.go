@@ -105,7 +105,7 @@ func variables(t *testing.T, repository string) substitute.Values {
 		}
 		values[from.Variable] = image
 	}
-	out, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("SSM", values), substitute.Plain("spec.substitute", sync.Spec.Substitute))
+	out, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Public("SSM", values), substitute.Public("spec.substitute", sync.Spec.Substitute))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 	if err != nil || kustomization != "" {
 		found, err = parts.kustomization(folder)
 	} else {
-		found, err = plain(parts, folder)
+		found, err = renderManifests(parts, folder)
 	}
 	if err != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)

@@ -17,7 +17,7 @@ type manifestWalker struct {
 	files int
 }
 
-func plain(parts renderer, folder string) (render.Result, error) {
+func renderManifests(parts renderer, folder string) (render.Result, error) {
 	w := &manifestWalker{renderer: parts}
 	if err := w.folder(folder, 0); err != nil {
 		return render.Result{}, err

@@ -14,7 +14,7 @@ import (
 // valuesOf are variables as a Sync gives them.
 func valuesOf(t *testing.T, plain map[string]string) substitute.Values {
 	t.Helper()
-	values, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("spec.substitute", plain))
+	values, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Public("spec.substitute", plain))
 	if err != nil {
 		t.Fatal(err)
 	}

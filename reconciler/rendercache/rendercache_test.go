@@ -102,7 +102,7 @@ func TestATreeThatDidNotChangeIsNotRenderedAgain(t *testing.T) {
 func TestTreesAreCachedWithTheValuesOfTheirVariables(t *testing.T) {
 	r, in := &Cache{}, worker{}
 	load := func(count string) string {
-		values, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("spec.substitute", map[string]string{"count": count}))
+		values, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Public("spec.substitute", map[string]string{"count": count}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -103,7 +103,7 @@ func (f *File) add(object unstructured.Unstructured, beside map[v1alpha1.Substit
 		if err := convert(object, &found); err != nil {
 			return err
 		}
-		f.sources[ref], beside[ref] = substitute.Plain(name, found.Data), found.Namespace
+		f.sources[ref], beside[ref] = substitute.Public(name, found.Data), found.Namespace
 	case corev1.SchemeGroupVersion.WithKind("Secret"):
 		values, err := secret(object)
 		if err != nil {

@@ -33,14 +33,14 @@ func Offline(ctx context.Context, in Input) (values substitute.Values, left Unkn
 	lookup := file.Lookup(nil)
 	values, err = Values(ctx, sync, func(ctx context.Context, ref v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
 		if isParameter(ref) {
-			return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.Variable: cmp.Or(ssmversion.Pinned(sync).Values()[ref.Variable], "${"+ref.Variable+"}")}), true, nil
+			return substitute.Public(parameterSource(ref.Name), map[string]string{ref.Variable: cmp.Or(ssmversion.Pinned(sync).Values()[ref.Variable], "${"+ref.Variable+"}")}), true, nil
 		}
 		source, found, err := lookup(ctx, ref)
 		if found || err != nil || ref.Optional {
 			return source, found, err
 		}
 		if len(in.Values) > 0 {
-			return substitute.Plain(ref.Kind+" "+ref.Name, nil), true, nil
+			return substitute.Public(ref.Kind+" "+ref.Name, nil), true, nil
 		}
 		return source, false, state.Failf(state.Stalled, "VariablesNotFound", "the Sync takes variables from %s %s, which is not in %s: put it there, or give its variables with --substitute NAME=VALUE",
 			ref.Kind, ref.Name, in.SyncFile)

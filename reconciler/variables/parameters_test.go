@@ -76,7 +76,7 @@ func TestANoteNamesTheValueOfAParameterThatAnotherSourceWinsOver(t *testing.T) {
 		sync.Spec.Substitute, sync.Spec.SubstituteFrom = tt.substitute, tt.from
 		sync.Status.Parameters = []v1alpha1.PinnedParameter{{Variable: "GPU", Name: gpuParameter, Value: "ami-1", Version: 1}}
 		values, err := Values(t.Context(), sync, WithParameters(map[string]string{"GPU": "ami-1"}, func(context.Context, v1alpha1.SubstituteReference) (substitute.Source, bool, error) {
-			return substitute.Plain("ConfigMap settings", map[string]string{"GPU": "ami-settings"}), true, nil
+			return substitute.Public("ConfigMap settings", map[string]string{"GPU": "ami-settings"}), true, nil
 		}), randomKey)
 		if err != nil {
 			t.Fatal(err)

@@ -47,7 +47,7 @@ func Values(ctx context.Context, sync *v1alpha1.Sync, lookup Lookup, key func(co
 			}
 		}
 	}
-	sources = append(sources, substitute.Plain("spec.substitute", sync.Spec.Substitute))
+	sources = append(sources, substitute.Public("spec.substitute", sync.Spec.Substitute))
 	return substitute.NewValues(fluxexpr.Parse, secret, sources...)
 }
 
@@ -68,7 +68,7 @@ func InCluster(reader client.Reader, namespace string) Lookup {
 		case v1alpha1.SubstituteConfigMap:
 			var found corev1.ConfigMap
 			err = reader.Get(ctx, key, &found)
-			source = substitute.Plain(name, found.Data)
+			source = substitute.Public(name, found.Data)
 		case v1alpha1.SubstituteSecret:
 			var found corev1.Secret
 			err = reader.Get(ctx, key, &found)
@@ -97,7 +97,7 @@ func WithParameters(values map[string]string, other Lookup) Lookup {
 		if !known {
 			return substitute.Source{}, false, state.Failf(state.Wait, "VariablesNotFound", "the SSM parameter %s has no value yet for the variable %s", ref.Name, ref.Variable)
 		}
-		return substitute.Plain(parameterSource(ref.Name), map[string]string{ref.Variable: value}), true, nil
+		return substitute.Public(parameterSource(ref.Name), map[string]string{ref.Variable: value}), true, nil
 	}
 }
 

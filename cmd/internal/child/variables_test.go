@@ -15,7 +15,7 @@ import (
 func TestAChildSubstitutesVariablesAndGetsNoSecret(t *testing.T) {
 	values, err := substitute.NewValues(fluxexpr.Parse, []byte("a key of 16 bytes"),
 		substitute.Secret("Secret ns/vars", map[string][]byte{"TOKEN": []byte("hunter2")}),
-		substitute.Plain("spec.substitute", map[string]string{"NAME": "gpu"}))
+		substitute.Public("spec.substitute", map[string]string{"NAME": "gpu"}))
 	if err != nil {
 		t.Fatal(err)
 	}

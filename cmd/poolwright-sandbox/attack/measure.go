@@ -120,7 +120,7 @@ func failed(stage string, err error) Measure {
 
 // syncValues are what the Sync has.
 func syncValues() (substitute.Values, error) {
-	return substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("spec.substitute", map[string]string{grammar.Variable: strings.Repeat("x", 1000)}))
+	return substitute.NewValues(fluxexpr.Parse, nil, substitute.Public("spec.substitute", map[string]string{grammar.Variable: strings.Repeat("x", 1000)}))
 }
 
 // renderNeighbor renders a small folder of a followed branch and returns why that failed.

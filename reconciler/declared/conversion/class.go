@@ -151,7 +151,7 @@ func (r *converter) templateSpec(o *object, spec *yaml.Node) {
 		r.selector(o, spec, s.old, s.new)
 	}
 	if yamlnode.Absent(yamlnode.Get(spec, "amiFamily")) {
-		yamlnode.Take(spec, "amiFamily")
+		yamlnode.RemoveEntry(spec, "amiFamily")
 		if yamlnode.Absent(yamlnode.Get(spec, "amiSelectorTerms")) {
 			r.report(o, Default, "spec", "amiSelectorTerms: alias al2@latest, the default of v1alpha1")
 			yamlnode.Set(spec, "amiSelectorTerms", yamlnode.List(yamlnode.Mapping(yamlnode.Scalar("alias"), yamlnode.Scalar("al2@latest"))))
@@ -191,9 +191,9 @@ func (r *converter) amiFamily(o *object, spec *yaml.Node) {
 	if alias == "" || !yamlnode.Absent(terms) {
 		return
 	}
-	yamlnode.Take(spec, "amiSelectorTerms")
+	yamlnode.RemoveEntry(spec, "amiSelectorTerms")
 	r.reportAt(o, Lossless, line, "amiFamily %s is the alias %s@latest now", family, alias)
-	k, _, i := yamlnode.Take(spec, "amiFamily")
+	k, _, i := yamlnode.RemoveEntry(spec, "amiFamily")
 	k.Value = "amiSelectorTerms"
 	yamlnode.Put(spec, i, k, yamlnode.List(yamlnode.Mapping(yamlnode.Scalar("alias"), yamlnode.Scalar(alias+"@latest"))))
 }
@@ -204,7 +204,7 @@ func (r *converter) ubuntu(o *object, spec *yaml.Node) {
 	r.reportAt(o, Lossless, yamlnode.LineOf(spec, "amiFamily"), "amiFamily %s is AL2 now, which starts such nodes in the same way", yamlnode.Text(family))
 	family.Value = "AL2"
 	if yamlnode.Absent(yamlnode.Get(spec, "blockDeviceMappings")) {
-		yamlnode.Take(spec, "blockDeviceMappings")
+		yamlnode.RemoveEntry(spec, "blockDeviceMappings")
 		r.report(o, Default, "spec", "blockDeviceMappings: /dev/sda1 with 20Gi, encrypted, gp3, the default of Ubuntu")
 		yamlnode.Set(spec, "blockDeviceMappings", yamlnode.List(yamlnode.Mapping(
 			yamlnode.Scalar("deviceName"), yamlnode.Scalar("/dev/sda1"),
@@ -233,21 +233,21 @@ func (r *converter) tags(o *object, spec *yaml.Node) {
 		tags.Content = slices.Delete(tags.Content, i, i+2)
 	}
 	if len(tags.Content) == 0 {
-		yamlnode.Take(spec, "tags")
+		yamlnode.RemoveEntry(spec, "tags")
 	}
 }
 
 // inlineProvider moves the provider in a Provisioner to a class of its own.
 func (r *converter) inlineProvider(o *object, spec *yaml.Node) {
-	k, provider, i := yamlnode.Take(spec, "provider")
+	k, provider, i := yamlnode.RemoveEntry(spec, "provider")
 	if k == nil || yamlnode.Absent(provider) {
 		return
 	}
 	r.reportAt(o, Lossless, k.Line, "spec.provider is the EC2NodeClass %s now", o.name())
 	k.Value = "providerRef"
 	yamlnode.Put(spec, i, k, yamlnode.Mapping(yamlnode.Scalar("name"), yamlnode.Scalar(o.name())))
-	yamlnode.Take(provider, "apiVersion")
-	yamlnode.Take(provider, "kind")
+	yamlnode.RemoveEntry(provider, "apiVersion")
+	yamlnode.RemoveEntry(provider, "kind")
 	n := r.beside(o, yamlnode.Mapping(yamlnode.Scalar("apiVersion"), yamlnode.Scalar("karpenter.k8s.aws/v1"), yamlnode.Scalar("kind"), yamlnode.Scalar("EC2NodeClass"),
 		yamlnode.Scalar("metadata"), yamlnode.Mapping(yamlnode.Scalar("name"), yamlnode.Scalar(o.name())), yamlnode.Scalar("spec"), provider))
 	r.identify(n)
@@ -257,7 +257,7 @@ func (r *converter) inlineProvider(o *object, spec *yaml.Node) {
 
 // beside adds a new object next to another, in its file.
 func (r *converter) beside(o *object, node *yaml.Node) *object {
-	n := &object{file: o.file, line: o.line, node: node, place: place{o.page, node, o.items}, item: -1}
+	n := &object{file: o.file, line: o.line, node: node, objectPosition: objectPosition{o.page, node, o.items}, item: -1}
 	switch {
 	case o.items != nil:
 		i := slices.Index(o.items.Content, o.node)

@@ -151,7 +151,7 @@ func (f *files) collectObject(p *page, n, root, items *yaml.Node, depth int) {
 		}
 		return
 	}
-	o := &object{file: p.name, line: n.Line, node: n, place: place{p.text, root, items}, patch: f.patches[p.name]}
+	o := &object{file: p.name, line: n.Line, node: n, objectPosition: objectPosition{p.text, root, items}, patch: f.patches[p.name]}
 	f.run.identify(o)
 	f.run.objects = append(f.run.objects, o)
 }

@@ -70,7 +70,7 @@ func (w *keyRenamer) keys(n *yaml.Node) {
 		} else {
 			w.converter.requireReview(w.object, line, "%s is dropped beside %s, its new name", renamed.Old, renamed.New)
 		}
-		yamlnode.Take(n, renamed.Old)
+		yamlnode.RemoveEntry(n, renamed.Old)
 	}
 	for _, gone := range w.converter.table.GoneLabels {
 		if i := yamlnode.Index(n, gone); i >= 0 {
@@ -89,7 +89,7 @@ func (w *keyRenamer) toleration(n *yaml.Node, key string) {
 	}
 	w.converter.reportAt(w.object, Lossless, k.Line, "toleration of %s is one of %s now", old, now)
 	k.Value = now
-	yamlnode.Take(n, "value")
+	yamlnode.RemoveEntry(n, "value")
 	if yamlnode.Text(yamlnode.Get(n, "operator")) == "Equal" {
 		yamlnode.Get(n, "operator").Value = "Exists"
 	} else if yamlnode.Absent(yamlnode.Get(n, "operator")) {

@@ -90,21 +90,21 @@ func (r *converter) unfold(o *object) {
 		return
 	}
 	annotations := yamlnode.Get(o.node, "metadata.annotations")
-	yamlnode.Take(annotations, keptAnnotation)
+	yamlnode.RemoveEntry(annotations, keptAnnotation)
 	if len(annotations.Content) == 0 {
 		yamlnode.Remove(o.node, "metadata.annotations")
 	}
 	var n yaml.Node
 	if err := yaml.Unmarshal([]byte(yamlnode.Text(kept)), &n); err == nil && len(n.Content) == 1 && n.Content[0].Kind == yaml.MappingNode {
 		template := yamlnode.Ensure(o.node, "spec.template.spec", -1)
-		yamlnode.Take(template, "kubelet")
+		yamlnode.RemoveEntry(template, "kubelet")
 		yamlnode.Set(template, "kubelet", unstyled(n.Content[0]))
 	}
 }
 
 // unstyled is a node as YAML would be written by hand.
 func unstyled(n *yaml.Node) *yaml.Node {
-	c := yamlnode.Fresh(n)
+	c := yamlnode.CopyWithoutComments(n)
 	c.Style = 0
 	for i := range c.Content {
 		c.Content[i] = unstyled(c.Content[i])
@@ -112,8 +112,8 @@ func unstyled(n *yaml.Node) *yaml.Node {
 	return c
 }
 
-// want is what one pool sets for its kubelets.
-type want struct {
+// kubeletSettings is what one pool sets for its kubelets.
+type kubeletSettings struct {
 	pool     *object
 	settings string // canonical; empty for none
 }
@@ -123,15 +123,15 @@ type want struct {
 // nothing, or takes what the first of them by name sets, and copies with other names stand
 // beside it for the others.
 func (r *converter) moveKubelets(pools, classes []*object) {
-	wants := map[*object][]want{}
+	wants := map[*object][]kubeletSettings{}
 	for _, o := range pools {
 		r.respell(o)
 		if class, one := r.classOf(o, className(o)); one && !class.blocked {
-			wants[class] = append(wants[class], want{o, canonical.JSON(yamlnode.Get(o.node, "spec.template.spec.kubelet"))})
+			wants[class] = append(wants[class], kubeletSettings{o, canonical.JSON(yamlnode.Get(o.node, "spec.template.spec.kubelet"))})
 		}
 	}
 	for _, class := range classes {
-		if any := slices.ContainsFunc(wants[class], func(w want) bool { return yamlnode.Get(w.pool.node, "spec.template.spec.kubelet") != nil }); any {
+		if any := slices.ContainsFunc(wants[class], func(w kubeletSettings) bool { return yamlnode.Get(w.pool.node, "spec.template.spec.kubelet") != nil }); any {
 			r.spellOut(class)
 			r.kubeletOf(class, wants[class])
 		}
@@ -153,7 +153,7 @@ func (r *converter) respell(o *object) {
 			}
 		}
 	}
-	if k, _, _ := yamlnode.Take(kubelet, "containerRuntime"); k != nil {
+	if k, _, _ := yamlnode.RemoveEntry(kubelet, "containerRuntime"); k != nil {
 		r.reportAt(o, Lossless, k.Line, "kubelet containerRuntime is dropped: containerd is the only one")
 	}
 	if kubelet != nil && yamlnode.Absent(kubelet) {
@@ -162,9 +162,9 @@ func (r *converter) respell(o *object) {
 }
 
 // kubeletOf gives the pools of one class what they set.
-func (r *converter) kubeletOf(class *object, wants []want) {
+func (r *converter) kubeletOf(class *object, wants []kubeletSettings) {
 	// By name, so that the loop, which has no order of files, decides the same.
-	slices.SortStableFunc(wants, func(a, b want) int { return strings.Compare(a.pool.name(), b.pool.name()) })
+	slices.SortStableFunc(wants, func(a, b kubeletSettings) int { return strings.Compare(a.pool.name(), b.pool.name()) })
 	base := canonical.JSON(yamlnode.Get(class.node, "spec.kubelet"))
 	for i := range wants {
 		if wants[i].settings == "" {
@@ -172,7 +172,7 @@ func (r *converter) kubeletOf(class *object, wants []want) {
 		}
 	}
 	stays := base
-	if base == "" && !slices.ContainsFunc(wants, func(w want) bool { return w.settings == "" }) {
+	if base == "" && !slices.ContainsFunc(wants, func(w kubeletSettings) bool { return w.settings == "" }) {
 		stays = wants[0].settings
 	}
 	made := map[string]*object{stays: class}
@@ -190,7 +190,7 @@ func (r *converter) kubeletOf(class *object, wants []want) {
 			}
 			made[w.settings] = target
 		}
-		k, v, _ := yamlnode.Take(template, "kubelet")
+		k, v, _ := yamlnode.RemoveEntry(template, "kubelet")
 		if target == class {
 			r.reportAt(w.pool, Lossless, line, "kubelet settings are spec.kubelet of EC2NodeClass %s now", class.name())
 		} else {
@@ -221,7 +221,7 @@ func values(n *yaml.Node) int {
 
 // split makes a copy of a class for kubelet settings that it does not have, or
 // finds the one that an earlier convert made.
-func (r *converter) split(class *object, w want, original *yaml.Node) *object {
+func (r *converter) split(class *object, w kubeletSettings, original *yaml.Node) *object {
 	name := class.name() + "-" + state.Hash(w.settings)[:8]
 	if there, _ := r.nearest(class.file, r.named(name)); there != nil && r.together(there.file, class.file) {
 		if canonical.JSON(yamlnode.Get(there.node, "spec.kubelet")) == w.settings {
@@ -246,7 +246,7 @@ func (r *converter) split(class *object, w want, original *yaml.Node) *object {
 	yamlnode.Set(yamlnode.Get(node, "metadata"), "name", yamlnode.Scalar(name))
 	spec := yamlnode.Get(node, "spec")
 	if original != nil || yamlnode.Index(spec, "kubelet") >= 0 {
-		yamlnode.Take(spec, "kubelet")
+		yamlnode.RemoveEntry(spec, "kubelet")
 	}
 	copied := r.beside(class, node)
 	r.identify(copied)

@@ -49,7 +49,7 @@ func (f *files) collectPatch(p *page, n *yaml.Node) {
 		f.patches[path.Join(path.Dir(p.name), file)] = true
 	}
 	target := yamlnode.Get(n, "target")
-	remark := func(n *yaml.Node, what string) {
+	warn := func(n *yaml.Node, what string) {
 		f.run.changes = append(f.run.changes, Change{
 			Origin: state.Origin{File: p.name, Line: n.Line}, Grade: Manual, Blocks: true, Text: what + "; write it for NodePool or EC2NodeClass of v1, with the fields where v1 has them",
 		})
@@ -57,11 +57,11 @@ func (f *files) collectPatch(p *page, n *yaml.Node) {
 	switch kind, version := yamlnode.Text(yamlnode.Get(target, "kind")), yamlnode.Text(yamlnode.Get(target, "version")); {
 	case kind == "Provisioner", kind == "AWSNodeTemplate",
 		(kind == "NodePool" || kind == "EC2NodeClass") && version != "" && version != "v1":
-		remark(target, strings.TrimSpace("a patch is aimed at "+kind+" "+version))
+		warn(target, strings.TrimSpace("a patch is aimed at "+kind+" "+version))
 	case inline != nil && f.old([]byte(inline.Value)):
-		remark(inline, "a patch within the kustomization is one of an old API of Karpenter")
+		warn(inline, "a patch within the kustomization is one of an old API of Karpenter")
 	case inline != nil && (kind == "NodePool" || kind == "EC2NodeClass") && f.namesMovedField(inline.Value):
-		remark(inline, "a patch within the kustomization names a field that v1 has elsewhere")
+		warn(inline, "a patch within the kustomization names a field that v1 has elsewhere")
 	}
 }
 

@@ -138,7 +138,7 @@ func (r *converter) betaPool(o *object) {
 func (r *converter) nodeClassRef(o *object) {
 	ref := yamlnode.Get(o.node, "spec.template.spec.nodeClassRef")
 	group := awsGroup
-	if k, v, i := yamlnode.Take(ref, "apiVersion"); k != nil {
+	if k, v, i := yamlnode.RemoveEntry(ref, "apiVersion"); k != nil {
 		if g, _, ok := strings.Cut(yamlnode.Text(v), "/"); ok && g != "" {
 			group = g
 		}
@@ -153,12 +153,12 @@ func (r *converter) nodeClassRef(o *object) {
 	case yamlnode.Text(kind) == "AWSNodeTemplate":
 		kind.Value = "EC2NodeClass"
 	case yamlnode.Absent(kind):
-		yamlnode.Take(ref, "kind")
+		yamlnode.RemoveEntry(ref, "kind")
 		r.reportAt(o, Default, ref.Line, "nodeClassRef.kind: EC2NodeClass")
 		yamlnode.Put(ref, yamlnode.Index(ref, "group")+2, yamlnode.Scalar("kind"), yamlnode.Scalar("EC2NodeClass"))
 	}
 	for _, field := range []string{"namespace", "uid"} {
-		yamlnode.Take(ref, field)
+		yamlnode.RemoveEntry(ref, field)
 	}
 }
 
@@ -195,22 +195,22 @@ func (r *converter) disruption(o *object, spec *yaml.Node) {
 		if !yamlnode.Absent(empty) {
 			r.requireReview(o, yamlnode.LineOf(o.node, "spec.ttlSecondsAfterEmpty"), "spec.ttlSecondsAfterEmpty is dropped: v1alpha5 refused it beside consolidation; write its time to spec.disruption.consolidateAfter if it was meant")
 		}
-		yamlnode.Take(spec, "ttlSecondsAfterEmpty")
-		k, _, i := yamlnode.Take(spec, "consolidation")
+		yamlnode.RemoveEntry(spec, "ttlSecondsAfterEmpty")
+		k, _, i := yamlnode.RemoveEntry(spec, "consolidation")
 		k.Value = "disruption"
 		yamlnode.Put(spec, i, k, policy("WhenEmptyOrUnderutilized", yamlnode.Scalar("0s")))
 		return
 	}
-	if k, _, _ := yamlnode.Take(spec, "consolidation"); k != nil {
+	if k, _, _ := yamlnode.RemoveEntry(spec, "consolidation"); k != nil {
 		r.reportAt(o, Lossless, k.Line, "spec.consolidation is dropped: it was not enabled")
 	}
 	if yamlnode.Absent(empty) {
-		yamlnode.Take(spec, "ttlSecondsAfterEmpty")
+		yamlnode.RemoveEntry(spec, "ttlSecondsAfterEmpty")
 		return
 	}
 	after := seconds(empty)
 	r.report(o, Lossless, "spec.ttlSecondsAfterEmpty", "spec.ttlSecondsAfterEmpty is spec.disruption now, WhenEmpty after %s", yamlnode.Text(after))
-	k, _, i := yamlnode.Take(spec, "ttlSecondsAfterEmpty")
+	k, _, i := yamlnode.RemoveEntry(spec, "ttlSecondsAfterEmpty")
 	k.Value = "disruption"
 	yamlnode.Put(spec, i, k, policy("WhenEmpty", after))
 }

@@ -19,7 +19,7 @@ type object struct {
 	file string
 	line int
 	node *yaml.Node
-	place
+	objectPosition
 
 	title            string // as it was read
 	apiVersion, kind string // as they are
@@ -28,9 +28,9 @@ type object struct {
 	item             int // its index among those of Objects, -1 for a new one
 }
 
-// place is where an object's text is: on a page, nil for an object of Objects, in
+// objectPosition is where an object's text is: on a page, nil for an object of Objects, in
 // the document with a root, and in a list of items, if it is in one.
-type place struct {
+type objectPosition struct {
 	page        *inplace.File
 	root, items *yaml.Node
 }
@@ -164,13 +164,13 @@ func (r *converter) retitle(o *object) {
 	o.apiVersion, o.kind = apiVersion, kind
 }
 
-// dropLeft takes away what webhooks and controllers left in exported manifests.
-func (r *converter) dropLeft(o *object) {
+// dropGenerated takes away what webhooks and controllers left in exported manifests.
+func (r *converter) dropGenerated(o *object) {
 	annotations := yamlnode.Get(o.node, "metadata.annotations")
 	for _, key := range r.table.LeftAnnotations {
 		if i := yamlnode.Index(annotations, key); i >= 0 {
 			r.reportAt(o, Lossless, annotations.Content[i].Line, "annotation %s is dropped: Karpenter wrote it for itself", key)
-			yamlnode.Take(annotations, key)
+			yamlnode.RemoveEntry(annotations, key)
 		}
 	}
 	if annotations != nil && annotations.Kind == yaml.MappingNode && len(annotations.Content) == 0 {
@@ -182,7 +182,7 @@ func (r *converter) dropLeft(o *object) {
 func (r *converter) apply(o *object) {
 	for _, d := range o.rules.Drops {
 		if yamlnode.Get(o.node, d.At) != nil {
-			r.report(o, Lossless, d.At, "%s is dropped: %s", d.At, d.Because)
+			r.report(o, Lossless, d.At, "%s is dropped: %s", d.At, d.Reason)
 			yamlnode.Remove(o.node, d.At)
 		}
 	}
@@ -212,7 +212,7 @@ func (r *converter) move(o *object, m table.Move) {
 	if !m.Unreported {
 		r.report(o, Lossless, m.From, "%s is %s now", m.From, m.To)
 	}
-	k, v, i := yamlnode.Take(yamlnode.Get(o.node, from), key)
+	k, v, i := yamlnode.RemoveEntry(yamlnode.Get(o.node, from), key)
 	if m.Seconds {
 		v = seconds(v)
 	}
@@ -240,13 +240,13 @@ func (r *converter) defaults(o *object) {
 		if _, declared := had[parent]; !declared {
 			had[parent] = !yamlnode.Absent(yamlnode.Get(o.node, parent))
 		}
-		if d.Whole && had[parent] || !yamlnode.Absent(yamlnode.Get(o.node, d.At)) {
+		if d.WithParent && had[parent] || !yamlnode.Absent(yamlnode.Get(o.node, d.At)) {
 			continue
 		}
 		root, rest, _ := strings.Cut(parent, ".")
-		r.report(o, Default, d.At, "%s: %s, %s", d.At, d.Value.Value, d.Because)
+		r.report(o, Default, d.At, "%s: %s, %s", d.At, d.Value.Value, d.Reason)
 		_, key := path2(d.At)
-		yamlnode.Set(yamlnode.Ensure(yamlnode.Get(o.node, root), rest, -1), key, yamlnode.Fresh(&d.Value))
+		yamlnode.Set(yamlnode.Ensure(yamlnode.Get(o.node, root), rest, -1), key, yamlnode.CopyWithoutComments(&d.Value))
 	}
 }
 

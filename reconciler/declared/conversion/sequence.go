@@ -63,7 +63,7 @@ func (r *converter) convert(o *object) {
 	if o.blocked || o.rules == nil {
 		if !o.blocked && (o.pool() || o.class()) && isMapping(yamlnode.Get(o.node, "metadata.annotations")) {
 			r.unfold(o)
-			r.dropLeft(o)
+			r.dropGenerated(o)
 		}
 		return
 	}
@@ -73,7 +73,7 @@ func (r *converter) convert(o *object) {
 	}
 	r.retitle(o)
 	r.unfold(o)
-	switch r.dropLeft(o); o.rules.Old {
+	switch r.dropGenerated(o); o.rules.Old {
 	case "karpenter.sh/v1alpha5 Provisioner":
 		r.provisioner(o)
 	case "karpenter.sh/v1beta1 NodePool":

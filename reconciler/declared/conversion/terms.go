@@ -14,7 +14,7 @@ const maxTerms = 30
 // selector turns a selector of v1alpha1 into terms: it was a mapping of tags with special keys,
 // where a list with commas in a value meant any of them. Terms are or-ed, and so is each list.
 func (r *converter) selector(o *object, spec *yaml.Node, old, name string) {
-	k, v, i := yamlnode.Take(spec, old)
+	k, v, i := yamlnode.RemoveEntry(spec, old)
 	if k == nil || yamlnode.Absent(v) {
 		return
 	}
@@ -78,7 +78,7 @@ func (r *converter) tagTerms(o *object, line int, old string, special map[string
 			for i, value := range values {
 				c := t
 				if i+1 < len(values) {
-					c = yamlnode.Fresh(t)
+					c = yamlnode.CopyWithoutComments(t)
 				}
 				yamlnode.Set(c, field, yamlnode.Scalar(value))
 				more = append(more, c)
@@ -129,7 +129,7 @@ func splitTerm(t *yaml.Node) []*yaml.Node {
 		for j, value := range values {
 			c := t
 			if j+1 < len(values) {
-				c = yamlnode.Fresh(t)
+				c = yamlnode.CopyWithoutComments(t)
 			}
 			yamlnode.Get(c, "tags").Content[i] = yamlnode.Scalar(value)
 			if out = append(out, splitTerm(c)...); len(out) > maxTerms {

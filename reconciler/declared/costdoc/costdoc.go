@@ -142,13 +142,13 @@ func (r *reader) price(n *yaml.Node) (cost.Quote, bool) {
 
 // twice refuses two prices of the same.
 func (r *reader) twice(at *yaml.Node, prices []cost.Quote) {
-	seen := map[string]bool{}
+	found := map[string]bool{}
 	for _, q := range prices {
 		what := q.CapacityType + " price of " + q.InstanceType
-		if seen[what] {
+		if found[what] {
 			r.problem(at, "the %s is given twice; remove one", what)
 		}
-		seen[what] = true
+		found[what] = true
 	}
 }
 

@@ -104,13 +104,13 @@ func TestAMistakeIsReportedWithItsLine(t *testing.T) {
 			if diff := cmp.Diff(cost.Document{}, doc); diff != "" {
 				t.Errorf("a document was made of it: %s", diff)
 			}
-			var said strings.Builder
+			var message strings.Builder
 			for _, p := range problems {
-				said.WriteString(p.String() + "\n")
+				message.WriteString(p.String() + "\n")
 			}
 			for _, want := range c.want {
-				if !strings.Contains(said.String(), want) {
-					t.Errorf("got  %swant %s", said.String(), want)
+				if !strings.Contains(message.String(), want) {
+					t.Errorf("got  %swant %s", message.String(), want)
 				}
 			}
 		})
@@ -197,9 +197,9 @@ func FuzzParse(f *testing.F) {
 		if len(doc.Scenarios) == 0 {
 			t.Fatal("neither a document nor a problem")
 		}
-		told := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Document: &doc}, types)
+		table := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Document: &doc}, types)
 		var text, markdown, raw bytes.Buffer
-		for _, err := range []error{told.Text(&text), told.Markdown(&markdown), told.JSON(&raw)} {
+		for _, err := range []error{table.Text(&text), table.Markdown(&markdown), table.JSON(&raw)} {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -224,14 +224,14 @@ func (in *inspector) measure(n *yaml.Node, depth int) (expandedSize, error) {
 }
 
 func (in *inspector) keys(n *yaml.Node) {
-	seen := map[string]int{}
+	found := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k := n.Content[i]
 		if k.Kind != yaml.ScalarNode {
 			in.problems = append(in.problems, state.Problem{Origin: in.doc.At(k), Message: "a key must be a plain scalar; quote it, or remove the braces of an unrendered template"})
 			continue
 		}
-		if first, dup := seen[k.Value]; dup && k.Value != "<<" {
+		if first, dup := found[k.Value]; dup && k.Value != "<<" {
 			in.problems = append(in.problems, state.Problem{
 				Origin:       in.doc.At(k),
 				Message:      fmt.Sprintf("key %q is given twice, first in line %d; remove one", k.Value, first),
@@ -239,7 +239,7 @@ func (in *inspector) keys(n *yaml.Node) {
 			})
 			continue
 		}
-		seen[k.Value] = k.Line
+		found[k.Value] = k.Line
 	}
 }
 

@@ -58,10 +58,10 @@ func faultLine(s section, err error) int {
 	line := errorLine(err)
 	switch {
 	case slices.Contains(inBlock, message):
-		line = older(s, message, line) + 1
+		line = parseWithFormerVersion(s, message, line) + 1
 	case line == 0: // it has none to report
 	case message == tabInText:
-		line = older(s, message, line)
+		line = parseWithFormerVersion(s, message, line)
 	default:
 		// Where a construct starts in the very first line, the library takes
 		// that for unknown and names its end. An empty line above avoids it.
@@ -82,9 +82,9 @@ func faultLine(s section, err error) int {
 	return s.line - 1 + max(1, min(line, last))
 }
 
-// older parses with the library's former version, which has the same grammar and names
+// parseWithFormerVersion parses with the library's former version, which has the same grammar and names
 // the mistake itself rather than the start of what it is in.
-func older(s section, message string, otherwise int) int {
+func parseWithFormerVersion(s section, message string, otherwise int) int {
 	if _, err := sigsyaml.YAMLToJSON(s.text); err != nil && lineless(err) == message {
 		return errorLine(err)
 	}

@@ -170,7 +170,7 @@ func (s *survey) inline(k *kustomization, field string, n *yaml.Node) ([]manifes
 	for _, p := range problems {
 		s.problem(k.doc.At(n), "%s: %s", field, p.Message)
 	}
-	s.whole = s.whole || controlled(docs)
+	s.fullBuild = s.fullBuild || controlled(docs)
 	return docs, nil
 }
 
@@ -220,7 +220,7 @@ func (s *survey) configuration(k *kustomization) error {
 			}
 			for _, d := range docs {
 				for _, values := range []string{"commonLabels", "labels", "commonAnnotations"} {
-					k.places += len(entries(d.Node, values))
+					k.extraFields += len(entries(d.Node, values))
 				}
 			}
 		}
@@ -274,7 +274,7 @@ func (s *survey) generatedFile(k *kustomization, field string, n *yaml.Node) []b
 	s.generated.largest = max(s.generated.largest, len(b))
 	s.generated.references = max(s.generated.references, bytes.Count(b, []byte(reference)))
 	if err != nil && s.tree.Err() == nil {
-		s.problem(k.doc.At(n), "%s: reading %s: %s", field, sanitize.Name(name), plain(err))
+		s.problem(k.doc.At(n), "%s: reading %s: %s", field, sanitize.Name(name), unwrapMessage(err))
 	}
 	return b
 }
@@ -338,11 +338,11 @@ func (s *survey) plugin(k *kustomization, field string, e *yaml.Node, d manifest
 		s.problem(at, "%s: %q is not one of kustomize's built-in transformers, and plugins are not run: commit what it makes", field, kind)
 		return
 	}
-	g := growth{at: at, field: field, places: 1, bytes: d.Bytes()}
+	g := growth{at: at, field: field, fields: 1, bytes: d.Bytes()}
 	if strings.HasPrefix(kind, "Patch") {
 		s.builtinPatch(k, g, m)
 	} else {
-		g.places += max(strings.Count(kind, "Label")*copiesOfLabels, len(manifest.Items(manifest.Child(d.Node, "fieldSpecs"))))
+		g.fields += max(strings.Count(kind, "Label")*copiesOfLabels, len(manifest.Items(manifest.Child(d.Node, "fieldSpecs"))))
 		k.grows = append(k.grows, g)
 	}
 	if p := m["path"]; p != nil && p != "" {

@@ -290,7 +290,7 @@ func (s *survey) render(folder string, objects int, give func(manifest.Object) e
 // inGroups renders the root kustomization in groups; nil where that is not known to give what
 // kustomize makes of it as a whole.
 func (s *survey) inGroups(folder string, objects int) [][]manifest.Object {
-	if s.whole || s.fieldsRequireWhole() || objects <= s.perGroup {
+	if s.fullBuild || s.fieldsRequireFullBuild() || objects <= s.perGroup {
 		return nil
 	}
 	groups := s.groups(s.root)
@@ -353,10 +353,10 @@ func (s *survey) renderGroup(folder string, g renderGroup, origins bool) (out []
 	return out, err == nil
 }
 
-// fieldsRequireWhole reports whether the fields of any kustomization do.
-func (s *survey) fieldsRequireWhole() bool {
+// fieldsRequireFullBuild reports whether the fields of any kustomization do.
+func (s *survey) fieldsRequireFullBuild() bool {
 	for _, k := range s.kustomizations {
-		if requiresWhole(k.spec) {
+		if requiresFullBuild(k.spec) {
 			return true
 		}
 	}

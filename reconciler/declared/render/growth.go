@@ -40,7 +40,7 @@ func (s *survey) replacements(k *kustomization, at state.Origin, list []*yaml.No
 			paths := manifest.Items(manifest.Child(t, "fieldPaths"))
 			k.grows = append(k.grows, growth{
 				at: at, field: "replacements", kind: matching(manifest.Text(manifest.Child(manifest.Child(t, "select"), "kind"))),
-				places: placesOf(paths), source: &replacement{kind: r.kind, source: r.source},
+				fields: fieldCount(paths), source: &replacement{kind: r.kind, source: r.source},
 			})
 			if len(paths) == 0 {
 				r.targets = append(r.targets, fieldParts(""))

@@ -44,14 +44,14 @@ func ownOrigins(k *kustomization) bool {
 	return slices.Contains(k.spec.BuildMetadata, types.OriginAnnotations)
 }
 
-// turn lets one build run at a time: kustomize keeps the OpenAPI schema in
+// buildSlot lets one build run at a time: kustomize keeps the OpenAPI schema in
 // variables of its package.
-var turn = make(chan struct{}, 1)
+var buildSlot = make(chan struct{}, 1)
 
 // build runs kustomize, which is what run does, and makes an error of a panic.
 func build(run func() error) (err error) {
-	turn <- struct{}{}
-	defer func() { <-turn }()
+	buildSlot <- struct{}{}
+	defer func() { <-buildSlot }()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("kustomize stopped unexpectedly (%v)\n%s", p, firstFrames(debug.Stack()))

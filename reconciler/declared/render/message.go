@@ -22,8 +22,8 @@ var (
 	registered = regexp.MustCompile(`already registered id: ([^\s']+)`)
 )
 
-// plain removes what kustomize and the file system wrap around a message.
-func plain(err error) string {
+// unwrapMessage removes what kustomize and the file system wrap around a message.
+func unwrapMessage(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Sprintf("%s: %v", pe.Path, pe.Err)
 	}
@@ -46,7 +46,7 @@ const longest = 600
 // message is what kustomize reports, without what it quotes: messages reach
 // status fields and logs, where a secret must not.
 func (s *survey) message(err error) string {
-	text := plain(err)
+	text := unwrapMessage(err)
 	if at := quoting.FindStringIndex(text); at != nil {
 		text = text[:at[1]] + " …"
 	}

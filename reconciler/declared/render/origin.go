@@ -186,7 +186,7 @@ func (s *survey) inOrderBelow(g renderGroup, k *kustomization) (out []writtenObj
 			continue
 		}
 		for _, d := range s.documents[name] {
-			if !plainAnnotations(d) {
+			if !keepsAnnotations(d) {
 				return nil, false
 			}
 			out = append(out, writtenObject{documentCandidate(d), name})
@@ -195,9 +195,9 @@ func (s *survey) inOrderBelow(g renderGroup, k *kustomization) (out []writtenObj
 	return out, true
 }
 
-// plainAnnotations reports a document of one object whose annotations stay as they are when
+// keepsAnnotations reports a document of one object whose annotations stay as they are when
 // another is added and taken off again: none at all, or a map of texts.
-func plainAnnotations(d manifest.Document) bool {
+func keepsAnnotations(d manifest.Document) bool {
 	if d.Node.Kind != yaml.MappingNode || strings.HasSuffix(manifest.Text(manifest.Child(d.Node, "kind")), "List") {
 		return false
 	}

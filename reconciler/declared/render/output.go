@@ -54,7 +54,7 @@ type growth struct {
 	named int
 	// bytes are added to each, in so many places, or as many as a source turns out to
 	// have.
-	bytes, places int
+	bytes, fields int
 	source        *replacement
 	// copies is how many copies a JSON patch makes.
 	copies int
@@ -74,7 +74,7 @@ func matching(kind string) *regexp.Regexp {
 
 // patch notes what a patch adds: n is its entry, docs what it holds.
 func (s *survey) patch(k *kustomization, field string, n *yaml.Node, docs []manifest.Document) {
-	g := growth{at: k.doc.At(n), field: field, places: 1}
+	g := growth{at: k.doc.At(n), field: field, fields: 1}
 	if target := manifest.Child(n, "target"); target != nil {
 		g.kind = matching(manifest.Text(manifest.Child(target, "kind")))
 	} else {
@@ -83,7 +83,7 @@ func (s *survey) patch(k *kustomization, field string, n *yaml.Node, docs []mani
 	for _, d := range docs {
 		g.bytes += d.Bytes()
 		g.copies += copiesIn(d)
-		s.whole = s.whole || patchRequiresWhole(d)
+		s.fullBuild = s.fullBuild || patchRequiresFullBuild(d)
 		s.annotationPatched = s.annotationPatched || patchesAnnotations(d)
 	}
 	s.patchDocuments[n] = docs
@@ -101,7 +101,7 @@ func (s *survey) values(k *kustomization) error {
 		for _, l := range manifest.Items(n) {
 			places += len(manifest.Items(manifest.Child(l, "fields")))
 		}
-		k.grows = append(k.grows, growth{at: k.doc.At(n), field: field, bytes: textOf(n), places: places + k.places})
+		k.grows = append(k.grows, growth{at: k.doc.At(n), field: field, bytes: textOf(n), fields: places + k.extraFields})
 	}
 	for _, field := range []string{"namePrefix", "nameSuffix", "namespace"} {
 		s.name(k, field, manifest.Child(k.doc.Node, field))
@@ -167,7 +167,7 @@ func (s *survey) add(g growth, total *cost) error {
 			if g.kind != nil && !g.kind.MatchString(kind) {
 				continue
 			}
-			more := g.bytes * g.places
+			more := g.bytes * g.fields
 			if g.copies > 0 {
 				more += dense * min(z.largest<<min(g.copies, 20)-z.largest, maxCopied)
 			}
@@ -229,8 +229,8 @@ func (s *survey) sourceBytes(r replacement) int {
 	return longest
 }
 
-// placesOf is how many fields of an object a list of paths names.
-func placesOf(paths []*yaml.Node) int {
+// fieldCount is how many fields of an object a list of paths names.
+func fieldCount(paths []*yaml.Node) int {
 	total := 0
 	for _, p := range paths {
 		total++

@@ -60,9 +60,9 @@ type separation struct {
 	perGroup int
 	// grouped reports that the objects were rendered in groups.
 	grouped bool
-	// whole reports that something may lead from one object to any other, so that the
+	// fullBuild reports that something may lead from one object to any other, so that the
 	// kustomization is rendered as a whole.
-	whole bool
+	fullBuild bool
 	// annotationPatched reports a JSON patch of annotations, to which it matters whether there is one.
 	annotationPatched bool
 	// patchDocuments are those of a kustomization's entries for patches.
@@ -104,8 +104,8 @@ type kustomization struct {
 	// matters; components those that it includes.
 	grows      []growth
 	components []*kustomization
-	// places is in how many more places of an object its configurations have values put.
-	places int
+	// extraFields is in how many more places of an object its configurations have values put.
+	extraFields int
 }
 
 func (s *survey) problem(o state.Origin, format string, args ...any) {
@@ -184,7 +184,7 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 		return nil, err
 	}
 	if err := sigsyaml.UnmarshalStrict(content, &k.spec); err != nil && known {
-		s.problem(k.doc.At(blamed(k.doc.Node, err)), "this is not a valid kustomization: %s", plain(err))
+		s.problem(k.doc.At(blamed(k.doc.Node, err)), "this is not a valid kustomization: %s", unwrapMessage(err))
 		return nil, nil
 	}
 	return k, nil
@@ -241,7 +241,7 @@ func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, err
 		return nil, s.tree.Err()
 	}
 	if err != nil {
-		s.problem(from, "reading %s: %s", sanitize.Name(file), plain(err))
+		s.problem(from, "reading %s: %s", sanitize.Name(file), unwrapMessage(err))
 		return nil, nil
 	}
 	docs, problems, err := s.tree.Parse(file, content)
@@ -255,7 +255,7 @@ func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, err
 	if docs == nil {
 		docs = []manifest.Document{}
 	}
-	s.whole = s.whole || controlled(docs)
+	s.fullBuild = s.fullBuild || controlled(docs)
 	return docs, nil
 }
 
@@ -325,7 +325,7 @@ func (s *survey) local(k *kustomization, at state.Origin, field, given string) s
 	case errors.Is(err, fs.ErrNotExist):
 		s.problem(at, "%s: %q does not exist; check the path, which is relative to this file", field, given)
 	case err != nil:
-		s.problem(at, "%s: %q: %s", field, given, plain(err))
+		s.problem(at, "%s: %q: %s", field, given, unwrapMessage(err))
 	default:
 		return real
 	}

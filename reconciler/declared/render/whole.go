@@ -11,9 +11,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 )
 
-// requiresWhole reports whether a kustomization may lead from one object to any other, so that
+// requiresFullBuild reports whether a kustomization may lead from one object to any other, so that
 // it is rendered as a whole: by fields that do, and by all that are not known here.
-func requiresWhole(spec types.Kustomization) bool {
+func requiresFullBuild(spec types.Kustomization) bool {
 	for _, p := range slices.Concat(spec.Patches, spec.PatchesJson6902) { //nolint:staticcheck // deprecated fields stand in the files of users
 		if p.Options != nil {
 			return true
@@ -35,9 +35,9 @@ func requiresWhole(spec types.Kustomization) bool {
 	return !reflect.ValueOf(spec).IsZero()
 }
 
-// patchRequiresWhole reports whether a patch may give an object another identity, by which
+// patchRequiresFullBuild reports whether a patch may give an object another identity, by which
 // others could refer to it.
-func patchRequiresWhole(d manifest.Document) bool {
+func patchRequiresFullBuild(d manifest.Document) bool {
 	v, err := d.Value()
 	if err != nil {
 		return true

@@ -105,7 +105,7 @@ type substitution struct {
 	result
 	source string
 	out    strings.Builder
-	places *places // of source; made for the first expression that needs them
+	fields *fieldLocator // of source; made for the first expression that needs them
 }
 
 // add takes in the expression at an offset, and reports whether the rest of the
@@ -133,10 +133,10 @@ func (x *substitution) crosses(at, length int) bool {
 	if !strings.ContainsAny(x.source[at:at+length], " \n") {
 		return false
 	}
-	if x.places == nil {
-		x.places = newPlaces(x.source)
+	if x.fields == nil {
+		x.fields = newFieldLocator(x.source)
 	}
-	return x.places.at(at) != x.places.at(at+length-1)
+	return x.fields.at(at) != x.fields.at(at+length-1)
 }
 
 // expression reads the expression that text starts with. It is the shortest
@@ -205,7 +205,7 @@ func (a *applier) fill(one string, e Expression) (*filled, error) {
 	case len(f.secrets) > 0:
 		f.text = a.values.seal(one, f.names)
 	case strings.ContainsAny(text, "\r\u0085\u2028\u2029"):
-		f.invalid = head(one) + " comes to text with a line break in it that YAML would read, such as a carriage return; write " + a.placesOf(f.names) + " without"
+		f.invalid = head(one) + " comes to text with a line break in it that YAML would read, such as a carriage return; write " + a.originsOf(f.names) + " without"
 	default:
 		f.text = text
 	}
@@ -226,8 +226,8 @@ func (a *applier) undefined(name string) string {
 		name + ":=value} with a default, or $${" + name + "} where the text is meant as it is" + manifest.Suggest(name, a.values.Names())
 }
 
-// placesOf names where values come from.
-func (a *applier) placesOf(names []string) string {
+// originsOf names where values come from.
+func (a *applier) originsOf(names []string) string {
 	var out []string
 	for _, n := range names {
 		if v, ok := a.values.get(n); ok {

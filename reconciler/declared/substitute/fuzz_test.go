@@ -103,7 +103,7 @@ func FuzzNoTextLeaksASecretOrPanics(f *testing.F) {
 	}
 	const token = "SeCrEtToKeN4711"
 	f.Fuzz(func(t *testing.T, key1, text, field string) {
-		vars := substitute.Plain("spec.substitute", map[string]string{"a": "xyx", "q": `"`})
+		vars := substitute.Public("spec.substitute", map[string]string{"a": "xyx", "q": `"`})
 		v, err := substitute.NewValues(fluxexpr.Parse, key, substitute.Secret("Secret ns/s", map[string][]byte{"TOKEN": []byte(token)}), vars)
 		if err != nil {
 			t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 type scanned struct {
 	// variable reports that it may hold an expression or an escaped one.
 	variable bool
-	// mark is the path of text that has the form of a placeholder, or nil.
-	mark []string
+	// markPath is the path of text that has the form of a placeholder, or nil.
+	markPath []string
 }
 
 // scan reads each text of an object once, and builds no path where there is
@@ -36,8 +36,8 @@ func scan(object map[string]any) scanned {
 	})
 	if reserved {
 		Walk(object, func(path []string, _ bool, text string) {
-			if s.mark == nil && strings.Contains(text, prefix) {
-				s.mark = slices.Clone(path)
+			if s.markPath == nil && strings.Contains(text, prefix) {
+				s.markPath = slices.Clone(path)
 			}
 		})
 	}
@@ -109,8 +109,8 @@ func withinList(before []any, after any, path []string) ([]string, bool) {
 	return path, true
 }
 
-// places finds the field that a part of an object's text belongs to.
-type places struct {
+// fieldLocator finds the field that a part of an object's text belongs to.
+type fieldLocator struct {
 	text    string
 	starts  []int    // of lines
 	scalars []scalar // in the order of the text
@@ -123,8 +123,8 @@ type scalar struct {
 	node         *yaml.Node
 }
 
-func newPlaces(text string) *places {
-	p := &places{text: text, starts: []int{0}}
+func newFieldLocator(text string) *fieldLocator {
+	p := &fieldLocator{text: text, starts: []int{0}}
 	for i := range len(text) {
 		if text[i] == '\n' {
 			p.starts = append(p.starts, i+1)
@@ -137,7 +137,7 @@ func newPlaces(text string) *places {
 	return p
 }
 
-func (p *places) collect(n *yaml.Node, path []string) {
+func (p *fieldLocator) collect(n *yaml.Node, path []string) {
 	path = slices.Clip(path)
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -170,10 +170,10 @@ type field struct {
 }
 
 // at is the index of the scalar that an offset of the text lies in, or -1.
-func (p *places) at(offset int) int { return p.before(p.position(offset)) }
+func (p *fieldLocator) at(offset int) int { return p.before(p.position(offset)) }
 
 // position counts lines and letters from 1.
-func (p *places) position(offset int) (line, column int) {
+func (p *fieldLocator) position(offset int) (line, column int) {
 	row, found := slices.BinarySearch(p.starts, offset)
 	if !found {
 		row--
@@ -182,7 +182,7 @@ func (p *places) position(offset int) (line, column int) {
 }
 
 // before is the last scalar that starts at a position or before it, or -1.
-func (p *places) before(line, column int) int {
+func (p *fieldLocator) before(line, column int) int {
 	i, found := slices.BinarySearchFunc(p.scalars, [2]int{line, column}, func(s scalar, at [2]int) int {
 		return cmp.Or(cmp.Compare(s.line, at[0]), cmp.Compare(s.column, at[1]))
 	})
@@ -193,7 +193,7 @@ func (p *places) before(line, column int) int {
 }
 
 // fieldAt is the field at an offset of the text.
-func (p *places) fieldAt(offset int) field {
+func (p *fieldLocator) fieldAt(offset int) field {
 	line, column := p.position(offset)
 	return p.field(p.before(line, column), line)
 }
@@ -201,11 +201,11 @@ func (p *places) fieldAt(offset int) field {
 // lastField is the last field that starts in a line of the text, or is still
 // in it.
 func lastField(text string, line int) field {
-	p := newPlaces(text)
+	p := newFieldLocator(text)
 	return p.field(p.before(line, len(text)), line)
 }
 
-func (p *places) field(index, line int) field {
+func (p *fieldLocator) field(index, line int) field {
 	if index < 0 {
 		return field{}
 	}

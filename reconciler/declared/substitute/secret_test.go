@@ -22,7 +22,7 @@ func secretValues(t testing.TB, key []byte, token string) substitute.Values {
 	t.Helper()
 	v, err := substitute.NewValues(fluxexpr.Parse, key,
 		substitute.Secret("Secret ns/vars", map[string][]byte{"TOKEN": []byte(token + "\n"), "B64": []byte(base64.StdEncoding.EncodeToString([]byte(token))), "EMPTY": nil}),
-		substitute.Plain("spec.substitute", map[string]string{"user": "admin", "quote": `"`, "kind": "Secret"}))
+		substitute.Public("spec.substitute", map[string]string{"user": "admin", "quote": `"`, "kind": "Secret"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestSecretsNeedAKey(t *testing.T) {
 	if _, err := substitute.NewValues(fluxexpr.Parse, []byte("short"), substitute.Secret("Secret ns/s", map[string][]byte{"a": nil})); err == nil {
 		t.Error("a short key was taken")
 	}
-	if _, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Plain("spec.substitute", nil)); err != nil {
+	if _, err := substitute.NewValues(fluxexpr.Parse, nil, substitute.Public("spec.substitute", nil)); err != nil {
 		t.Error("without secrets no key is needed: ", err)
 	}
 	if _, err := substitute.NewValues(nil, key); err == nil {

@@ -90,13 +90,13 @@ func (a *applier) problem(at state.Origin, format string, args ...any) {
 
 // object returns the object with its variables filled in; false after a Problem.
 func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
-	seen := scan(o.Value)
-	if seen.mark != nil {
-		a.problem(a.line(o.Origin, seen.mark), reserved)
+	found := scan(o.Value)
+	if found.markPath != nil {
+		a.problem(a.line(o.Origin, found.markPath), reserved)
 		return o, false, nil
 	}
 	none := a.values.language == nil || len(a.values.variables) == 0 && !a.options.Always
-	if none || !seen.variable || Disabled(o.Value) {
+	if none || !found.variable || Disabled(o.Value) {
 		return o, true, nil
 	}
 	text, err := sigsyaml.Marshal(o.Value)
@@ -109,7 +109,7 @@ func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
 		return o, false, fmt.Errorf("filling variables into the object of %s: %w", o.Origin, err)
 	}
 	if len(r.errs) > 0 {
-		p := newPlaces(string(text))
+		p := newFieldLocator(string(text))
 		for _, f := range r.errs {
 			a.problem(a.fieldLine(o, p.fieldAt(f.offset)), "%s", f.message)
 		}
@@ -146,7 +146,7 @@ func (a *applier) reread(o manifest.Object, before string, r result) (manifest.O
 		a.problem(a.line(o.Origin, path), "with %s filled in, a value reaches beyond its own field, up to here; check the values' quotes and brackets", r.names())
 		return o, false, nil
 	}
-	if !a.placed(o, value) || !a.named(o, value, r) {
+	if !a.placeholdersValid(o, value) || !a.named(o, value, r) {
 		return o, false, nil
 	}
 	return manifest.Object{Value: value, Origin: o.Origin, Via: o.Via}, true, nil
@@ -175,10 +175,10 @@ func maybeSecret(object map[string]any) bool {
 	return !ok || kind == "Secret" || strings.Contains(kind, "$")
 }
 
-// placed reports whether every placeholder is one that was made here and stands where
+// placeholdersValid reports whether every placeholder is one that was made here and stands where
 // it may, and each that is not. Parts of a forged one may have come together
 // only now.
-func (a *applier) placed(o manifest.Object, value map[string]any) bool {
+func (a *applier) placeholdersValid(o manifest.Object, value map[string]any) bool {
 	before := len(a.problems)
 	Walk(value, func(path []string, key bool, text string) {
 		if !strings.Contains(text, prefix) {

@@ -20,7 +20,7 @@ var key = []byte("a key of thirty-two random bytes")
 // values has plain variables by name.
 func values(t testing.TB, plain map[string]string, more ...substitute.Source) substitute.Values {
 	t.Helper()
-	v, err := substitute.NewValues(fluxexpr.Parse, key, append(more, substitute.Plain("spec.substitute", plain))...)
+	v, err := substitute.NewValues(fluxexpr.Parse, key, append(more, substitute.Public("spec.substitute", plain))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,10 +183,10 @@ func TestObjectsAreLeftAlone(t *testing.T) {
 
 func TestLaterSourcesWin(t *testing.T) {
 	v, err := substitute.NewValues(fluxexpr.Parse, key,
-		substitute.Plain("ConfigMap ns/one", map[string]string{"a": "1", "b": "1", "c": "1", "d": "1"}),
+		substitute.Public("ConfigMap ns/one", map[string]string{"a": "1", "b": "1", "c": "1", "d": "1"}),
 		substitute.Secret("Secret ns/two", map[string][]byte{"b": []byte("2"), "c": []byte("2")}),
-		substitute.Plain("ConfigMap ns/three", map[string]string{"c": "3"}),
-		substitute.Plain("spec.substitute", map[string]string{"d": "4"}))
+		substitute.Public("ConfigMap ns/three", map[string]string{"c": "3"}),
+		substitute.Public("spec.substitute", map[string]string{"d": "4"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,9 +27,9 @@ type hidden func() string
 
 func hide(value string) hidden { return func() string { return value } }
 
-// Plain is a source of values that everybody may read. From names it in messages:
+// Public is a source of values that everybody may read. From names it in messages:
 // "spec.substitute", "ConfigMap ns/name".
-func Plain(from string, data map[string]string) Source {
+func Public(from string, data map[string]string) Source {
 	s := Source{from: from, data: make(map[string]hidden, len(data))}
 	for k, v := range data {
 		s.data[k] = hide(v)

@@ -98,10 +98,10 @@ func (u Variables) inValue(value any) bool {
 // named reports whether a finding about a whole object names a field in it that holds
 // such a variable.
 func (u Variables) named(value any, rest string) bool {
-	words := regexp.MustCompile(`[A-Za-z]+`).FindAllString(rest, -1)
+	names := regexp.MustCompile(`[A-Za-z]+`).FindAllString(rest, -1)
 	found := false
 	substitute.Walk(value, func(path []string, _ bool, text string) {
-		named := slices.ContainsFunc(path, func(key string) bool { return key == text }) || slices.Contains(words, nearest(path))
+		named := slices.ContainsFunc(path, func(key string) bool { return key == text }) || slices.Contains(names, nearest(path))
 		found = found || named && u.inText(text)
 	})
 	return found && !aboutPresence(rest)

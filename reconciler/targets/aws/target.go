@@ -129,7 +129,7 @@ func create(cfg Config, of *previewState) (*Target, error) {
 	}
 	w := &Target{
 		cfg: cfg, api: client, kinds: kinds(), status: newStatusReporter(cfg.Clock), preview: of,
-		store: inventory.NewStore(client, inventory.Place{
+		store: inventory.NewStore(client, inventory.Location{
 			Target: Name, Namespace: cfg.Namespace,
 			Prefix: inventory.Short(cfg.Sync, 200) + "-inventory-aws", Value: inventory.Short(cfg.Sync, 63),
 			ReadOnly: of != nil,

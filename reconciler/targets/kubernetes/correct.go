@@ -99,7 +99,7 @@ func (j *correction) create(ctx context.Context) error {
 		}
 		// Its definition was accepted a moment ago; the API server takes up
 		// to a few seconds to serve it.
-		if !pause(ctx, wait) {
+		if !sleep(ctx, wait) {
 			break
 		}
 	}
@@ -114,7 +114,7 @@ func (j *correction) create(ctx context.Context) error {
 	return nil
 }
 
-func pause(ctx context.Context, d time.Duration) bool {
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -153,7 +153,7 @@ func (j *correction) update(ctx context.Context) error {
 	if err := j.updateError(err); err != nil {
 		return err
 	}
-	if kinds.Whole(j.change.Key.Group, j.change.Key.Kind) && before.Owner == (owner.Reference{}) {
+	if kinds.OwnsWholeSpec(j.change.Key.Group, j.change.Key.Kind) && before.Owner == (owner.Reference{}) {
 		if live, err = j.trim(ctx, live, scaled); err != nil {
 			return err
 		}
@@ -264,6 +264,6 @@ func (j *correction) accepted(live *unstructured.Unstructured) {
 		Key: j.change.Key, Version: j.change.After.Version, Desired: state.Hash(j.change.After.Object),
 		Fingerprint: fields.FingerprintOf(live.Object, j.diff.Options(j.change.Key)),
 	})
-	j.ready.Note(j.change.Key, live)
+	j.ready.Record(j.change.Key, live)
 	j.health.Applied(j.change.Key, live)
 }

@@ -23,7 +23,7 @@ func TestARevisionThatDeletesNothingDoesNotStopTheEngine(t *testing.T) {
 	b.reconcile(b.declare(clusterOf("cluster", "Embedded"), pool, config, web))
 	gone := b.ownedClaim(string(b.get("karpenter.sh/v1", "NodePool", b.ns).GetUID()))
 	declared := b.declare(config, web, clusterOf("cluster", `"Off"`))
-	mistaken := func(confirmation string) plan.Plan {
+	withProblems := func(confirmation string) plan.Plan {
 		desired := b.want(declared)
 		observed, err := b.target.Observe(b.Context(), desired)
 		if err != nil {
@@ -31,8 +31,8 @@ func TestARevisionThatDeletesNothingDoesNotStopTheEngine(t *testing.T) {
 		}
 		return plan.Compute(desired, observed, plan.NoPrune(), plan.Guard(50, confirmation))
 	}
-	token := mistaken("").Confirmation()
-	out := apply.Run(b.Context(), mistaken(token), map[string]targets.Target{kubernetes.Name: b.target}, apply.Options{NoDeletes: true})
+	token := withProblems("").Confirmation()
+	out := apply.Run(b.Context(), withProblems(token), map[string]targets.Target{kubernetes.Name: b.target}, apply.Options{NoDeletes: true})
 	if b.engineMode() != "Embedded" {
 		t.Errorf("the engine stopped before the nodes of a pool that the revision removes are gone: %v", out.Err())
 	}

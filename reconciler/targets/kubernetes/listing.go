@@ -20,15 +20,15 @@ type listing struct {
 // listings collects what must be listed: the kinds of what is wanted and of what
 // is recorded, and all there are when the inventory is not complete.
 func (o *observation) listings(ctx context.Context, all bool) ([]listing, error) {
-	seen := map[schema.GroupVersionKind]bool{}
+	listed := map[schema.GroupVersionKind]bool{}
 	covered := map[schema.GroupKind]bool{}
 	var out []listing
 	for _, item := range o.desired.Items() {
 		gvk := kinds.GVK(item.Key, item.Version)
-		if seen[gvk] || !o.target.diff.Managed(item.Key) {
+		if listed[gvk] || !o.target.diff.Managed(item.Key) {
 			continue
 		}
-		seen[gvk], covered[gvk.GroupKind()] = true, true
+		listed[gvk], covered[gvk.GroupKind()] = true, true
 		kind, ok, err := o.target.kinds.Lookup(ctx, gvk)
 		if err != nil {
 			return nil, err
@@ -39,10 +39,10 @@ func (o *observation) listings(ctx context.Context, all bool) ([]listing, error)
 	}
 	for _, r := range o.target.store.Records() {
 		gvk := kinds.GVK(r.Key, r.Version)
-		if covered[gvk.GroupKind()] || seen[gvk] {
+		if covered[gvk.GroupKind()] || listed[gvk] {
 			continue
 		}
-		seen[gvk] = true
+		listed[gvk] = true
 		kind, ok, err := o.target.kinds.Lookup(ctx, gvk)
 		if err != nil {
 			return nil, err

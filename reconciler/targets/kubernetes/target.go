@@ -136,7 +136,7 @@ func New(cfg Config) (*Target, error) {
 		cfg: cfg, api: client,
 		mask:  mask.New(client, cfg.Namespace, prefix),
 		kinds: kinds.NewCatalog(client.Discovery()),
-		store: inventory.NewStore(client, inventory.Place{
+		store: inventory.NewStore(client, inventory.Location{
 			Target: Name, Namespace: cfg.Namespace, Prefix: prefix, Value: label, ReadOnly: cfg.OnlyManaged,
 		}),
 		owner: ownership.Sync{API: client, Name: cfg.Sync, Namespace: cfg.Namespace, Label: label},

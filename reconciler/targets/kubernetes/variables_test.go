@@ -152,7 +152,7 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 			t.Fatal(err)
 		}
 		values, err = substitute.NewValues(fluxexpr.Parse, key, substitute.Secret("Secret ns/vars", map[string][]byte{"TOKEN": []byte(token)}),
-			substitute.Plain("spec.substitute", map[string]string{"MANY": strings.Repeat("a", 60_000)}))
+			substitute.Public("spec.substitute", map[string]string{"MANY": strings.Repeat("a", 60_000)}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,11 +19,11 @@ import (
 // may move from one file to another and take its text along. It is used by one
 // goroutine.
 type FileSet struct {
-	was   map[*yaml.Node]yaml.Node
-	parts map[*yaml.Node]block
-	tails map[*yaml.Node][]string
-	pages map[*yaml.Node]*File
-	kept  map[*yaml.Node][]string // comments to stand above a key
+	was          map[*yaml.Node]yaml.Node
+	parts        map[*yaml.Node]block
+	footComments map[*yaml.Node][]string
+	pages        map[*yaml.Node]*File
+	kept         map[*yaml.Node][]string // comments to stand above a key
 }
 
 // block is the place of an entry of a mapping, kept by its key, or of an item of
@@ -44,7 +44,7 @@ type File struct {
 	bom       bool
 	eol       string
 	json      bool
-	step      int // by how much a mapping's entries are indented
+	indent    int // by how much a mapping's entries are indented
 	dash      int // and a sequence's dashes
 	docs      []*leaf
 }
@@ -58,7 +58,7 @@ type leaf struct {
 
 // NewFileSet returns an empty book.
 func NewFileSet() *FileSet {
-	return &FileSet{was: map[*yaml.Node]yaml.Node{}, parts: map[*yaml.Node]block{}, tails: map[*yaml.Node][]string{}, pages: map[*yaml.Node]*File{}, kept: map[*yaml.Node][]string{}}
+	return &FileSet{was: map[*yaml.Node]yaml.Node{}, parts: map[*yaml.Node]block{}, footComments: map[*yaml.Node][]string{}, pages: map[*yaml.Node]*File{}, kept: map[*yaml.Node][]string{}}
 }
 
 const bom = "\xef\xbb\xbf"
@@ -67,7 +67,7 @@ const bom = "\xef\xbb\xbf"
 // be changed afterwards.
 func (b *FileSet) Read(name string, content []byte, docs []manifest.Document) *File {
 	text, hasBOM := strings.CutPrefix(string(content), bom)
-	p := &File{book: b, lines: strings.Split(text, "\n"), bom: hasBOM, json: strings.HasSuffix(name, ".json"), step: 2, dash: -1}
+	p := &File{book: b, lines: strings.Split(text, "\n"), bom: hasBOM, json: strings.HasSuffix(name, ".json"), indent: 2, dash: -1}
 	if strings.Contains(text, "\r\n") {
 		p.eol = "\r"
 	}
@@ -123,7 +123,7 @@ func (p *File) record(n *yaml.Node, start, end int) {
 			lead = h.end
 		} else {
 			h.end = p.kept(h.value, p.above(end, col-1, lowest(h.value)), end)
-			b.tails[n] = p.lines[h.end:end]
+			b.footComments[n] = p.lines[h.end:end]
 		}
 		b.parts[n.Content[i*step]] = h
 		for _, c := range n.Content[i*step : i*step+step] {
@@ -214,7 +214,7 @@ func (p *File) learn(n *yaml.Node, heads []block) {
 		if by := v.Column - 1 - h.col; v.Kind == yaml.SequenceNode && p.dash < 0 {
 			p.dash = by
 		} else if v.Kind == yaml.MappingNode && len(p.book.parts) == 0 && by > 0 {
-			p.step = by
+			p.indent = by
 		}
 	}
 }
@@ -263,7 +263,7 @@ func (b *FileSet) Copy(n *yaml.Node) *yaml.Node {
 	c := *n
 	c.Content = slices.Clone(n.Content)
 	if was, ok := b.was[n]; ok {
-		b.was[&c], b.pages[&c], b.tails[&c] = was, b.pages[n], b.tails[n]
+		b.was[&c], b.pages[&c], b.footComments[&c] = was, b.pages[n], b.footComments[n]
 	}
 	if at, ok := b.parts[n]; ok { // an item of a sequence
 		b.parts[&c] = at

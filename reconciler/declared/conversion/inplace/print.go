@@ -92,7 +92,7 @@ func (p *File) block(n *yaml.Node, col int) []string {
 			out = append(out, p.item(n, item, col)...)
 		}
 	}
-	return append(out, p.book.tails[n]...)
+	return append(out, p.book.footComments[n]...)
 }
 
 // entry are the lines of one entry of a mapping at a column.
@@ -101,11 +101,11 @@ func (p *File) entry(k, v *yaml.Node, col int) []string {
 	for _, comment := range p.book.kept[k] {
 		out = append(out, strings.Repeat(" ", col)+comment+p.eol)
 	}
-	return append(out, p.plain(k, v, col)...)
+	return append(out, p.entryWithoutComments(k, v, col)...)
 }
 
-// plain is entry without the comments that were kept of others.
-func (p *File) plain(k, v *yaml.Node, col int) []string {
+// entryWithoutComments is entry without the comments that were kept of others.
+func (p *File) entryWithoutComments(k, v *yaml.Node, col int) []string {
 	at, ok := p.book.parts[k]
 	if !ok {
 		return p.below(p.text(k), "", v, col, p.inner(v, block{}))
@@ -134,7 +134,7 @@ func (p *File) plain(k, v *yaml.Node, col int) []string {
 		_, after, _ := strings.Cut(rest, ":")
 		out = append(out, p.below(head, comment(after), v, col, p.inner(v, at))...)
 		if v != at.value {
-			out = append(out, shifted(p.book.tails[at.value], col-at.col)...)
+			out = append(out, shifted(p.book.footComments[at.value], col-at.col)...)
 		}
 		return out
 	}
@@ -171,7 +171,7 @@ func (p *File) below(head, comment string, v *yaml.Node, col, inner int) []strin
 		return lines
 	}
 	if v.Kind == yaml.ScalarNode {
-		lines := p.long(v, col+p.step)
+		lines := p.long(v, col+p.indent)
 		lines[0] = indent + head + ": " + lines[0]
 		return lines
 	}
@@ -189,7 +189,7 @@ func (p *File) inner(v *yaml.Node, at block) int {
 	if v.Kind == yaml.SequenceNode && p.dash >= 0 {
 		return p.dash
 	}
-	return p.step
+	return p.indent
 }
 
 // item are the lines of an item of a sequence whose dashes stand in a column.
@@ -203,7 +203,7 @@ func (p *File) item(in, n *yaml.Node, col int) []string {
 			return p.dashed(lines, col, p.eol)
 		}
 		if n.Kind == yaml.ScalarNode {
-			return p.dashed(p.long(n, col+p.step), col, "")
+			return p.dashed(p.long(n, col+p.indent), col, "")
 		}
 		return p.dashed(p.block(n, col+2), col, "")
 	}

@@ -118,13 +118,13 @@ func (p *File) source(s span) []string {
 func shifted(lines []string, by int) []string {
 	out := make([]string, len(lines))
 	for i, l := range lines {
-		switch room := len(l) - len(strings.TrimLeft(l, " ")); {
+		switch blanks := len(l) - len(strings.TrimLeft(l, " ")); {
 		case strings.TrimSpace(l) == "":
 			out[i] = l
 		case by >= 0:
 			out[i] = strings.Repeat(" ", by) + l
 		default:
-			out[i] = l[min(room, -by):]
+			out[i] = l[min(blanks, -by):]
 		}
 	}
 	return out

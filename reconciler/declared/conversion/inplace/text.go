@@ -37,14 +37,14 @@ func (p *File) text(n *yaml.Node) string {
 
 // marshalled is a scalar as the YAML library writes it, without its comments.
 func marshalled(n *yaml.Node) string {
-	out, err := yaml.Marshal(bare(n))
+	out, err := yaml.Marshal(withoutComments(n))
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-func bare(n *yaml.Node) *yaml.Node {
+func withoutComments(n *yaml.Node) *yaml.Node {
 	c := *n
 	c.HeadComment, c.LineComment, c.FootComment, c.Anchor = "", "", "", ""
 	return &c
@@ -78,7 +78,7 @@ func (p *File) scalar(n *yaml.Node) string {
 		}
 		return strings.TrimSuffix(b.String(), "\n")
 	}
-	c := bare(n)
+	c := withoutComments(n)
 	c.Style &^= yaml.LiteralStyle | yaml.FoldedStyle
 	out, err := yaml.Marshal(&yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle, Content: []*yaml.Node{c}})
 	if err != nil {
@@ -158,7 +158,7 @@ func (p *File) spread(n *yaml.Node) bool {
 }
 
 func (p *File) spreadOut(n *yaml.Node, col, parts int, open, end string) []string {
-	inner := col + p.flowStep()
+	inner := col + p.flowIndent()
 	pad := strings.Repeat(" ", inner)
 	out := []string{open + p.eol}
 	for i := 0; i+parts <= len(n.Content); i += parts {
@@ -197,8 +197,8 @@ func glue(out, lines []string) []string {
 	return append(out, lines[1:]...)
 }
 
-// flowStep is by how much the page indents within brackets.
-func (p *File) flowStep() int {
+// flowIndent is by how much the page indents within brackets.
+func (p *File) flowIndent() int {
 	for _, l := range p.docs {
 		if root := p.book.was[l.root]; root.Style&yaml.FlowStyle != 0 && len(root.Content) > 0 {
 			if k := root.Content[0]; k.Line > root.Line {
@@ -206,7 +206,7 @@ func (p *File) flowStep() int {
 			}
 		}
 	}
-	return p.step
+	return p.indent
 }
 
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \t")) }

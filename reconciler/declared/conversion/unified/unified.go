@@ -32,13 +32,13 @@ func Diff(name string, before, after []byte) string {
 			start++
 			continue
 		}
-		end, quiet := start, 0
-		for i := start; i < len(edits) && quiet <= 2*context; i++ {
+		end, unchanged := start, 0
+		for i := start; i < len(edits) && unchanged <= 2*context; i++ {
 			if edits[i].sign == ' ' {
-				quiet++
+				unchanged++
 				continue
 			}
-			end, quiet = i+1, 0
+			end, unchanged = i+1, 0
 		}
 		hunk(&out, edits[max(0, start-context):min(len(edits), end+context)])
 		start = min(len(edits), end+context)
@@ -55,16 +55,16 @@ type edit struct {
 }
 
 func hunk(out *strings.Builder, edits []edit) {
-	var olds, news int
+	var removed, added int
 	for _, e := range edits {
 		if e.sign != '+' {
-			olds++
+			removed++
 		}
 		if e.sign != '-' {
-			news++
+			added++
 		}
 	}
-	fmt.Fprintf(out, "@@ -%s +%s @@\n", span(edits[0].a, olds), span(edits[0].b, news))
+	fmt.Fprintf(out, "@@ -%s +%s @@\n", span(edits[0].a, removed), span(edits[0].b, added))
 	for _, e := range edits {
 		out.WriteByte(e.sign)
 		out.WriteString(e.text)

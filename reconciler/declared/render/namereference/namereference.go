@@ -43,17 +43,17 @@ func (c Changes) Moves() bool {
 // whole: two objects are the same, or a text of one is a name that an object of another group
 // has or had. Only some fields are references for kustomize; here every text counts as one.
 func (c Changes) Found(groups [][]map[string]any) bool {
-	seen := map[resid.ResId]bool{}
+	found := map[resid.ResId]bool{}
 	byName := map[string][]referral{}
 	for g, objects := range groups {
 		for _, o := range objects {
 			id := idOf(o)
 			key := id
 			key.Namespace = id.EffectiveNamespace()
-			if seen[key] {
+			if found[key] {
 				return true
 			}
-			seen[key] = true
+			found[key] = true
 			if !c.Moves() {
 				continue
 			}

@@ -168,13 +168,13 @@ func TestAPrintMovesOnlyWithWhatIsOurs(t *testing.T) {
 		}, us, false},
 		{"another incarnation", func(o map[string]any) { o["metadata"].(map[string]any)["uid"] = "u2" }, us, false},
 		{"another manager's field where the whole spec is ours", func(o map[string]any) { spec(o, false).(map[string]any)["paused"] = false; generation(o, 4) },
-			Options{Manager: "us", Whole: true}, false},
+			Options{Manager: "us", WholeSpec: true}, false},
 		{"replicas that an autoscaler writes where the whole spec is ours", func(o map[string]any) {
 			list := o["metadata"].(map[string]any)["managedFields"].([]any)
 			delete(list[3].(map[string]any)["fieldsV1"].(map[string]any)["f:spec"].(map[string]any), "f:replicas")
 			spec(o, false).(map[string]any)["replicas"] = 3
 			generation(o, 4)
-		}, Options{Manager: "us", Whole: true, Scaled: true}, true},
+		}, Options{Manager: "us", WholeSpec: true, Scaled: true}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -261,7 +261,7 @@ func FuzzProject(f *testing.F) {
 		Unclaimed(desired, ours)
 		Missing(live, desired, "")
 		Differing(live, desired)
-		FingerprintOf(map[string]any{"metadata": live, "spec": desired}, Options{Manager: "us", Whole: true})
+		FingerprintOf(map[string]any{"metadata": live, "spec": desired}, Options{Manager: "us", WholeSpec: true})
 		if state.Hash([]any{live, merged, desired, ours}) != before {
 			t.Error("an argument was changed")
 		}
@@ -288,7 +288,7 @@ func FuzzTake(f *testing.F) {
 		if json.Unmarshal([]byte(text), &o) != nil {
 			t.Skip("not JSON objects")
 		}
-		a, b := FingerprintOf(o, Options{Manager: "us", Whole: true}), FingerprintOf(o, Options{Manager: "us", Whole: true})
+		a, b := FingerprintOf(o, Options{Manager: "us", WholeSpec: true}), FingerprintOf(o, Options{Manager: "us", WholeSpec: true})
 		if a != b {
 			t.Error("two prints of one object differ")
 		}

@@ -31,8 +31,8 @@ type Fingerprint struct {
 type Options struct {
 	// Manager is the field manager that is us.
 	Manager string
-	// Whole reports that the whole spec is ours, not only what we applied.
-	Whole bool
+	// WholeSpec reports that the whole spec is ours, not only what we applied.
+	WholeSpec bool
 	// Scaled reports that spec.replicas belongs to an autoscaler.
 	Scaled bool
 	// Secret replaces state.Hash where values must not be guessable from
@@ -51,7 +51,7 @@ func FingerprintOf(object map[string]any, o Options) Fingerprint {
 	p.Fields = state.Hash(set)
 	p.Meta = hash(pick(object["metadata"], ofMeta(set)))
 	p.Values = hash(pick(object, orNone(set)))
-	if o.Whole {
+	if o.WholeSpec {
 		p.Spec = hash(spec(object, o.Scaled))
 	}
 	return p
@@ -141,7 +141,7 @@ func pick(value any, t Tree) any {
 			continue
 		}
 		below, _ := sub.(map[string]any)
-		v, ok := step(value, key)
+		v, ok := descend(value, key)
 		if !ok {
 			out[key] = nil
 			continue
@@ -151,8 +151,8 @@ func pick(value any, t Tree) any {
 	return out
 }
 
-// step goes one key of a tree down into a value.
-func step(value any, key string) (any, bool) {
+// descend goes one key of a tree down into a value.
+func descend(value any, key string) (any, bool) {
 	kind, rest, _ := strings.Cut(key, ":")
 	if kind == "f" {
 		m, _ := value.(map[string]any)

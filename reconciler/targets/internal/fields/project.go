@@ -108,13 +108,13 @@ func projectList(l, m, w []any, ours Tree) []any {
 // stay, are left out.
 func projectKeyed(l, m, w []any, ours Tree, keys []string) []any {
 	out := []any{}
-	shown := make([]bool, len(l))
+	projected := make([]bool, len(l))
 	for _, want := range w {
 		i := find(l, want, keys)
 		if i < 0 {
 			continue
 		}
-		shown[i] = true
+		projected[i] = true
 		j := find(m, l[i], keys)
 		merged := maybe{}
 		if j >= 0 {
@@ -125,7 +125,7 @@ func projectKeyed(l, m, w []any, ours Tree, keys []string) []any {
 		}
 	}
 	for i, e := range l {
-		if !shown[i] && find(m, e, keys) < 0 {
+		if !projected[i] && find(m, e, keys) < 0 {
 			out = append(out, e)
 		}
 	}
@@ -184,14 +184,14 @@ func listKeys(ours Tree, lists ...[]any) []string {
 func uniquely(name string, lists ...[]any) bool {
 	some := false
 	for _, list := range lists {
-		seen := map[string]bool{}
+		found := map[string]bool{}
 		for _, e := range list {
 			m, _ := e.(map[string]any)
 			v, ok := m[name].(string)
-			if !ok || seen[v] {
+			if !ok || found[v] {
 				return false
 			}
-			seen[v], some = true, true
+			found[v], some = true, true
 		}
 	}
 	return some

@@ -141,7 +141,7 @@ func TestAnOldMarkAllowsNothing(t *testing.T) {
 }
 
 func TestAnAllowanceThatChangesIsWritten(t *testing.T) {
-	s := NewStore(nil, Place{Target: "kubernetes", Prefix: "x"})
+	s := NewStore(nil, Location{Target: "kubernetes", Prefix: "x"})
 	rec := records(1)[0]
 	for n, allowed := range []*loss.Allowance{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1"}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Quoted: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Number: 1, Quoted: loss.Counts{"Node": 1}}, nil} {
 		for _, changed := range []bool{true, false} {
@@ -185,7 +185,7 @@ func TestAMissingShardIsDetectedWhicheverItIs(t *testing.T) {
 		{"all but the first are missing", []int{1, 2, 3, last}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := NewStore(nil, Place{Target: "kubernetes", Prefix: "x"})
+			s := NewStore(nil, Location{Target: "kubernetes", Prefix: "x"})
 			complete, err := s.adopt(found(shards, tt.without...))
 			if err != nil || complete != tt.complete || len(s.shards) != len(shards) {
 				t.Errorf("complete is %v with %d of %d shards, error %v", complete, len(s.shards), len(shards), err)
@@ -219,7 +219,7 @@ func TestWhatAnotherProcessWroteIsTakenOver(t *testing.T) {
 		{"an intent of ours that another life carried out", record("", "a"), record("", "b"), record("new", "b"), record("new", "b")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := NewStore(nil, Place{Target: "aws", Prefix: "x"})
+			s := NewStore(nil, Location{Target: "aws", Prefix: "x"})
 			take := func(version string, r Record) {
 				t.Helper()
 				if _, err := s.adopt(map[int]shard{0: {version: version, content: Encode([]Record{r}, 0)[0]}}); err != nil {

@@ -52,7 +52,7 @@ func (s *Store) save(ctx context.Context) error {
 		s.mu.Unlock()
 		return err
 	}
-	s.lost = false
+	s.incomplete = false
 	return nil
 }
 
@@ -67,7 +67,7 @@ func (s *Store) write(ctx context.Context, contents []string) error {
 		if old.content == contents[n] && old.version != "" {
 			continue
 		}
-		ref := api.Ref{Resource: configMaps, Namespace: s.place.Namespace, Name: s.name(n)}
+		ref := api.Ref{Resource: configMaps, Namespace: s.location.Namespace, Name: s.name(n)}
 		object := s.configMap(n, contents[n], old)
 		var stored *unstructured.Unstructured
 		var err error
@@ -86,8 +86,8 @@ func (s *Store) write(ctx context.Context, contents []string) error {
 
 func (s *Store) configMap(n int, content string, old shard) map[string]any {
 	metadata := map[string]any{
-		"name": s.name(n), "namespace": s.place.Namespace,
-		"labels": map[string]any{Label: s.place.Value, "app.kubernetes.io/managed-by": "poolwright"},
+		"name": s.name(n), "namespace": s.location.Namespace,
+		"labels": map[string]any{Label: s.location.Value, "app.kubernetes.io/managed-by": "poolwright"},
 	}
 	if old.version != "" {
 		metadata["resourceVersion"], metadata["uid"] = old.version, string(old.uid)
@@ -101,7 +101,7 @@ func (s *Store) Destroy(ctx context.Context) error {
 	s.io.Lock()
 	defer s.io.Unlock()
 	for n, old := range slices.Backward(s.shards) {
-		ref := api.Ref{Resource: configMaps, Namespace: s.place.Namespace, Name: s.name(n)}
+		ref := api.Ref{Resource: configMaps, Namespace: s.location.Namespace, Name: s.name(n)}
 		if old.version == "" {
 			continue
 		}
@@ -111,6 +111,6 @@ func (s *Store) Destroy(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shards, s.lost, s.records, s.dirty = nil, false, map[state.Key]Record{}, false
+	s.shards, s.incomplete, s.records, s.dirty = nil, false, map[state.Key]Record{}, false
 	return nil
 }

@@ -24,8 +24,8 @@ const Label = "poolwright.dev/inventory"
 // dataKey is the ConfigMaps' only key.
 const dataKey = "records.json"
 
-// Place is where an inventory is stored.
-type Place struct {
+// Location is where an inventory is stored.
+type Location struct {
 	// Target is put into the records' keys.
 	Target string
 	// Namespace holds the ConfigMaps.
@@ -51,14 +51,14 @@ func Short(name string, n int) string {
 // Store is one inventory: the records in memory and their ConfigMaps. It is
 // safe for concurrent use; Load and Save exclude each other.
 type Store struct {
-	client *api.Client
-	place  Place
+	client   *api.Client
+	location Location
 
 	io     sync.Mutex // held while loading or saving
 	shards []shard
-	// lost reports that a shard was missing or unreadable, and nothing has been
+	// incomplete reports that a shard was missing or unreadable, and nothing has been
 	// written since: whoever was informed may have failed to search by labels.
-	lost bool
+	incomplete bool
 
 	mu      sync.RWMutex
 	records map[state.Key]Record
@@ -73,8 +73,8 @@ type shard struct {
 }
 
 // NewStore makes an empty Store; Load fills it.
-func NewStore(client *api.Client, place Place) *Store {
-	return &Store{client: client, place: place, records: map[state.Key]Record{}}
+func NewStore(client *api.Client, place Location) *Store {
+	return &Store{client: client, location: place, records: map[state.Key]Record{}}
 }
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -86,7 +86,7 @@ func (s *Store) Load(ctx context.Context) (complete bool, err error) {
 	s.io.Lock()
 	defer s.io.Unlock()
 	if s.unmoved(ctx) {
-		return !s.lost, nil
+		return !s.incomplete, nil
 	}
 	return s.read(ctx)
 }
@@ -97,18 +97,18 @@ func (s *Store) unmoved(ctx context.Context) bool {
 	if len(s.shards) == 0 {
 		return false
 	}
-	seen := 0
+	count := 0
 	err := s.client.Names(ctx, s.all(), s.selector(), "", func(o *metav1.PartialObjectMetadata) {
 		n, ok := s.number(o.Name)
 		if ok && n < len(s.shards) && s.shards[n].version == o.ResourceVersion {
-			seen++
+			count++
 		}
 	})
-	return err == nil && seen == len(s.shards)
+	return err == nil && count == len(s.shards)
 }
 
-func (s *Store) all() api.Ref     { return api.Ref{Resource: configMaps, Namespace: s.place.Namespace} }
-func (s *Store) selector() string { return Label + "=" + s.place.Value }
+func (s *Store) all() api.Ref     { return api.Ref{Resource: configMaps, Namespace: s.location.Namespace} }
+func (s *Store) selector() string { return Label + "=" + s.location.Value }
 
 func (s *Store) read(ctx context.Context) (complete bool, err error) {
 	found := map[int]shard{}
@@ -128,17 +128,17 @@ func (s *Store) read(ctx context.Context) (complete bool, err error) {
 func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
 	size, base := len(s.shards), s.observed()
 	complete = true
-	if s.place.ReadOnly {
+	if s.location.ReadOnly {
 		s.mu.Lock()
 		clear(s.records)
 		s.mu.Unlock()
 	}
 	for n, sh := range found {
 		size = max(size, n+1)
-		if n < len(s.shards) && s.shards[n].version == sh.version && !s.place.ReadOnly {
+		if n < len(s.shards) && s.shards[n].version == sh.version && !s.location.ReadOnly {
 			continue // It has been read.
 		}
-		records, of, err := Decode(s.place.Target, sh.content)
+		records, of, err := Decode(s.location.Target, sh.content)
 		if _, foreign := errors.AsType[*FormatError](err); foreign {
 			return false, state.Fail(state.Stalled, "InventoryFormat", err)
 		}
@@ -150,8 +150,8 @@ func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
 	for n, sh := range found {
 		shards[n] = sh
 	}
-	complete = complete && !s.lost && size > 0 && len(found) == size
-	s.lost = !complete
+	complete = complete && !s.incomplete && size > 0 && len(found) == size
+	s.incomplete = !complete
 	if !complete {
 		s.mu.Lock()
 		s.dirty = s.dirty || len(s.records) > 0
@@ -191,7 +191,7 @@ func same(a, b Record) bool {
 func (s *Store) observed() map[state.Key]Record {
 	out := map[state.Key]Record{}
 	for _, sh := range s.shards {
-		records, _, err := Decode(s.place.Target, sh.content)
+		records, _, err := Decode(s.location.Target, sh.content)
 		if err != nil {
 			continue // It was never taken over.
 		}
@@ -202,10 +202,10 @@ func (s *Store) observed() map[state.Key]Record {
 	return out
 }
 
-func (s *Store) name(n int) string { return s.place.Prefix + "-" + strconv.Itoa(n) }
+func (s *Store) name(n int) string { return s.location.Prefix + "-" + strconv.Itoa(n) }
 
 func (s *Store) number(name string) (int, bool) {
-	rest, ok := strings.CutPrefix(name, s.place.Prefix+"-")
+	rest, ok := strings.CutPrefix(name, s.location.Prefix+"-")
 	n, err := strconv.Atoi(rest)
 	return n, ok && err == nil && n >= 0 && n < maxShards && strconv.Itoa(n) == rest
 }
@@ -235,7 +235,7 @@ func (s *Store) Put(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, known := s.records[r.Key]
-	if s.place.ReadOnly && !known {
+	if s.location.ReadOnly && !known {
 		return
 	}
 	s.records[r.Key] = r
@@ -248,7 +248,7 @@ func (s *Store) Put(r Record) {
 func (s *Store) Remove(k state.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, known := s.records[k]; known && !s.place.ReadOnly {
+	if _, known := s.records[k]; known && !s.location.ReadOnly {
 		delete(s.records, k)
 		s.dirty = true
 	}

@@ -69,7 +69,7 @@ func takesOver(live, next map[string]any) bool {
 func LostEngine(ctx context.Context, client *api.Client, next string) (loss.Removal, error) {
 	lost, err := Claims(ctx, client)
 	if err == nil && next == "" && len(lost["NodeClaim"]) > 0 {
-		err = leaving(ctx, client, func(kind, name string, _ bool) { delete(lost[kind], name) })
+		err = eachTerminating(ctx, client, func(kind, name string, _ bool) { delete(lost[kind], name) })
 	}
 	n := len(lost["NodeClaim"])
 	claims := fmt.Sprintf("%d NodeClaims", n)

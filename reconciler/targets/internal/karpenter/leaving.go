@@ -25,7 +25,7 @@ func AwaitEngine(ctx context.Context, client *api.Client, deleting []state.Key) 
 	if i := slices.IndexFunc(deleting, finalized); i >= 0 {
 		first = deleting[i].Kind + " " + deleting[i].Name
 	}
-	err := leaving(ctx, client, func(kind, name string, _ bool) {
+	err := eachTerminating(ctx, client, func(kind, name string, _ bool) {
 		if first == "" || kind == "NodeClaim" {
 			first = kind + " " + name
 		}
@@ -61,7 +61,7 @@ func AwaitEngine(ctx context.Context, client *api.Client, deleting []state.Key) 
 // is as that of AwaitEngine.
 func AwaitNodes(ctx context.Context, client *api.Client) error {
 	first := ""
-	err := leaving(ctx, client, func(kind, name string, orphaned bool) {
+	err := eachTerminating(ctx, client, func(kind, name string, orphaned bool) {
 		if orphaned {
 			first = kind + " " + name
 		}
@@ -93,9 +93,9 @@ func defines(name string) bool {
 	return strings.HasSuffix(name, ".karpenter.sh") || strings.HasSuffix(name, ".karpenter.k8s.aws")
 }
 
-// leaving gives the NodeClaims and EC2NodeClasses that are being deleted, or are about to be, to
+// eachTerminating gives the NodeClaims and EC2NodeClasses that are being deleted, or are about to be, to
 // visit, with whether that is since the NodePool that owns them is being deleted or gone.
-func leaving(ctx context.Context, client *api.Client, visit func(kind, name string, orphaned bool)) error {
+func eachTerminating(ctx context.Context, client *api.Client, visit func(kind, name string, orphaned bool)) error {
 	staying := map[types.UID]bool{}
 	orphaned := func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" && !staying[o.UID] }
 	for _, each := range []struct {

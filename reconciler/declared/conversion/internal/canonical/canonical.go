@@ -86,7 +86,7 @@ func JSON(n *yaml.Node) string {
 	if yamlnode.Absent(n) {
 		return ""
 	}
-	c := yamlnode.List(yamlnode.Fresh(n))
+	c := yamlnode.List(yamlnode.CopyWithoutComments(n))
 	yamlnode.WriteOut(c)
 	b, err := yaml.Marshal(c.Content[0])
 	if err != nil {

@@ -53,16 +53,16 @@ type NewValue struct {
 
 // Drop is a field that v1 does not have.
 type Drop struct {
-	At      string `yaml:"at"`
-	Because string `yaml:"because"`
+	At     string `yaml:"at"`
+	Reason string `yaml:"because"`
 }
 
 // DefaultValue is what the old API took for a field that was left out, and v1 does not.
 type DefaultValue struct {
-	At      string    `yaml:"at"`
-	Value   yaml.Node `yaml:"value"`
-	Because string    `yaml:"because"`
-	Whole   bool      `yaml:"whole"` // only where the mapping around it is missing, too
+	At         string    `yaml:"at"`
+	Value      yaml.Node `yaml:"value"`
+	Reason     string    `yaml:"because"`
+	WithParent bool      `yaml:"whole"` // only where the mapping around it is missing, too
 }
 
 // Renamed is a label or annotation with another key in v1.

@@ -97,17 +97,17 @@ func List(items ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}
 }
 
-// Fresh is a node of its own with the same meaning, without place or comments.
-func Fresh(n *yaml.Node) *yaml.Node {
+// CopyWithoutComments is a node of its own with the same meaning, without place or comments.
+func CopyWithoutComments(n *yaml.Node) *yaml.Node {
 	c := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value, Style: n.Style, Alias: n.Alias}
 	for _, child := range n.Content {
-		c.Content = append(c.Content, Fresh(child))
+		c.Content = append(c.Content, CopyWithoutComments(child))
 	}
 	return c
 }
 
-// Take removes an entry and returns its key, its value and where it was.
-func Take(n *yaml.Node, key string) (k, v *yaml.Node, i int) {
+// RemoveEntry removes an entry and returns its key, its value and where it was.
+func RemoveEntry(n *yaml.Node, key string) (k, v *yaml.Node, i int) {
 	if i = Index(n, key); i < 0 {
 		return nil, nil, i
 	}
@@ -139,7 +139,7 @@ func Remove(n *yaml.Node, path string) {
 	if before, last, found := strings.CutLast(path, "."); found {
 		parent, key = Get(n, before), last
 	}
-	Take(parent, key)
+	RemoveEntry(parent, key)
 }
 
 // Ensure is the mapping at a path, made where it is missing. Where the first
@@ -167,7 +167,7 @@ func WriteOut(n *yaml.Node) bool {
 	changed := false
 	for i, c := range n.Content {
 		if c.Kind == yaml.AliasNode {
-			n.Content[i] = Fresh(c.Alias)
+			n.Content[i] = CopyWithoutComments(c.Alias)
 			changed = true
 		}
 		changed = WriteOut(n.Content[i]) || changed
@@ -191,7 +191,7 @@ func WriteOut(n *yaml.Node) bool {
 			for j := 0; j+1 < len(m.Content); j += 2 {
 				if _, own := known[m.Content[j].Value]; !own {
 					known[m.Content[j].Value] = len(n.Content)
-					Put(n, -1, Fresh(m.Content[j]), Fresh(m.Content[j+1]))
+					Put(n, -1, CopyWithoutComments(m.Content[j]), CopyWithoutComments(m.Content[j+1]))
 				}
 			}
 		}

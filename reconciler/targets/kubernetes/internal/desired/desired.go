@@ -49,8 +49,8 @@ type State struct {
 type details struct {
 	// scaled is true where an autoscaler aims at it.
 	scaled bool
-	// plain is a Secret's unmasked object.
-	plain map[string]any
+	// unmasked is a Secret's unmasked object.
+	unmasked map[string]any
 	// object is the wanted Object, and hash the hash of it.
 	object map[string]any
 	hash   string
@@ -72,7 +72,7 @@ func (w *State) Unmasked(secret state.Item) (map[string]any, bool) {
 	w.mu.Lock()
 	m := w.objects[secret.Key]
 	w.mu.Unlock()
-	return m.plain, m.plain != nil && m.hash == state.Hash(secret.Object)
+	return m.unmasked, m.unmasked != nil && m.hash == state.Hash(secret.Object)
 }
 
 // Hash is the hash of a wanted Object, which was taken already where Build has returned that very
@@ -92,7 +92,7 @@ func (w *State) Trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for k, m := range w.objects {
-		m.plain, m.object = nil, nil
+		m.unmasked, m.object = nil, nil
 		w.objects[k] = m
 	}
 }
@@ -142,7 +142,7 @@ func (w *State) Build(ctx context.Context, declared state.Set) (state.Set, []sta
 			item.Object, m.scaled = manifest.WithoutReplicas(item.Object), true
 		}
 		if kinds.IsSecret(item.Key) {
-			m.plain = item.Object
+			m.unmasked = item.Object
 			item.Object = w.cfg.Mask.Secret(item.Object)
 		}
 		m.object, m.hash = item.Object, state.Hash(item.Object)

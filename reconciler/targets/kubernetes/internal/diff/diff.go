@@ -39,13 +39,13 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 	}
 	switch {
 	case live.GetDeletionTimestamp() != nil:
-		found.Object = leaving(item.Object, live)
+		found.Object = terminating(item.Object, live)
 	case kinds.IsSecret(item.Key):
 		d.compareSecret(&found, item, live)
 	case d.cfg.OnlyManaged:
 		err = d.compareBase(ctx, &found, item, live)
-	case kinds.Whole(item.Key.Group, item.Key.Kind):
-		err = d.compareWhole(ctx, &found, item, live)
+	case kinds.OwnsWholeSpec(item.Key.Group, item.Key.Kind):
+		err = d.compareWholeSpec(ctx, &found, item, live)
 	default:
 		err = d.compareMerged(ctx, &found, item, live)
 	}
@@ -97,10 +97,10 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, item stat
 	return nil
 }
 
-// compareWhole gets from the API server the canonical form of Git alone, by a dry run
+// compareWholeSpec gets from the API server the canonical form of Git alone, by a dry run
 // under a name that does not exist, and holds the whole live spec against it: what
 // somebody added by hand is drift too.
-func (d *Differ) compareWhole(ctx context.Context, found *state.Item, item state.Item, live *unstructured.Unstructured) error {
+func (d *Differ) compareWholeSpec(ctx context.Context, found *state.Item, item state.Item, live *unstructured.Unstructured) error {
 	canonical, err := d.Canonical(ctx, item, live)
 	if err != nil {
 		if stop(err) {
@@ -182,8 +182,8 @@ func clientDryRun(item state.Item, bare map[string]any, ours fields.Tree) map[st
 	return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
 }
 
-// leaving shows a wanted object that is being deleted.
-func leaving(object map[string]any, live *unstructured.Unstructured) map[string]any {
+// terminating shows a wanted object that is being deleted.
+func terminating(object map[string]any, live *unstructured.Unstructured) map[string]any {
 	return manifest.WithMetadata(object, "deletionTimestamp", live.GetDeletionTimestamp().UTC().Format("2006-01-02T15:04:05Z"))
 }
 

@@ -95,9 +95,9 @@ func (d *Differ) keepOwners(item state.Item, live *unstructured.Unstructured, ob
 // Options are how the object with that key is compared.
 func (d *Differ) Options(k state.Key) fields.Options {
 	o := fields.Options{
-		Manager: v1alpha1.FieldManager,
-		Whole:   kinds.Whole(k.Group, k.Kind),
-		Scaled:  d.cfg.Scaled(k),
+		Manager:   v1alpha1.FieldManager,
+		WholeSpec: kinds.OwnsWholeSpec(k.Group, k.Kind),
+		Scaled:    d.cfg.Scaled(k),
 	}
 	if kinds.IsSecret(k) {
 		o.Secret = d.cfg.Mask.Hash

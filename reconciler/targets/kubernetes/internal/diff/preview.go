@@ -56,15 +56,15 @@ func (d *Differ) compareBase(ctx context.Context, found *state.Item, item state.
 	}
 	key := dryRunKey{live.GetUID(), live.GetResourceVersion(), state.Hash(start.Object)}
 	d.mu.Lock()
-	known, answered := d.preview.results[item.Key]
+	known, cached := d.preview.results[item.Key]
 	d.mu.Unlock()
-	if answered && known.key == key && d.cfg.Clock.Since(known.at) < dryRunResultTTL {
+	if cached && known.key == key && d.cfg.Clock.Since(known.at) < dryRunResultTTL {
 		found.Object, found.Findings = known.object, known.findings
 		return nil
 	}
 	compare := d.compareMerged
-	if kinds.Whole(item.Key.Group, item.Key.Kind) {
-		compare = d.compareWhole
+	if kinds.OwnsWholeSpec(item.Key.Group, item.Key.Kind) {
+		compare = d.compareWholeSpec
 	}
 	if err := compare(ctx, found, start, live); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (d *Differ) maskedSecret(k state.Key, live *unstructured.Unstructured) map[
 	base := d.preview.base[k].Object
 	d.mu.Unlock()
 	unlike := "masked:" + d.cfg.Mask.Hash([]any{"as live"})
-	veil := func(in, from map[string]any, field string) {
+	maskField := func(in, from map[string]any, field string) {
 		values, ok := in[field].(map[string]any)
 		if !ok {
 			return
@@ -171,9 +171,9 @@ func (d *Differ) maskedSecret(k state.Key, live *unstructured.Unstructured) map[
 		}
 		in[field] = values
 	}
-	veil(bare, base, "data")
+	maskField(bare, base, "data")
 	metadata, _ := bare["metadata"].(map[string]any)
 	from, _ := base["metadata"].(map[string]any)
-	veil(metadata, from, "annotations")
+	maskField(metadata, from, "annotations")
 	return bare
 }

@@ -37,9 +37,9 @@ type flaps struct {
 }
 
 type flap struct {
-	times []time.Time
-	until time.Time
-	pause time.Duration
+	times   []time.Time
+	until   time.Time
+	backoff time.Duration
 }
 
 func newFlaps(c clock.PassiveClock) *flaps {
@@ -52,7 +52,7 @@ func (f *flaps) Allow(c plan.Change, rivals []string) error {
 	if !c.Drift {
 		return nil
 	}
-	left := f.left(c.Key)
+	left := f.remaining(c.Key)
 	if left <= 0 {
 		return nil
 	}
@@ -75,8 +75,8 @@ func (f *flaps) Allow(c plan.Change, rivals []string) error {
 		v1alpha1.FieldManager, by, strings.Join(paths[:min(len(paths), 3)], ", "), left.Round(time.Second)))
 }
 
-// left is how long the object is still left alone.
-func (f *flaps) left(k state.Key) time.Duration {
+// remaining is how long the object is still left alone.
+func (f *flaps) remaining(k state.Key) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if one := f.of[k]; one != nil {
@@ -100,14 +100,14 @@ func (f *flaps) Corrected(c plan.Change) {
 		f.of[c.Key] = one
 	}
 	if now.Sub(one.until) > flapReset {
-		one.pause = 0
+		one.backoff = 0
 	}
 	one.times = append(slices.DeleteFunc(one.times, func(t time.Time) bool { return now.Sub(t) > flapWindow }), now)
-	if len(one.times) < flapLimit && one.pause == 0 {
+	if len(one.times) < flapLimit && one.backoff == 0 {
 		return
 	}
-	one.pause = min(max(2*one.pause, flapMin), flapMax)
-	one.until, one.times = now.Add(one.pause), nil
+	one.backoff = min(max(2*one.backoff, flapMin), flapMax)
+	one.until, one.times = now.Add(one.backoff), nil
 }
 
 // sweep removes, once in flapReset, the objects that start over, so that the map holds no more

@@ -49,15 +49,15 @@ type Tracker struct {
 	notify, kinds chan struct{}
 
 	mu sync.Mutex
-	// flights are the objects that are being corrected at this moment: what is observed of
+	// inFlight are the objects that are being corrected at this moment: what is observed of
 	// them is evaluated afterwards, by the new record.
-	flights map[state.Key]*flight
+	inFlight map[state.Key]*inFlight
 	// pending are to be delivered, later those of which not before a time.
 	pending map[state.Key]bool
 	later   map[state.Key]time.Time
-	// fresh holds what has just been observed to have drifted, so that reading it costs no
+	// recent holds what has just been observed to have drifted, so that reading it costs no
 	// request.
-	fresh map[state.Key]watchedObject
+	recent map[state.Key]watchedObject
 }
 
 // watchedObject is an object as a watch event brought it.
@@ -69,14 +69,14 @@ type watchedObject struct {
 // Objects are fresh for a second, and at most as many as drift at a time in
 // ordinary life: after a great upheaval each is read anew.
 const (
-	freshFor   = time.Second
-	freshLimit = 100
+	recentAge = time.Second
+	maxRecent = 100
 )
 
-// flight is one correction under way, with the newest thing observed meanwhile.
-type flight struct {
-	latest *fields.Fingerprint
-	gone   bool
+// inFlight is one correction under way, with the newest thing observed meanwhile.
+type inFlight struct {
+	latest  *fields.Fingerprint
+	deleted bool
 }
 
 // New makes a Tracker. It sends no request.
@@ -84,8 +84,8 @@ func New(c Config) *Tracker {
 	return &Tracker{
 		cfg: c, flaps: newFlaps(c.Clock),
 		notify: make(chan struct{}, 1), kinds: make(chan struct{}, 1),
-		flights: map[state.Key]*flight{}, pending: map[state.Key]bool{}, later: map[state.Key]time.Time{},
-		fresh: map[state.Key]watchedObject{},
+		inFlight: map[state.Key]*inFlight{}, pending: map[state.Key]bool{}, later: map[state.Key]time.Time{},
+		recent: map[state.Key]watchedObject{},
 	}
 }
 
@@ -194,7 +194,7 @@ func (t *Tracker) take() ([]state.Key, time.Duration) {
 
 // queue makes a key be delivered, unless it is left alone for a while.
 func (t *Tracker) queue(k state.Key) {
-	if left := t.left(k); left > 0 {
+	if left := t.remaining(k); left > 0 {
 		t.later[k] = t.cfg.Clock.Now().Add(left)
 	} else {
 		t.pending[k] = true
@@ -206,18 +206,18 @@ func (t *Tracker) queue(k state.Key) {
 func (t *Tracker) Begin(k state.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.flights[k] = &flight{}
+	t.inFlight[k] = &inFlight{}
 }
 
 // End marks an object as no longer being corrected, and decides whether it has drifted meanwhile.
 func (t *Tracker) End(k state.Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f := t.flights[k]
-	delete(t.flights, k)
+	f := t.inFlight[k]
+	delete(t.inFlight, k)
 	switch {
 	case f == nil || f.latest == nil:
-	case f.gone:
+	case f.deleted:
 		t.deleted(k, *f.latest)
 	default:
 		t.hasDrifted(k, *f.latest, func() fields.Fingerprint { return *f.latest })
@@ -232,7 +232,7 @@ func (t *Tracker) hasDrifted(k state.Key, id fields.Fingerprint, full func() fie
 	if !known || rec.Fingerprint.UID == "" {
 		return false // Not ours, or not applied yet.
 	}
-	delete(t.fresh, k)
+	delete(t.recent, k)
 	if rec.Fingerprint.UID == id.UID && !newer(id.ResourceVersion, rec.Fingerprint.ResourceVersion) {
 		return false
 	}
@@ -249,7 +249,7 @@ func (t *Tracker) hasDrifted(k state.Key, id fields.Fingerprint, full func() fie
 // deleted decides whether the disappearance of an object is drift: of the
 // incarnation that we left, it is.
 func (t *Tracker) deleted(k state.Key, id fields.Fingerprint) {
-	delete(t.fresh, k)
+	delete(t.recent, k)
 	if rec, known := t.cfg.Store.Get(k); known && rec.Fingerprint.UID == id.UID {
 		t.queue(k)
 	}
@@ -278,9 +278,9 @@ func (v *watcher) Updated(live *unstructured.Unstructured) {
 	full := func() fields.Fingerprint { return fields.FingerprintOf(live.Object, v.cfg.Options(k)) }
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if f := v.flights[k]; f != nil {
+	if f := v.inFlight[k]; f != nil {
 		print := full()
-		f.latest, f.gone = &print, false
+		f.latest, f.deleted = &print, false
 		return
 	}
 	if v.hasDrifted(k, fields.Identify(live.Object), full) {
@@ -291,9 +291,9 @@ func (v *watcher) Updated(live *unstructured.Unstructured) {
 // keepDrifted keeps an object that has drifted for whoever reads it next.
 func (t *Tracker) keepDrifted(k state.Key, live *unstructured.Unstructured) {
 	now := t.cfg.Clock.Now()
-	maps.DeleteFunc(t.fresh, func(_ state.Key, s watchedObject) bool { return now.Sub(s.at) > freshFor })
-	if len(t.fresh) < freshLimit {
-		t.fresh[k] = watchedObject{live: &unstructured.Unstructured{Object: live.Object}, at: now}
+	maps.DeleteFunc(t.recent, func(_ state.Key, s watchedObject) bool { return now.Sub(s.at) > recentAge })
+	if len(t.recent) < maxRecent {
+		t.recent[k] = watchedObject{live: &unstructured.Unstructured{Object: live.Object}, at: now}
 	}
 }
 
@@ -302,10 +302,10 @@ func (t *Tracker) keepDrifted(k state.Key, live *unstructured.Unstructured) {
 func (t *Tracker) Recent(k state.Key) *unstructured.Unstructured {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s, ok := t.fresh[k]
-	delete(t.fresh, k)
+	s, ok := t.recent[k]
+	delete(t.recent, k)
 	rec, known := t.cfg.Store.Get(k)
-	if !ok || !known || t.cfg.Clock.Since(s.at) > freshFor || !newer(s.live.GetResourceVersion(), rec.Fingerprint.ResourceVersion) {
+	if !ok || !known || t.cfg.Clock.Since(s.at) > recentAge || !newer(s.live.GetResourceVersion(), rec.Fingerprint.ResourceVersion) {
 		return nil
 	}
 	return s.live
@@ -316,8 +316,8 @@ func (v *watcher) Deleted(live *unstructured.Unstructured) {
 	id := fields.Identify(live.Object)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if f := v.flights[k]; f != nil {
-		f.latest, f.gone = &id, true
+	if f := v.inFlight[k]; f != nil {
+		f.latest, f.deleted = &id, true
 		return
 	}
 	v.deleted(k, id)
@@ -332,8 +332,8 @@ func (v *watcher) Listed(all map[state.Key]bool) {
 		if !ofKind || r.Fingerprint.UID == "" || all[r.Key] {
 			continue
 		}
-		if f := v.flights[r.Key]; f != nil {
-			f.latest, f.gone = &r.Fingerprint, true
+		if f := v.inFlight[r.Key]; f != nil {
+			f.latest, f.deleted = &r.Fingerprint, true
 		} else {
 			v.queue(r.Key)
 		}

@@ -162,14 +162,14 @@ func (c *Checker) Health() targets.Health {
 // observe computes the health of an object, unless a newer state of it was observed. The
 // lock is held.
 func (c *Checker) observe(k state.Key, live *unstructured.Unstructured) {
-	if !c.required[k] || older(live.GetResourceVersion(), c.found[k].version) {
+	if !c.required[k] || isOlderVersion(live.GetResourceVersion(), c.found[k].version) {
 		return
 	}
 	c.record(k, c.evaluator.of(context.Background(), live))
 }
 
-// older reports whether version a is certainly earlier than b.
-func older(a, b string) bool {
+// isOlderVersion reports whether version a is certainly earlier than b.
+func isOlderVersion(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
 }

@@ -37,9 +37,9 @@ func Defined(definition map[string]any) []Kind {
 	return out
 }
 
-// Whole reports whether a kind belongs to us with all of its spec, so that a
+// OwnsWholeSpec reports whether a kind belongs to us with all of its spec, so that a
 // field which somebody added by hand is drift although we never set it.
-func Whole(group, kind string) bool {
+func OwnsWholeSpec(group, kind string) bool {
 	switch group {
 	case "karpenter.sh":
 		return kind == "NodePool" || kind == "NodeOverlay"

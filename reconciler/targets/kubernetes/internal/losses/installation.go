@@ -115,7 +115,7 @@ func quoted(text string) string {
 func (c Counter) appliedBy(ctx context.Context, sync state.Key) (int, error) {
 	n := 0
 	prefix := inventory.Short(sync.Name, 200) + "-inventory"
-	for _, place := range []inventory.Place{
+	for _, place := range []inventory.Location{
 		{Target: sync.Target, Prefix: prefix, Value: inventory.Short(sync.Name, 63)},
 		{Target: state.TargetAWS, Prefix: prefix + "-aws", Value: inventory.Short(sync.Name, 63)},
 	} {

@@ -192,14 +192,14 @@ func nodesOf(daemonSet map[string]any) (labels.Selector, error) {
 	for _, e := range expressions {
 		expression, _ := e.(map[string]any)
 		key, _ := expression["key"].(string)
-		word, _ := expression["operator"].(string)
+		value, _ := expression["operator"].(string)
 		values, _, _ := unstructured.NestedStringSlice(expression, "values")
 		operator, known := map[corev1.NodeSelectorOperator]selection.Operator{
 			corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn,
 			corev1.NodeSelectorOpExists: selection.Exists, corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
-		}[corev1.NodeSelectorOperator(word)]
+		}[corev1.NodeSelectorOperator(value)]
 		if !known {
-			return nil, fmt.Errorf("its node affinity has the operator %q", word)
+			return nil, fmt.Errorf("its node affinity has the operator %q", value)
 		}
 		requirement, err := labels.NewRequirement(key, operator, values)
 		if err != nil {

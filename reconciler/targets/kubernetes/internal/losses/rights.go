@@ -154,12 +154,12 @@ func rulesOf(role map[string]any) ([]rbacv1.PolicyRule, error) {
 
 // described is a rule of one verb and one resource, as kubectl auth can-i has it.
 func described(rule rbacv1.PolicyRule) string {
-	words := append(slices.Clone(rule.Verbs), rule.NonResourceURLs...)
+	rights := append(slices.Clone(rule.Verbs), rule.NonResourceURLs...)
 	for i, resource := range rule.Resources {
 		if i < len(rule.APIGroups) && rule.APIGroups[i] != "" {
 			resource += "." + rule.APIGroups[i]
 		}
-		words = append(words, resource)
+		rights = append(rights, resource)
 	}
-	return quoted(strings.Join(append(words, rule.ResourceNames...), " "))
+	return quoted(strings.Join(append(rights, rule.ResourceNames...), " "))
 }

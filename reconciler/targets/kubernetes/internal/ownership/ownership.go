@@ -104,7 +104,7 @@ func (s Sync) self() state.Key {
 // installed reports whether the installation has made this incarnation of an object, by
 // its inventory: a label can be copied.
 func (s Sync) installed(ctx context.Context, k state.Key, live *unstructured.Unstructured) (bool, error) {
-	store := inventory.NewStore(s.API, inventory.Place{
+	store := inventory.NewStore(s.API, inventory.Location{
 		Target: kinds.Target, Namespace: s.Namespace, Prefix: Installation + "-inventory", Value: Installation, ReadOnly: true,
 	})
 	if _, err := store.Load(ctx); err != nil {

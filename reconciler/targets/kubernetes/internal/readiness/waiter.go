@@ -91,8 +91,8 @@ type Waiter struct {
 // New makes a Waiter. It sends no request.
 func New(c Config) *Waiter { return &Waiter{cfg: c, states: map[state.Key]readiness{}} }
 
-// Note keeps the readiness of an object as the API server returned it to an apply.
-func (w *Waiter) Note(k state.Key, live *unstructured.Unstructured) {
+// Record keeps the readiness of an object as the API server returned it to an apply.
+func (w *Waiter) Record(k state.Key, live *unstructured.Unstructured) {
 	r := readinessOf(live)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +175,7 @@ func (q *queue) release() {
 	defer q.mu.Unlock()
 	before := len(q.open)
 	for k := range q.open {
-		if kinds.Whole(k.Group, k.Kind) {
+		if kinds.OwnsWholeSpec(k.Group, k.Kind) {
 			delete(q.open, k)
 		}
 	}
