@@ -77,19 +77,19 @@ func (p *proposer) add(c plan.Change) {
 		p.remove(c)
 		return
 	}
-	seen, _ := p.After.Observed.Get(c.Key)
+	observed, _ := p.After.Observed.Get(c.Key)
 	planned, will := p.live[c.Key]
-	if c.Before != nil && ours(seen) {
+	if c.Before != nil && ours(observed) {
 		was := *c.Before
-		was.Owner, was.Live = seen.Owner, seen.Live
+		was.Owner, was.Live = observed.Owner, observed.Live
 		c.Before = &was
 	}
 	c.Hold = planned.Hold
-	if reason := cmp.Or(terms(planned), seen.ReadOnly); reason != "" {
+	if reason := cmp.Or(terms(planned), observed.ReadOnly); reason != "" {
 		c = compared(c, reason)
 	}
 	p.changes = append(p.changes, c)
-	p.addLiveNote(c, seen, planned, will)
+	p.addLiveNote(c, observed, planned, will)
 }
 
 // addLiveNote is what the live target makes of a change; will is whether it is among those
@@ -197,15 +197,15 @@ func terminating(observed state.Item) bool {
 // addUndeclared takes over what the step brings about without changing it, such as a
 // deletion that had to wait for a mistake to be mended.
 func (p *proposer) addUndeclared(c plan.Change) {
-	seen, _ := p.After.Observed.Get(c.Key)
-	shown, hidden := hide(c, seen)
+	observed, _ := p.After.Observed.Get(c.Key)
+	visible, hidden := hide(c, observed)
 	if hidden {
 		p.notes = append(p.notes, notOurs(c))
 	}
 	if c.Action == plan.Delete && p.Before.hasProblems() && !p.After.hasProblems() {
 		p.addNote(c, "was removed before, and waited for the repository's mistakes to be mended")
 	}
-	p.changes = append(p.changes, shown)
+	p.changes = append(p.changes, visible)
 }
 
 // hide takes live values out of a change of what is not ours, and reports whether there
@@ -361,8 +361,8 @@ func drift(was plan.Plan, observed state.Set) plan.Plan {
 	out.Notes = publishable(was.Notes, observed)
 	for i, c := range was.Changes {
 		found, _ := observed.Get(c.Key)
-		shown, hidden := hide(c, found)
-		out.Changes[i] = shown
+		visible, hidden := hide(c, found)
+		out.Changes[i] = visible
 		if hidden {
 			out.Notes = append(out.Notes, notOurs(c))
 		}

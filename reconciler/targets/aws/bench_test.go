@@ -70,7 +70,7 @@ func (b *bench) status() v1alpha1.AWSStatus {
 
 // wire is the way of a Target's requests to AWS.
 type wire struct {
-	next kindtest.WholeResponses
+	next kindtest.BufferedClient
 	// written counts what AWS has changed so far; at the last of them the
 	// process dies, where last is not 0.
 	written func() int
@@ -148,7 +148,7 @@ func newBench(t *testing.T, change func(*sandbox.Config), mods ...func(*Config))
 // restart forgets all memory, as a new process would.
 func (b *bench) restart() *Target {
 	b.Helper()
-	b.wire = &wire{next: kindtest.WholeResponses{Client: b.server.Client()}, died: make(chan struct{}), written: func() int { return len(b.writes()) }}
+	b.wire = &wire{next: kindtest.BufferedClient{Client: b.server.Client()}, died: make(chan struct{}), written: func() int { return len(b.writes()) }}
 	b.target = b.connect(b.wire)
 	return b.target
 }

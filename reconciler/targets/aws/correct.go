@@ -124,11 +124,11 @@ func (j *correction) write(ctx context.Context, live resource.Live) error {
 	}
 	// Its identity is worth one more request: without it, a crash before the
 	// next read would leave an intent only.
-	seen, err := j.read(ctx)
-	if err != nil || seen.Object == nil {
-		seen = resource.Live{UID: live.UID}
+	observed, err := j.read(ctx)
+	if err != nil || observed.Object == nil {
+		observed = resource.Live{UID: live.UID}
 	}
-	j.record(seen)
+	j.record(observed)
 	return nil
 }
 
@@ -145,8 +145,8 @@ func (j *correction) compare(live resource.Live) error {
 	case live.UID != before.Live.UID:
 		return j.changed("another one has its name by now")
 	}
-	shown, desired := projection.Project(j.change.After.Object, live.Object), j.change.After
-	if live.Object != nil && !state.Equal(before.Object, shown) && (live.Ours || desired.Adopt || !state.Equal(before.Object, projection.WithMarks(desired.Object, shown))) {
+	projected, desired := projection.Project(j.change.After.Object, live.Object), j.change.After
+	if live.Object != nil && !state.Equal(before.Object, projected) && (live.Ours || desired.Adopt || !state.Equal(before.Object, projection.WithMarks(desired.Object, projected))) {
 		return j.changed("somebody else has changed it")
 	}
 	return nil
@@ -175,12 +175,12 @@ func (j *correction) send(ctx context.Context, live resource.Live) error {
 				return readErr
 			}
 			err = awserr.NotYet(err)
-		case awserr.Gone(err):
+		case awserr.IsNotFound(err):
 			return j.changed("it is gone by now")
 		default:
 			return j.failed(err)
 		}
-		if j.cfg.Clock.Since(began) >= tryFor || !pause(ctx, j.cfg.Clock, wait) {
+		if j.cfg.Clock.Since(began) >= tryFor || !sleep(ctx, j.cfg.Clock, wait) {
 			return j.failed(err)
 		}
 		// A part of it may have been done.
@@ -247,12 +247,12 @@ func (j *correction) remove(ctx context.Context, live resource.Live) error {
 	if err := j.checkLosses(ctx); err != nil {
 		return err
 	}
-	if err := j.of.Remove(ctx, j.to.Clients, k, live); err != nil && !awserr.Gone(err) {
+	if err := j.of.Remove(ctx, j.to.Clients, k, live); err != nil && !awserr.IsNotFound(err) {
 		return j.failed(err)
 	}
 	// Some things stay for a while: they are recorded until they are observed to
 	// be gone.
-	if seen, err := j.read(ctx); err == nil && (seen.Object == nil || seen.UID != before) {
+	if observed, err := j.read(ctx); err == nil && (observed.Object == nil || observed.UID != before) {
 		j.dropRecord()
 	}
 	j.status.corrected(k)
@@ -297,7 +297,7 @@ func (w *Target) Begin(ctx context.Context, changes []plan.Change) error {
 func (w *Target) busy(is bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.past.applying = is
+	w.previousRead.applying = is
 }
 
 // intend notes what is about to be done to a thing.

@@ -21,9 +21,9 @@ type desiredState struct {
 	// object is the Cluster object's name; empty where there is none.
 	object string
 	items  state.Set
-	// mistake is the first mistake in what is declared now; the rest is then of
+	// problem is the first mistake in what is declared now; the rest is then of
 	// what was declared before, if anything was.
-	mistake string
+	problem string
 	// parts are which part of the Cluster requires a thing, as a field's path;
 	// a thing that several parts need is not in it. Most need none.
 	parts func() map[state.Key]string

@@ -37,27 +37,27 @@ func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, err
 	o.keep, o.unread = now.keep, unreadItems(desired, observable)
 	for _, rec := range w.store.Records() {
 		if _, keep := desired.Get(rec.Key); !keep && !now.blind {
-			o.left = append(o.left, rec)
+			o.undeclared = append(o.undeclared, rec)
 		}
 	}
 	found, err := o.run(ctx)
 	if err != nil {
 		return state.Set{}, err
 	}
-	if now.mistake != "" {
+	if now.problem != "" {
 		found = state.NewSet(append(found.Items(), state.Item{Key: clusterKey(now.object), Findings: state.Findings{
-			Unknown: "not compared: the declaration has mistakes, the first: " + now.mistake,
+			Unknown: "not compared: the declaration has mistakes, the first: " + now.problem,
 		}})...)
 	}
 	p := plan.Compute(desired, found)
 	o.desired.items = desired
 	w.mu.Lock()
-	w.lastValid, w.past.absent, w.past.states = o.desired, o.absent, statesOf(p)
+	w.lastValid, w.previousRead.absent, w.previousRead.states = o.desired, o.absent, statesOf(p)
 	w.mu.Unlock()
 	if now.missing {
 		p.Unknown = append(p.Unknown, w.status.missing()...)
 	}
-	p.Unknown = append(p.Unknown, unread(found)...)
+	p.Unknown = append(p.Unknown, unreadQuotas(found)...)
 	w.status.observed(o.desired, p, o.live, true)
 	w.reportStatus()
 	return found, nil
@@ -85,22 +85,22 @@ func (w *Target) observationScope() observationScope {
 	if now.Region == "" {
 		now.desiredState = w.lastValid
 	}
-	now.Pools, now.mistake = w.desired.Pools, ""
-	if !w.past.desiredCalled {
+	now.Pools, now.problem = w.desired.Pools, ""
+	if !w.previousRead.desiredCalled {
 		return now // Everything is given up.
 	}
-	w.past.desiredCalled = false
+	w.previousRead.desiredCalled = false
 	switch {
-	case w.desired.mistake != "":
+	case w.desired.problem != "":
 		now.desiredState, now.keep, now.blind = w.desired, true, w.desired.Region == ""
 	case w.desired.object == "":
-		w.past.without++
-		now.missing, now.keep = true, w.past.without == 1
+		w.previousRead.without++
+		now.missing, now.keep = true, w.previousRead.without == 1
 		if !now.keep {
-			w.past.good = desiredState{}
+			w.previousRead.good = desiredState{}
 		}
 	default:
-		w.past.without = 0
+		w.previousRead.without = 0
 	}
 	return now
 }
@@ -118,16 +118,16 @@ type observation struct {
 	items   state.Set
 	// unread are the wanted things that must not be read from AWS.
 	unread []state.Item
-	// left are the records of what is not wanted any more.
-	left []inventory.Record
+	// undeclared are the records of what is not wanted any more.
+	undeclared []inventory.Record
 	// users is who lives on what is declared; nil until it is needed.
 	users *users
 
 	mu sync.Mutex
 	// live holds what was observed of each key that exists or is unknown.
 	live map[state.Key]resource.Live
-	// older is why nothing is written where an older Cluster decides; else empty.
-	older string
+	// olderCluster is why nothing is written where an older Cluster decides; else empty.
+	olderCluster string
 	// keep is true when no record is dropped; absent are the recorded things
 	// that were not found.
 	keep   bool
@@ -159,8 +159,8 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 			items = append(items, found)
 		}
 	}
-	for _, rec := range o.left {
-		if found, ok := o.leave(ctx, rec); ok {
+	for _, rec := range o.undeclared {
+		if found, ok := o.release(ctx, rec); ok {
 			items = append(items, found)
 		}
 	}
@@ -170,7 +170,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 // readAll reads all that is wanted or left from AWS. It returns false where ctx has
 // ended before the responses came.
 func (o *observation) readAll(ctx context.Context) bool {
-	if o.items.Len() > 0 || len(o.left) > 0 {
+	if o.items.Len() > 0 || len(o.undeclared) > 0 {
 		patient, cancel := connection.WithDeadline(ctx)
 		defer cancel()
 		o.readEach(patient, o.reads())
@@ -193,7 +193,7 @@ func (o *observation) reads() []readRequest {
 	for _, item := range o.items.Items() {
 		add(item.Key, o.desired.Scope)
 	}
-	for _, rec := range o.left {
+	for _, rec := range o.undeclared {
 		at, err := resource.ParseScope(rec.Scope)
 		if err != nil {
 			o.live[rec.Key] = resource.Live{Err: err}
@@ -223,29 +223,29 @@ func (o *observation) readEach(ctx context.Context, all []readRequest) {
 		}
 		parallel.Each(requests, byScope[p], func(q readRequest) {
 			if err != nil {
-				o.note(who, resource.AllUnknown(q.keys, err), q.keys)
+				o.record(who, resource.AllUnknown(q.keys, err), q.keys)
 				return
 			}
 			k, known := o.kinds[q.of]
 			if !known {
 				err := fmt.Errorf("this release supports no %s of %s: run the one that made it", q.of.kind, q.of.service)
-				o.note(who, resource.AllUnknown(q.keys, err), q.keys)
+				o.record(who, resource.AllUnknown(q.keys, err), q.keys)
 				return
 			}
-			seen := k.Read(ctx, clients, q.keys)
-			for _, s := range seen {
+			observed := k.Read(ctx, clients, q.keys)
+			for _, s := range observed {
 				if awserr.CredentialsFailed(s.Err) {
 					to.DropIdentity()
 				}
 			}
-			o.note(who, seen, q.keys)
+			o.record(who, observed, q.keys)
 		})
 	}
 }
 
-// note takes over what was observed of the keys that were requested, with errors in
+// record takes over what was observed of the keys that were requested, with errors in
 // words.
-func (o *observation) note(who string, observed map[state.Key]resource.Live, keys []state.Key) {
+func (o *observation) record(who string, observed map[state.Key]resource.Live, keys []state.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, k := range keys {
@@ -266,19 +266,19 @@ func (o *observation) compare(item state.Item) (state.Item, bool) {
 	if rec.Scope != o.desired.Text() {
 		rec = inventory.Record{} // It is another cluster's thing.
 	}
-	live, seen := o.live[item.Key]
+	live, ok := o.live[item.Key]
 	found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
 	if live.Err != nil {
 		found.Unknown = live.Err.Error()
 		return found, true
 	}
 	found.Warnings, found.Notes, found.NotFound, found.Quota = live.Warnings, slices.Sorted(slices.Values(live.Notes)), live.NotFound, live.Quota
-	if live.Moot {
+	if live.Superseded {
 		found.Object = item.Object
 		return found, true
 	}
-	if !seen || live.Object == nil {
-		found.ReadOnly = cmp.Or(live.Missing, o.older) // What is never made here is missed, and that is all.
+	if !ok || live.Object == nil {
+		found.ReadOnly = cmp.Or(live.Missing, o.olderCluster) // What is never made here is missed, and that is all.
 		return found, rec.Desired != "" || len(found.Warnings)+len(found.Notes) > 0 || found.ReadOnly != ""
 	}
 	found.Object = o.comparable(item, live, rec)
@@ -304,8 +304,8 @@ func (o *observation) comparable(item state.Item, live resource.Live, rec invent
 // terms say whether what was found may be corrected, and know a thing again that
 // is as it should be.
 func (o *observation) terms(item state.Item, live resource.Live, found *state.Item) {
-	if item.ReadOnly != "" || o.older != "" {
-		found.ReadOnly = o.older
+	if item.ReadOnly != "" || o.olderCluster != "" {
+		found.ReadOnly = o.olderCluster
 		return
 	}
 	same, may := state.Equal(item.Object, found.Object), live.Ours || item.Adopt
@@ -333,10 +333,10 @@ func (m desiredState) foreign(k state.Key) string {
 	return "exists and was not made by Poolwright: set adopt: true in " + part + " to let Poolwright change it"
 }
 
-// leave decides about a thing that is recorded and not wanted any more. What is
+// release decides about a thing that is recorded and not wanted any more. What is
 // not to be deleted loses its record, and stays as it is.
-func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.Item, bool) {
-	live, seen := o.live[rec.Key]
+func (o *observation) release(ctx context.Context, rec inventory.Record) (state.Item, bool) {
+	live, ok := o.live[rec.Key]
 	found := state.Item{
 		Key: rec.Key, Version: rec.Version, Applied: rec.Desired, Wave: rec.Wave,
 	}
@@ -347,7 +347,7 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 			found.UsedBy = usedBy(rec.Key.Kind)
 		}
 		return found, true
-	case !seen || live.Object == nil:
+	case !ok || live.Object == nil:
 		o.miss(rec.Key)
 		return found, false
 	case !deletable(rec, live):
@@ -365,7 +365,7 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 	}
 	found.Object = live.Object
 	found.Live = state.Identity{UID: live.UID}
-	found.ReadOnly = o.older
+	found.ReadOnly = o.olderCluster
 	if rec.Reserved && !o.cfg.Bootstrap {
 		found.ReadOnly = "the running controller never writes what bounds its own power: delete it by hand once nothing uses it"
 	}
@@ -376,7 +376,7 @@ func (o *observation) leave(ctx context.Context, rec inventory.Record) (state.It
 // of AWS may be older than the thing.
 func (o *observation) miss(k state.Key) {
 	o.Target.mu.Lock()
-	before := o.past.absent[k]
+	before := o.previousRead.absent[k]
 	o.Target.mu.Unlock()
 	if before && !o.keep {
 		o.store.Remove(k)

@@ -10,10 +10,10 @@ import (
 // Before any Cluster is live, the declared one decides. The first observation takes up the status.
 func (o *observation) readLiveClusters(ctx context.Context) error {
 	o.Target.mu.Lock()
-	before := o.past.recalled
-	o.past.recalled = true
+	before := o.previousRead.recalled
+	o.previousRead.recalled = true
 	o.Target.mu.Unlock()
-	idle := o.desired.object == "" || o.items.Len() == 0 && len(o.left) == 0
+	idle := o.desired.object == "" || o.items.Len() == 0 && len(o.undeclared) == 0
 	if o.cfg.Live == nil || before && idle {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (o *observation) readLiveClusters(ctx context.Context) error {
 		o.status.restore(live)
 	}
 	if live.Cluster != "" && live.Cluster != o.desired.object && !idle {
-		o.older = fmt.Sprintf("Cluster %s is older than Cluster %s, and AWS follows the oldest: it is changed once Cluster %s is deleted", live.Cluster, o.desired.object, live.Cluster)
+		o.olderCluster = fmt.Sprintf("Cluster %s is older than Cluster %s, and AWS follows the oldest: it is changed once Cluster %s is deleted", live.Cluster, o.desired.object, live.Cluster)
 		o.keep = true
 	}
 	return nil

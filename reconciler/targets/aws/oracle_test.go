@@ -147,10 +147,10 @@ func groupDrift(t *testing.T, create func(Config) (*Target, error)) (proposed pl
 
 func TestAPullRequestHasNoDriftOfWhatIsNotRead(t *testing.T) {
 	got := groupDrift(t, NewPreview)
-	if d := cmp.Diff([]string(nil), tellings(got.Drift)); d != "" {
+	if d := cmp.Diff([]string(nil), noteTexts(got.Drift)); d != "" {
 		t.Errorf("drift of a node group that is as main says: %s", d)
 	}
-	step := tellings(got.Proposed)
+	step := noteTexts(got.Proposed)
 	if len(step) != 1 || !strings.HasPrefix(step[0], "update NodeGroup desiredSize: 2 > 3") {
 		t.Errorf("the step: %v", step)
 	}
@@ -161,10 +161,10 @@ func TestAPullRequestHasNoDriftOfWhatIsNotRead(t *testing.T) {
 
 func TestAProposalOfWhoMayReadTheAccountComparesWhatOthersMade(t *testing.T) {
 	got := groupDrift(t, New)
-	if d := cmp.Diff([]string(nil), tellings(got.Drift)); d != "" {
+	if d := cmp.Diff([]string(nil), noteTexts(got.Drift)); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"update NodeGroup desiredSize: 2 > 3 never"}, tellings(got.Proposed)); d != "" {
+	if d := cmp.Diff([]string{"update NodeGroup desiredSize: 2 > 3 never"}, noteTexts(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 }

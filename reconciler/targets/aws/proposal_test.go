@@ -38,8 +38,8 @@ func kept(part v1alpha1.ResourcePolicy, retention time.Duration) func(*v1alpha1.
 	}
 }
 
-// tellings writes the changes of a plan by kind, with what keeps them from being made.
-func tellings(p plan.Plan) []string {
+// noteTexts writes the changes of a plan by kind, with what keeps them from being made.
+func noteTexts(p plan.Plan) []string {
 	var out []string
 	for _, c := range p.Changes {
 		line := fmt.Sprintf("%s %s", c.Action, c.Key.Kind)
@@ -66,23 +66,23 @@ func TestAProposalOfAWSDistinguishesTheStepFromTheDrift(t *testing.T) {
 	drift := []string{"update Rule state: DISABLED > ENABLED"}
 
 	got := b.propose(base, b.declare(kept(deleting, 10*time.Minute)))
-	step := tellings(got.Proposed)
+	step := noteTexts(got.Proposed)
 	if len(step) != 1 || !strings.HasPrefix(step[0], "update Queue ") || !strings.Contains(step[0], "300 > 600") {
 		t.Errorf("the retention: %v", step)
 	}
-	if d := cmp.Diff(drift, tellings(got.Drift)); d != "" {
+	if d := cmp.Diff(drift, noteTexts(got.Drift)); d != "" {
 		t.Error(d)
 	}
 
 	// All goes: the guard counts what the merge deletes, live.
 	got = b.propose(base, b.declare(nothing))
-	if d := cmp.Diff([]string{"delete Queue held", "delete Rule held"}, tellings(got.Proposed)); d != "" {
+	if d := cmp.Diff([]string{"delete Queue held", "delete Rule held"}, noteTexts(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 	if !strings.Contains(got.Proposed.Reasons().String(), "would delete all") {
 		t.Errorf("held: %v", got.Proposed.Reasons())
 	}
-	if d := cmp.Diff(drift, tellings(got.Drift)); d != "" {
+	if d := cmp.Diff(drift, noteTexts(got.Drift)); d != "" {
 		t.Error(d)
 	}
 	if w := b.writes(); slices.ContainsFunc(w, func(s string) bool { return strings.Contains(s, "Delete") }) {
@@ -96,11 +96,11 @@ func TestAProposalOfAWSLeavesToItselfWhatItsPolicyKeeps(t *testing.T) {
 	b.reconcile(base)
 	for range 2 {
 		got := b.propose(base, b.declare(nothing))
-		if d := cmp.Diff([]string{"delete Queue never", "delete Rule never"}, tellings(got.Proposed)); d != "" {
+		if d := cmp.Diff([]string{"delete Queue never", "delete Rule never"}, noteTexts(got.Proposed)); d != "" {
 			t.Error(d)
 		}
 		if len(got.Drift.Changes) != 0 {
-			t.Errorf("drift: %v", tellings(got.Drift))
+			t.Errorf("drift: %v", noteTexts(got.Drift))
 		}
 	}
 }
@@ -162,6 +162,6 @@ func TestAProposalOfAWSReadsTheQuotasOfTheStep(t *testing.T) {
 		t.Errorf("notes of the step: %v; of the drift: %v", step, got.Drift.Notes)
 	}
 	if len(got.Proposed.Changes)+len(got.Drift.Changes) != 0 {
-		t.Errorf("changes: %v, %v", tellings(got.Proposed), tellings(got.Drift))
+		t.Errorf("changes: %v, %v", noteTexts(got.Proposed), noteTexts(got.Drift))
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 func isQuota(k state.Key) bool { return k.Group == "servicequotas" && k.Kind == "Quota" }
 
-// spares reports whether a quota that could not be read is a warning and leaves the Sync ready: where the
+// toleratesUnread reports whether a quota that could not be read is a warning and leaves the Sync ready: where the
 // permission is missing, which no later read changes, and whatever the reason where the Cluster requires
 // nothing else of AWS, since nothing that is declared depends on AWS there.
-func (o *observation) spares(k state.Key, err error) bool {
+func (o *observation) toleratesUnread(k state.Key, err error) bool {
 	return err != nil && isQuota(k) && (awserr.Denied(err) || !clusterspec.NeedsAWS(o.desired.Spec))
 }
 
@@ -28,7 +28,7 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 		}
 		why := live.Err.Error()
 		items[i].Quota = &state.Quota{Unread: why}
-		if !o.spares(item.Key, live.Err) {
+		if !o.toleratesUnread(item.Key, live.Err) {
 			continue
 		}
 		items[i].Unknown, items[i].Object = "", map[string]any{}
@@ -40,8 +40,8 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 	return items
 }
 
-// unread are the quotas without a value that are not unknown, for the status of the Cluster.
-func unread(found state.Set) []plan.Unknown {
+// unreadQuotas are the quotas without a value that are not unknown, for the status of the Cluster.
+func unreadQuotas(found state.Set) []plan.Unknown {
 	var out []plan.Unknown
 	for _, item := range found.Items() {
 		if item.Quota != nil && item.Quota.Unread != "" && item.Unknown == "" && !item.Unread {

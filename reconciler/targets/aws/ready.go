@@ -39,7 +39,7 @@ func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]str
 			}
 		}
 		desired = desired.Only(again)
-		if desired.Len() == 0 || !pause(ctx, w.cfg.Clock, wait) {
+		if desired.Len() == 0 || !sleep(ctx, w.cfg.Clock, wait) {
 			break
 		}
 	}
@@ -58,11 +58,11 @@ func (w *Target) late(waiting state.Set, reasons map[state.Key]string) map[state
 
 // ready is what is missing of a thing, and whether to read again.
 func (o *observation) ready(item state.Item) (reason string, again bool) {
-	live, seen := o.live[item.Key]
+	live, found := o.live[item.Key]
 	switch {
 	case live.Err != nil:
 		return live.Err.Error(), !awserr.Denied(live.Err)
-	case !seen || live.Object == nil:
+	case !found || live.Object == nil:
 		return "AWS has not shown it yet", true
 	case !projection.Satisfied(item, live):
 		return "AWS does not show the change yet", true

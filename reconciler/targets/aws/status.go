@@ -68,7 +68,7 @@ func (t *statusReporter) observed(m desiredState, p plan.Plan, live map[state.Ke
 	switch {
 	case m.items.Len() > 0 || len(live) > 0:
 		t.at = now
-	case m.mistake == "":
+	case m.problem == "":
 		t.at = time.Time{} // No request is sent to AWS.
 	}
 	old, differences := t.unknown, t.differences
@@ -190,8 +190,8 @@ func (t *statusReporter) corrected(k state.Key) {
 	}
 }
 
-// take returns what there is to report; false where nothing has changed.
-func (t *statusReporter) take() (Status, bool) {
+// next returns what there is to report; false where nothing has changed.
+func (t *statusReporter) next() (Status, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.changed || t.cluster == "" {

@@ -24,7 +24,7 @@ func TestTheStatusOfAWSIsSanitized(t *testing.T) {
 		Changes: []plan.Change{{Key: queue, Action: plan.Update, Fields: []plan.FieldChange{{Path: "policy", Before: hostile, After: "y"}}}},
 		Unknown: []plan.Unknown{{Key: role, Reason: hostile}},
 	}, map[state.Key]resource.Live{queue: {}}, true)
-	got, ok := reporter.take()
+	got, ok := reporter.next()
 	want := v1alpha1.AWSStatus{
 		ObservedAt:  metav1.Time{Time: now},
 		Differences: []v1alpha1.Difference{{Resource: queue.String(), Message: "policy is " + clean + ", declared is y"}},

@@ -72,14 +72,14 @@ type Target struct {
 	// desired is what Desired read last.
 	desired desiredState
 	// lastValid is the desired state of the last complete observation: what Watch reads.
-	lastValid desiredState
-	past      past
+	lastValid    desiredState
+	previousRead previousRead
 	// preview is nil but for previews for people that may not read the account.
 	preview *previewState
 }
 
-// past is what one read leaves to the next.
-type past struct {
+// previousRead is what one read leaves to the next.
+type previousRead struct {
 	// applying is true between Begin and End: what differs then is on its way.
 	applying bool
 	// good is the last desired state that had no mistake.
@@ -159,8 +159,8 @@ func (w *Target) Orphan(ctx context.Context) error {
 	return w.store.Destroy(ctx)
 }
 
-// pause waits on the injected clock. It reports false when ctx ended first.
-func pause(ctx context.Context, c clock.Clock, d time.Duration) bool {
+// sleep waits on the injected clock. It reports false when ctx ended first.
+func sleep(ctx context.Context, c clock.Clock, d time.Duration) bool {
 	t := c.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -176,7 +176,7 @@ func (w *Target) reportStatus() {
 	if w.cfg.OnStatus == nil {
 		return
 	}
-	if s, news := w.status.take(); news {
+	if s, changed := w.status.next(); changed {
 		w.cfg.OnStatus(s)
 	}
 }

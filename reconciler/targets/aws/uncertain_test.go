@@ -20,8 +20,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
-// mistaken are declarations with a mistake in the Cluster.
-func (b *bench) mistaken() map[string]state.Set {
+// withProblems are declarations with a mistake in the Cluster.
+func (b *bench) withProblems() map[string]state.Set {
 	second := b.declare(queued(v1alpha1.ResourcePolicy{})).Items()[0]
 	second.Key.Name = "second"
 	return map[string]state.Set{
@@ -49,7 +49,7 @@ func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 	good := b.declare(queued(v1alpha1.ResourcePolicy{}))
 	b.reconcile(good)
 	for _, restarted := range []bool{false, true} {
-		for name, declared := range b.mistaken() {
+		for name, declared := range b.withProblems() {
 			if restarted {
 				b.restart()
 			}
@@ -325,7 +325,7 @@ func TestSinceOutlivesTheProcess(t *testing.T) {
 	}
 	// A restart in the middle of a mistake does not report that AWS was asked now.
 	b.restart()
-	b.read(b.mistaken()["two Clusters"])
+	b.read(b.withProblems()["two Clusters"])
 	if s := b.status(); !s.ObservedAt.Equal(&reported.ObservedAt) || len(s.Unknown) != 1 {
 		t.Errorf("the status is %+v", s)
 	}

@@ -22,14 +22,14 @@ func (w *Target) Desired(_ context.Context, declared state.Set) (state.Set, erro
 	defer w.mu.Unlock()
 	switch {
 	case len(problems) > 0:
-		lastValid := w.past.good
+		lastValid := w.previousRead.good
 		lastValid.object = cmp.Or(lastValid.object, made.object)
-		lastValid.Pools, lastValid.mistake = made.Pools, problems[0].String()
+		lastValid.Pools, lastValid.problem = made.Pools, problems[0].String()
 		made = lastValid
 	case made.object != "":
-		w.past.good = made
+		w.previousRead.good = made
 	}
-	w.desired, w.past.desiredCalled = made, true
+	w.desired, w.previousRead.desiredCalled = made, true
 	if w.preview != nil && w.preview.base == nil {
 		w.preview.base = &made
 	}

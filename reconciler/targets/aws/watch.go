@@ -21,7 +21,7 @@ const spread = 0.1
 // read while nothing is declared, or while changes are being made. drifted is called from one
 // goroutine.
 func (w *Target) Watch(ctx context.Context, drifted func([]state.Key)) error {
-	for vary := jitter.Percent(spread, nil); pause(ctx, w.cfg.Clock, vary(w.cfg.Poll)); {
+	for vary := jitter.Percent(spread, nil); sleep(ctx, w.cfg.Clock, vary(w.cfg.Poll)); {
 		if keys := w.poll(ctx); len(keys) > 0 && ctx.Err() == nil {
 			drifted(keys)
 		}
@@ -34,7 +34,7 @@ func (w *Target) poll(ctx context.Context) []state.Key {
 	w.polling.Lock()
 	defer w.polling.Unlock()
 	w.mu.Lock()
-	m, applying := w.lastValid, w.past.applying
+	m, applying := w.lastValid, w.previousRead.applying
 	w.mu.Unlock()
 	if m.items.Len() == 0 || applying {
 		return nil
@@ -46,7 +46,7 @@ func (w *Target) poll(ctx context.Context) []state.Key {
 	}
 	p := plan.Compute(m.items, found)
 	reported := p
-	reported.Unknown = append(slices.Clip(p.Unknown), unread(found)...)
+	reported.Unknown = append(slices.Clip(p.Unknown), unreadQuotas(found)...)
 	w.status.observed(o.desired, reported, o.live, false)
 	w.reportStatus()
 	return w.changed(p)
@@ -57,8 +57,8 @@ func (w *Target) poll(ctx context.Context) []state.Key {
 func (w *Target) changed(p plan.Plan) []state.Key {
 	now := statesOf(p)
 	w.mu.Lock()
-	before := w.past.states
-	w.past.states = now
+	before := w.previousRead.states
+	w.previousRead.states = now
 	w.mu.Unlock()
 	report := map[state.Key]bool{}
 	for k, is := range now {

@@ -15,13 +15,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-func wantIsPure(s *suite) {
+func desiredIsDeterministic(s *suite) {
 	before, err := json.Marshal(s.fixture.Things.Items())
 	if err != nil {
 		s.Fatal(err)
 	}
-	once := s.want(s.fixture.Things)
-	s.equalSets("the second set of wanted objects differs", s.want(s.fixture.Things), once)
+	once := s.desired(s.fixture.Things)
+	s.equalSets("the second set of wanted objects differs", s.desired(s.fixture.Things), once)
 	after, err := json.Marshal(s.fixture.Things.Items())
 	if err != nil {
 		s.Fatal(err)
@@ -31,22 +31,22 @@ func wantIsPure(s *suite) {
 	}
 }
 
-func wantIsModest(s *suite) {
+func desiredHasOnlyOwnThings(s *suite) {
 	foreign := state.Item{Key: state.Key{Target: "somewhere-else", Kind: "Thing", Name: "foreign"}, Version: "v1", Object: map[string]any{}}
 	all := state.NewSet(append(s.fixture.Things.Items(), foreign)...)
-	s.equalSets("another target's thing made a difference", s.want(all), s.want(s.fixture.Things))
+	s.equalSets("another target's thing made a difference", s.desired(all), s.desired(s.fixture.Things))
 }
 
 func startsEmpty(s *suite) {
 	p := s.plan(s.fixture.Things)
-	if n := p.Count(plan.Create); n != len(p.Changes) || n < s.want(s.fixture.Things).Len() {
+	if n := p.Count(plan.Create); n != len(p.Changes) || n < s.desired(s.fixture.Things).Len() {
 		s.Errorf("the first plan does not just create: %s", describe(p))
 	}
 }
 
 func observeIsPure(s *suite) {
 	s.apply(s.plan(s.fixture.Things))
-	desired := s.want(s.fixture.Things)
+	desired := s.desired(s.fixture.Things)
 	once := s.observe(desired)
 	s.equalSets("the second Observe differs", s.observe(desired), once)
 	for _, item := range once.Items() {
@@ -56,7 +56,7 @@ func observeIsPure(s *suite) {
 	}
 }
 
-func settles(s *suite) {
+func converges(s *suite) {
 	s.apply(s.plan(s.fixture.Things))
 	s.noChanges(s.fixture.Things)
 }
@@ -122,7 +122,7 @@ func prunes(s *suite) {
 	s.noChanges(rest)
 }
 
-func sparesSuccessors(s *suite) {
+func keepsSuccessors(s *suite) {
 	if s.fixture.Replace == nil {
 		s.Skip("names cannot be used again in this target")
 	}
@@ -137,7 +137,7 @@ func sparesSuccessors(s *suite) {
 		s.Errorf("deleting the incarnation before returned %v", err)
 	}
 	s.end(p)
-	desired := s.want(s.fixture.Things)
+	desired := s.desired(s.fixture.Things)
 	if live, found := s.observe(desired).Get(k); !found || live.Object == nil {
 		s.Error("the successor is gone")
 	}
@@ -146,7 +146,7 @@ func sparesSuccessors(s *suite) {
 	s.noChanges(rest)
 }
 
-func forgivesTheGone(s *suite) {
+func toleratesDeletedObjects(s *suite) {
 	s.apply(s.plan(s.fixture.Things))
 	k := s.first().Key
 	rest := s.without(k)
@@ -285,7 +285,7 @@ func findsTheUnrecorded(s *suite) {
 
 func concludesNothing(s *suite) {
 	s.apply(s.plan(s.fixture.Things))
-	desired := s.want(s.fixture.Things)
+	desired := s.desired(s.fixture.Things)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	if observed, err := s.target.Observe(ctx, desired); err == nil {

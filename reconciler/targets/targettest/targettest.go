@@ -51,17 +51,17 @@ func Run(t *testing.T, harness Harness) {
 		name string
 		test func(s *suite)
 	}{
-		{"Desired changes nothing that it was given and returns the same twice", wantIsPure},
-		{"Desired passes over the things of other targets", wantIsModest},
+		{"Desired changes nothing that it was given and returns the same twice", desiredIsDeterministic},
+		{"Desired passes over the things of other targets", desiredHasOnlyOwnThings},
 		{"nothing is observed before the first apply", startsEmpty},
 		{"Observe changes nothing and returns the same twice", observeIsPure},
-		{"after an apply nothing differs, for this process and the next", settles},
+		{"after an apply nothing differs, for this process and the next", converges},
 		{"a revision changes what it revises, and is settled", revises},
 		{"a hand edit is observed as an update of its fields and put back", undoesEdits},
 		{"what was removed by hand is made anew", undoesRemovals},
 		{"what is not wanted any more is deleted, and nothing else", prunes},
-		{"a deletion hits only the incarnation that was observed", sparesSuccessors},
-		{"deleting what is already gone is no error", forgivesTheGone},
+		{"a deletion hits only the incarnation that was observed", keepsSuccessors},
+		{"deleting what is already gone is no error", toleratesDeletedObjects},
 		{"of a deletion that was begun, it is known how far it was allowed, and of no other", goesOn},
 		{"an intent that came to nothing leaves nothing to delete", dropsIntents},
 		{"a thing that was made but not recorded is not an orphan", findsTheUnrecorded},
@@ -71,7 +71,7 @@ func Run(t *testing.T, harness Harness) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := harness(t)
 			s := &suite{T: t, fixture: w, target: w.Connect(t)}
-			if n := s.want(w.Things).Len(); n < 3 {
+			if n := s.desired(w.Things).Len(); n < 3 {
 				t.Fatalf("the harness declares what becomes %d things, the suite needs three", n)
 			}
 			s.restart()
@@ -116,7 +116,7 @@ type suite struct {
 
 func (s *suite) restart() { s.target = s.fixture.Connect(s.T) }
 
-func (s *suite) want(declared state.Set) state.Set {
+func (s *suite) desired(declared state.Set) state.Set {
 	s.Helper()
 	return Desired(s, s.target, declared)
 }
@@ -200,7 +200,7 @@ func (s *suite) noChanges(declared state.Set) {
 // first is the first thing, as it is wanted.
 func (s *suite) first() state.Item {
 	s.Helper()
-	return s.want(s.fixture.Things).Items()[0]
+	return s.desired(s.fixture.Things).Items()[0]
 }
 
 // without is what is declared but for one thing.
@@ -230,9 +230,9 @@ func (s *suite) only(p plan.Plan, action plan.Action, k state.Key) plan.Change {
 // declare any more, and returns the deletion of k.
 func (s *suite) deletes(p plan.Plan, rest state.Set, k state.Key) plan.Change {
 	s.Helper()
-	keep := s.want(rest)
+	keep := s.desired(rest)
 	gone := 0
-	for _, item := range s.want(s.fixture.Things).Items() {
+	for _, item := range s.desired(s.fixture.Things).Items() {
 		if _, stays := keep.Get(item.Key); !stays {
 			gone++
 		}
@@ -249,7 +249,7 @@ func (s *suite) deletes(p plan.Plan, rest state.Set, k state.Key) plan.Change {
 	if found.Before == nil || len(p.Changes) != gone {
 		s.Fatalf("wanted %d deletions, %s among them; got: %s", gone, k, describe(p))
 	}
-	s.want(rest)
+	s.desired(rest)
 	return found
 }
 

@@ -1,7 +1,7 @@
 // Package awserr classifies the errors of requests to AWS, by their codes, and describes them
 // with what a person can do. It has no text of AWS's repeated that holds an encoded
 // authorization message, a key or the ARN of a session, and takes no refusal for a proof that
-// something does not exist. Start reading at Fail and at Gone.
+// something does not exist. Start reading at Fail and at IsNotFound.
 package awserr
 
 import (
@@ -46,9 +46,9 @@ func (e *CallError) Error() string {
 // Unwrap returns the error that AWS or the network returned.
 func (e *CallError) Unwrap() error { return e.Cause }
 
-// ErrNotFresh marks a write that was not sent because this process may not
+// ErrWritesDisabled marks a write that was not sent because this process may not
 // write any more.
-var ErrNotFresh = errors.New("nothing may be written at this moment")
+var ErrWritesDisabled = errors.New("nothing may be written at this moment")
 
 // AccountError reports that the credentials belong to another account.
 type AccountError struct{ Have, Expected string }

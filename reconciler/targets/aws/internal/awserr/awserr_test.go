@@ -100,12 +100,12 @@ func TestARequestThatAWSRefusesIsNoProofThatSomethingIsGone(t *testing.T) {
 		"ValidationError", "ValidationException", "MissingParameter", "InvalidParameterException", "InvalidParameterValue", "InvalidGroupId.Malformed",
 		"InvalidAMIID.Malformed", "InvalidAddress", "MalformedPolicyDocument", "UnknownParameter", "InvalidAction", "UnknownOperationException",
 	} {
-		if Gone(response("IAM", "GetRole", code, "1 validation error detected")) {
+		if IsNotFound(response("IAM", "GetRole", code, "1 validation error detected")) {
 			t.Errorf("%s is read as gone", code)
 		}
 	}
 	for _, code := range []string{"NoSuchEntity", "ResourceNotFoundException", "AWS.SimpleQueueService.NonExistentQueue", "InvalidGroup.NotFound"} {
-		if !Gone(response("IAM", "GetRole", code, "it is not there")) {
+		if !IsNotFound(response("IAM", "GetRole", code, "it is not there")) {
 			t.Errorf("%s is not read as gone", code)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // Code is the code in AWS's response; empty where the error is no response of AWS's.
 func Code(err error) string {
-	if answer, ok := errors.AsType[smithy.APIError](err); ok {
-		return answer.ErrorCode()
+	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
+		return apiError.ErrorCode()
 	}
 	return ""
 }
@@ -46,8 +46,8 @@ func throttled(err error) bool {
 	if slices.Contains(throttleCodes, strings.TrimPrefix(code, "AWS.SimpleQueueService.")) {
 		return true
 	}
-	answer, ok := errors.AsType[*awshttp.ResponseError](err)
-	return ok && answer.HTTPStatusCode() == 429
+	responseError, ok := errors.AsType[*awshttp.ResponseError](err)
+	return ok && responseError.HTTPStatusCode() == 429
 }
 
 // CredentialsFailed reports whether no request can succeed with these credentials.
@@ -64,8 +64,8 @@ func Exists(err error) bool {
 	}, code)
 }
 
-// Gone reports whether what was to be changed is not there.
-func Gone(err error) bool {
+// IsNotFound reports whether what was to be changed is not there.
+func IsNotFound(err error) bool {
 	code := Code(err)
 	return slices.Contains([]string{
 		"NoSuchEntity", "NoSuchEntityException", "ResourceNotFoundException", "NotFoundException",

@@ -67,11 +67,11 @@ func describe(who string, err error) (reason, text string) {
 	case strings.HasSuffix(code, "QueueDeletedRecently"):
 		return "QueueDeletedRecently", "a queue of this name was deleted a moment ago: SQS takes the name again after 60 seconds"
 	case errors.Is(err, ErrNotYet):
-		return "NotYet", ErrNotYet.Error() + because(err)
+		return "NotYet", ErrNotYet.Error() + apiMessage(err)
 	case invalid(code):
-		return "Invalid", "AWS refuses it" + because(err)
+		return "Invalid", "AWS refuses it" + apiMessage(err)
 	case code != "":
-		return "Refused", "AWS responded" + because(err)
+		return "Refused", "AWS responded" + apiMessage(err)
 	case unreachable(err):
 		return "Unreachable", unreached(err)
 	case errors.As(err, new(ratelimit.QuotaExceededError)):
@@ -85,7 +85,7 @@ func describe(who string, err error) (reason, text string) {
 func unprepared(err error) (reason, text string) {
 	code := Code(err)
 	switch {
-	case errors.Is(err, ErrNotFresh):
+	case errors.Is(err, ErrWritesDisabled):
 		return "NotFresh", redacted(err.Error())
 	case errors.Is(err, ErrConfig):
 		return "AWSConfig", redacted(err.Error())
@@ -101,15 +101,15 @@ func unprepared(err error) (reason, text string) {
 	return "", ""
 }
 
-// because is the answer's own words, with its code.
-func because(err error) string {
-	answer, ok := errors.AsType[smithy.APIError](err)
+// apiMessage is the answer's own words, with its code.
+func apiMessage(err error) string {
+	apiError, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return ""
 	}
-	text := ": " + answer.ErrorCode()
-	if said := redacted(answer.ErrorMessage()); said != "" {
-		text += ": " + said
+	text := ": " + apiError.ErrorCode()
+	if message := redacted(apiError.ErrorMessage()); message != "" {
+		text += ": " + message
 	}
 	return text
 }
@@ -177,12 +177,12 @@ var forbids = regexp.MustCompile(`with an explicit deny in an? ([a-z -]+ (?:poli
 
 // actionOf names the IAM action that is missing.
 func actionOf(err error) string {
-	said := ""
-	if answer, ok := errors.AsType[smithy.APIError](err); ok {
-		said = answer.ErrorMessage()
+	message := ""
+	if apiError, ok := errors.AsType[smithy.APIError](err); ok {
+		message = apiError.ErrorMessage()
 	}
-	if m := missing.FindStringSubmatch(said); m != nil {
-		if f := forbids.FindStringSubmatch(said); f != nil {
+	if m := missing.FindStringSubmatch(message); m != nil {
+		if f := forbids.FindStringSubmatch(message); f != nil {
 			return m[1] + " (an explicit deny in a " + f[1] + " takes it away)"
 		}
 		return m[1]

@@ -170,12 +170,12 @@ func (c *validator) sizes(path string, g v1alpha1.ManagedNodeGroup) {
 }
 
 func (c *validator) unique(path string, list []string) {
-	seen := map[string]bool{}
+	found := map[string]bool{}
 	for _, v := range list {
-		if seen[v] {
+		if found[v] {
 			c.problem(path, "holds %q twice: remove one of them", v)
 		}
-		seen[v] = true
+		found[v] = true
 	}
 }
 

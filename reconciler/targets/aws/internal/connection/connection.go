@@ -157,13 +157,13 @@ func (l *Pool) guard(stack *middleware.Stack) error {
 		}), middleware.After)
 }
 
-// Begin is that of the Config; an error has awserr.ErrNotFresh.
+// Begin is that of the Config; an error has awserr.ErrWritesDisabled.
 func (l *Pool) Begin() (end func(), err error) {
 	if l.cfg.Begin == nil {
 		return func() {}, nil
 	}
 	if end, err = l.cfg.Begin(); err != nil {
-		return nil, fmt.Errorf("%w: %w", awserr.ErrNotFresh, err)
+		return nil, fmt.Errorf("%w: %w", awserr.ErrWritesDisabled, err)
 	}
 	return end, nil
 }

@@ -77,8 +77,8 @@ func MarkerKey(p resource.Scope, key string) string {
 		return markerPrefix + p.Cluster
 	}
 	digest := state.Hash(key)[:8]
-	room := max(0, min(len(digest), longestTagKey-len(markerPrefix+p.Cluster+"/")))
-	return markerPrefix + p.Cluster + "/" + digest[:room]
+	length := max(0, min(len(digest), longestTagKey-len(markerPrefix+p.Cluster+"/")))
+	return markerPrefix + p.Cluster + "/" + digest[:length]
 }
 
 // Desired implements resource.Kind.
@@ -294,7 +294,7 @@ func removeDiscovery(ctx context.Context, c *resource.Clients, k state.Key, live
 		in.Tags = append(in.Tags, ec2types.Tag{Key: &key, Value: &value})
 	}
 	_, err := c.EC2.DeleteTags(ctx, in)
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return nil
 	}
 	return err

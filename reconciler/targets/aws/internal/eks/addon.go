@@ -23,12 +23,12 @@ type Addons struct{ resource.ReadOnly }
 func (Addons) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	for _, a := range s.Spec.Addons {
-		object, words := map[string]any{}, []string{"--cluster-name", s.Cluster, "--addon-name", a.Name}
+		object, command := map[string]any{}, []string{"--cluster-name", s.Cluster, "--addon-name", a.Name}
 		if a.Version != "" {
 			object["version"] = a.Version
-			words = append(words, "--addon-version", a.Version)
+			command = append(command, "--addon-version", a.Version)
 		}
-		how := "add-ons are changed by the tool that owns the control plane: " + s.Command("eks update-addon", words...)
+		how := "add-ons are changed by the tool that owns the control plane: " + s.Command("eks update-addon", command...)
 		out = append(out, s.CompareOnly(s.Regional("eks", "Addon", a.Name), how, object))
 	}
 	return out
@@ -42,7 +42,7 @@ func (Addons) Read(ctx context.Context, c *resource.Clients, keys []state.Key) m
 		switch {
 		case noCluster(err):
 			out[k] = resource.Live{Missing: missingCluster(c.Scope)}
-		case awserr.Gone(err):
+		case awserr.IsNotFound(err):
 			out[k] = resource.Live{Missing: "Poolwright installs no add-ons: " +
 				c.Scope.Command("eks create-addon", "--cluster-name", c.Scope.Cluster, "--addon-name", k.Name) +
 				", with --addon-version where a version is declared"}

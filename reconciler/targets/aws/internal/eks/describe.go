@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
 
-// describeCluster describes the control plane, with EKS's error as it is: compare awserr.Gone.
+// describeCluster describes the control plane, with EKS's error as it is: compare awserr.IsNotFound.
 func describeCluster(ctx context.Context, c *resource.Clients) (*ekstypes.Cluster, error) {
 	return resource.Once(c, "cluster", func() (*ekstypes.Cluster, error) {
 		out, err := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &c.Scope.Cluster})

@@ -68,16 +68,16 @@ func eachCluster(ctx context.Context, c *resource.Clients, keys []state.Key, rea
 	for _, k := range keys {
 		found, err := describeCluster(ctx, c)
 		switch {
-		case awserr.Gone(err):
+		case awserr.IsNotFound(err):
 			out[k] = resource.Live{Missing: missingCluster(c.Scope)}
 		case err != nil:
 			out[k] = resource.Live{Err: err}
 		case found == nil:
 			out[k] = resource.Live{Err: errors.New("EKS responded without a cluster")}
 		default:
-			seen := read(found)
-			seen.UID = fmt.Sprintf("%s#%d", sdk.ToString(found.Arn), sdk.ToTime(found.CreatedAt).Unix())
-			out[k] = seen
+			observed := read(found)
+			observed.UID = fmt.Sprintf("%s#%d", sdk.ToString(found.Arn), sdk.ToTime(found.CreatedAt).Unix())
+			out[k] = observed
 		}
 	}
 	return out

@@ -132,7 +132,7 @@ func TestAClusterThatDoesNotExistIsMissedWithWhatToCorrect(t *testing.T) {
 		_, hardware := k.(NodeGroupHardware)
 		for key, observed := range l.ReadAll() {
 			reports := strings.Contains(observed.Missing, `no cluster "other" in us-east-1 of account 000000000000: correct spec.name`)
-			if reports == hardware || observed.Moot != hardware || observed.Err != nil || observed.Object != nil {
+			if reports == hardware || observed.Superseded != hardware || observed.Err != nil || observed.Object != nil {
 				t.Errorf("%s: %+v", key, observed)
 			}
 		}

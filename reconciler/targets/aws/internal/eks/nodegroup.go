@@ -62,24 +62,24 @@ func (NodeGroupHardware) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	for _, g := range s.Spec.ManagedNodeGroups {
 		object := map[string]any{}
-		words := []string{"--cluster-name", s.Cluster, "--nodegroup-name", "NEW-NAME", "--node-role", "ROLE-ARN", "--subnets", "SUBNET-IDS"}
+		command := []string{"--cluster-name", s.Cluster, "--nodegroup-name", "NEW-NAME", "--node-role", "ROLE-ARN", "--subnets", "SUBNET-IDS"}
 		if len(g.InstanceTypes) > 0 {
 			object["instanceTypes"] = resource.Strings(g.InstanceTypes)
-			words = append(append(words, "--instance-types"), g.InstanceTypes...)
+			command = append(append(command, "--instance-types"), g.InstanceTypes...)
 		}
 		if g.DiskSize != nil {
 			object["diskSize"] = int64(*g.DiskSize)
-			words = append(words, "--disk-size", fmt.Sprint(*g.DiskSize))
+			command = append(command, "--disk-size", fmt.Sprint(*g.DiskSize))
 		}
 		if g.CapacityType != "" {
 			object["capacityType"] = g.CapacityType
-			words = append(words, "--capacity-type", g.CapacityType)
+			command = append(command, "--capacity-type", g.CapacityType)
 		}
 		if len(object) == 0 {
 			continue
 		}
 		how := fmt.Sprintf("EKS cannot change it in place: make another group (%s), drain the nodes of %s, delete it (%s), and declare the new name",
-			s.Command("eks create-nodegroup", words...), g.Name,
+			s.Command("eks create-nodegroup", command...), g.Name,
 			s.Command("eks delete-nodegroup", "--cluster-name", s.Cluster, "--nodegroup-name", g.Name))
 		out = append(out, s.CompareOnly(s.Regional("eks", "NodeGroupHardware", g.Name), how, object))
 	}
@@ -165,9 +165,9 @@ func (NodeGroupHardware) Read(ctx context.Context, c *resource.Clients, keys []s
 		}
 		return out
 	})
-	for k, seen := range out {
-		if seen.Missing != "" { // which the node group itself says
-			out[k] = resource.Live{Moot: true}
+	for k, observed := range out {
+		if observed.Missing != "" { // which the node group itself says
+			out[k] = resource.Live{Superseded: true}
 		}
 	}
 	return out
@@ -181,7 +181,7 @@ func eachNodeGroup(ctx context.Context, c *resource.Clients, keys []state.Key, r
 		switch {
 		case noCluster(err):
 			out[k] = resource.Live{Missing: missingCluster(c.Scope)}
-		case awserr.Gone(err):
+		case awserr.IsNotFound(err):
 			out[k] = resource.Live{Missing: "Poolwright makes no node groups: " +
 				c.Scope.Command("eks create-nodegroup", "--cluster-name", c.Scope.Cluster, "--nodegroup-name", k.Name, "…") +
 				", or take it out of spec.managedNodeGroups"}
@@ -190,10 +190,10 @@ func eachNodeGroup(ctx context.Context, c *resource.Clients, keys []state.Key, r
 		case found == nil:
 			out[k] = resource.Live{Err: errors.New("EKS responded without a node group")}
 		default:
-			seen := read(found)
-			seen.UID = fmt.Sprintf("%s#%d", sdk.ToString(found.NodegroupArn), sdk.ToTime(found.CreatedAt).Unix())
-			seen.Tags = found.Tags
-			out[k] = seen
+			observed := read(found)
+			observed.UID = fmt.Sprintf("%s#%d", sdk.ToString(found.NodegroupArn), sdk.ToTime(found.CreatedAt).Unix())
+			observed.Tags = found.Tags
+			out[k] = observed
 		}
 	}
 	return out

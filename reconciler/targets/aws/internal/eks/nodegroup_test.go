@@ -146,7 +146,7 @@ func TestANodeGroupThatDoesNotExistIsMissedOnceWithTheCommandThatMakesIt(t *test
 		_, hardware := k.(NodeGroupHardware)
 		for _, observed := range l.ReadAll() {
 			reports := strings.Contains(observed.Missing, ": aws eks create-nodegroup --cluster-name sandbox --nodegroup-name system")
-			if reports == hardware || observed.Moot != hardware || observed.Err != nil || observed.Object != nil {
+			if reports == hardware || observed.Superseded != hardware || observed.Err != nil || observed.Object != nil {
 				t.Errorf("%T: %+v", k, observed)
 			}
 		}

@@ -151,11 +151,11 @@ func TestOnlyARoleThatEKSDoesNotFindIsWaitedFor(t *testing.T) {
 		"The kubernetesGroups must be empty for an access entry of the type EC2_LINUX": false,
 	} {
 		err := &smithy.GenericAPIError{Code: "InvalidParameterException", Message: message}
-		if unheard(err) != want {
+		if roleNotPropagated(err) != want {
 			t.Errorf("%q: waited for: %v", message, !want)
 		}
 	}
-	if unheard(&smithy.GenericAPIError{Code: "InvalidRequestException", Message: "role not found"}) {
+	if roleNotPropagated(&smithy.GenericAPIError{Code: "InvalidRequestException", Message: "role not found"}) {
 		t.Error("another code is waited for")
 	}
 }

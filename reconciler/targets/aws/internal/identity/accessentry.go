@@ -38,9 +38,9 @@ func (AccessEntries) Desired(s resource.Declaration) []state.Item {
 func (AccessEntries) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
 	return resource.Each(keys, func(k state.Key) (resource.Live, error) {
 		cluster, role, _ := strings.Cut(k.Name, "/")
-		seen, err := readEntry(ctx, c, cluster, c.Scope.IAMARN("role/"+role))
-		if err != nil || seen.Object != nil {
-			return seen, err
+		observed, err := readEntry(ctx, c, cluster, c.Scope.IAMARN("role/"+role))
+		if err != nil || observed.Object != nil {
+			return observed, err
 		}
 		// An adopted role may have a path, which only the list reports.
 		principal, err := entryOf(ctx, c, cluster, role)
@@ -74,29 +74,29 @@ func createEntryCommand(c *resource.Clients, cluster, principal string) string {
 
 func readEntry(ctx context.Context, c *resource.Clients, cluster, principal string) (resource.Live, error) {
 	out, err := c.EKS.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal)})
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return resource.Live{}, nil
 	}
 	if err != nil {
 		return resource.Live{}, withoutEntries(ctx, c, cluster, fmt.Errorf("reading the access entry of %s: %w", principal, err))
 	}
 	e := out.AccessEntry
-	seen := resource.Live{UID: sdk.ToString(e.AccessEntryArn), Tags: e.Tags}
+	observed := resource.Live{UID: sdk.ToString(e.AccessEntryArn), Tags: e.Tags}
 	if e.CreatedAt != nil {
-		seen.UID += "#" + e.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z")
+		observed.UID += "#" + e.CreatedAt.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
-	seen.Ours = c.Scope.Owns(seen.Tags)
-	seen.Object = map[string]any{
+	observed.Ours = c.Scope.Owns(observed.Tags)
+	observed.Object = map[string]any{
 		"principalArn": c.Scope.IAMARN("role/" + roleName(c.Scope, sdk.ToString(e.PrincipalArn))),
-		"type":         sdk.ToString(e.Type), "tags": tag.Object(seen.Tags),
+		"type":         sdk.ToString(e.Type), "tags": tag.Object(observed.Tags),
 	}
-	_, made := seen.Tags[tag.DeletionPolicy]
+	_, made := observed.Tags[tag.DeletionPolicy]
 	plain := principal == c.Scope.IAMARN("role/"+roleName(c.Scope, principal))
-	if sdk.ToString(e.Type) != nodeEntry && !(seen.Ours && made && plain) {
-		seen.ReadOnly = fmt.Sprintf("the type of an access entry cannot be changed, and Poolwright replaces only what it made itself: `aws eks delete-access-entry --cluster-name %s --principal-arn %s --region %s`, "+
+	if sdk.ToString(e.Type) != nodeEntry && !(observed.Ours && made && plain) {
+		observed.ReadOnly = fmt.Sprintf("the type of an access entry cannot be changed, and Poolwright replaces only what it made itself: `aws eks delete-access-entry --cluster-name %s --principal-arn %s --region %s`, "+
 			"then `%s`; in between nobody comes in by it", cluster, principal, c.Scope.Region, createEntryCommand(c, cluster, principal))
 	}
-	return seen, nil
+	return observed, nil
 }
 
 // entryOf finds the principal of an access entry by the role's name alone;
@@ -105,7 +105,7 @@ func entryOf(ctx context.Context, c *resource.Clients, cluster, role string) (st
 	pages := eks.NewListAccessEntriesPaginator(c.EKS, &eks.ListAccessEntriesInput{ClusterName: sdk.String(cluster)})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
-		if awserr.Gone(err) {
+		if awserr.IsNotFound(err) {
 			return "", errNoCluster(c, cluster)
 		}
 		if err != nil {
@@ -165,10 +165,10 @@ func (AccessEntries) Write(ctx context.Context, c *resource.Clients, desired sta
 	_, err = c.EKS.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
 		ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal), Type: sdk.String(kind), Tags: tag.Of(desired),
 	})
-	if unheard(err) || awserr.Exists(err) {
+	if roleNotPropagated(err) || awserr.Exists(err) {
 		return awserr.NotYet(err)
 	}
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return errNoCluster(c, cluster)
 	}
 	if err != nil {
@@ -179,7 +179,7 @@ func (AccessEntries) Write(ctx context.Context, c *resource.Clients, desired sta
 
 func deleteEntry(ctx context.Context, c *resource.Clients, cluster, principal string) error {
 	_, err := c.EKS.DeleteAccessEntry(ctx, &eks.DeleteAccessEntryInput{ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal)})
-	if err != nil && !awserr.Gone(err) {
+	if err != nil && !awserr.IsNotFound(err) {
 		return fmt.Errorf("deleting the access entry of %s: %w", principal, err)
 	}
 	return nil

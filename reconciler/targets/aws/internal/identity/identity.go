@@ -68,7 +68,7 @@ func roleName(p resource.Scope, arn string) string {
 // roleARN asks for the ARN of a role, because adopted roles may have a path.
 func roleARN(ctx context.Context, c *resource.Clients, name string) (string, error) {
 	out, err := c.IAM.GetRole(ctx, &iam.GetRoleInput{RoleName: sdk.String(name)})
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return "", awserr.NotYet(err)
 	}
 	if err != nil {
@@ -81,8 +81,8 @@ func roleARN(ctx context.Context, c *resource.Clients, name string) (string, err
 // is that of every mistake.
 var unknownRole = regexp.MustCompile(`(?i)(role|principal).*(does not exist|not found|cannot be found|could not be found|invalid principal|is invalid)`)
 
-// unheard reports whether EKS refuses a role that was made a moment ago.
-func unheard(err error) bool {
+// roleNotPropagated reports whether EKS refuses a role that was made a moment ago.
+func roleNotPropagated(err error) bool {
 	var apiErr smithy.APIError
 	return errors.As(err, &apiErr) && apiErr.ErrorCode() == "InvalidParameterException" && unknownRole.MatchString(apiErr.ErrorMessage())
 }

@@ -45,22 +45,22 @@ func podAccount(k state.Key) (cluster, namespace, account string) {
 // Read implements resource.Kind.
 func (PodIdentityAssociations) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
 	return resource.Each(keys, func(k state.Key) (resource.Live, error) {
-		seen, err := readAssociation(ctx, c, k)
+		observed, err := readAssociation(ctx, c, k)
 		if err != nil {
 			return resource.Live{}, err
 		}
-		note, err := agentNote(ctx, c, k)
+		note, err := missingAgentNote(ctx, c, k)
 		if note != "" {
-			seen.Notes = []string{note}
+			observed.Notes = []string{note}
 		}
-		return seen, err
+		return observed, err
 	})
 }
 
 func readAssociation(ctx context.Context, c *resource.Clients, k state.Key) (resource.Live, error) {
 	cluster, namespace, account := podAccount(k)
 	list, err := listAssociations(ctx, c, cluster, namespace, account)
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return resource.Live{}, errNoCluster(c, cluster)
 	}
 	if err != nil {
@@ -70,20 +70,20 @@ func readAssociation(ctx context.Context, c *resource.Clients, k state.Key) (res
 		out, err := c.EKS.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{
 			ClusterName: sdk.String(cluster), AssociationId: short.AssociationId,
 		})
-		if awserr.Gone(err) {
+		if awserr.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
 			return resource.Live{}, fmt.Errorf("reading the pod identity association of %s/%s: %w", namespace, account, err)
 		}
 		a := out.Association
-		seen := resource.Live{UID: sdk.ToString(a.AssociationArn) + "#" + sdk.ToString(a.AssociationId), Tags: a.Tags}
-		seen.Ours = c.Scope.Owns(seen.Tags)
-		seen.Object = map[string]any{
+		observed := resource.Live{UID: sdk.ToString(a.AssociationArn) + "#" + sdk.ToString(a.AssociationId), Tags: a.Tags}
+		observed.Ours = c.Scope.Owns(observed.Tags)
+		observed.Object = map[string]any{
 			"namespace": sdk.ToString(a.Namespace), "serviceAccount": sdk.ToString(a.ServiceAccount),
-			"role": roleName(c.Scope, sdk.ToString(a.RoleArn)), "tags": tag.Object(seen.Tags),
+			"role": roleName(c.Scope, sdk.ToString(a.RoleArn)), "tags": tag.Object(observed.Tags),
 		}
-		return seen, nil
+		return observed, nil
 	}
 	return resource.Live{}, nil
 }
@@ -103,9 +103,9 @@ func listAssociations(ctx context.Context, c *resource.Clients, cluster, namespa
 	return out, nil
 }
 
-// agentNote reports that the add-on is missing. A cluster in Auto Mode has the
+// missingAgentNote reports that the add-on is missing. A cluster in Auto Mode has the
 // agent built in.
-func agentNote(ctx context.Context, c *resource.Clients, k state.Key) (string, error) {
+func missingAgentNote(ctx context.Context, c *resource.Clients, k state.Key) (string, error) {
 	cluster, _, _ := podAccount(k)
 	_, err := c.EKS.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: sdk.String(cluster), AddonName: sdk.String(identityAgent)})
 	switch {
@@ -113,7 +113,7 @@ func agentNote(ctx context.Context, c *resource.Clients, k state.Key) (string, e
 		return "", nil
 	case awserr.Denied(err):
 		return "whether the add-on " + identityAgent + " is installed is unknown: denied eks:DescribeAddon", nil
-	case !awserr.Gone(err):
+	case !awserr.IsNotFound(err):
 		return "", fmt.Errorf("reading add-on %s of cluster %q: %w", identityAgent, cluster, err)
 	}
 	out, err := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(cluster)})
@@ -147,7 +147,7 @@ func (PodIdentityAssociations) Write(ctx context.Context, c *resource.Clients, d
 			ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account), RoleArn: sdk.String(arn), Tags: tag.Of(desired),
 		})
 	}
-	if unheard(err) || awserr.Exists(err) {
+	if roleNotPropagated(err) || awserr.Exists(err) {
 		return awserr.NotYet(err)
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func (PodIdentityAssociations) Remove(ctx context.Context, c *resource.Clients, 
 	_, err := c.EKS.DeletePodIdentityAssociation(ctx, &eks.DeletePodIdentityAssociationInput{
 		ClusterName: sdk.String(cluster), AssociationId: sdk.String(associationID(live)),
 	})
-	if err != nil && !awserr.Gone(err) {
+	if err != nil && !awserr.IsNotFound(err) {
 		return fmt.Errorf("taking the role from the pods of %s/%s: %w", namespace, account, err)
 	}
 	return nil

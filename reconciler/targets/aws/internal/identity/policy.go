@@ -87,14 +87,14 @@ func (Policies) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 func readPolicy(ctx context.Context, c *resource.Clients, name string) (resource.Live, error) {
 	arn := sdk.String(c.Scope.IAMARN("policy/" + name))
 	out, err := c.IAM.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: arn})
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return resource.Live{}, nil
 	}
 	if err != nil {
 		return resource.Live{}, fmt.Errorf("reading policy %q: %w", name, err)
 	}
 	version, err := c.IAM.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: arn, VersionId: out.Policy.DefaultVersionId})
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return resource.Live{}, nil
 	}
 	if err != nil {
@@ -104,10 +104,10 @@ func readPolicy(ctx context.Context, c *resource.Clients, name string) (resource
 	if err != nil {
 		return resource.Live{}, fmt.Errorf("reading policy %q: %w", name, err)
 	}
-	seen := resource.Live{UID: *arn + "#" + sdk.ToString(out.Policy.PolicyId), Tags: fromIAMTags(out.Policy.Tags)}
-	seen.Ours = c.Scope.Owns(seen.Tags)
-	seen.Object = map[string]any{"document": doc, "tags": tag.Object(seen.Tags)}
-	return seen, nil
+	observed := resource.Live{UID: *arn + "#" + sdk.ToString(out.Policy.PolicyId), Tags: fromIAMTags(out.Policy.Tags)}
+	observed.Ours = c.Scope.Owns(observed.Tags)
+	observed.Object = map[string]any{"document": doc, "tags": tag.Object(observed.Tags)}
+	return observed, nil
 }
 
 // Write implements resource.Kind.
@@ -221,7 +221,7 @@ func versionNumber(v iamtypes.PolicyVersion) int {
 
 func deleteVersion(ctx context.Context, c *resource.Clients, arn, id string) error {
 	_, err := c.IAM.DeletePolicyVersion(ctx, &iam.DeletePolicyVersionInput{PolicyArn: sdk.String(arn), VersionId: sdk.String(id)})
-	if err != nil && !awserr.Gone(err) {
+	if err != nil && !awserr.IsNotFound(err) {
 		return fmt.Errorf("deleting version %s of %s: %w", id, arn, err)
 	}
 	return nil
@@ -232,7 +232,7 @@ func deleteVersion(ctx context.Context, c *resource.Clients, arn, id string) err
 func (Policies) Remove(ctx context.Context, c *resource.Clients, k state.Key, _ resource.Live) error {
 	arn := c.Scope.IAMARN("policy/" + k.Name)
 	out, err := c.IAM.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: sdk.String(arn)})
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
@@ -242,7 +242,7 @@ func (Policies) Remove(ctx context.Context, c *resource.Clients, k state.Key, _ 
 		return fmt.Errorf("policy %q is still the permissions boundary of %d roles or users: delete them, or give them another boundary, first", k.Name, bound)
 	}
 	idle, err := idleVersions(ctx, c, arn)
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
@@ -254,7 +254,7 @@ func (Policies) Remove(ctx context.Context, c *resource.Clients, k state.Key, _ 
 		}
 	}
 	_, err = c.IAM.DeletePolicy(ctx, &iam.DeletePolicyInput{PolicyArn: sdk.String(arn)})
-	if err != nil && !awserr.Gone(err) {
+	if err != nil && !awserr.IsNotFound(err) {
 		return fmt.Errorf("deleting policy %q: %w", k.Name, err)
 	}
 	return nil

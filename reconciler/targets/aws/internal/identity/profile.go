@@ -32,20 +32,20 @@ func (InstanceProfiles) Read(ctx context.Context, c *resource.Clients, keys []st
 
 func readProfile(ctx context.Context, c *resource.Clients, name string) (resource.Live, error) {
 	out, err := c.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: sdk.String(name)})
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return resource.Live{}, nil
 	}
 	if err != nil {
 		return resource.Live{}, fmt.Errorf("reading instance profile %q: %w", name, err)
 	}
 	p := out.InstanceProfile
-	seen := resource.Live{UID: sdk.ToString(p.Arn) + "#" + sdk.ToString(p.InstanceProfileId), Tags: fromIAMTags(p.Tags)}
-	seen.Ours = c.Scope.Owns(seen.Tags)
-	seen.Object = map[string]any{"tags": tag.Object(seen.Tags)}
+	observed := resource.Live{UID: sdk.ToString(p.Arn) + "#" + sdk.ToString(p.InstanceProfileId), Tags: fromIAMTags(p.Tags)}
+	observed.Ours = c.Scope.Owns(observed.Tags)
+	observed.Object = map[string]any{"tags": tag.Object(observed.Tags)}
 	for _, r := range p.Roles { // IAM allows one at most
-		seen.Object["role"] = sdk.ToString(r.RoleName)
+		observed.Object["role"] = sdk.ToString(r.RoleName)
 	}
-	return seen, nil
+	return observed, nil
 }
 
 // Write makes the profile and puts its role in; a profile holds one role, so
@@ -72,12 +72,12 @@ func (InstanceProfiles) Write(ctx context.Context, c *resource.Clients, desired 
 		if err := replaceable(ctx, c, name, role); err != nil {
 			return err
 		}
-		if err := takeOut(ctx, c, name, have); err != nil {
+		if err := removeRole(ctx, c, name, have); err != nil {
 			return err
 		}
 	}
 	_, err := c.IAM.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: sdk.String(name), RoleName: sdk.String(role)})
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return awserr.NotYet(err)
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func replaceable(ctx context.Context, c *resource.Clients, profile, role string)
 	switch {
 	case err == nil || awserr.Code(err) == "LimitExceeded":
 		return nil
-	case awserr.Gone(err):
+	case awserr.IsNotFound(err):
 		return awserr.NotYet(err)
 	}
 	return fmt.Errorf("putting role %q into instance profile %q, before another is taken out of it: %w", role, profile, err)
@@ -115,9 +115,9 @@ func tagProfile(ctx context.Context, c *resource.Clients, desired state.Item, li
 	return nil
 }
 
-func takeOut(ctx context.Context, c *resource.Clients, profile, role string) error {
+func removeRole(ctx context.Context, c *resource.Clients, profile, role string) error {
 	_, err := c.IAM.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: sdk.String(profile), RoleName: sdk.String(role)})
-	if err != nil && !awserr.Gone(err) {
+	if err != nil && !awserr.IsNotFound(err) {
 		return fmt.Errorf("taking role %q out of instance profile %q: %w", role, profile, err)
 	}
 	return nil
@@ -126,12 +126,12 @@ func takeOut(ctx context.Context, c *resource.Clients, profile, role string) err
 // Remove implements resource.Kind.
 func (InstanceProfiles) Remove(ctx context.Context, c *resource.Clients, k state.Key, live resource.Live) error {
 	if role, ok := live.Object["role"].(string); ok {
-		if err := takeOut(ctx, c, k.Name, role); err != nil {
+		if err := removeRole(ctx, c, k.Name, role); err != nil {
 			return err
 		}
 	}
 	_, err := c.IAM.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: sdk.String(k.Name)})
-	if err != nil && !awserr.Gone(err) {
+	if err != nil && !awserr.IsNotFound(err) {
 		return fmt.Errorf("deleting instance profile %q: %w", k.Name, err)
 	}
 	return nil

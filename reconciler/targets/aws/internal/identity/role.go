@@ -118,14 +118,14 @@ func (Roles) Read(ctx context.Context, c *resource.Clients, keys []state.Key) ma
 
 func readRole(ctx context.Context, c *resource.Clients, name string) (resource.Live, error) {
 	out, err := c.IAM.GetRole(ctx, &iam.GetRoleInput{RoleName: sdk.String(name)})
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return resource.Live{}, nil
 	}
 	if err != nil {
 		return resource.Live{}, fmt.Errorf("reading role %q: %w", name, err)
 	}
 	attached, inline, err := rolePolicies(ctx, c, name)
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return resource.Live{}, nil
 	}
 	if err != nil {
@@ -135,23 +135,23 @@ func readRole(ctx context.Context, c *resource.Clients, name string) (resource.L
 	if err != nil {
 		return resource.Live{}, fmt.Errorf("reading the trust of role %q: %w", name, err)
 	}
-	seen := resource.Live{UID: sdk.ToString(out.Role.Arn) + "#" + sdk.ToString(out.Role.RoleId), Tags: fromIAMTags(out.Role.Tags)}
-	seen.Ours = c.Scope.Owns(seen.Tags)
-	if doc, seen.Notes, err = withoutIssuer(ctx, c, doc); err != nil {
+	observed := resource.Live{UID: sdk.ToString(out.Role.Arn) + "#" + sdk.ToString(out.Role.RoleId), Tags: fromIAMTags(out.Role.Tags)}
+	observed.Ours = c.Scope.Owns(observed.Tags)
+	if doc, observed.Notes, err = withoutIssuer(ctx, c, doc); err != nil {
 		return resource.Live{}, err
 	}
 	managed := slices.DeleteFunc(slices.Clone(attached), func(arn string) bool { return !strings.HasPrefix(arn, c.Scope.ManagedPolicyARN("")) })
-	seen.Object = map[string]any{
-		"trust": doc, "policies": resource.Strings(attached), "managedPolicies": resource.Strings(managed), "inlinePolicies": resource.Strings(inline), "tags": tag.Object(seen.Tags),
+	observed.Object = map[string]any{
+		"trust": doc, "policies": resource.Strings(attached), "managedPolicies": resource.Strings(managed), "inlinePolicies": resource.Strings(inline), "tags": tag.Object(observed.Tags),
 	}
 	if b := out.Role.PermissionsBoundary; b != nil {
-		seen.Object["permissionsBoundary"] = sdk.ToString(b.PermissionsBoundaryArn)
+		observed.Object["permissionsBoundary"] = sdk.ToString(b.PermissionsBoundaryArn)
 	}
-	if _, made := seen.Tags[tag.DeletionPolicy]; !made || !seen.Ours {
-		seen.Notes = append(seen.Notes, foreignPolicies(c, attached, managed, inline)...)
+	if _, made := observed.Tags[tag.DeletionPolicy]; !made || !observed.Ours {
+		observed.Notes = append(observed.Notes, foreignPolicies(c, attached, managed, inline)...)
 	}
-	slices.Sort(seen.Notes)
-	return seen, nil
+	slices.Sort(observed.Notes)
+	return observed, nil
 }
 
 // foreignPolicies names the policies of a role of others that no field of a
@@ -232,7 +232,7 @@ func withoutIssuer(ctx context.Context, c *resource.Clients, doc map[string]any)
 	translated, _ := policydoc.Replace(doc, issuer, issuerPlaceholder).(map[string]any)
 	_, err = c.IAM.GetOpenIDConnectProvider(ctx, &iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: sdk.String(provider)})
 	switch {
-	case awserr.Gone(err):
+	case awserr.IsNotFound(err):
 		return translated, []string{fmt.Sprintf("the cluster has no IAM OIDC provider, so no pod can take this role: "+
 			"`eksctl utils associate-iam-oidc-provider --cluster %s --region %s --approve`", c.Scope.Cluster, c.Scope.Region)}, nil
 	case awserr.Denied(err):

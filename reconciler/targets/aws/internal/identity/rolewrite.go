@@ -98,7 +98,7 @@ func createRole(ctx context.Context, c *resource.Clients, desired state.Item, do
 	}
 	_, err := c.IAM.CreateRole(ctx, in)
 	switch {
-	case awserr.Gone(err):
+	case awserr.IsNotFound(err):
 		return unbound(ctx, c, boundary, err)
 	case awserr.Exists(err):
 		return awserr.NotYet(err)
@@ -112,7 +112,7 @@ func createRole(ctx context.Context, c *resource.Clients, desired state.Item, do
 // or it does not exist.
 func unbound(ctx context.Context, c *resource.Clients, boundary string, err error) error {
 	_, getErr := c.IAM.GetPolicy(ctx, &iam.GetPolicyInput{PolicyArn: sdk.String(boundary)})
-	if awserr.Gone(getErr) {
+	if awserr.IsNotFound(getErr) {
 		return fmt.Errorf("the permissions boundary %s does not exist: run `poolwright bootstrap`, or name another in spec.nodeRole.permissionsBoundary", boundary)
 	}
 	return awserr.NotYet(err)
@@ -126,7 +126,7 @@ func boundRole(ctx context.Context, c *resource.Clients, desired state.Item, liv
 	_, err := c.IAM.PutRolePermissionsBoundary(ctx, &iam.PutRolePermissionsBoundaryInput{
 		RoleName: sdk.String(desired.Key.Name), PermissionsBoundary: sdk.String(boundary),
 	})
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return unbound(ctx, c, boundary, err)
 	}
 	if err != nil {
@@ -155,7 +155,7 @@ func tagRole(ctx context.Context, c *resource.Clients, desired state.Item, live 
 func attach(ctx context.Context, c *resource.Clients, role string, arns []string) error {
 	for _, arn := range arns {
 		_, err := c.IAM.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: sdk.String(role), PolicyArn: sdk.String(arn)})
-		if awserr.Gone(err) {
+		if awserr.IsNotFound(err) {
 			return awserr.NotYet(err)
 		}
 		if err != nil {
@@ -168,7 +168,7 @@ func attach(ctx context.Context, c *resource.Clients, role string, arns []string
 func detach(ctx context.Context, c *resource.Clients, role string, arns []string) error {
 	for _, arn := range arns {
 		_, err := c.IAM.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: sdk.String(role), PolicyArn: sdk.String(arn)})
-		if err != nil && !awserr.Gone(err) {
+		if err != nil && !awserr.IsNotFound(err) {
 			return fmt.Errorf("detaching %s from role %q: %w", arn, role, err)
 		}
 	}
@@ -178,7 +178,7 @@ func detach(ctx context.Context, c *resource.Clients, role string, arns []string
 func dropInline(ctx context.Context, c *resource.Clients, role string, names []string) error {
 	for _, n := range names {
 		_, err := c.IAM.DeleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: sdk.String(role), PolicyName: sdk.String(n)})
-		if err != nil && !awserr.Gone(err) {
+		if err != nil && !awserr.IsNotFound(err) {
 			return fmt.Errorf("deleting inline policy %q of role %q: %w", n, role, err)
 		}
 	}
@@ -190,14 +190,14 @@ func dropInline(ctx context.Context, c *resource.Clients, role string, names []s
 // would lose their identity.
 func (Roles) Remove(ctx context.Context, c *resource.Clients, k state.Key, live resource.Live) error {
 	mine, err := profilesOf(ctx, c, k.Name)
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	for _, profile := range mine {
-		if err := takeOut(ctx, c, profile, k.Name); err != nil {
+		if err := removeRole(ctx, c, profile, k.Name); err != nil {
 			return err
 		}
 	}
@@ -208,7 +208,7 @@ func (Roles) Remove(ctx context.Context, c *resource.Clients, k state.Key, live 
 		return err
 	}
 	_, err = c.IAM.DeleteRole(ctx, &iam.DeleteRoleInput{RoleName: sdk.String(k.Name)})
-	if err != nil && !awserr.Gone(err) {
+	if err != nil && !awserr.IsNotFound(err) {
 		return fmt.Errorf("deleting role %q: %w", k.Name, err)
 	}
 	return nil
@@ -226,13 +226,13 @@ func profilesOf(ctx context.Context, c *resource.Clients, role string) ([]string
 		}
 		for _, p := range page.InstanceProfiles {
 			// IAM's lists come without tags.
-			seen, err := readProfile(ctx, c, sdk.ToString(p.InstanceProfileName))
+			observed, err := readProfile(ctx, c, sdk.ToString(p.InstanceProfileName))
 			if err != nil {
 				return nil, err
 			}
-			if seen.Ours {
+			if observed.Ours {
 				mine = append(mine, sdk.ToString(p.InstanceProfileName))
-			} else if seen.Object != nil {
+			} else if observed.Object != nil {
 				others = append(others, sdk.ToString(p.InstanceProfileName))
 			}
 		}

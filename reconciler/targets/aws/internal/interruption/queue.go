@@ -91,11 +91,11 @@ func shortKey(p resource.Scope, key string) string {
 func (Queues) Read(ctx context.Context, c *resource.Clients, keys []state.Key) map[state.Key]resource.Live {
 	out := make(map[state.Key]resource.Live, len(keys))
 	for _, k := range keys {
-		seen, err := readQueue(ctx, c, k.Name)
+		observed, err := readQueue(ctx, c, k.Name)
 		switch {
 		case err == nil:
-			out[k] = seen
-		case !awserr.Gone(err):
+			out[k] = observed
+		case !awserr.IsNotFound(err):
 			out[k] = resource.Live{Err: err}
 		}
 	}
@@ -214,7 +214,7 @@ func (Queues) Remove(ctx context.Context, c *resource.Clients, k state.Key, _ re
 	if err == nil {
 		_, err = c.SQS.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: found.QueueUrl})
 	}
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return nil
 	}
 	return err

@@ -96,15 +96,15 @@ func (Rules) Read(ctx context.Context, c *resource.Clients, keys []state.Key) ma
 		if !ok {
 			continue
 		}
-		seen, err := readRule(ctx, c, rule)
+		observed, err := readRule(ctx, c, rule)
 		switch {
 		case err == nil:
-			out[k] = seen
-		case !awserr.Gone(err): // otherwise it was deleted after it was listed
+			out[k] = observed
+		case !awserr.IsNotFound(err): // otherwise it was deleted after it was listed
 			out[k] = resource.Live{Err: err}
 		}
 	}
-	noteOthers(ctx, c, keys, out)
+	addOthersNote(ctx, c, keys, out)
 	return out
 }
 
@@ -267,7 +267,7 @@ func (Rules) Write(ctx context.Context, c *resource.Clients, desired state.Item,
 	}
 	if !state.Equal(have["targets"], desired.Object["targets"]) {
 		err := writeTargets(ctx, c, name, desired.Object["targets"])
-		if have == nil && awserr.Gone(err) {
+		if have == nil && awserr.IsNotFound(err) {
 			return awserr.NotYet(err) // the rule was made a moment ago
 		}
 		if err != nil {
@@ -366,7 +366,7 @@ func (Rules) Remove(ctx context.Context, c *resource.Clients, k state.Key, _ res
 		_, err = c.Events.DeleteRule(ctx, &eventbridge.DeleteRuleInput{Name: sdk.String(k.Name)})
 		return err
 	}()
-	if awserr.Gone(err) {
+	if awserr.IsNotFound(err) {
 		return nil
 	}
 	return err

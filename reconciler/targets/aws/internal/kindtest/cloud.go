@@ -42,30 +42,30 @@ func NewCloud(t *testing.T, change func(*sandbox.Config)) (*resource.Clients, *s
 // SDKConfig configures the real SDK for the emulator, without its own retries.
 func SDKConfig(server *httptest.Server, region string) sdk.Config {
 	return sdk.Config{
-		Region: region, BaseEndpoint: sdk.String(server.URL), RetryMaxAttempts: 1, HTTPClient: WholeResponses{server.Client()},
+		Region: region, BaseEndpoint: sdk.String(server.URL), RetryMaxAttempts: 1, HTTPClient: BufferedClient{server.Client()},
 		Credentials: sdk.CredentialsProviderFunc(func(context.Context) (sdk.Credentials, error) {
 			return sdk.Credentials{AccessKeyID: "EMULATED", SecretAccessKey: "EMULATED"}, nil
 		}),
 	}
 }
 
-// WholeResponses reads responses to their end: on loopback one can come
+// BufferedClient reads responses to their end: on loopback one can come
 // before the transport is done with the request, and the SDK then loses it.
-type WholeResponses struct{ Client *http.Client }
+type BufferedClient struct{ Client *http.Client }
 
 // Do sends a request.
-func (w WholeResponses) Do(r *http.Request) (*http.Response, error) {
-	answer, err := w.Client.Do(r)
+func (w BufferedClient) Do(r *http.Request) (*http.Response, error) {
+	response, err := w.Client.Do(r)
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(answer.Body)
-	_ = answer.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
 	if err != nil {
 		return nil, err
 	}
-	answer.Body = io.NopCloser(bytes.NewReader(body))
-	return answer, nil
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, nil
 }
 
 // declared is a Cluster declaration for the scope of c.

@@ -82,23 +82,23 @@ func (l *Fixture) ReadAll() map[state.Key]resource.Live {
 // ReadOne reads one resource, which must not be unknown.
 func (l *Fixture) ReadOne(item state.Item) resource.Live {
 	l.Helper()
-	seen := l.Read(l.Context(), l.Clients, []state.Key{item.Key})[item.Key]
-	if seen.Err != nil {
-		l.Fatalf("%s: %v", item.Key, seen.Err)
+	observed := l.Read(l.Context(), l.Clients, []state.Key{item.Key})[item.Key]
+	if observed.Err != nil {
+		l.Fatalf("%s: %v", item.Key, observed.Err)
 	}
-	return seen
+	return observed
 }
 
 // Differences are the names of the wanted resources that are not as wanted.
 func (l *Fixture) Differences() []string {
 	l.Helper()
-	seen := l.ReadAll()
+	observed := l.ReadAll()
 	var out []string
 	for _, item := range l.Items() {
-		if err := seen[item.Key].Err; err != nil {
+		if err := observed[item.Key].Err; err != nil {
 			l.Fatalf("%s: %v", item.Key, err)
 		}
-		if !projection.Satisfied(item, seen[item.Key]) {
+		if !projection.Satisfied(item, observed[item.Key]) {
 			out = append(out, item.Key.Name)
 		}
 	}
@@ -130,12 +130,12 @@ func (l *Fixture) Converge() {
 	if err := l.Correct(l.Context(), l.Clients); err != nil {
 		l.Fatal(err)
 	}
-	seen := l.ReadAll()
+	observed := l.ReadAll()
 	for _, item := range l.Items() {
-		if diff := cmp.Diff(item.Object, projection.Project(item.Object, seen[item.Key].Object)); diff != "" {
+		if diff := cmp.Diff(item.Object, projection.Project(item.Object, observed[item.Key].Object)); diff != "" {
 			l.Errorf("%s after its correction (-wanted +live):\n%s", item.Key, diff)
 		}
-		if seen[item.Key].UID == "" {
+		if observed[item.Key].UID == "" {
 			l.Errorf("%s has no identity", item.Key)
 		}
 	}
@@ -185,12 +185,12 @@ func (l *Fixture) CrashingAfter(n int64, late bool) *resource.Clients {
 			if turn > n || turn == n && !late {
 				return nil, errDead
 			}
-			answer, err := o.HTTPClient.Do(r)
+			response, err := o.HTTPClient.Do(r)
 			if err == nil && turn == n {
-				_ = answer.Body.Close()
+				_ = response.Body.Close()
 				return nil, errDead
 			}
-			return answer, err
+			return response, err
 		}),
 	}, l.Clients.Scope)
 }
@@ -266,10 +266,10 @@ func (l *Fixture) Deny(service string, operations ...string) {
 		if err != nil {
 			l.Fatal(err)
 		}
-		seen := l.ReadAll()
+		observed := l.ReadAll()
 		stop()
 		for _, item := range l.Items() {
-			s := seen[item.Key]
+			s := observed[item.Key]
 			if s.Err == nil || s.Object != nil {
 				l.Errorf("with %s denied, %s is %v, not unknown", op, item.Key, s.Object)
 				continue

@@ -58,11 +58,11 @@ func (LogGroups) Read(ctx context.Context, c *resource.Clients, keys []state.Key
 		if group == nil {
 			continue
 		}
-		seen, err := readLogGroup(ctx, c, *group)
+		observed, err := readLogGroup(ctx, c, *group)
 		switch {
 		case err == nil:
-			out[k] = seen
-		case !awserr.Gone(err):
+			out[k] = observed
+		case !awserr.IsNotFound(err):
 			out[k] = resource.Live{Err: err}
 		}
 	}
@@ -126,7 +126,7 @@ func (LogGroups) Write(ctx context.Context, c *resource.Clients, desired state.I
 	}
 	if !state.Equal(live.Object["retentionDays"], desired.Object["retentionDays"]) {
 		_, err := c.Logs.PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: &name, RetentionInDays: sdk.Int32(int32(days))})
-		if live.Object == nil && awserr.Gone(err) {
+		if live.Object == nil && awserr.IsNotFound(err) {
 			return awserr.NotYet(err) // it was made a moment ago
 		}
 		if err != nil {

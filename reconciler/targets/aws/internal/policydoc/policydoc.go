@@ -53,7 +53,7 @@ func canonical(raw map[string]any) (map[string]any, error) {
 	out["Version"] = "2008-10-17"
 	for k, v := range raw {
 		if k != "Statement" {
-			out[k] = plainValue(v)
+			out[k] = canonicalValue(v)
 		}
 	}
 	var statements []any
@@ -116,10 +116,10 @@ func statement(raw map[string]any) map[string]any {
 			}
 		case "Sid":
 			if v != "" {
-				out[k] = plainValue(v)
+				out[k] = canonicalValue(v)
 			}
 		default:
-			out[k] = plainValue(v)
+			out[k] = canonicalValue(v)
 		}
 	}
 	return out
@@ -143,7 +143,7 @@ func stringSet(v any) any {
 		case bool:
 			out = append(out, fmt.Sprint(e))
 		default:
-			return plainValue(v)
+			return canonicalValue(v)
 		}
 	}
 	slices.Sort(out)
@@ -159,7 +159,7 @@ func principals(v any) any {
 	if v == "*" {
 		return map[string]any{"AWS": []any{"*"}}
 	}
-	return inEach(plainUnlessMap(v), stringSet)
+	return inEach(canonicalUnlessMap(v), stringSet)
 }
 
 // conditions is nil for a Condition without any.
@@ -167,19 +167,19 @@ func conditions(v any) any {
 	if m, ok := v.(map[string]any); ok && len(m) == 0 {
 		return nil
 	}
-	return inEach(plainUnlessMap(v), func(keys any) any { return inEach(plainUnlessMap(keys), stringSet) })
+	return inEach(canonicalUnlessMap(v), func(keys any) any { return inEach(canonicalUnlessMap(keys), stringSet) })
 }
 
-// plainUnlessMap leaves maps to whoever knows what is in them.
-func plainUnlessMap(v any) any {
+// canonicalUnlessMap leaves maps to whoever knows what is in them.
+func canonicalUnlessMap(v any) any {
 	if _, ok := v.(map[string]any); ok {
 		return v
 	}
-	return plainValue(v)
+	return canonicalValue(v)
 }
 
-// plainValue turns numbers into those of canonical objects.
-func plainValue(v any) any {
+// canonicalValue turns numbers into those of canonical objects.
+func canonicalValue(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
@@ -192,13 +192,13 @@ func plainValue(v any) any {
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			out[i] = plainValue(e)
+			out[i] = canonicalValue(e)
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[k] = plainValue(e)
+			out[k] = canonicalValue(e)
 		}
 		return out
 	}

@@ -60,9 +60,9 @@ type Live struct {
 	// ReadOnly is why a difference must not be corrected by writing, and with which
 	// commands a person does it.
 	ReadOnly string
-	// Moot is true where there is nothing to report of the resource, because another
+	// Superseded is true where there is nothing to report of the resource, because another
 	// that is missing is reported; Object is nil then, and nothing differs.
-	Moot bool
+	Superseded bool
 	// Warnings and Notes are for the reader of a report.
 	Warnings, Notes []string
 	// NotFound is true where AWS has nothing of that name, as in state.Findings.
@@ -112,12 +112,12 @@ func AllUnknown(keys []state.Key, err error) map[state.Key]Live {
 func Each(keys []state.Key, read func(state.Key) (Live, error)) map[state.Key]Live {
 	out := make(map[state.Key]Live, len(keys))
 	for _, k := range keys {
-		seen, err := read(k)
+		observed, err := read(k)
 		switch {
 		case err != nil:
 			out[k] = Live{Err: err}
-		case seen.Object != nil || seen.Missing != "" || len(seen.Notes) > 0:
-			out[k] = seen
+		case observed.Object != nil || observed.Missing != "" || len(observed.Notes) > 0:
+			out[k] = observed
 		}
 	}
 	return out
