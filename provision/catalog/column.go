@@ -150,13 +150,13 @@ func listColumn(name string, allowed []string, field func(*InstanceType) *[]stri
 		name: name,
 		get:  func(t *InstanceType) string { return strings.Join(*field(t), " ") },
 		set: func(t *InstanceType, s string) error {
-			words := strings.Split(s, " ")
-			for i, word := range words {
-				if !slices.Contains(allowed, word) || slices.Contains(words[:i], word) {
+			parts := strings.Split(s, " ")
+			for i, part := range parts {
+				if !slices.Contains(allowed, part) || slices.Contains(parts[:i], part) {
 					return fmt.Errorf("%q is not a list of different values of %q", s, allowed)
 				}
 			}
-			*field(t) = words
+			*field(t) = parts
 			return nil
 		},
 	}

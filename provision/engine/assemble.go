@@ -54,15 +54,15 @@ type parts struct {
 	recorder events.Recorder
 	// cloud is what controllers use; plain is the same without overlays and
 	// without our decorators.
-	cloud, plain cloudprovider.CloudProvider
-	cluster      *state.Cluster
-	store        *nodeoverlay.InstanceTypeStore
-	providers    *providers
+	cloud, undecorated cloudprovider.CloudProvider
+	cluster            *state.Cluster
+	store              *nodeoverlay.InstanceTypeStore
+	providers          *providers
 	// hooks run before a node registers, beside Karpenter's own.
 	hooks []cloudprovider.NodeLifecycleHook
-	// fresh and collection must return nil before nodes are disrupted, and
+	// synced and collection must return nil before nodes are disrupted, and
 	// before instances without a NodeClaim are terminated.
-	fresh, collection func(context.Context) error
+	synced, collection func(context.Context) error
 }
 
 // assemble does everything that can fail for reasons outside this process,
@@ -84,18 +84,18 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 		clock:    e.clock,
 		recorder: from.recorder,
 		store:    nodeoverlay.NewInstanceTypeStore(),
-		fresh:    e.fresh.Check,
+		synced:   e.freshness.Check,
 	}
 	if p.providers, err = newProviders(ctx, config, from); err != nil {
 		return nil, err
 	}
 	p.collection = e.collectionGuard(mgr, config)
 	m, n := p.providers.instances, p.providers.network
-	p.plain = cloudmetrics.Decorate(recoveringProvider{driftProvider{awscloud.New(
+	p.undecorated = cloudmetrics.Decorate(recoveringProvider{driftProvider{awscloud.New(
 		driftInstanceTypes{m.types}, m.instances, p.recorder, p.client, p.providers.images.amis,
 		n.securityGroups, n.reservations, n.placementGroups, p.store, p.providers.caBundle,
 	)}})
-	p.cloud = overlay.Decorate(p.plain, p.client, p.store)
+	p.cloud = overlay.Decorate(p.undecorated, p.client, p.store)
 	if e.config.Decorate != nil {
 		p.cloud = e.config.Decorate(p.client)(p.cloud)
 	}
@@ -187,8 +187,8 @@ func (e *Engine) endpoint(ctx context.Context, config aws.Config) (string, error
 	return *out.Cluster.Endpoint, nil
 }
 
-// bindFresh shows the monitor the caches that decide about nodes.
-func (e *Engine) bindFresh(ctx context.Context, mgr manager.Manager) error {
+// bindFreshness shows the monitor the caches that decide about nodes.
+func (e *Engine) bindFreshness(ctx context.Context, mgr manager.Manager) error {
 	var watched []freshness.Watched
 	for _, object := range []client.Object{
 		&karpv1.NodeClaim{}, &karpv1.NodePool{}, &corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
@@ -207,7 +207,7 @@ func (e *Engine) bindFresh(ctx context.Context, mgr manager.Manager) error {
 		}
 		watched = append(watched, freshness.Watched{Kind: kind, Cache: versioned})
 	}
-	e.fresh.Bind(mgr.GetAPIReader(), watched)
+	e.freshness.Bind(mgr.GetAPIReader(), watched)
 	return nil
 }
 

@@ -33,7 +33,7 @@ func TestInstancesWithoutALiveNodeClaimAreTerminatedWhateverTheCachesHold(t *tes
 	if err != nil {
 		t.Fatal(err)
 	}
-	eng.fresh.Suspect()
+	eng.freshness.Suspect()
 	cloud := &launchedInstances{all: []*karpv1.NodeClaim{
 		launchedClaim("in-the-cache", start), launchedClaim("not-in-the-cache", start), launchedClaim("left-behind", start),
 		// Its NodeClaim's status may be about to name it.

@@ -155,10 +155,10 @@ func listed(which string) []string {
 	}
 	p.live = liveReader{}
 	// Two functions, by which a check can be identified.
-	p.fresh = func(context.Context) error { return errors.New("not fresh") }
+	p.synced = func(context.Context) error { return errors.New("not fresh") }
 	p.collection = func(context.Context) error { return errors.New("no collection") }
-	p.plain = cloudprovider.New(nil, nil, p.recorder, nil, nil, nil, nil, nil, p.store, nil)
-	p.cloud = p.plain
+	p.undecorated = cloudprovider.New(nil, nil, p.recorder, nil, nil, nil, nil, nil, p.store, nil)
+	p.cloud = p.undecorated
 	repairs, err := health.NewRepairPolicyMatcher(ctx, p.cloud)
 	if err != nil {
 		panic(err)
@@ -170,7 +170,7 @@ func listed(which string) []string {
 	} else {
 		hook := registrationhooks.NewPlacementGroupRegistrationHook(nil)
 		all = append(
-			corecontrollers.NewControllers(ctx, p.mgr, p.clock, nil, p.recorder, p.cloud, p.plain, p.cluster, p.store, prediction.NewStore(), corecontrollers.WithRegistrationHook(hook)),
+			corecontrollers.NewControllers(ctx, p.mgr, p.clock, nil, p.recorder, p.cloud, p.undecorated, p.cluster, p.store, prediction.NewStore(), corecontrollers.WithRegistrationHook(hook)),
 			awscontrollers.NewControllers(ctx, p.mgr, p.providers.config, p.clock, nil, nil, p.recorder, nil, nil, nil, nil, p.cloud, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil)...)
 	}
 	names := make([]string, 0, len(all))
@@ -212,7 +212,7 @@ func clientsOf(p *parts, c any) string {
 // allowedBy states which check a function is.
 func allowedBy(p *parts, allowed reflect.Value) string {
 	switch allowed.Pointer() {
-	case reflect.ValueOf(p.fresh).Pointer():
+	case reflect.ValueOf(p.synced).Pointer():
 		return " if fresh"
 	case reflect.ValueOf(p.collection).Pointer():
 		return " if collection is allowed"

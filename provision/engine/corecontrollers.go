@@ -83,14 +83,14 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	if opts.FeatureGates.StaticCapacity {
 		// Static capacity takes nodes away too, so it writes through the same guard as
 		// disruption does.
-		careful := guardedClient{p.client, p.fresh}
+		careful := guardedClient{p.client, p.synced}
 		all = append(all,
 			staticprovisioning.NewController(p.client, p.cluster, p.recorder, p.cloud, provisioner, p.clock, devices, buffers),
 			staticdeprovisioning.NewController(careful, p.cluster, p.cloud, p.clock, p.recorder))
 	}
 	if opts.FeatureGates.NodeOverlay {
 		// It evaluates overlays, so it must get instance types without them.
-		all = append(all, nodeoverlay.NewController(p.clock, p.client, p.plain, p.store, p.cluster))
+		all = append(all, nodeoverlay.NewController(p.clock, p.client, p.undecorated, p.store, p.cluster))
 	}
 	if opts.FeatureGates.CapacityBuffer {
 		all = append(all, capacitybuffer.NewController(p.client, trigger, buffers))
@@ -143,7 +143,7 @@ func removalControllers(ctx context.Context, p *parts, provisioner *provisioning
 		evictions,
 		termination.NewController(p.clock, p.client, p.cloud, drain, p.recorder),
 		// It finishes the reboots that an existing Karpenter began: none begins here.
-		reboot.NewController(p.clock, guardedClient{p.client, p.fresh}, p.cloud, drain, p.recorder),
+		reboot.NewController(p.clock, guardedClient{p.client, p.synced}, p.cloud, drain, p.recorder),
 		expiration.NewController(p.clock, p.client, p.cloud),
 	)
 }
@@ -151,13 +151,13 @@ func removalControllers(ctx context.Context, p *parts, provisioner *provisioning
 // disruptionControllers decide which nodes are disrupted. The decision is guarded twice:
 // before it is made, and at each write that carries it out.
 func disruptionControllers(ctx context.Context, p *parts, provisioner *provisioning.Provisioner, costs *cost.ClusterCost, lock *emptiness.Lock) []controller.Controller {
-	careful := guardedClient{p.client, p.fresh}
+	careful := guardedClient{p.client, p.synced}
 	if p.settings.Pace == PaceStock {
 		queue := disruption.NewQueue(careful, p.recorder, p.cluster, p.clock, provisioner)
 		decide := disruption.NewController(ctx, p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs)
 		return []controller.Controller{
 			queue,
-			&gatedController{name: decide.Name(), inner: decide, allowed: p.fresh, retryAfter: disruptionRetry},
+			&gatedController{name: decide.Name(), inner: decide, allowed: p.synced, retryAfter: disruptionRetry},
 		}
 	}
 	var queue *disruption.Queue
@@ -182,8 +182,8 @@ func disruptionControllers(ctx context.Context, p *parts, provisioner *provision
 	return []controller.Controller{
 		queue,
 		watch,
-		&gatedController{name: others.Name(), inner: lock.Reconciler(others), allowed: p.fresh, retryAfter: disruptionRetry},
-		&gatedController{name: others.Name() + ".emptiness", inner: lock.Reconciler(empty), allowed: p.fresh, retryAfter: disruptionRetry, trigger: watch.Source()},
+		&gatedController{name: others.Name(), inner: lock.Reconciler(others), allowed: p.synced, retryAfter: disruptionRetry},
+		&gatedController{name: others.Name() + ".emptiness", inner: lock.Reconciler(empty), allowed: p.synced, retryAfter: disruptionRetry, trigger: watch.Source()},
 	}
 }
 

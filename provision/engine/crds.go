@@ -29,8 +29,8 @@ const crdAnnotation = "poolwright.dev/karpenter-version"
 type CRDKept struct {
 	// Name is the CRD's name.
 	Name string
-	// Because is the reason.
-	Because string
+	// Reason is why it is not replaced.
+	Reason string
 }
 
 // CRDs are the kinds that the engine works on: the AWS provider's NodePool,
@@ -74,7 +74,7 @@ func InstallCRDs(ctx context.Context, c client.Client, s Settings) ([]CRDKept, e
 			return kept, err
 		}
 		if because != "" {
-			kept = append(kept, CRDKept{Name: crd.Name, Because: because})
+			kept = append(kept, CRDKept{Name: crd.Name, Reason: because})
 		}
 	}
 	for _, crd := range crds {
@@ -151,16 +151,16 @@ func newer(live, want *apiextensionsv1.CustomResourceDefinition) string {
 		if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
 			continue
 		}
-		if field := lacking(v.Schema.OpenAPIV3Schema, schema, v.Name); field != "" {
+		if field := missingProperty(v.Schema.OpenAPIV3Schema, schema, v.Name); field != "" {
 			return fmt.Sprintf("it has the field %s, which Karpenter %s does not have", field, KarpenterVersion)
 		}
 	}
 	return ""
 }
 
-// lacking is the path of the first property that a has and b would lose. Where b preserves unknown
+// missingProperty is the path of the first property that a has and b would lose. Where b preserves unknown
 // fields, as EC2NodeClasses' kubelet does since 1.15, it loses none.
-func lacking(a, b *apiextensionsv1.JSONSchemaProps, path string) string {
+func missingProperty(a, b *apiextensionsv1.JSONSchemaProps, path string) string {
 	if b.XPreserveUnknownFields != nil && *b.XPreserveUnknownFields {
 		return ""
 	}
@@ -175,12 +175,12 @@ func lacking(a, b *apiextensionsv1.JSONSchemaProps, path string) string {
 		if !ok {
 			return at
 		}
-		if field := lacking(&inA, &inB, at); field != "" {
+		if field := missingProperty(&inA, &inB, at); field != "" {
 			return field
 		}
 	}
 	if a.Items != nil && a.Items.Schema != nil && b.Items != nil && b.Items.Schema != nil {
-		return lacking(a.Items.Schema, b.Items.Schema, path+"[]")
+		return missingProperty(a.Items.Schema, b.Items.Schema, path+"[]")
 	}
 	return ""
 }

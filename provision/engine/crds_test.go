@@ -124,7 +124,7 @@ func TestInstallCRDsNeverDowngrades(t *testing.T) {
 				}
 				return
 			}
-			if updated || len(kept) != 1 || !strings.Contains(kept[0].Because, test.because) {
+			if updated || len(kept) != 1 || !strings.Contains(kept[0].Reason, test.because) {
 				t.Errorf("updated %t, kept %v, want %q", updated, kept, test.because)
 			}
 		})

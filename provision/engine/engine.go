@@ -75,11 +75,11 @@ type Config struct {
 
 // Engine is Karpenter, ready to be put on a manager. Make one with New.
 type Engine struct {
-	config  Config
-	options options
-	log     logr.Logger
-	clock   clock.Clock
-	fresh   *freshness.Monitor
+	config    Config
+	options   options
+	log       logr.Logger
+	clock     clock.Clock
+	freshness *freshness.Monitor
 	// providers are set once all controllers are on the manager.
 	providers atomic.Pointer[providers]
 }
@@ -103,11 +103,11 @@ func New(c Config) (*Engine, error) {
 		c.Clock = clock.RealClock{}
 	}
 	return &Engine{
-		config:  c,
-		options: newOptions(c.Settings),
-		log:     structured(c.Log),
-		clock:   c.Clock,
-		fresh:   freshness.New(clock.RealClock{}),
+		config:    c,
+		options:   newOptions(c.Settings),
+		log:       structured(c.Log),
+		clock:     c.Clock,
+		freshness: freshness.New(clock.RealClock{}),
 	}, nil
 }
 
@@ -127,7 +127,7 @@ func (e *Engine) RESTConfig() *rest.Config {
 	config.Burst = e.config.Settings.Kubernetes.Burst
 	config.RateLimiter = nil
 	config.UserAgent = coreoperator.AppName + "/" + coreoperator.Version
-	config.Wrap(e.fresh.Transport)
+	config.Wrap(e.freshness.Transport)
 	return config
 }
 
@@ -180,7 +180,7 @@ func (e *Engine) cached(own cache.Options) map[client.Object]cache.ByObject {
 	objects[&coordinationv1.Lease{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.namespace", "kube-node-lease")}
 	objects[&awsv1.EC2NodeClass{}] = cache.ByObject{Transform: tameTransform(e.log, own.DefaultTransform)}
 	if e.config.TransformNode != nil {
-		objects[&corev1.Node{}] = cache.ByObject{Transform: showTransform(e.config.TransformNode, own.DefaultTransform)}
+		objects[&corev1.Node{}] = cache.ByObject{Transform: chainTransform(e.config.TransformNode, own.DefaultTransform)}
 	}
 	return objects
 }
@@ -223,7 +223,7 @@ func (e *Engine) AddTo(ctx context.Context, mgr manager.Manager) (err error) {
 			return fmt.Errorf("registering %T: %w", c, err)
 		}
 	}
-	if err := e.bindFresh(ctx, mgr); err != nil {
+	if err := e.bindFreshness(ctx, mgr); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("engine", readyCheck(mgr)); err != nil {

@@ -14,7 +14,7 @@ const gateNodeOverlay = "NodeOverlay"
 // featureGate ties a gate's name to its place in Karpenter's options.
 type featureGate struct {
 	name  string
-	place func(*coreoptions.FeatureGates) *bool
+	field func(*coreoptions.FeatureGates) *bool
 }
 
 // featureGates are all gates of the embedded version, sorted by name; a test
@@ -76,7 +76,7 @@ func resolveGates(set map[string]bool) coreoptions.FeatureGates {
 	resolved.NodeOverlay = true
 	for _, g := range featureGates() {
 		if on, ok := set[g.name]; ok {
-			*g.place(&resolved) = on
+			*g.field(&resolved) = on
 		}
 	}
 	return resolved
@@ -92,7 +92,7 @@ func effectiveGates(set map[string]bool) map[string]bool {
 	resolved := resolveGates(set)
 	all := make(map[string]bool, len(featureGates()))
 	for _, g := range featureGates() {
-		all[g.name] = *g.place(&resolved)
+		all[g.name] = *g.field(&resolved)
 	}
 	return all
 }

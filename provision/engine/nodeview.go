@@ -5,9 +5,9 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// showTransform runs on every Node before it enters the cache, after the transform
+// chainTransform runs on every Node before it enters the cache, after the transform
 // that the cache had anyway.
-func showTransform(show func(*corev1.Node), first toolscache.TransformFunc) toolscache.TransformFunc {
+func chainTransform(show func(*corev1.Node), first toolscache.TransformFunc) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if first != nil {
 			var err error

@@ -67,7 +67,7 @@ func TestTheEngineStartsRunsAndStops(t *testing.T) {
 
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
-	eventually(t, "the caches to be fresh", func() error { return eng.fresh.Check(ctx) })
+	eventually(t, "the caches to be fresh", func() error { return eng.freshness.Check(ctx) })
 	// These come from far-apart controllers: instances, profiles, prices, queue.
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -113,13 +113,13 @@ func (k *kube) outage(t *testing.T, eng *Engine) {
 	t.Helper()
 	k.setDown(true)
 	eventually(t, "the outage to be detected", func() error {
-		if eng.fresh.Check(t.Context()) == nil {
+		if eng.freshness.Check(t.Context()) == nil {
 			return errors.New("still trusted")
 		}
 		return nil
 	})
 	k.setDown(false)
-	if err := eng.fresh.Check(t.Context()); err == nil {
+	if err := eng.freshness.Check(t.Context()); err == nil {
 		t.Error("a view from before the outage was trusted right after it")
 	}
 }

@@ -87,7 +87,7 @@ type nodeOutcome struct {
 // nodeOutcomes are by the names of NodeClaims.
 func (c *comparison) nodeOutcomes(pool string) map[string]nodeOutcome {
 	out := map[string]nodeOutcome{}
-	_, _, never := c.turn(pool)
+	_, _, never := c.replacementBatch(pool)
 	for _, n := range c.replaced {
 		if n.Pool == pool {
 			out[n.NodeClaim] = nodeOutcome{replaced: true, stays: never || kept(n), vanishes: c.vanishes(n)}

@@ -55,7 +55,7 @@ func (c *comparison) classify(ctx context.Context) error {
 			if already == "" && next == "" {
 				continue
 			}
-			node := drainCandidate{Node: c.node(claim, limits), since: markedAt(claim)}
+			node := drainCandidate{Node: c.node(claim, limits), since: driftedAt(claim)}
 			node.Reason = cmp.Or(already, next)
 			if already != "" {
 				drifted = append(drifted, node)
@@ -191,8 +191,8 @@ func inDisruptionOrder(nodes []drainCandidate) []provision.Node {
 	return out
 }
 
-// markedAt is when Karpenter marked a NodeClaim as drifted.
-func markedAt(claim *karpv1.NodeClaim) time.Time {
+// driftedAt is when Karpenter marked a NodeClaim as drifted.
+func driftedAt(claim *karpv1.NodeClaim) time.Time {
 	if found := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); found.IsTrue() {
 		return found.LastTransitionTime.Time
 	}

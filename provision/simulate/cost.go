@@ -47,12 +47,12 @@ func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
 		capacity = karpv1.CapacityTypeOnDemand
 		to.OnDemand += price.USDPerHour
 	}
-	l.note(capacity, price)
+	l.record(capacity, price)
 }
 
-// note records where a price is from: that of a spot instance that is not known, from nowhere,
+// record records where a price is from: that of a spot instance that is not known, from nowhere,
 // and its bound from the on-demand price.
-func (l *ledger) note(capacity string, price catalog.Price) {
+func (l *ledger) record(capacity string, price catalog.Price) {
 	if price.AtMost {
 		l.prices[provision.Price{CapacityType: capacity, Basis: provision.UnknownPrice}] = true
 		capacity = karpv1.CapacityTypeOnDemand
@@ -119,7 +119,7 @@ func (c *comparison) floor(pool *karpv1.NodePool, out *provision.Cost, book *led
 		out.FloorUnknown = true
 		return
 	}
-	book.note(least.CapacityType, least.Price)
+	book.record(least.CapacityType, least.Price)
 	out.Floor, out.FloorAtMost = cents(least.Price.USDPerHour*float64(*pool.Spec.Replicas)), least.Price.AtMost
 }
 
@@ -142,7 +142,7 @@ func (c *comparison) ceiling(f *placement.Simulation, pool *karpv1.NodePool, boo
 		dearest := 0.0
 		for _, o := range offers {
 			if per := units(o.Type, name); per > 0 {
-				book.note(o.CapacityType, o.Price)
+				book.record(o.CapacityType, o.Price)
 				dearest = max(dearest, o.Price.USDPerHour/per)
 			} else {
 				dearest = math.Inf(1) // As many of it as one likes.

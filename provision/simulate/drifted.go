@@ -67,7 +67,7 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 				reason = c.drift.Now(claim, pool)
 			}
 			if reason != "" {
-				node := drainCandidate{Node: c.node(claim, limits), since: markedAt(claim)}
+				node := drainCandidate{Node: c.node(claim, limits), since: driftedAt(claim)}
 				node.Reason = reason
 				if pool == nil {
 					node.since = time.Time{}

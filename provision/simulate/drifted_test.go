@@ -27,9 +27,9 @@ func became(t testing.TB, was provision.ClusterSnapshot, documents ...string) pr
 func TestDriftedNodesOfALiveCluster(t *testing.T) {
 	gone := metav1.NewTime(noon)
 	tests := map[string]struct {
-		make  func(*testing.T, *provision.ClusterSnapshot)
-		want  []string
-		doubt string
+		make        func(*testing.T, *provision.ClusterSnapshot)
+		want        []string
+		uncertainty string
 	}{
 		"none when nothing differs": {func(*testing.T, *provision.ClusterSnapshot) {}, []string{}, ""},
 		"all when the pool differs": {func(t *testing.T, f *provision.ClusterSnapshot) {
@@ -111,7 +111,7 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 					t.Errorf("unknown of a pool that has no nodes: %s", name)
 				}
 			}
-			if all := strings.Join(unknown["gpu"], "\n"); !strings.HasPrefix(all, tt.doubt) || tt.doubt == "" && all != "" {
+			if all := strings.Join(unknown["gpu"], "\n"); !strings.HasPrefix(all, tt.uncertainty) || tt.uncertainty == "" && all != "" {
 				t.Errorf("unknown: %s", all)
 			}
 		})

@@ -27,7 +27,7 @@ func (c *comparison) fit(ctx context.Context) error {
 	if err := c.checkReservations(ctx); err != nil {
 		return err
 	}
-	gone, movers, uncontrolled := c.leaving(ending)
+	gone, movers, uncontrolled := c.terminating(ending)
 	if err := c.blockUncontrolled(ctx, movers, uncontrolled, gone); err != nil {
 		return err
 	}

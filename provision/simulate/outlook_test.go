@@ -277,8 +277,8 @@ func TestZonesAreUncertainOnlyWhereSomethingRequiresThem(t *testing.T) {
 		return strings.Replace(pool, "      - {key: kubernetes.io/os,", "      - {key: topology.kubernetes.io/zone, operator: In, values: ["+zone+"]}\n      - {key: kubernetes.io/os,", 1)
 	}
 	tests := map[string]struct {
-		after []string
-		doubt bool
+		after     []string
+		uncertain bool
 	}{
 		"nothing requests":              {[]string{tainted, class, serve}, false},
 		"a pod requests one":            {[]string{pool, class, spec("nodeSelector: {topology.kubernetes.io/zone: us-east-1b}")}, true},
@@ -294,7 +294,7 @@ func TestZonesAreUncertainOnlyWhereSomethingRequiresThem(t *testing.T) {
 				c.Status = awsv1.EC2NodeClassStatus{}
 			}
 			got := strings.Join(texts(compare(t, before, after).Unknown), "\n")
-			if strings.Contains(got, "which zones its subnets are in") != tt.doubt {
+			if strings.Contains(got, "which zones its subnets are in") != tt.uncertain {
 				t.Errorf("unknown: %q", got)
 			}
 		})

@@ -20,7 +20,7 @@ const (
 	minCome, maxCome, maxComeGPU = 1, 5, 10
 	minDrain, maxDrain           = 1, 5
 	// Karpenter reconciles each NodeClaim anew within this time.
-	mostUntilMarked = 5
+	maxUntilDrifted = 5
 	// lookahead is how far schedules are followed.
 	lookahead = 366 * 24 * time.Hour
 )
@@ -185,14 +185,14 @@ func (c *comparison) rollout() provision.Rollout {
 		}
 	}
 	for name, nodes := range free {
-		atOnce, wait, _ := c.turn(name)
+		atOnce, wait, _ := c.replacementBatch(name)
 		if atOnce == 0 {
 			out.Incomplete = true
 			continue
 		}
 		least, most := rounds(len(nodes), atOnce), rounds(len(nodes)+queue[name], atOnce)
 		out.MinMinutes = max(out.MinMinutes, wait+least*(minCome+minDrain))
-		out.MaxMinutes = max(out.MaxMinutes, wait+mostUntilMarked+most*(c.longestCome(nodes)+c.longestDrain(nodes)))
+		out.MaxMinutes = max(out.MaxMinutes, wait+maxUntilDrifted+most*(c.longestCome(nodes)+c.longestDrain(nodes)))
 	}
 	if out.Nodes > 0 {
 		out.Assumptions = assumptions()
@@ -200,9 +200,9 @@ func (c *comparison) rollout() provision.Rollout {
 	return out
 }
 
-// turn is how many nodes of a pool are replaced at once and after how many minutes
+// replacementBatch is how many nodes of a pool are replaced at once and after how many minutes
 // of waiting for a budget to open; never is that budgets allow none within a year.
-func (c *comparison) turn(name string) (atOnce, wait int, never bool) {
+func (c *comparison) replacementBatch(name string) (atOnce, wait int, never bool) {
 	pool, pace := c.after.Pools[name], c.rolloutRate(name)
 	if pool == nil || pace.AllowedDisruptions > 0 {
 		return pace.AllowedDisruptions, 0, false
@@ -220,7 +220,7 @@ func rounds(nodes, atOnce int) int { return (nodes + atOnce - 1) / atOnce }
 
 func assumptions() []string {
 	return []string{
-		fmt.Sprintf("Karpenter marks a drifted node within %d minutes.", mostUntilMarked),
+		fmt.Sprintf("Karpenter marks a drifted node within %d minutes.", maxUntilDrifted),
 		fmt.Sprintf("A replacement takes %d to %d minutes to come, one with GPUs up to %d, and capacity is there.", minCome, maxCome, maxComeGPU),
 		fmt.Sprintf("A node takes %d to %d minutes to drain, or as long as its slowest pod may take to end.", minDrain, maxDrain),
 		"Pools go on side by side; other disruption takes none of their budgets, and schedules neither open nor close while they go on.",

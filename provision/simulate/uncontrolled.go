@@ -36,9 +36,9 @@ func (c *comparison) alone(pod *corev1.Pod) bool {
 	return !c.managed[workload.NameOf(pod)]
 }
 
-// leaving are the nodes that go, their pods that must find another, and those that
+// terminating are the nodes that go, their pods that must find another, and those that
 // are replaced nodes' and that nothing makes again. Those that end need none.
-func (c *comparison) leaving(ending map[provision.Pod]bool) (gone map[string]bool, movers, uncontrolled []*corev1.Pod) {
+func (c *comparison) terminating(ending map[provision.Pod]bool) (gone map[string]bool, movers, uncontrolled []*corev1.Pod) {
 	gone = map[string]bool{}
 	leave := func(node provision.Node, replaced bool) {
 		if node.Name == "" || heldByReservation(node) {

@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	// settling is the time without another arrival after which the window closes where the
+	// completeIdle is the time without another arrival after which the window closes where the
 	// owners have all their pods: what is created beside them may need nodes as well.
-	settling = 30 * time.Millisecond
+	completeIdle = 30 * time.Millisecond
 	// stockIdle is the same where owners do not have all their pods yet. It is Karpenter's
 	// default, so that no more nodes are launched for them than Karpenter would.
 	stockIdle = time.Second
@@ -35,9 +35,9 @@ const (
 
 // Windows are after how long a window closes.
 type Windows struct {
-	// Settling is without another arrival where the owners have all their pods, Idle where
+	// Complete is without another arrival where the owners have all their pods, Idle where
 	// that is not known, and Incomplete where they do not.
-	Settling, Idle, Incomplete time.Duration
+	Complete, Idle, Incomplete time.Duration
 	// Maximum is from its begin, in any case.
 	Maximum time.Duration
 }
@@ -45,9 +45,9 @@ type Windows struct {
 // NewWindows returns the windows for a time without another arrival. Where it is not the default, it
 // holds for complete owners as well: pods of others are waited for.
 func NewWindows(idle, defaultIdle, maximum time.Duration) Windows {
-	w := Windows{Settling: settling, Idle: idle, Incomplete: max(idle, stockIdle), Maximum: maximum}
+	w := Windows{Complete: completeIdle, Idle: idle, Incomplete: max(idle, stockIdle), Maximum: maximum}
 	if idle != defaultIdle {
-		w.Settling = idle
+		w.Complete = idle
 	}
 	return w
 }
@@ -55,7 +55,7 @@ func NewWindows(idle, defaultIdle, maximum time.Duration) Windows {
 func (w Windows) idle(is completeness) time.Duration {
 	switch is {
 	case complete:
-		return w.Settling
+		return w.Complete
 	case incomplete:
 		return w.Incomplete
 	default:

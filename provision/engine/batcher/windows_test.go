@@ -51,8 +51,8 @@ func TestAWindowClosesWhenNothingNewWasAddedForItsIdleTime(t *testing.T) {
 		{"such a pod alone has a window of its own", unknown, []step{{time.Second, "earlier"}}, idle},
 		{"forty pods within half a second are one batch", unknown, steady(40, 12*time.Millisecond), idle},
 		{"pods that keep coming do not hold it open beyond its maximum", unknown, steady(200, 50*time.Millisecond), maximum - 199*50*time.Millisecond},
-		{"one pod whose owner has all its pods", complete, []step{{0, "a"}}, settling},
-		{"a second one of such owners extends it", complete, []step{{0, "a"}, {20 * time.Millisecond, "b"}}, settling},
+		{"one pod whose owner has all its pods", complete, []step{{0, "a"}}, completeIdle},
+		{"a second one of such owners extends it", complete, []step{{0, "a"}, {20 * time.Millisecond, "b"}}, completeIdle},
 		{"one pod whose owner has not all its pods, until they are counted again", incomplete, []step{{0, "a"}}, countLifetime},
 		{"such pods, just before Karpenter's own window closes", incomplete, []step{{0, "a"}, {970 * time.Millisecond, "a"}}, 30 * time.Millisecond},
 		{"pods of such owners do not hold it open beyond its maximum", incomplete, steady(12, 830*time.Millisecond), countLifetime},
@@ -90,9 +90,9 @@ func TestWindowsOfAnIdleTime(t *testing.T) {
 		idle time.Duration
 		want Windows
 	}{
-		{"the default", idle, Windows{Settling: settling, Idle: idle, Incomplete: stockIdle, Maximum: maximum}},
-		{"a longer one is kept whatever the owners", 5 * time.Second, Windows{Settling: 5 * time.Second, Idle: 5 * time.Second, Incomplete: 5 * time.Second, Maximum: maximum}},
-		{"a shorter one", 10 * time.Millisecond, Windows{Settling: 10 * time.Millisecond, Idle: 10 * time.Millisecond, Incomplete: stockIdle, Maximum: maximum}},
+		{"the default", idle, Windows{Complete: completeIdle, Idle: idle, Incomplete: stockIdle, Maximum: maximum}},
+		{"a longer one is kept whatever the owners", 5 * time.Second, Windows{Complete: 5 * time.Second, Idle: 5 * time.Second, Incomplete: 5 * time.Second, Maximum: maximum}},
+		{"a shorter one", 10 * time.Millisecond, Windows{Complete: 10 * time.Millisecond, Idle: 10 * time.Millisecond, Incomplete: stockIdle, Maximum: maximum}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, NewWindows(test.idle, idle, maximum)); diff != "" {
@@ -112,11 +112,11 @@ func TestAPodThatComesWhileOwnersAreReadIsWaitedFor(t *testing.T) {
 		return complete
 	}
 	b.Trigger("a")
-	clk.Step(settling)
+	clk.Step(completeIdle)
 	if batch, left := b.closed(t.Context()); batch != nil || left != idle {
 		t.Errorf("got %v, closes after %s", batch, left)
 	}
-	if batch, left := b.closed(t.Context()); batch != nil || left != settling {
+	if batch, left := b.closed(t.Context()); batch != nil || left != completeIdle {
 		t.Errorf("and then %v, closes after %s", batch, left)
 	}
 }
@@ -190,10 +190,10 @@ func TestAWindowClosesAsSoonAsTheOwnersAreComplete(t *testing.T) {
 	}
 	all.Store(true)
 	b.Trigger("b")
-	if d := <-clk.started; d != settling {
-		t.Fatalf("with the last pod the timer is of %s, want %s", d, settling)
+	if d := <-clk.started; d != completeIdle {
+		t.Fatalf("with the last pod the timer is of %s, want %s", d, completeIdle)
 	}
-	clk.Step(settling)
+	clk.Step(completeIdle)
 	if batch := <-got; batch.Len() != 2 {
 		t.Errorf("got %v", batch)
 	}

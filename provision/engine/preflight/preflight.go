@@ -46,7 +46,7 @@ func SpotRoleMissing(ctx context.Context, cfg aws.Config) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(SpotRole)})
-	if answer, ok := errors.AsType[smithy.APIError](err); ok && answer.ErrorCode() == "NoSuchEntity" {
+	if apiError, ok := errors.AsType[smithy.APIError](err); ok && apiError.ErrorCode() == "NoSuchEntity" {
 		return true, nil
 	}
 	if err != nil {

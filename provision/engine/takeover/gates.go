@@ -15,7 +15,7 @@ import (
 // gates compares the feature gates one by one: those of Karpenter's core, and those of the
 // AWS provider, which the engine does not offer.
 func (w *comparer) gates() {
-	values, unread := w.karpenter.options.values, w.karpenter.options.unread
+	values, unread := w.karpenter.options.values, w.karpenter.options.unreadable
 	if text := values["FEATURE_GATES"]; !slices.Contains(unread, "FEATURE_GATES") {
 		theirs, err := coreoptions.ParseFeatureGates(cmp.Or(text, "NodeOverlay=false"))
 		w.gatesOf("FEATURE_GATES", text, theirs, err)

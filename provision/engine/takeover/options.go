@@ -20,33 +20,33 @@ import (
 // them is a flag, too.
 type options struct {
 	values map[string]string
-	// unread are variables of which the values cannot be known here, and elsewhere
+	// unreadable are variables of which the values cannot be known here, and elsewhere
 	// what may hold any of them.
-	unread, elsewhere []string
+	unreadable, elsewhere []string
 }
 
 // unknown reports whether a variable may have a value that was not read.
 func (o options) unknown(name string) bool {
 	_, set := o.values[name]
-	return slices.Contains(o.unread, name) || len(o.elsewhere) > 0 && !set
+	return slices.Contains(o.unreadable, name) || len(o.elsewhere) > 0 && !set
 }
 
 // set notes a value. One that names other variables is put together in the pod.
 func (o *options) set(name, value string) {
-	o.unread = slices.DeleteFunc(o.unread, func(n string) bool { return n == name })
+	o.unreadable = slices.DeleteFunc(o.unreadable, func(n string) bool { return n == name })
 	delete(o.values, name)
 	if strings.Contains(value, "$(") {
-		o.unread = append(o.unread, name)
+		o.unreadable = append(o.unreadable, name)
 		return
 	}
 	o.values[name] = value
 }
 
-// leave notes a value that cannot be read.
-func (o *options) leave(name string) {
+// addUnreadable notes a value that cannot be read.
+func (o *options) addUnreadable(name string) {
 	delete(o.values, name)
-	if !slices.Contains(o.unread, name) {
-		o.unread = append(o.unread, name)
+	if !slices.Contains(o.unreadable, name) {
+		o.unreadable = append(o.unreadable, name)
 	}
 }
 
@@ -72,12 +72,12 @@ func optionsOf(ctx context.Context, c client.Reader, namespace string, container
 		case e.ValueFrom == nil:
 			o.set(e.Name, e.Value)
 		case e.ValueFrom.ResourceFieldRef != nil:
-			o.leave(e.Name)
+			o.addUnreadable(e.Name)
 			if n := cpuRequests(container, e.ValueFrom.ResourceFieldRef); n > 0 {
 				o.set(e.Name, strconv.FormatInt(n, 10))
 			}
 		case e.ValueFrom.ConfigMapKeyRef == nil:
-			o.leave(e.Name)
+			o.addUnreadable(e.Name)
 		default:
 			data, err := configMap(ctx, c, namespace, e.ValueFrom.ConfigMapKeyRef.Name)
 			if err != nil {
@@ -188,7 +188,7 @@ func (k Karpenter) Undetectable() string {
 		return electionOn + " is false"
 	case name != "" && name != Lease:
 		return electionName + " is " + name
-	case slices.ContainsFunc([]string{electionOff, electionName}, func(n string) bool { return slices.Contains(o.unread, n) }):
+	case slices.ContainsFunc([]string{electionOff, electionName}, func(n string) bool { return slices.Contains(o.unreadable, n) }):
 		return electionOff + " or " + electionName + " comes from where it cannot be read"
 	}
 	return ""

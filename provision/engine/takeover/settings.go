@@ -31,14 +31,14 @@ func (w *comparer) environment() {
 	}
 	w.queue()
 	for _, v := range variables(w.settings) {
-		if !slices.Contains(k.options.unread, v.name) {
+		if !slices.Contains(k.options.unreadable, v.name) {
 			w.variable(v)
 		}
 	}
 	w.installation()
 	w.gates()
 	w.bundle()
-	w.unread()
+	w.addUnreadable()
 }
 
 // variable compares one of them.
@@ -107,16 +107,16 @@ func (w *comparer) installation() {
 	}
 }
 
-// unread reports what is not compared. What decides whose the nodes are, and whether
+// addUnreadable reports what is not compared. What decides whose the nodes are, and whether
 // they stay, must be known.
-func (w *comparer) unread() {
+func (w *comparer) addUnreadable() {
 	o := w.karpenter.options
 	for _, name := range []string{"CLUSTER_NAME", "INTERRUPTION_QUEUE", caBundle} {
 		if o.unknown(name) {
 			w.obstacle("write it into the Deployment's env, or into a ConfigMap", "its %s is not known, or may come from where it cannot be read", name)
 		}
 	}
-	names := slices.DeleteFunc(slices.Clone(o.unread), func(n string) bool {
+	names := slices.DeleteFunc(slices.Clone(o.unreadable), func(n string) bool {
 		return slices.Contains([]string{"SYSTEM_NAMESPACE", "CPU_REQUESTS", "MEMORY_LIMIT", "CLUSTER_NAME", "INTERRUPTION_QUEUE", caBundle}, n)
 	})
 	if names = append(names, o.elsewhere...); len(names) > 0 {

@@ -33,10 +33,10 @@ func (r *Roller) users(ctx context.Context, m *member) (*tally, error) {
 	}
 }
 
-// spare reports whether a node's plugin may go as far as the pods there are concerned,
+// mayInterrupt reports whether a node's plugin may go as far as the pods there are concerned,
 // and notes for its pool who keeps it otherwise.
-func (r *Roller) spare(ctx context.Context, s *decision, m *member) (bool, error) {
-	harm := m.harm()
+func (r *Roller) mayInterrupt(ctx context.Context, s *decision, m *member) (bool, error) {
+	harm := m.podImpact()
 	if harm == "" {
 		return true, nil
 	}
@@ -44,8 +44,8 @@ func (r *Roller) spare(ctx context.Context, s *decision, m *member) (bool, error
 	if err != nil || found.pods == 0 {
 		return err == nil, err
 	}
-	if s.waiting[m.pool] == "" {
-		s.waiting[m.pool] = fmt.Sprintf("waits: %s on node %s, %s", found.who("uses GPUs", "use GPUs"), m.node.Name, harm)
+	if s.pendingPods[m.pool] == "" {
+		s.pendingPods[m.pool] = fmt.Sprintf("waits: %s on node %s, %s", found.who("uses GPUs", "use GPUs"), m.node.Name, harm)
 	}
 	s.requeueAfter(recheckInterval)
 	return false, nil

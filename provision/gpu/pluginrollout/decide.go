@@ -33,15 +33,15 @@ type decision struct {
 	queue []*member
 	// reasons are, by profile, why its working plugins may not be touched.
 	reasons map[string]string
-	// waiting has, by pool, which pods wait for GPUs.
-	waiting map[string]string
+	// pendingPods has, by pool, which pods wait for GPUs.
+	pendingPods map[string]string
 	// again is when to decide again though nothing happens; zero for never.
 	again time.Duration
 }
 
 // decide is the whole rollout: what to do about the nodes at a moment.
 func decide(f gpuNodes, now time.Time) *decision {
-	s := &decision{reasons: map[string]string{}, waiting: map[string]string{}}
+	s := &decision{reasons: map[string]string{}, pendingPods: map[string]string{}}
 	var astray []*member
 	for _, m := range f {
 		marked := m.record != (gpu.RolloutRecord{})
@@ -123,25 +123,25 @@ func (s *decision) decideNext(f gpuNodes, astray []*member, now time.Time) {
 			continue
 		}
 		if set := m.set; !m.observed() {
-			s.because(m.profile.Name, fmt.Sprintf("waits: the DaemonSet controller has not observed DaemonSet %s/%s yet", set.Namespace, set.Name))
+			s.setReason(m.profile.Name, fmt.Sprintf("waits: the DaemonSet controller has not observed DaemonSet %s/%s yet", set.Namespace, set.Name))
 		}
 	}
 	for _, m := range astray {
 		reason := fmt.Sprintf("waits: node %s does not offer its GPUs: %s", m.node.Name, m.reason())
-		s.because(m.profile.Name, reason)
+		s.setReason(m.profile.Name, reason)
 		young := m.timeout() - now.Sub(m.created())
 		if young <= 0 { // or there is no plugin at all
 			continue
 		}
 		s.requeueAfter(young)
 		for _, other := range f {
-			s.because(other.profile.Name, reason)
+			s.setReason(other.profile.Name, reason)
 		}
 	}
 }
 
-// because keeps the first reason.
-func (s *decision) because(profile, reason string) {
+// setReason keeps the first reason.
+func (s *decision) setReason(profile, reason string) {
 	if s.reasons[profile] == "" {
 		s.reasons[profile] = reason
 	}
@@ -160,7 +160,7 @@ func (s *decision) choose() {
 		// broken too: replacing it may be the cure.
 		free := s.reasons[m.profile.Name] == "" || !m.works() && m.observed()
 		if free && !pools[m.pool] {
-			pools[m.pool] = m.harm() == ""
+			pools[m.pool] = m.podImpact() == ""
 			s.able = append(s.able, m)
 		}
 		if m.record != (gpu.RolloutRecord{}) {

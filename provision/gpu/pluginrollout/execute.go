@@ -40,7 +40,7 @@ func (r *Roller) execute(ctx context.Context, s *decision) (time.Duration, error
 	}
 	for _, m := range s.idle {
 		// Pods that tolerate everything can be there all the same.
-		free, err := r.spare(ctx, s, m)
+		free, err := r.mayInterrupt(ctx, s, m)
 		if free {
 			err = r.replace(ctx, m)
 		}

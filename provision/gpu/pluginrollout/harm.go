@@ -26,9 +26,9 @@ func (m *member) serves() bool {
 	})
 }
 
-// harm is what the replacement of the node's plugin does to pods that use its GPUs;
+// podImpact is what the replacement of the node's plugin does to pods that use its GPUs;
 // empty where it does nothing to them.
-func (m *member) harm() string {
+func (m *member) podImpact() string {
 	was := gpu.SharedResource
 	if m.profile.Renamed {
 		was = gpu.Resource

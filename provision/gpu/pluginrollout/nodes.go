@@ -72,7 +72,7 @@ func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, 
 		if pod.Labels[gpu.ProfileLabel] != profile.Name || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if m.plugin == nil || newer(pod, m.plugin) {
+		if m.plugin == nil || isNewer(pod, m.plugin) {
 			m.plugin = pod
 		}
 	}
@@ -83,7 +83,7 @@ func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, 
 	return m
 }
 
-func newer(a, b *corev1.Pod) bool {
+func isNewer(a, b *corev1.Pod) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name)) > 0
 }
 
@@ -105,17 +105,17 @@ func (m *member) old() bool {
 	if m.plugin == nil || m.revision() == "" || m.health.Current {
 		return false
 	}
-	return m.record.Revision != m.revision() || m.record.Pod == m.plugin.UID || m.belated()
+	return m.record.Revision != m.revision() || m.record.Pod == m.plugin.UID || m.isOutdated()
 }
 
 // templateLabel is what the DaemonSet controller puts on pods: which of the
 // DaemonSet's templates each was made from. The API server counts them.
 const templateLabel = "pod-template-generation"
 
-// belated reports whether the plugin was made from an earlier template, as happens
+// isOutdated reports whether the plugin was made from an earlier template, as happens
 // where the pod before it went before the DaemonSet controller had observed the new
 // one.
-func (m *member) belated() bool {
+func (m *member) isOutdated() bool {
 	made, err := strconv.ParseInt(m.plugin.Labels[templateLabel], 10, 64)
 	if err != nil {
 		return false

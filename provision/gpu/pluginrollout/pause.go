@@ -16,12 +16,12 @@ const (
 	// pending pods of the cluster past every cache.
 	recheckInterval = 10 * time.Second
 	idleInterval    = time.Minute
-	fresh           = 5 * time.Minute
+	recentWait      = 5 * time.Minute
 )
 
-// pause is that a pool's rollout waits for pods. It is this process's own
+// podWait is that a pool's rollout waits for pods. It is this process's own
 // observation, on this machine's clock; after a restart the wait begins anew.
-type pause struct {
+type podWait struct {
 	since time.Time
 	// why is the state's text meanwhile.
 	why string
@@ -37,7 +37,7 @@ func (r *Roller) rests(s *decision, m *member, now time.Time) bool {
 	if !known || !now.Before(p.again) {
 		return false
 	}
-	s.waiting[m.pool] = p.why
+	s.pendingPods[m.pool] = p.why
 	s.requeueAfter(p.again.Sub(now))
 	return true
 }
@@ -55,12 +55,12 @@ func (r *Roller) wait(s *decision, m *member, pods *tally, now time.Time) bool {
 	}
 	p.why = "waits: " + pods.who("waits for GPUs", "wait for GPUs") + "; goes on with one node at " + ends.UTC().Format("15:04 MST")
 	every := recheckInterval
-	if p.again = (time.Time{}); now.Sub(p.since) >= fresh {
+	if p.again = (time.Time{}); now.Sub(p.since) >= recentWait {
 		every = idleInterval
 		p.again = now.Add(min(every, ends.Sub(now)))
 	}
 	r.pauses[m.pool] = p
-	s.waiting[m.pool] = p.why
+	s.pendingPods[m.pool] = p.why
 	s.requeueAfter(min(every, ends.Sub(now)))
 	return true
 }

@@ -49,7 +49,7 @@ func (r *Roller) pick(ctx context.Context, s *decision) error {
 		if s.next != nil {
 			continue
 		}
-		free, err := r.spare(ctx, s, m)
+		free, err := r.mayInterrupt(ctx, s, m)
 		if err != nil {
 			s.requeueAfter(recheckInterval)
 			return err

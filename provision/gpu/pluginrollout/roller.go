@@ -64,14 +64,14 @@ type Roller struct {
 	agreed map[types.UID]time.Time
 	// pauses are the pools that wait for pods. Only Reconcile, of which one runs at a
 	// time, uses these three.
-	pauses map[string]pause
+	pauses map[string]podWait
 }
 
 // New is a Roller that does nothing until its manager leads.
 func New(config Config) *Roller {
 	return &Roller{
 		Config: config, states: map[string]string{}, expectations: map[string]expectation{},
-		agreed: map[types.UID]time.Time{}, pauses: map[string]pause{},
+		agreed: map[types.UID]time.Time{}, pauses: map[string]podWait{},
 	}
 }
 

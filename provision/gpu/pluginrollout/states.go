@@ -60,7 +60,7 @@ func (s *decision) why(pool string, all []*member) string {
 // whyQueued is about the first of a pool's nodes to come.
 func (s *decision) whyQueued(m *member) string {
 	if s.next == nil || s.next.pool != m.pool {
-		for _, why := range []string{s.waiting[m.pool], s.reasons[m.profile.Name]} {
+		for _, why := range []string{s.pendingPods[m.pool], s.reasons[m.profile.Name]} {
 			if why != "" {
 				return why
 			}
@@ -95,8 +95,8 @@ func (s *decision) whyIdle(m *member) string {
 	switch {
 	case m.old() && !m.observed():
 		return s.reasons[m.profile.Name]
-	case s.waiting[m.pool] != "":
-		return s.waiting[m.pool]
+	case s.pendingPods[m.pool] != "":
+		return s.pendingPods[m.pool]
 	}
 	return "replaces those of nodes that are starting"
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-func TestOnlyWhatMattersOfANodeWakes(t *testing.T) {
+func TestOnlyWhatMattersOfANodeNotifies(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*corev1.Node)
-		wakes  bool
+		change   func(*corev1.Node)
+		relevant bool
 	}{
 		"a heartbeat":      {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
 		"images":           {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}} }, false},
@@ -28,7 +28,7 @@ func TestOnlyWhatMattersOfANodeWakes(t *testing.T) {
 		"its end":          {going, true},
 		"registration":     {func(n *corev1.Node) { delete(n.Labels, registeredLabel) }, true},
 	} {
-		if got := nodeChanges().Update(event.TypedUpdateEvent[*corev1.Node]{ObjectOld: node("a1"), ObjectNew: node("a1", test.change)}); got != test.wakes {
+		if got := nodeChanges().Update(event.TypedUpdateEvent[*corev1.Node]{ObjectOld: node("a1"), ObjectNew: node("a1", test.change)}); got != test.relevant {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

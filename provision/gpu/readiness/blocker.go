@@ -23,8 +23,8 @@ type blocker struct {
 	message string
 }
 
-// waitsTurn is the blocker of a node that is to be replaced after others.
-var waitsTurn = blocker{message: "it waits its turn: no more than one node, or a fifth of the pool's, is replaced within a readyTimeout"}
+// atBudget is the blocker of a node that is to be replaced after others.
+var atBudget = blocker{message: "it waits its turn: no more than one node, or a fifth of the pool's, is replaced within a readyTimeout"}
 
 // blockedBy returns why a node that is out of time is not replaced, as far as that
 // shows without another read; empty when it may be.

@@ -179,15 +179,15 @@ func failing(pod *corev1.Pod) (reason, message string) {
 		if c.Ready {
 			continue
 		}
-		words, waiting := terminationMessage(c), c.State.Waiting
+		text, waiting := terminationMessage(c), c.State.Waiting
 		switch {
 		case waiting != nil && unpulled(waiting.Reason):
 			return ImagePull, fmt.Sprintf("the image of the plugin's container %s cannot be pulled: %s%s", c.Name, waiting.Reason, messageSuffix(waiting.Message))
 		case waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" && waiting.Reason != "PodInitializing":
 			// What the kubelet reports of a container is not what the plugin wrote.
-			return classify(words), fmt.Sprintf("the plugin's container %s waits: %s%s", c.Name, waiting.Reason, messageSuffix(cmp.Or(words, waiting.Message)))
-		case words != "":
-			return classify(words), fmt.Sprintf("the plugin's container %s ended%s", c.Name, messageSuffix(words))
+			return classify(text), fmt.Sprintf("the plugin's container %s waits: %s%s", c.Name, waiting.Reason, messageSuffix(cmp.Or(text, waiting.Message)))
+		case text != "":
+			return classify(text), fmt.Sprintf("the plugin's container %s ended%s", c.Name, messageSuffix(text))
 		}
 	}
 	return PluginFailing, fmt.Sprintf("the plugin's pod %s is not ready yet", pod.Name)
@@ -198,8 +198,8 @@ func failing(pod *corev1.Pod) (reason, message string) {
 func crashed(pod *corev1.Pod) (reason, message string) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if t := c.LastTerminationState.Terminated; t != nil && t.ExitCode != 0 {
-			words := oneLine(t.Message)
-			return classify(words), fmt.Sprintf("the plugin's container %s ended, and was started again%s", c.Name, messageSuffix(words))
+			text := oneLine(t.Message)
+			return classify(text), fmt.Sprintf("the plugin's container %s ended, and was started again%s", c.Name, messageSuffix(text))
 		}
 	}
 	return "", ""

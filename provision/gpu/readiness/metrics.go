@@ -19,7 +19,7 @@ const scrapeWait = 2 * time.Second
 type series struct {
 	controller *Controller
 	replaced   *prometheus.CounterVec
-	took       *prometheus.HistogramVec
+	duration   *prometheus.HistogramVec
 
 	nodes, updated, unhealthyNodes, backoff *prometheus.Desc
 
@@ -36,7 +36,7 @@ func newMetrics(registry prometheus.Registerer, k *Controller) (*series, error) 
 		known:      map[string]bool{},
 		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_gpu_nodes_replaced_total",
 			Help: "Nodes replaced because they never offered their GPUs, by reason."}, []string{"nodepool", "reason"}),
-		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_gpu_node_allocatable_seconds",
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_gpu_node_allocatable_seconds",
 			Help:    "Time from a node's registration until it offered its GPUs and took pods.",
 			Buckets: []float64{2, 5, 10, 20, 30, 60, 120, 300, 600, 1200}}, []string{"nodepool"}),
 		nodes:          describe("nodes", "Nodes with NVIDIA GPUs in pools that a profile serves.", "profile"),
@@ -56,14 +56,14 @@ func (s *series) Describe(out chan<- *prometheus.Desc) {
 		out <- d
 	}
 	s.replaced.Describe(out)
-	s.took.Describe(out)
+	s.duration.Describe(out)
 }
 
 // Collect implements prometheus.Collector. Only the leader has gauges: it alone
 // acts, and two replicas must not be added up.
 func (s *series) Collect(out chan<- prometheus.Metric) {
 	s.replaced.Collect(out)
-	s.took.Collect(out)
+	s.duration.Collect(out)
 	if !s.controller.leading.Load() {
 		return
 	}
@@ -97,7 +97,7 @@ func (s *series) Collect(out chan<- prometheus.Metric) {
 
 // offered notes how long a node took.
 func (s *series) offered(pool string, took time.Duration) {
-	s.took.WithLabelValues(pool).Observe(took.Seconds())
+	s.duration.WithLabelValues(pool).Observe(took.Seconds())
 	s.register(pool)
 }
 
@@ -127,5 +127,5 @@ func (s *series) drop(pool string) {
 	delete(s.known, pool)
 	label := prometheus.Labels{"nodepool": pool}
 	s.replaced.DeletePartialMatch(label)
-	s.took.DeletePartialMatch(label)
+	s.duration.DeletePartialMatch(label)
 }

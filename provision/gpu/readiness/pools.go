@@ -19,7 +19,7 @@ import (
 // Pools returns the state of each pool's GPUs, sorted by pool: those with nodes, and
 // those with failures or a backoff. Rollout is left empty.
 func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
-	scene, err := readPlugin(ctx, k.cfg.Cache, k.cfg.ReadSharing)
+	plugin, err := readPlugin(ctx, k.cfg.Cache, k.cfg.ReadSharing)
 	if err != nil {
 		return nil, err
 	}
@@ -38,14 +38,14 @@ func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 		if !isManaged(&nodes[i]) {
 			continue
 		}
-		if s, ours := scene.viewOf(&nodes[i]); ours {
+		if s, ours := plugin.viewOf(&nodes[i]); ours {
 			if err := k.add(ctx, pool(s.pool, s.profile), s); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, name := range k.cfg.Backoff.Pools() {
-		if profile, served := scene.sharing.For(name); served {
+		if profile, served := plugin.sharing.For(name); served {
 			pool(name, profile)
 		}
 	}
@@ -76,9 +76,9 @@ func (k *Controller) add(ctx context.Context, p *gpu.PoolState, s nodeView) erro
 			p.Offered[name] += quantity.Value()
 		}
 	}
-	trouble, err := k.unhealthy(ctx, s)
-	if err == nil && trouble != nil {
-		p.Unhealthy = append(p.Unhealthy, *trouble)
+	problem, err := k.unhealthy(ctx, s)
+	if err == nil && problem != nil {
+		p.Unhealthy = append(p.Unhealthy, *problem)
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (k *Controller) unhealthy(ctx context.Context, s nodeView) (*gpu.UnhealthyN
 // late completes the report on a node that starts; nil while it is not late.
 func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeTimes, out *gpu.UnhealthyNode) *gpu.UnhealthyNode {
 	now := k.cfg.Clock.Now()
-	left, counts := k.left(s, claim)
+	left, counts := k.timeLeft(s, claim)
 	if !counts || left > s.warnAfter() {
 		return nil
 	}
@@ -122,8 +122,8 @@ func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeTimes, o
 		out.Message += "; its time is up at " + now.Add(left).UTC().Format("15:04:05 UTC")
 	}
 	out.Reason = cmp.Or(past.blocker.reason, out.Reason)
-	if words := cmp.Or(k.blockedBy(s, claim), past.blocker.message); words != "" {
-		out.Message += "; " + words
+	if message := cmp.Or(k.blockedBy(s, claim), past.blocker.message); message != "" {
+		out.Message += "; " + message
 	}
 	return out
 }

@@ -28,11 +28,11 @@ func (k *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		k.drop(ctx, node.Name)
 		return reconcile.Result{}, nil
 	}
-	scene, err := readPlugin(ctx, k.cfg.Cache, k.cfg.ReadSharing)
+	plugin, err := readPlugin(ctx, k.cfg.Cache, k.cfg.ReadSharing)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s, ours := scene.viewOf(node)
+	s, ours := plugin.viewOf(node)
 	if !ours {
 		k.drop(ctx, node.Name)
 		return k.removeAnnotation(ctx, node)
@@ -126,19 +126,19 @@ func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
 
 // announce reports that a node was released.
 func (k *Controller) announce(ctx context.Context, s nodeView) {
-	words := fmt.Sprintf("GPUs are offered: %s %d (profile %s)", s.profile.Resource(), s.health.Offer[s.profile.Resource()], s.profile.Name)
+	message := fmt.Sprintf("GPUs are offered: %s %d (profile %s)", s.profile.Resource(), s.health.Offer[s.profile.Resource()], s.profile.Name)
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
 	if err != nil || claim == nil {
-		k.cfg.Log.Info(words, "node", s.node.Name)
+		k.cfg.Log.Info(message, "node", s.node.Name)
 		return
 	}
 	if at, ok := registeredAt(claim); ok {
 		took := max(k.cfg.Clock.Since(at), 0)
 		k.series.offered(s.pool, took)
-		words += fmt.Sprintf(", %s after registration", took.Round(time.Second))
+		message += fmt.Sprintf(", %s after registration", took.Round(time.Second))
 	}
-	k.cfg.Log.Info(words, "node", s.node.Name, "nodeclaim", claim.Name)
-	k.cfg.Recorder.Event(claim, corev1.EventTypeNormal, "GPUsAllocatable", words)
+	k.cfg.Log.Info(message, "node", s.node.Name, "nodeclaim", claim.Name)
+	k.cfg.Recorder.Event(claim, corev1.EventTypeNormal, "GPUsAllocatable", message)
 }
 
 // reconcileMismatch removes the recorded capacity of a node that has offered something else for
@@ -159,9 +159,9 @@ func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Du
 		}
 	}
 	if k.records.firstEvent(s.node.Name) || recorded {
-		words := fmt.Sprintf("The node does not offer %s (profile %s): %s", s.health.Offer, s.profile.Name, s.health.Message)
-		k.cfg.Log.Info(words, "node", s.node.Name, "nodepool", s.pool, "reason", s.health.Reason)
-		k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, s.health.Reason, words)
+		message := fmt.Sprintf("The node does not offer %s (profile %s): %s", s.health.Offer, s.profile.Name, s.health.Message)
+		k.cfg.Log.Info(message, "node", s.node.Name, "nodepool", s.pool, "reason", s.health.Reason)
+		k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, s.health.Reason, message)
 	}
 	return 0, nil
 }
@@ -170,7 +170,7 @@ func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Du
 // rollout may take its whole time with the node: it waits for the new plugin, and
 // so does Karpenter.
 func (s *nodeView) graceEnd(since time.Time) time.Time {
-	return latest(since.Add(grace), s.rolling())
+	return latest(since.Add(grace), s.rolloutUntil())
 }
 
 // capacityRecorded reports whether the node's capacity is recorded, or ever was.

@@ -23,14 +23,14 @@ func (k *Controller) overdue(ctx context.Context, s nodeView) (time.Duration, er
 	if err != nil || claim == nil {
 		return 0, err
 	}
-	left, counts := k.left(s, claim)
+	left, counts := k.timeLeft(s, claim)
 	if !counts || left > 0 {
 		k.records.setBlocker(s.node.Name, blocker{})
 		return left, nil
 	}
-	if words := k.blockedBy(s, claim); words != "" {
+	if message := k.blockedBy(s, claim); message != "" {
 		k.records.setBlocker(s.node.Name, blocker{})
-		k.blockedEvent(s, claim, blocker{message: words})
+		k.blockedEvent(s, claim, blocker{message: message})
 		return grace, nil // Not all of what spares it is watched.
 	}
 	wait, err := k.budgetWait(ctx, s, claim)
@@ -38,15 +38,15 @@ func (k *Controller) overdue(ctx context.Context, s nodeView) (time.Duration, er
 		return 0, err
 	}
 	if wait > 0 {
-		k.records.setBlocker(s.node.Name, waitsTurn)
+		k.records.setBlocker(s.node.Name, atBudget)
 		return wait, nil
 	}
 	return k.replace(ctx, s.node.Name)
 }
 
-// left is how long a node still has. It returns false for one that is on its way
+// timeLeft is how long a node still has. It returns false for one that is on its way
 // out, or whose time has not begun.
-func (k *Controller) left(s nodeView, claim *karpv1.NodeClaim) (time.Duration, bool) {
+func (k *Controller) timeLeft(s nodeView, claim *karpv1.NodeClaim) (time.Duration, bool) {
 	at, ok := registeredAt(claim)
 	if !ok || claim.DeletionTimestamp != nil || s.node.DeletionTimestamp != nil {
 		return 0, false
@@ -65,11 +65,11 @@ func (k *Controller) replace(ctx context.Context, name string) (time.Duration, e
 	if err := k.cfg.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return 0, fmt.Errorf("reading node %q again before it is replaced: %w", name, err)
 	}
-	scene, err := readPlugin(ctx, k.cfg.Live, k.cfg.LiveSharing)
+	plugin, err := readPlugin(ctx, k.cfg.Live, k.cfg.LiveSharing)
 	if err != nil {
 		return 0, err
 	}
-	s, ours := scene.viewOf(node)
+	s, ours := plugin.viewOf(node)
 	if !ours || initialized(node) || s.health.Ready && nodeReady(node) {
 		return conflictRetry, nil // The cache will have the same soon.
 	}
@@ -78,7 +78,7 @@ func (k *Controller) replace(ctx context.Context, name string) (time.Duration, e
 	if err != nil || claim == nil {
 		return 0, err
 	}
-	if left, counts := k.left(s, claim); !counts || left > 0 {
+	if left, counts := k.timeLeft(s, claim); !counts || left > 0 {
 		return left, nil
 	}
 	return k.proceed(ctx, s, claim)
@@ -100,7 +100,7 @@ func (k *Controller) proceed(ctx context.Context, s nodeView, claim *karpv1.Node
 		return grace, nil
 	}
 	if wait, err := k.budgetWait(ctx, s, claim); wait > 0 || err != nil {
-		k.records.setBlocker(name, waitsTurn)
+		k.records.setBlocker(name, atBudget)
 		return wait, err
 	}
 	k.budget.take(s.pool, claim.UID, k.cfg.Clock.Now())
@@ -112,32 +112,32 @@ func (k *Controller) proceed(ctx context.Context, s nodeView, claim *karpv1.Node
 // count, and never adds one, since nobody deletes a claim twice.
 func (k *Controller) deleteClaim(ctx context.Context, s nodeView, claim *karpv1.NodeClaim) error {
 	reason, message := s.diagnosis()
-	if err := k.mark(ctx, claim, reason); err != nil {
+	if err := k.annotate(ctx, claim, reason); err != nil {
 		return err
 	}
-	seen := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
-	if err := k.cfg.Client.Delete(ctx, claim, seen); err != nil {
+	preconditions := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
+	if err := k.cfg.Client.Delete(ctx, claim, preconditions); err != nil {
 		return fmt.Errorf("deleting NodeClaim %q, whose node does not offer its GPUs: %w", claim.Name, err)
 	}
 	failures, until := k.cfg.Backoff.Failed(s.pool, reason+": "+message)
 	k.series.replacedOne(s.pool, reason)
 	at, _ := registeredAt(claim)
 	now := k.cfg.Clock.Now()
-	words := fmt.Sprintf("The node does not offer %s (profile %s) %s after registration and is replaced: %s",
+	text := fmt.Sprintf("The node does not offer %s (profile %s) %s after registration and is replaced: %s",
 		s.health.Offer, s.profile.Name, now.Sub(at).Round(time.Second), message)
 	if until.After(now) {
-		words += fmt.Sprintf("; it is number %d in a row: no GPU node of pool %s is launched until %s", failures, s.pool, until.UTC().Format("15:04 UTC"))
+		text += fmt.Sprintf("; it is number %d in a row: no GPU node of pool %s is launched until %s", failures, s.pool, until.UTC().Format("15:04 UTC"))
 	}
-	k.cfg.Log.Info(words, "node", s.node.Name, "nodeclaim", claim.Name, "nodepool", s.pool, "reason", reason)
-	k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, words)
-	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, words)
+	k.cfg.Log.Info(text, "node", s.node.Name, "nodeclaim", claim.Name, "nodepool", s.pool, "reason", reason)
+	k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, text)
+	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, text)
 	k.cfg.OnChange()
 	return nil
 }
 
-// mark writes on a claim why it is replaced, and leaves it as it is after the
+// annotate writes on a claim why it is replaced, and leaves it as it is after the
 // writing; an empty reason takes the mark away.
-func (k *Controller) mark(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
+func (k *Controller) annotate(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
 	if claim.Annotations[failedAnnotation] == reason {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (k *Controller) clearReason(ctx context.Context, s nodeView) error {
 	if err != nil || claim == nil || claim.DeletionTimestamp != nil {
 		return err
 	}
-	return k.mark(ctx, claim, "")
+	return k.annotate(ctx, claim, "")
 }
 
 // diagnosis is why a node is replaced, or would be. A failing kubelet explains all that
@@ -225,6 +225,6 @@ func (k *Controller) budgetWait(ctx context.Context, s nodeView, claim *karpv1.N
 			count++
 		}
 	}
-	room := max(1, (count+share-1)/share)
-	return k.budget.wait(s.pool, claim.UID, room, s.timeout(), k.cfg.Clock.Now()), nil
+	budget := max(1, (count+share-1)/share)
+	return k.budget.wait(s.pool, claim.UID, budget, s.timeout(), k.cfg.Clock.Now()), nil
 }

@@ -44,7 +44,7 @@ func (s *nodeView) deadline(registered time.Time, past nodeTimes) time.Time {
 			watch = timeout
 		}
 	}
-	again := latest(begin, past.revised, s.came())
+	again := latest(begin, past.revised, s.pluginCreated())
 	due := again.Add(timeout)
 	if bound := begin.Add(maxExtensions * timeout); due.After(bound) {
 		due = bound
@@ -60,17 +60,17 @@ func (s *nodeView) installed(firstObserved time.Time) time.Time {
 	return s.set.CreationTimestamp.Time
 }
 
-// came is when the declared plugin's pod was created; zero while it is not there.
-func (s *nodeView) came() time.Time {
+// pluginCreated is when the declared plugin's pod was created; zero while it is not there.
+func (s *nodeView) pluginCreated() time.Time {
 	if s.plugin == nil || !s.health.Current {
 		return time.Time{}
 	}
 	return s.plugin.CreationTimestamp.Time
 }
 
-// rolling is until when the node's plugin is being replaced by the rollout, which does
+// rolloutUntil is until when the node's plugin is being replaced by the rollout, which does
 // not mean that it fails; zero when it is not.
-func (s *nodeView) rolling() time.Time {
+func (s *nodeView) rolloutUntil() time.Time {
 	record := gpu.ParseRolloutRecord(s.node.Annotations[gpu.RolloutAnnotation])
 	if record == (gpu.RolloutRecord{}) || record.Stopped {
 		return time.Time{}

@@ -73,9 +73,9 @@ var readers = map[string]string{
 	"k8s.io/component-helpers": "resource",
 }
 
-// harmless are those of the unread fields that this code reads nevertheless, with why that
+// irrelevant are those of the unread fields that this code reads nevertheless, with why that
 // makes no difference.
-var harmless = map[string]string{
+var irrelevant = map[string]string{
 	"PodSpec.Volumes": "pods are placed without volumes, as where those are is not known",
 }
 
@@ -104,7 +104,7 @@ func TestWhatKarpenterReadsOfPodsIsKept(t *testing.T) {
 				ast.Inspect(file, func(n ast.Node) bool {
 					for _, field := range unreadIn(n) {
 						found[field] = true
-						if harmless[field] == "" {
+						if irrelevant[field] == "" {
 							t.Errorf("%s/%s reads %s, which is dropped", module, folder, field)
 						}
 					}
@@ -116,7 +116,7 @@ func TestWhatKarpenterReadsOfPodsIsKept(t *testing.T) {
 			t.Errorf("%s has no files", module)
 		}
 	}
-	for field := range harmless {
+	for field := range irrelevant {
 		if !found[field] {
 			t.Errorf("%s is not read any more: remove it from the list", field)
 		}

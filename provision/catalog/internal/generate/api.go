@@ -87,14 +87,14 @@ type apiResponse struct {
 // readAPI merges the files; where two describe a type the earlier file wins.
 func readAPI(responses []apiResponse) (map[string]apiType, error) {
 	merged := map[string]apiType{}
-	for _, answer := range responses {
-		data, err := os.ReadFile(answer.path)
+	for _, response := range responses {
+		data, err := os.ReadFile(response.path)
 		if err != nil {
 			return nil, fmt.Errorf("reading the API response: %w", err)
 		}
 		types, err := parseAPI(data)
 		if err != nil {
-			return nil, fmt.Errorf("parsing the API response %s: %w", answer.path, err)
+			return nil, fmt.Errorf("parsing the API response %s: %w", response.path, err)
 		}
 		for _, t := range types {
 			if _, newer := merged[t.InstanceType]; !newer {
@@ -106,12 +106,12 @@ func readAPI(responses []apiResponse) (map[string]apiType, error) {
 }
 
 func parseAPI(data []byte) ([]apiType, error) {
-	var answer struct{ InstanceTypes []apiType }
-	if err := json.Unmarshal(data, &answer); err != nil {
+	var response struct{ InstanceTypes []apiType }
+	if err := json.Unmarshal(data, &response); err != nil {
 		return nil, err
 	}
-	if len(answer.InstanceTypes) > 0 {
-		return answer.InstanceTypes, nil
+	if len(response.InstanceTypes) > 0 {
+		return response.InstanceTypes, nil
 	}
 	var keyed map[string]apiType
 	if err := json.Unmarshal(data, &keyed); err != nil {

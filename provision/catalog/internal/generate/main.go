@@ -55,7 +55,7 @@ func main() {
 }
 
 func run(args []string, log io.Writer) error {
-	var answers []apiResponse
+	var responses []apiResponse
 	flags := flag.NewFlagSet("generate", flag.ContinueOnError)
 	flags.SetOutput(log)
 	docsFile := flags.String("docs", "", "the provider's reference page of instance types (Markdown)")
@@ -64,7 +64,7 @@ func run(args []string, log io.Writer) error {
 		if _, err := time.Parse(time.DateOnly, date); err != nil || !ok {
 			return errors.New("write it as YYYY-MM-DD=FILE")
 		}
-		answers = append(answers, apiResponse{date: date, path: path})
+		responses = append(responses, apiResponse{date: date, path: path})
 		return nil
 	})
 	prices := flags.String("prices", "", "a newer table of the provider's prices (Go), for types that its module has no price of")
@@ -72,14 +72,14 @@ func run(args []string, log io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *docsFile == "" || len(answers) == 0 {
+	if *docsFile == "" || len(responses) == 0 {
 		return errors.New("flags -docs and -api are required; the package comment names the sources of the files")
 	}
 	docs, err := readDocs(*docsFile)
 	if err != nil {
 		return err
 	}
-	api, err := readAPI(answers)
+	api, err := readAPI(responses)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func run(args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	sources := sourcesOf(answers, module)
+	sources := sourcesOf(responses, module)
 	if *prices != "" {
 		date, err := module.addPrices(*prices)
 		if err != nil {
@@ -148,8 +148,8 @@ func combine(docs map[string]map[string]string, api map[string]apiType, module m
 // sourcesOf are the lines of the table with where its figures come from.
 func sourcesOf(responses []apiResponse, module moduleTables) []string {
 	var sources []string
-	for i, answer := range responses {
-		what := "figures: EC2 DescribeInstanceTypes of all regions, " + answer.date
+	for i, response := range responses {
+		what := "figures: EC2 DescribeInstanceTypes of all regions, " + response.date
 		if i > 0 {
 			what += ", for types that newer responses lack"
 		}

@@ -54,7 +54,7 @@ func (f *Simulation) reasons(pod *corev1.Pod, err error) string {
 		if n.compare(all[0]) != 0 || len(out) == mostReasons {
 			break
 		}
-		out = append(out, "NodePool "+n.pool+" "+cmp.Or(n.why, unreserved(err), f.limited(n.pool, raw), "has no node for it"+plain(n.pool, raw)))
+		out = append(out, "NodePool "+n.pool+" "+cmp.Or(n.why, unreserved(err), f.limited(n.pool, raw), "has no node for it"+trimmedReason(n.pool, raw)))
 	}
 	return why(strings.Join(out, "; "))
 }
@@ -156,9 +156,9 @@ func (f *Simulation) limited(pool, raw string) string {
 	return fmt.Sprintf("has no room for another node under its limit of %s", strings.Join(limits, ", "))
 }
 
-// plain is the scheduler's reason for one pool, where it is distinct from those for others,
+// trimmedReason is the scheduler's reason for one pool, where it is distinct from those for others,
 // without the list of all that the pod requests.
-func plain(pool, raw string) string {
+func trimmedReason(pool, raw string) string {
 	parts := strings.Split(raw, "; ")
 	for _, part := range parts {
 		if len(parts) == 1 || strings.Contains(part, karpv1.NodePoolLabelKey+" In ["+pool+"]") {

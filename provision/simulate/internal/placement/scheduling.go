@@ -33,14 +33,14 @@ type Simulation struct {
 	// cluster is Karpenter's view of the nodes without those that are gone, the last that
 	// was needed: it takes more memory than all else.
 	cluster *state.Cluster
-	gone    map[string]bool
+	deleted map[string]bool
 	// Replacing is true where the nodes that are gone stay until their replacements are there, so that
 	// their places in capacity reservations are not free.
 	Replacing bool
 }
 
 // Release gives back the memory for placing pods. It is taken again when pods are placed.
-func (f *Simulation) Release() { f.cluster, f.gone = nil, nil }
+func (f *Simulation) Release() { f.cluster, f.deleted = nil, nil }
 
 // workers is how many candidates the scheduler evaluates together.
 const workers = 2
@@ -52,7 +52,7 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 	if len(pods) == 0 {
 		return out, nil
 	}
-	reader := &snapshot.Client{Snapshot: f.Resolved.Indexed, Gone: gone}
+	reader := &snapshot.Client{Snapshot: f.Resolved.Indexed, Deleted: gone}
 	pools, instanceTypes := f.buyers()
 	cluster, err := f.view(ctx, reader, offerings.CloudProvider{Types: instanceTypes})
 	if err != nil {
@@ -166,10 +166,10 @@ func usual(pods []*corev1.Pod) bool {
 // view is the cluster that a simulation starts from. One node more or less, as when
 // Karpenter evaluates a single one, is no reason to read everything again.
 func (f *Simulation) view(ctx context.Context, reader *snapshot.Client, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
-	if len(reader.Gone) <= 1 {
+	if len(reader.Deleted) <= 1 {
 		reader = &snapshot.Client{Snapshot: f.Resolved.Indexed}
 	}
-	if f.cluster != nil && maps.Equal(reader.Gone, f.gone) {
+	if f.cluster != nil && maps.Equal(reader.Deleted, f.deleted) {
 		return f.cluster, nil
 	}
 	f.Release()
@@ -177,7 +177,7 @@ func (f *Simulation) view(ctx context.Context, reader *snapshot.Client, cloud cl
 	if err != nil {
 		return nil, err
 	}
-	f.cluster, f.gone = cluster, reader.Gone
+	f.cluster, f.deleted = cluster, reader.Deleted
 	return cluster, nil
 }
 
@@ -186,13 +186,13 @@ func (f *Simulation) read(ctx context.Context, reader *snapshot.Client, cloud cl
 	out := state.NewCluster(f.Clock, reader, cloud)
 	for _, claims := range f.Claims {
 		for _, claim := range claims {
-			if !reader.Gone[claim.Status.NodeName] {
+			if !reader.Deleted[claim.Status.NodeName] {
 				out.UpdateNodeClaim(claim.DeepCopy())
 			}
 		}
 	}
 	for _, node := range f.Nodes {
-		if reader.Gone[node.Name] {
+		if reader.Deleted[node.Name] {
 			continue
 		}
 		// A Node without a provider id is given one there.
@@ -201,7 +201,7 @@ func (f *Simulation) read(ctx context.Context, reader *snapshot.Client, cloud cl
 		}
 	}
 	for _, pod := range f.Pods {
-		if pod.Spec.NodeName == "" || reader.Gone[pod.Spec.NodeName] || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
+		if pod.Spec.NodeName == "" || reader.Deleted[pod.Spec.NodeName] || pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
 			continue
 		}
 		// Only what keeps others away must be listed one by one; the rest was read

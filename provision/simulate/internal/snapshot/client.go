@@ -21,8 +21,8 @@ import (
 type Client struct {
 	client.Client
 	Snapshot *Indexed
-	// Gone are the names of Nodes that are taken away, with the pods on them.
-	Gone map[string]bool
+	// Deleted are the names of Nodes that are taken away, with the pods on them.
+	Deleted map[string]bool
 	// Refused are the overlays that Karpenter found wrong.
 	Refused map[string]string
 }
@@ -30,7 +30,7 @@ type Client struct {
 // Get reads a Node; nothing else is read by name.
 func (m *Client) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	if out, ok := into.(*corev1.Node); ok {
-		if node, there := m.Snapshot.named[key.Name]; there && !m.Gone[key.Name] {
+		if node, there := m.Snapshot.named[key.Name]; there && !m.Deleted[key.Name] {
 			*out = *node
 			return nil
 		}
@@ -69,7 +69,7 @@ func (m *Client) pods(options *client.ListOptions) []corev1.Pod {
 	out := make([]corev1.Pod, 0, len(from))
 	for _, pod := range from {
 		switch {
-		case m.Gone[pod.Spec.NodeName]:
+		case m.Deleted[pod.Spec.NodeName]:
 		case options.Namespace != "" && options.Namespace != pod.Namespace:
 		case options.LabelSelector != nil && !options.LabelSelector.Matches(labelsOf(pod)):
 		default:

@@ -141,7 +141,7 @@ func TestASnapshotIsReadLikeACluster(t *testing.T) {
 
 func TestNodesThatAreGoneAreNotRead(t *testing.T) {
 	f, _ := fleetOfPods()
-	snapshot := &snapshot.Client{Snapshot: f, Gone: map[string]bool{"n1": true}}
+	snapshot := &snapshot.Client{Snapshot: f, Deleted: map[string]bool{"n1": true}}
 	if diff := cmp.Diff([]string{"ml/c", "ml/d", "ml/f"}, listed(t, snapshot, &corev1.PodList{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
