@@ -58,11 +58,11 @@ func Locate(folder string) (root, sub string, err error) {
 		return "", "", fmt.Errorf("locating %s: %w", folder, err)
 	}
 	if abs, err = filepath.EvalSymlinks(abs); err != nil {
-		return "", "", fmt.Errorf("locating %s: %w", folder, gone(err))
+		return "", "", fmt.Errorf("locating %s: %w", folder, isNotExist(err))
 	}
 	info, err := os.Stat(abs)
 	if err != nil {
-		return "", "", fmt.Errorf("locating %s: %w", folder, gone(err))
+		return "", "", fmt.Errorf("locating %s: %w", folder, isNotExist(err))
 	}
 	if !info.IsDir() {
 		return "", "", fileError(folder)
@@ -89,7 +89,7 @@ func (e fileError) Error() string { return string(e) + " is a file; name its fol
 
 func (fileError) Unwrap() error { return gitsource.ErrInvalid }
 
-func gone(err error) error {
+func isNotExist(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: no such folder", gitsource.ErrNotFound)
 	}
@@ -101,7 +101,7 @@ func gone(err error) error {
 func (s *Source) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	root, err := os.OpenRoot(s.path)
 	if err != nil {
-		return gitsource.Snapshot{}, fmt.Errorf("reading folder %s: %w", s.path, gone(err))
+		return gitsource.Snapshot{}, fmt.Errorf("reading folder %s: %w", s.path, isNotExist(err))
 	}
 	// The Snapshot keeps the root open for as long as it is in use; the
 	// runtime closes it after that.

@@ -30,9 +30,9 @@ type clone struct {
 	trees      map[plumbing.Hash]*tree.FS
 	walker     *tree.Walker
 	mergeBases map[pair]history.MergeBase
-	// fresh is true if it was begun for the present call; dirty, if it holds more than the
+	// created is true if it was begun for the present call; dirty, if it holds more than the
 	// record names.
-	fresh, dirty bool
+	created, dirty bool
 }
 
 const (
@@ -53,9 +53,9 @@ const (
 	maxTrees = 3 * maxRepositoryPacks
 )
 
-// errFreshMirror calls for a clone of its own: this one is full, or was filled in
+// errNewMirror calls for a clone of its own: this one is full, or was filled in
 // another way.
-var errFreshMirror = errors.New("a new mirror is due")
+var errNewMirror = errors.New("a new mirror is due")
 
 func newClone(m *mirror.Mirror, limits Limits, rec mirror.Record) *clone {
 	objs := objects.Open(m.Path(rec.Clone))
@@ -87,15 +87,15 @@ func (g *clone) evictTrees() {
 func (g *clone) receive(ctx context.Context, sess *remote.Connection, req remote.Request, limits pack.Limits) error {
 	commits := maxCloneTransfers * g.limits.Commits
 	held, edges := g.history.Size()
-	if !g.fresh && (g.mirror.Crowded(g.record, maxRepositoryPacks) || held > 2*commits || edges > 4*commits) {
-		return errFreshMirror
+	if !g.created && (g.mirror.Crowded(g.record, maxRepositoryPacks) || held > 2*commits || edges > 4*commits) {
+		return errNewMirror
 	}
 	err := sess.Fetch(ctx, req, g.mirror.StoreFor(g.record.Clone), limits)
 	switch {
-	case errors.Is(err, pack.ErrFull) && g.fresh:
+	case errors.Is(err, pack.ErrFull) && g.created:
 		return g.limits.pack().TooManyBytes()
 	case errors.Is(err, pack.ErrFull):
-		return errFreshMirror
+		return errNewMirror
 	}
 	return err
 }

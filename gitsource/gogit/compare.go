@@ -19,9 +19,9 @@ import (
 // errUnrelated marks two histories that share no commit.
 var errUnrelated = errors.New("they share no commit")
 
-// steps are the depths, in commits, in which history is fetched; the last is
+// depths are the depths, in commits, in which history is fetched; the last is
 // Limits.Commits. A young branch needs the first one only.
-func (g *clone) steps() []int {
+func (g *clone) depths() []int {
 	var out []int
 	for _, n := range []int{50, 500, 5000} {
 		if n < g.limits.Commits {
@@ -101,7 +101,7 @@ func (g *clone) next(tips, missing []tip, v history.Reachability, r reach) (int,
 		}
 		nearest = max(nearest, d+1)
 	}
-	for _, n := range g.steps() {
+	for _, n := range g.depths() {
 		if n > nearest && (r.refused == 0 || n < r.refused) {
 			return n, nil
 		}

@@ -166,14 +166,14 @@ func filled(t *testing.T, dir string, free int64, f func()) {
 	f()
 }
 
-// rooms are what is left on the disk: nothing, and enough for the first steps of a
+// budgets are what is left on the disk: nothing, and enough for the first steps of a
 // transfer of 64 KiB: its folder, part of the pack, the pack, its completion, its index.
-var rooms = []int64{0, 4 << 10, 16 << 10, 64 << 10, 68 << 10, 72 << 10, 76 << 10, 128 << 10, 132 << 10, 140 << 10}
+var budgets = []int64{0, 4 << 10, 16 << 10, 64 << 10, 68 << 10, 72 << 10, 76 << 10, 128 << 10, 132 << 10, 140 << 10}
 
 func sourceOnAFullDisk(t *testing.T, volume string) {
 	content := noise()
 	refused := 0
-	for _, capacity := range rooms {
+	for _, capacity := range budgets {
 		srv := newGitServer(t)
 		dir := filepath.Join(volume, "mirror")
 		in := func(c *Config) { c.Dir = dir }
@@ -210,7 +210,7 @@ func sourceOnAFullDisk(t *testing.T, volume string) {
 		}
 	}
 	if refused < 4 {
-		t.Errorf("the disk was full in %d of %d cases only", refused, len(rooms))
+		t.Errorf("the disk was full in %d of %d cases only", refused, len(budgets))
 	}
 }
 
@@ -222,7 +222,7 @@ func srv2(srv *gitServer, content func(int) string) *gitServer {
 
 func repositoryOnAFullDisk(t *testing.T, volume string) {
 	content := noise()
-	for _, capacity := range rooms {
+	for _, capacity := range budgets {
 		srv := srv2(newForge(t), content)
 		dir := filepath.Join(volume, "mirror")
 		in := func(c *Config) { c.Dir = dir }

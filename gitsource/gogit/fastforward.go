@@ -28,7 +28,7 @@ func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, 
 		return nil
 	}
 	g := newClone(s.mirror, s.limits, mirror.Record{Clone: clone, Filtered: sess.SupportsFilter()})
-	g.fresh = true // There is no other.
+	g.created = true // There is no other.
 	descends, err := g.reachable(ctx, sess, tip{s.ref.fullName(), to, to}, ancestryQuery{descendant: to, ancestor: plumbing.NewHash(was.Commit)})
 	if descends || err != nil && !errors.Is(err, gitsource.ErrLimit) && !errors.Is(err, gitsource.ErrNotFound) {
 		return err

@@ -153,8 +153,8 @@ func TestALocalRepositoryThatCannotBeReadWholeNamesTheReason(t *testing.T) {
 	srv.git("init", "-q", "-b", "main", empty)
 	sha256 := filepath.Join(t.TempDir(), "sha256")
 	srv.git("init", "-q", "--object-format=sha256", sha256)
-	borrowing := filepath.Join(t.TempDir(), "borrowing")
-	srv.git("clone", "-q", "--shared", srv.work, borrowing)
+	alternates := filepath.Join(t.TempDir(), "borrowing")
+	srv.git("clone", "-q", "--shared", srv.work, alternates)
 	lost := filepath.Join(t.TempDir(), "lost")
 	if err := errors.Join(os.MkdirAll(lost, 0o755), os.WriteFile(filepath.Join(lost, ".git"), []byte("gitdir: ../nowhere\n"), 0o644)); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestALocalRepositoryThatCannotBeReadWholeNamesTheReason(t *testing.T) {
 		"a shallow clone's past":           {compared(shallow, "main~1", "main"), "git fetch --unshallow"},
 		"a branch that it did not fetch":   {compared(clone("--depth=1", "-b", "main"), "origin/topic", "main"), "fetch-depth: 0"},
 		"a clone without files":            {compared(clone("--filter=blob:none", "--no-checkout"), "origin/main", "origin/topic"), "without --filter"},
-		"a clone that borrows":             {compared(borrowing, "origin/main", "HEAD"), "git repack"},
+		"a clone that borrows":             {compared(alternates, "origin/main", "HEAD"), "git repack"},
 		"another kind of id":               {compared(sha256, "main", "HEAD"), "only sha1"},
 		"nothing committed":                {compared(empty, "HEAD", "main"), "nothing is committed"},
 		"no repository":                    {compared(t.TempDir(), "main", "HEAD"), "inside a working copy"},

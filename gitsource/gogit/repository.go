@@ -195,7 +195,7 @@ func (r *Repository) within(filtered bool, f func(*clone) error) error {
 	if g := r.restore(); g != nil && g.record.Filtered == filtered {
 		err := f(g)
 		damaged := errors.Is(err, gitsource.ErrCorrupt) || g.objects.Damaged()
-		if !damaged && !errors.Is(err, errFreshMirror) {
+		if !damaged && !errors.Is(err, errNewMirror) {
 			return errors.Join(err, r.keep(g))
 		}
 		if damaged {
@@ -208,14 +208,14 @@ func (r *Repository) within(filtered bool, f func(*clone) error) error {
 		return err
 	}
 	g := newClone(r.mirror, r.limits, mirror.Record{Clone: name, Filtered: filtered})
-	g.fresh = true
+	g.created = true
 	err = f(g)
 	if errors.Is(err, gitsource.ErrCorrupt) || !g.dirty {
 		r.mirror.Drop(name)
 		return err
 	}
 	// What was transferred before a failure serves the next call.
-	g.fresh = false
+	g.created = false
 	r.current = g
 	return errors.Join(err, r.keep(g))
 }

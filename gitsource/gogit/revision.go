@@ -37,16 +37,16 @@ func (l *Local) resolve(expression string) (plumbing.Hash, error) {
 	if id, _, err = l.objects.Peel(id); err != nil {
 		return fail(err)
 	}
-	for _, s := range r.Steps {
-		if id, err = l.take(id, s); err != nil {
+	for _, s := range r.Suffixes {
+		if id, err = l.parent(id, s); err != nil {
 			return fail(err)
 		}
 	}
 	return id, nil
 }
 
-// take goes one step towards the past.
-func (l *Local) take(id plumbing.Hash, s refs.Step) (plumbing.Hash, error) {
+// parent goes one step towards the past.
+func (l *Local) parent(id plumbing.Hash, s refs.Suffix) (plumbing.Hash, error) {
 	times, parent := s.Count, 1
 	if s.Nth {
 		times, parent = min(s.Count, 1), s.Count

@@ -20,8 +20,8 @@ import (
 type failedRevision struct {
 	object plumbing.Hash
 	err    error
-	// left is the room on disk that was not enough, of an overBudget.
-	left int64
+	// remaining is the room on disk that was not enough, of an overBudget.
+	remaining int64
 }
 
 // refuse keeps an error that the same revision would run into again.
@@ -29,7 +29,7 @@ func (s *Source) refuse(want plumbing.Hash, err error) {
 	_, full := errors.AsType[*disk.ExceededError](err)
 	switch {
 	case full:
-		s.failed = failedRevision{want, err, s.mirror.BudgetLeft()}
+		s.failed = failedRevision{want, err, s.mirror.BudgetRemaining()}
 	case errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
 		s.failed = failedRevision{object: want, err: err}
 	}
@@ -41,7 +41,7 @@ func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 	if s.failed.object != want {
 		return nil
 	}
-	if _, full := errors.AsType[*disk.ExceededError](s.failed.err); full && s.mirror.BudgetLeft() > s.failed.left {
+	if _, full := errors.AsType[*disk.ExceededError](s.failed.err); full && s.mirror.BudgetRemaining() > s.failed.remaining {
 		return nil
 	}
 	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.failed.err); ok {

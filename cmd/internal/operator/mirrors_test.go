@@ -46,7 +46,7 @@ func TestTheVolumeHasRoomForTheMirrorsAtTheirLimits(t *testing.T) {
 func TestPullRequestsGetHalfOfTheDiskAndFollowedBranchesAlwaysTheOther(t *testing.T) {
 	dir := t.TempDir()
 	m := newMirrors(Config{CacheDir: dir, CacheSizeLimit: 1000})
-	left := func() [2]int64 { return [2]int64{m.pullRequests.Left(), m.all.Left()} }
+	left := func() [2]int64 { return [2]int64{m.pullRequests.Remaining(), m.all.Remaining()} }
 	if got := left(); got != [2]int64{500, 1000} {
 		t.Errorf("of 1000 bytes pull requests may take %d, and all %d", got[0], got[1])
 	}

@@ -90,21 +90,21 @@ func (d *Budget) grantBut(n, last int64) error {
 	return nil
 }
 
-// Left is how many bytes may still be written, 0 for a nil Disk. For a mirror it is what
+// Remaining is how many bytes may still be written, 0 for a nil Disk. For a mirror it is what
 // its budget's owner has left.
-func (d *Budget) Left() int64 {
+func (d *Budget) Remaining() int64 {
 	if d == nil {
 		return 0
 	}
 	if d.mirror {
-		return d.within.Left()
+		return d.within.Remaining()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.used = Usage(d.dir)
 	left := d.limit - d.used
 	if d.within != nil {
-		left = min(left, d.within.Left())
+		left = min(left, d.within.Remaining())
 	}
 	return left
 }

@@ -20,7 +20,7 @@ func TestAPartOfABudgetLeavesTheRestToOthers(t *testing.T) {
 	if err := errors.Join(os.Mkdir(part.dir, 0o700), os.WriteFile(filepath.Join(part.dir, "a"), make([]byte, 40), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if left := part.Left(); left != 0 {
+	if left := part.Remaining(); left != 0 {
 		t.Errorf("%d bytes left", left)
 	}
 	if err := part.Grant(1); !errors.Is(err, gitsource.ErrStorage) {

@@ -84,15 +84,15 @@ func (g *Graph) isCut(n Commit) (bool, error) {
 // walk visits the held commits that lead from tips, nearest first, with their
 // depth from the nearest tip, until visit returns true.
 func (g *Graph) walk(tips []plumbing.Hash, visit func(id plumbing.Hash, n Commit, depth int) (stop bool, err error)) error {
-	seen := map[plumbing.Hash]bool{}
+	visited := map[plumbing.Hash]bool{}
 	level := tips
 	for depth := 0; len(level) > 0; depth++ {
 		var next []plumbing.Hash
 		for _, id := range level {
-			if seen[id] {
+			if visited[id] {
 				continue
 			}
-			seen[id] = true
+			visited[id] = true
 			n, ok, err := g.Commit(id)
 			if err != nil {
 				return err

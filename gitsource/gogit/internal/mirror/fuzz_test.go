@@ -29,7 +29,7 @@ func FuzzRecord(f *testing.F) {
 		if !refs.IsCommitID(r.Object) || filepath.Dir(m.Path(r.Clone)) != filepath.Clean(dir) {
 			t.Errorf("%+v", r)
 		}
-		if left := m.StoreFor(r.Clone).Left(); left > cloneBytes(m.packBytes) {
+		if left := m.StoreFor(r.Clone).Remaining(); left > cloneBytes(m.packBytes) {
 			t.Errorf("%d bytes are left", left)
 		}
 		m.Crowded(r, 32)

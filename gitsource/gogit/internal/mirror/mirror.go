@@ -92,8 +92,8 @@ func Open(dir, identity string, packBytes int64, budget *disk.Budget) *Mirror {
 // Folder is the folder of the mirror.
 func (m *Mirror) Folder() string { return m.dir }
 
-// BudgetLeft is how many bytes the budget has left, 0 where there is none.
-func (m *Mirror) BudgetLeft() int64 { return m.disk.Left() }
+// BudgetRemaining is how many bytes the budget has left, 0 where there is none.
+func (m *Mirror) BudgetRemaining() int64 { return m.disk.Remaining() }
 
 // Holds reports whether the folder of a clone is there.
 func (m *Mirror) Holds(clone string) bool {

@@ -184,8 +184,8 @@ func deltaTarget(b []byte) (int64, error) {
 type prefix struct{ b []byte }
 
 func (p *prefix) Write(b []byte) (int, error) {
-	if room := 2*binary.MaxVarintLen64 - len(p.b); room > 0 {
-		p.b = append(p.b, b[:min(room, len(b))]...)
+	if length := 2*binary.MaxVarintLen64 - len(p.b); length > 0 {
+		p.b = append(p.b, b[:min(length, len(b))]...)
 	}
 	return len(b), nil
 }

@@ -17,18 +17,18 @@ var ErrFull = errors.New("the mirror is full")
 type Store struct {
 	folder string // of the packs
 	// grant allows so many bytes more, or refuses them with an error.
-	grant func(n int64) error
-	left  int64 // what the folder may still grow by, in bytes
+	grant     func(n int64) error
+	remaining int64 // what the folder may still grow by, in bytes
 }
 
 // NewStore lets the folder objects/pack of a repository grow by left bytes. Each write is
 // granted before: grant refuses one of so many bytes by an error.
 func NewStore(folder string, grant func(n int64) error, left int64) *Store {
-	return &Store{folder: folder, grant: grant, left: left}
+	return &Store{folder: folder, grant: grant, remaining: left}
 }
 
-// Left is how many bytes the folder may still grow by.
-func (s *Store) Left() int64 { return s.left }
+// Remaining is how many bytes the folder may still grow by.
+func (s *Store) Remaining() int64 { return s.remaining }
 
 // create begins a temporary file.
 func (s *Store) create() (*packFile, error) {
@@ -55,7 +55,7 @@ type packFile struct {
 
 // Write implements io.Writer.
 func (f *packFile) Write(p []byte) (int, error) {
-	if f.store.left -= int64(len(p)); f.store.left < 0 {
+	if f.store.remaining -= int64(len(p)); f.store.remaining < 0 {
 		return 0, ErrFull
 	}
 	if err := f.store.grant(int64(len(p))); err != nil {

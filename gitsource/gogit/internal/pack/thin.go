@@ -101,7 +101,7 @@ func (b *bases) write(w io.Writer, body io.Reader, count uint32) error {
 		if err != nil {
 			return err
 		}
-		if err := writeWhole(w, kind, content); err != nil {
+		if err := writeUndeltified(w, kind, content); err != nil {
 			return fmt.Errorf("writing the mirror: %w", err)
 		}
 	}
@@ -111,9 +111,9 @@ func (b *bases) write(w io.Writer, body io.Reader, count uint32) error {
 	return nil
 }
 
-// writeWhole writes one object as a pack holds it: its type and length in
+// writeUndeltified writes one object as a pack holds it: its type and length in
 // groups of bits, the lowest first, then its content.
-func writeWhole(w io.Writer, kind plumbing.ObjectType, content []byte) error {
+func writeUndeltified(w io.Writer, kind plumbing.ObjectType, content []byte) error {
 	n := uint64(len(content))
 	head := []byte{byte(kind)<<4 | byte(n&0x0f)}
 	for n >>= 4; n > 0; n >>= 7 {

@@ -11,12 +11,12 @@ import (
 type Revision struct {
 	// Name is a reference, HEAD, or the beginning of a commit id.
 	Name string
-	// Steps are what follows the name, in order.
-	Steps []Step
+	// Suffixes are what follows the name, in order.
+	Suffixes []Suffix
 }
 
-// Step goes to a parent: the nth of a merge, or n times to the first one.
-type Step struct {
+// Suffix goes to a parent: the nth of a merge, or n times to the first one.
+type Suffix struct {
 	// Nth is true of "^2", and false of "~2".
 	Nth bool
 	// Count is the number, 1 where none is given.
@@ -25,11 +25,11 @@ type Step struct {
 
 var (
 	revisionSyntax = regexp.MustCompile(`^([^~^]+)((?:[~^][0-9]*)*)$`)
-	stepSyntax     = regexp.MustCompile(`[~^][0-9]*`)
+	suffixSyntax   = regexp.MustCompile(`[~^][0-9]*`)
 )
 
-// maxSteps bounds the number in "~3".
-const maxSteps = 1_000_000
+// maxSuffix bounds the number in "~3".
+const maxSuffix = 1_000_000
 
 // ParseRevision reads the part of Git's revision syntax that people use to
 // name commits: name, name~3, name^, name^2, and these in a row. "@" is HEAD.
@@ -45,15 +45,15 @@ func ParseRevision(s string) (Revision, error) {
 	if err := CheckName(r.Name); err != nil {
 		return Revision{}, fmt.Errorf("%q %w", r.Name, err)
 	}
-	for _, part := range stepSyntax.FindAllString(m[2], -1) {
+	for _, part := range suffixSyntax.FindAllString(m[2], -1) {
 		n := 1
 		if part[1:] != "" {
 			var err error
-			if n, err = strconv.Atoi(part[1:]); err != nil || n > maxSteps {
+			if n, err = strconv.Atoi(part[1:]); err != nil || n > maxSuffix {
 				return Revision{}, fmt.Errorf("the number in %q is too large", part)
 			}
 		}
-		r.Steps = append(r.Steps, Step{Nth: part[0] == '^', Count: n})
+		r.Suffixes = append(r.Suffixes, Suffix{Nth: part[0] == '^', Count: n})
 	}
 	return r, nil
 }

@@ -17,8 +17,8 @@ func FuzzRevision(f *testing.F) {
 		if strings.Contains(r.Name, "..") || strings.HasPrefix(r.Name, "/") || strings.ContainsAny(r.Name, "~^:\x00\\") {
 			t.Errorf("%q leads to the name %q", s, r.Name)
 		}
-		for _, st := range r.Steps {
-			if st.Count < 0 || st.Count > maxSteps {
+		for _, st := range r.Suffixes {
+			if st.Count < 0 || st.Count > maxSuffix {
 				t.Errorf("%q has a step of %d", s, st.Count)
 			}
 		}

@@ -33,10 +33,10 @@ func (c *Connection) Advertises(h plumbing.Hash) bool {
 // Tips are what the branches and tags point at, each once, in no order.
 func (c *Connection) Tips() []plumbing.Hash {
 	var out []plumbing.Hash
-	seen := map[plumbing.Hash]bool{}
+	listed := map[plumbing.Hash]bool{}
 	for name, h := range c.adv.References {
-		if (strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/")) && !seen[h] {
-			seen[h] = true
+		if (strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/")) && !listed[h] {
+			listed[h] = true
 			out = append(out, h)
 		}
 	}

@@ -177,47 +177,47 @@ func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 		limit = referencesBytes
 	}
 	res.Body = &boundedBody{
-		body: res.Body, left: limit, truncate: res.StatusCode >= 300,
-		ctx: ctx, cancel: cancel, watch: watch, stall: b.limits.Stall, tap: t,
+		body: res.Body, remaining: limit, truncate: res.StatusCode >= 300,
+		ctx: ctx, cancel: cancel, watch: watch, stall: b.limits.Stall, recorder: t,
 	}
 	return res, nil
 }
 
 // boundedBody is a response's body under a size limit and a stall watch.
 type boundedBody struct {
-	body     io.ReadCloser
-	left     int64
-	truncate bool // end quietly at the limit: nobody needs the rest
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	watch    *time.Timer
-	stall    time.Duration
-	tap      *errorRecorder
+	body      io.ReadCloser
+	remaining int64
+	truncate  bool // end quietly at the limit: nobody needs the rest
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	watch     *time.Timer
+	stall     time.Duration
+	recorder  *errorRecorder
 }
 
 // Read implements io.Reader.
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	if b.remaining <= 0 {
 		if b.truncate {
 			return 0, io.EOF
 		}
 		err := fmt.Errorf("%w: the server's response is too large", gitsource.ErrLimit)
-		b.tap.record(err)
+		b.recorder.record(err)
 		return 0, err
 	}
-	if int64(len(p)) > b.left {
-		p = p[:b.left]
+	if int64(len(p)) > b.remaining {
+		p = p[:b.remaining]
 	}
 	// Only the server's silence counts, not the time between two reads.
 	b.watch.Reset(b.stall)
 	n, err := b.body.Read(p)
 	b.watch.Stop()
-	b.left -= int64(n)
+	b.remaining -= int64(n)
 	if err != nil && !errors.Is(err, io.EOF) {
 		if cause := context.Cause(b.ctx); cause != nil {
 			err = cause
 		}
-		b.tap.record(err)
+		b.recorder.record(err)
 	}
 	return n, err
 }

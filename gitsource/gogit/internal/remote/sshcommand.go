@@ -22,17 +22,17 @@ type remoteCommand struct {
 	stdin      io.WriteCloser
 	stdout     io.Reader
 	// out reads from the command itself, by way of a buffer.
-	out  *bufio.Reader
-	tap  *errorRecorder
-	left int64
-	read bool
+	out       *bufio.Reader
+	recorder  *errorRecorder
+	remaining int64
+	read      bool
 	// end is what reading ended with. The session's status can be waited for once only.
 	end error
 }
 
 // run starts a command on the connection.
 func (c *sshConnection) run(command string, tap *errorRecorder) (*remoteCommand, error) {
-	r := &remoteCommand{connection: c, tap: tap, left: referencesBytes}
+	r := &remoteCommand{connection: c, recorder: tap, remaining: referencesBytes}
 	err := c.within(func() error {
 		var err error
 		if r.session, err = c.client.NewSession(); err != nil {
@@ -75,25 +75,25 @@ func (r *remoteCommand) Read(p []byte) (int, error) {
 	if r.end != nil {
 		return 0, r.end
 	}
-	if r.left <= 0 {
+	if r.remaining <= 0 {
 		err := fmt.Errorf("%w: the server's response is too large", gitsource.ErrLimit)
-		r.tap.record(err)
+		r.recorder.record(err)
 		return 0, err
 	}
-	if int64(len(p)) > r.left {
-		p = p[:r.left]
+	if int64(len(p)) > r.remaining {
+		p = p[:r.remaining]
 	}
 	n := 0
 	err := r.connection.within(func() (err error) {
 		n, err = r.stdout.Read(p)
 		return err
 	})
-	r.left -= int64(n)
+	r.remaining -= int64(n)
 	r.read = r.read || n > 0
 	if errors.Is(err, io.EOF) {
 		err = r.ended()
 	}
-	r.tap.record(err)
+	r.recorder.record(err)
 	r.end = err
 	return n, err
 }
@@ -130,7 +130,7 @@ func (r *remoteCommand) send(b []byte) error {
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
-	r.tap.record(err)
+	r.recorder.record(err)
 	return err
 }
 

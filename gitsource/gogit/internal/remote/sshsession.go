@@ -122,7 +122,7 @@ func (s *sshSession) UploadPack(ctx context.Context, req *packp.UploadPackReques
 	}
 	body := &responseBody{command: command}
 	body.stop = context.AfterFunc(ctx, func() { command.connection.cancel(context.Cause(ctx)) })
-	command.left = s.limits.responseBytes()
+	command.remaining = s.limits.responseBytes()
 	res := packp.NewUploadPackResponse(req)
 	if err = command.send(text); err == nil {
 		err = res.Decode(body)
