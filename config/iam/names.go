@@ -34,10 +34,10 @@ func NamesOf(cluster, region string) Names {
 func named(what, cluster, region string, longest int) string {
 	const hash = 8
 	start, end := "poolwright-"+what, "-"+region
-	room := longest - len(start) - len(end)
-	if len(cluster) > room {
+	length := longest - len(start) - len(end)
+	if len(cluster) > length {
 		sum := sha256.Sum256([]byte(cluster))
-		cluster = cluster[:max(0, room-hash-1)] + "-" + hex.EncodeToString(sum[:])[:hash]
+		cluster = cluster[:max(0, length-hash-1)] + "-" + hex.EncodeToString(sum[:])[:hash]
 	}
 	return start + cluster + end
 }

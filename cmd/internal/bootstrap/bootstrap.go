@@ -214,11 +214,11 @@ func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error
 		if err != nil {
 			return err
 		}
-		seen, err := b.targets[half.name].Observe(ctx, want)
+		found, err := b.targets[half.name].Observe(ctx, want)
 		if err != nil {
 			return fmt.Errorf("observing %s: %w", half.name, err)
 		}
-		desired, observed = append(desired, want.Items()...), append(observed, seen.Items()...)
+		desired, observed = append(desired, want.Items()...), append(observed, found.Items()...)
 	}
 	b.plan = plan.Compute(state.NewSet(desired...), state.NewSet(observed...), onlyBuild)
 	return nil

@@ -183,8 +183,8 @@ func skipped(message, remedy string) Result {
 // one is the list of one result.
 func one(r Result) []Result { return []Result{r} }
 
-// unread is the result of what could not be read.
-func (c *checker) unread(err error) []Result {
+// unreadable is the result of what could not be read.
+func (c *checker) unreadable(err error) []Result {
 	switch {
 	case meta.IsNoMatchError(err):
 		return one(skipped("the cluster does not have the kind: "+err.Error(), ""))

@@ -135,7 +135,7 @@ func TestACheckHasItsTime(t *testing.T) {
 	c.Timeout = time.Millisecond
 	got := c.bounded(t.Context(), namedCheck{"slow", func(ctx context.Context) []Result {
 		<-ctx.Done()
-		return c.unread(ctx.Err())
+		return c.unreadable(ctx.Err())
 	}})
 	compare(t, []expected{{Failed, "", "no response within 1ms", "--timeout"}}, got)
 }

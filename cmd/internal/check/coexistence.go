@@ -19,7 +19,7 @@ import (
 func (c *checker) karpenter(ctx context.Context) []Result {
 	found, err := takeover.Find(ctx, c.Kube)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if len(found) == 0 {
 		return one(ok("no other Karpenter is installed"))
@@ -47,7 +47,7 @@ func (c *checker) existing(ctx context.Context, k takeover.Karpenter) []Result {
 	}
 	compared, err := k.CompareVersion(ctx, c.Kube)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if len(compared.Obstacles) > 0 {
 		first := compared.Obstacles[0]
@@ -77,7 +77,7 @@ func (c *checker) manager(name string, kinds ...schema.GroupKind) []Result {
 			continue
 		}
 		if err != nil {
-			return c.unread(err)
+			return c.unreadable(err)
 		}
 		r := ok("%s is installed; Poolwright does not write the objects that it manages", name)
 		r.Remedy = "let either manage an object, never both: docs/howto/beside-flux-or-argocd.md"
@@ -89,7 +89,7 @@ func (c *checker) manager(name string, kinds ...schema.GroupKind) []Result {
 func (c *checker) clusterAutoscaler(ctx context.Context) []Result {
 	var list appsv1.DeploymentList
 	if err := c.Kube.List(ctx, &list); err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	var out []Result
 	for i := range list.Items {
@@ -125,7 +125,7 @@ func (c *checker) nvidiaPlugins(ctx context.Context) []Result {
 	const remedy = "keep it away from the nodes of pools that a DevicePlugin serves, by its node selector or by not installing it; where no DevicePlugin is declared, nothing is to be done"
 	var list appsv1.DaemonSetList
 	if err := c.Kube.List(ctx, &list); err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	var out []Result
 	_, err := c.Kube.RESTMapper().RESTMapping(schema.GroupKind{Group: "nvidia.com", Kind: "ClusterPolicy"})
@@ -133,7 +133,7 @@ func (c *checker) nvidiaPlugins(ctx context.Context) []Result {
 	case err == nil:
 		out = append(out, warning(remedy, "NVIDIA's GPU Operator is installed, which brings a device plugin of its own"))
 	case !meta.IsNoMatchError(err):
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	for i := range list.Items {
 		set := &list.Items[i]

@@ -35,7 +35,7 @@ func (c *checker) crds(ctx context.Context) []Result {
 		case apierrors.IsNotFound(err):
 			r = failed("start the controller, which installs it; where it has no right to, install the chart poolwright-crds", "it is not installed")
 		case err != nil:
-			return c.unread(err)
+			return c.unreadable(err)
 		default:
 			r = compareCRD(want, &live)
 		}
@@ -88,7 +88,7 @@ func (c *checker) controller(ctx context.Context) []Result {
 		return one(failed("install it (docs/howto/bootstrap.md), or choose its namespace with -n", "there is no Deployment %s in namespace %s", installation.Deployment, c.Namespace))
 	}
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	want := int32(1)
 	if d.Spec.Replicas != nil {
@@ -103,7 +103,7 @@ func (c *checker) controller(ctx context.Context) []Result {
 	}
 	waits, err := installation.PodErrors(ctx, c.Kube, c.Namespace)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if len(waits) > 0 {
 		message += ": " + strings.Join(waits, "; ")
@@ -119,7 +119,7 @@ func (c *checker) controller(ctx context.Context) []Result {
 func (c *checker) controllerVersion(ctx context.Context) []Result {
 	live, err := installation.ReadLive(ctx, c.Kube, c.Namespace)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if live.Image == "" {
 		return one(skipped("there is no controller", ""))
@@ -137,9 +137,9 @@ func (c *checker) controllerVersion(ctx context.Context) []Result {
 	return one(ok("the controller is %s, as this program", theirs))
 }
 
-// leaseFresh is how old a renewal may be, by a clock that is not the holder's, before the lease
+// maxRenewalAge is how old a renewal may be, by a clock that is not the holder's, before the lease
 // is read again.
-const leaseFresh = 2 * leaderelection.LeaseDuration
+const maxRenewalAge = 2 * leaderelection.LeaseDuration
 
 // leader checks that a replica leads and renews its lease.
 func (c *checker) leader(ctx context.Context) []Result {
@@ -147,7 +147,7 @@ func (c *checker) leader(ctx context.Context) []Result {
 	lease, err := installation.FindLease(ctx, c.Kube, c.Namespace)
 	switch {
 	case err != nil:
-		return c.unread(err)
+		return c.unreadable(err)
 	case !lease.Exists:
 		return one(failed(remedy, "no controller has led: there is no lease %s", leaderelection.LeaseName))
 	case lease.Holder == "":
@@ -158,18 +158,18 @@ func (c *checker) leader(ctx context.Context) []Result {
 		engine = "with the engine"
 	}
 	age := c.Now().Sub(lease.Renewed)
-	if age.Abs() <= leaseFresh {
+	if age.Abs() <= maxRenewalAge {
 		return one(ok("%s leads, %s", lease.Holder, engine))
 	}
 	// Its clock may differ from this one: a renewal that moves is a leader.
 	select {
 	case <-ctx.Done():
-		return c.unread(ctx.Err())
+		return c.unreadable(ctx.Err())
 	case <-time.After(c.LeaseRecheck):
 	}
 	again, err := installation.FindLease(ctx, c.Kube, c.Namespace)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if !again.Renewed.Equal(lease.Renewed) {
 		return one(warning("correct the clock here or on its node", "%s leads, %s, and its clock differs from this one by about %s", again.Holder, engine, age.Round(time.Second)))

@@ -26,7 +26,7 @@ func (c *checker) kubernetesVersion(ctx context.Context) []Result {
 	const remedy = "take a Kubernetes version that docs/compatibility.md lists"
 	text, err := c.ServerVersion(ctx)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	const from, to = karpenterversion.MinK8sVersion, karpenterversion.MaxK8sVersion
 	live, err := version.ParseGeneric(text)
@@ -53,7 +53,7 @@ func (c *checker) permissions(ctx context.Context) []Result {
 	for _, attributes := range desired {
 		allowed, err := c.allowed(ctx, attributes)
 		if err != nil {
-			return c.unread(err)
+			return c.unreadable(err)
 		}
 		if !allowed {
 			denied = append(denied, rightText(attributes))
@@ -67,7 +67,7 @@ func (c *checker) permissions(ctx context.Context) []Result {
 	escalate := authorizationv1.ResourceAttributes{Verb: "escalate", Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}
 	switch allowed, err := c.allowed(ctx, escalate); {
 	case err != nil:
-		return c.unread(err)
+		return c.unreadable(err)
 	case !allowed:
 		return one(warning("install with the credentials of a cluster administrator",
 			"you may create each kind of object, but not escalate ClusterRoles: the API server refuses those that grant more than you have"))
@@ -131,14 +131,14 @@ func rightText(r authorizationv1.ResourceAttributes) string {
 func (c *checker) otherInstallation(ctx context.Context) []Result {
 	other, err := installation.ConflictingNamespace(ctx, c.Kube, c.Namespace)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if other != "" {
 		return one(failed("pass -n "+other+", or run poolwright uninstall -n "+other+" first", "Poolwright is installed in namespace %s already", other))
 	}
 	live, err := installation.ReadLive(ctx, c.Kube, c.Namespace)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if live.Image != "" {
 		return one(ok("Poolwright is installed in namespace %s already, with the image %s", c.Namespace, live.Image))

@@ -16,7 +16,7 @@ import (
 func (c *checker) engine(ctx context.Context) []Result {
 	all, err := cluster.Clusters(ctx, c.Kube)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if len(all) == 0 {
 		return one(warning("declare one in the repository that a Sync follows (docs/kinds/cluster.md)", "there is no Cluster, so that no engine runs"))
@@ -50,7 +50,7 @@ func (c *checker) engine(ctx context.Context) []Result {
 func (c *checker) aws(ctx context.Context) []Result {
 	all, err := cluster.Clusters(ctx, c.Kube)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if len(all) == 0 || all[0].Status.AWS == nil {
 		return one(skipped("the controller has reported nothing of AWS: no part of it is declared", ""))
@@ -75,7 +75,7 @@ func (c *checker) aws(ctx context.Context) []Result {
 func (c *checker) syncs(ctx context.Context) []Result {
 	var list v1alpha1.SyncList
 	if err := c.Kube.List(ctx, &list); err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if len(list.Items) == 0 {
 		return one(warning("create one (docs/howto/follow-a-repository.md)", "there is no Sync, so that no repository is followed"))
@@ -122,7 +122,7 @@ func (c *checker) sync(s *v1alpha1.Sync) Result {
 func (c *checker) pullRequests(ctx context.Context) []Result {
 	var list v1alpha1.SyncList
 	if err := c.Kube.List(ctx, &list); err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	var out []Result
 	read := 0
@@ -154,7 +154,7 @@ func (c *checker) pullRequests(ctx context.Context) []Result {
 func (c *checker) devicePlugins(ctx context.Context) []Result {
 	var list v1alpha1.DevicePluginList
 	if err := c.Kube.List(ctx, &list); err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	if len(list.Items) == 0 {
 		return one(skipped("no DevicePlugin is declared", ""))

@@ -25,15 +25,15 @@ import (
 func (c *checker) systemNodes(ctx context.Context) []Result {
 	deployment, err := c.deployment(ctx)
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	var nodes corev1.NodeList
 	if err := c.Kube.List(ctx, &nodes); err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	p, err := placementOf(deployment, nodes.Items, func(node string) (corev1.ResourceList, error) { return c.used(ctx, node) })
 	if err != nil {
-		return c.unread(err)
+		return c.unreadable(err)
 	}
 	return one(p.result())
 }
@@ -50,8 +50,8 @@ func (c *checker) used(ctx context.Context, node string) (corev1.ResourceList, e
 	})), nil
 }
 
-// Place checks that the replicas of an installation fit onto nodes on which nothing else runs.
-func Place(nodes []corev1.Node) (Result, error) {
+// CheckPlacement checks that the replicas of an installation fit onto nodes on which nothing else runs.
+func CheckPlacement(nodes []corev1.Node) (Result, error) {
 	d, err := embedded(installation.DefaultNamespace)
 	if err != nil {
 		return Result{}, err
@@ -183,12 +183,12 @@ func (p *placement) add(node *corev1.Node, pod *corev1.Pod, used requestedOn) er
 	if err != nil {
 		return err
 	}
-	if why := p.lacking(node, taken, 1); why != "" {
+	if why := p.shortage(node, taken, 1); why != "" {
 		p.refused = append(p.refused, node.Name+": "+why)
 		return nil
 	}
 	p.fits = append(p.fits, node.Name)
-	if p.lacking(node, taken, 2) == "" {
+	if p.shortage(node, taken, 2) == "" {
 		p.twice = append(p.twice, node.Name)
 	}
 	if memory := node.Status.Allocatable[corev1.ResourceMemory]; p.limit.Cmp(memory) > 0 {
@@ -219,8 +219,8 @@ func unfit(node *corev1.Node, pod *corev1.Pod) string {
 	return ""
 }
 
-// lacking is what a node has too little of for so many replicas, or empty.
-func (p *placement) lacking(node *corev1.Node, used corev1.ResourceList, replicas int64) string {
+// shortage is what a node has too little of for so many replicas, or empty.
+func (p *placement) shortage(node *corev1.Node, used corev1.ResourceList, replicas int64) string {
 	var lacks []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods} {
 		need := p.requests[name]

@@ -21,7 +21,7 @@ func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before,
 		if err := send(in, settings, before, after); err != nil {
 			return nil, err
 		}
-		return out.want(frameResult)
+		return out.expect(frameResult)
 	}})
 	if err != nil {
 		return provision.Forecast{}, err
@@ -40,7 +40,7 @@ func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before,
 }
 
 func serveForecast(ctx context.Context, t *frameExchange) (result, error) {
-	settings, before, after, err := receive(t.want)
+	settings, before, after, err := receive(t.expect)
 	if err != nil {
 		return result{}, err
 	}

@@ -45,7 +45,7 @@ func benchmarkForecast(b *testing.B, nodes, classes int) {
 	}
 	r := &Runner{Limits: Limits{Memory: 512 << 20}}
 	var sent bytes.Buffer
-	if err := send(&writer{to: &sent, left: 1 << 40}, s.settings, s.before, s.after); err != nil {
+	if err := send(&writer{to: &sent, remaining: 1 << 40}, s.settings, s.before, s.after); err != nil {
 		b.Fatal(err)
 	}
 	least, wall, peak := time.Hour, time.Hour, watchChildren()

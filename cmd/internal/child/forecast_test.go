@@ -121,14 +121,14 @@ func written(t *testing.T, f provision.Forecast) string {
 func over(tb testing.TB, s step) (step, int) {
 	tb.Helper()
 	var pipe bytes.Buffer
-	if err := send(&writer{to: &pipe, left: 1 << 30}, s.settings, s.before, s.after); err != nil {
+	if err := send(&writer{to: &pipe, remaining: 1 << 30}, s.settings, s.before, s.after); err != nil {
 		tb.Fatal(err)
 	}
 	size := pipe.Len()
-	in := &reader{from: &pipe, left: 1 << 30}
+	in := &reader{from: &pipe, remaining: 1 << 30}
 	var got step
 	var err error
-	if got.settings, got.before, got.after, err = receive(in.want); err != nil {
+	if got.settings, got.before, got.after, err = receive(in.expect); err != nil {
 		tb.Fatal(err)
 	}
 	return got, size

@@ -32,19 +32,19 @@ const frameHead = 5
 
 // More was to go, or came, than is allowed.
 var (
-	errGiven  = errors.New("more bytes to send than allowed")
-	errGotten = errors.New("more bytes received than allowed")
+	errSendLimit = errors.New("more bytes to send than allowed")
+	errGotten    = errors.New("more bytes received than allowed")
 )
 
 // writer writes frames, and no more bytes than it has left.
 type writer struct {
-	to   io.Writer
-	left int64
+	to        io.Writer
+	remaining int64
 }
 
 func (w *writer) send(m frameType, payload []byte) error {
-	if w.left -= frameHead + int64(len(payload)); w.left < 0 || len(payload) > 1<<31 {
-		return errGiven
+	if w.remaining -= frameHead + int64(len(payload)); w.remaining < 0 || len(payload) > 1<<31 {
+		return errSendLimit
 	}
 	head := binary.BigEndian.AppendUint32([]byte{byte(m)}, uint32(len(payload)))
 	// One write where it is cheap: the other side waits for all of it.
@@ -62,23 +62,23 @@ func (w *writer) send(m frameType, payload []byte) error {
 // reader reads frames whose sender is not trusted, and no more bytes than it has
 // left. It takes memory for what came, not for what was announced.
 type reader struct {
-	from io.Reader
-	left int64
+	from      io.Reader
+	remaining int64
 	// parts is what is left for parts, which count apart.
 	parts int64
 }
 
 // next returns the next frame. At the end, also within a frame, it is io.EOF.
 func (r *reader) next() (frameType, []byte, error) {
-	if r.left < frameHead {
+	if r.remaining < frameHead {
 		return 0, nil, errGotten
 	}
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r.from, head[:]); err != nil {
 		return 0, nil, ended(err)
 	}
-	r.left -= frameHead
-	left := &r.left
+	r.remaining -= frameHead
+	left := &r.remaining
 	if frameType(head[0]) == frameMade {
 		left = &r.parts
 	}
@@ -97,8 +97,8 @@ func (r *reader) next() (frameType, []byte, error) {
 	return frameType(head[0]), payload.Bytes(), nil
 }
 
-// want returns the payload of the next frame, which must have that type.
-func (r *reader) want(m frameType) ([]byte, error) {
+// expect returns the payload of the next frame, which must have that type.
+func (r *reader) expect(m frameType) ([]byte, error) {
 	got, payload, err := r.next()
 	if err == nil && got != m {
 		err = unexpected(got)

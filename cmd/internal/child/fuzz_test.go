@@ -18,9 +18,9 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("r\x00\x00\x00\x00z\x00\x00\x00\x02{}"), int64(100))
 	f.Add([]byte("a\x00\x00\x00\x02s.z\xff\xff\xff\xff"), int64(1<<40))
 	f.Fuzz(func(t *testing.T, sent []byte, left int64) {
-		in := &reader{from: bytes.NewReader(sent), left: left}
+		in := &reader{from: bytes.NewReader(sent), remaining: left}
 		var again bytes.Buffer
-		out := &writer{to: &again, left: int64(len(sent))}
+		out := &writer{to: &again, remaining: int64(len(sent))}
 		for {
 			m, payload, err := in.next()
 			if err != nil {
@@ -45,7 +45,7 @@ func FuzzConversations(f *testing.F) {
 	f.Add([]byte("a\x00\x00\x00\x04f../a\x00\x00\x00\x00"))
 	f.Fuzz(func(_ *testing.T, got []byte) {
 		tree := fstest.MapFS{"x": &fstest.MapFile{Data: []byte("y")}}
-		_, _ = serveTree(tree, &writer{to: io.Discard, left: 1 << 16}, &reader{from: bytes.NewReader(got), left: 1 << 16}, &returnedParts{})
+		_, _ = serveTree(tree, &writer{to: io.Discard, remaining: 1 << 16}, &reader{from: bytes.NewReader(got), remaining: 1 << 16}, &returnedParts{})
 	})
 }
 
@@ -53,21 +53,21 @@ func FuzzConversations(f *testing.F) {
 func FuzzFleets(f *testing.F) {
 	var some bytes.Buffer
 	full := provision.ClusterSnapshot{}
-	_ = send(&writer{to: &some, left: 1 << 20}, settings(), full, full)
+	_ = send(&writer{to: &some, remaining: 1 << 20}, settings(), full, full)
 	f.Add(some.Bytes())
 	f.Add([]byte("q\x00\x00\x00\x1f{\"follow\":[0,1,0,0,0],\"after\":{\"nodes\":[0,-1,7]}}o\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		in := &reader{from: bytes.NewReader(sent), left: 1 << 20}
-		s, before, after, err := receive(in.want)
+		in := &reader{from: bytes.NewReader(sent), remaining: 1 << 20}
+		s, before, after, err := receive(in.expect)
 		if err != nil {
 			return
 		}
 		var again bytes.Buffer
-		if err := send(&writer{to: &again, left: 1 << 24}, s, before, after); err != nil {
+		if err := send(&writer{to: &again, remaining: 1 << 24}, s, before, after); err != nil {
 			return
 		}
-		in = &reader{from: &again, left: 1 << 24}
-		s2, _, after2, err := receive(in.want)
+		in = &reader{from: &again, remaining: 1 << 24}
+		s2, _, after2, err := receive(in.expect)
 		if err != nil {
 			t.Fatal(err)
 		}

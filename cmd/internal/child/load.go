@@ -26,7 +26,7 @@ type loadRequest struct {
 }
 
 func serveLoad(_ context.Context, t *frameExchange) (result, error) {
-	raw, err := t.want(frameRequest)
+	raw, err := t.expect(frameRequest)
 	if err != nil {
 		return result{}, err
 	}
@@ -38,7 +38,7 @@ func serveLoad(_ context.Context, t *frameExchange) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	tree := &remoteFS{out: t.out, reply: func() ([]byte, error) { return t.want(frameReply) }, known: map[string]known{}}
+	tree := &remoteFS{out: t.out, reply: func() ([]byte, error) { return t.expect(frameReply) }, known: map[string]known{}}
 	var files fs.FS = tree
 	if req.Links {
 		files = linked{tree}

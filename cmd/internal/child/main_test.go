@@ -35,11 +35,11 @@ func beChild(verb, memory, seconds string) error {
 		return err
 	}
 	if behavior, ok := behaviors[verb]; ok {
-		out := &writer{to: os.Stdout, left: 1 << 40}
+		out := &writer{to: os.Stdout, remaining: 1 << 40}
 		if err := out.send(frameReady, nil); err != nil {
 			return err
 		}
-		return behavior(out, &reader{from: os.Stdin, left: 1 << 40})
+		return behavior(out, &reader{from: os.Stdin, remaining: 1 << 40})
 	}
 	return Serve(context.Background(), verb, os.Stdin, os.Stdout)
 }
@@ -48,12 +48,12 @@ func beChild(verb, memory, seconds string) error {
 func beParent() error {
 	r := &Runner{}
 	_, err := r.run(context.Background(), job{verb: "send its process id and sleep", doing: "sleeping", exchange: func(_ *writer, out *reader) ([]byte, error) {
-		id, err := out.want(frameRead)
+		id, err := out.expect(frameRead)
 		if err != nil {
 			return nil, err
 		}
 		fmt.Println(string(id))
-		return out.want(frameResult)
+		return out.expect(frameResult)
 	}})
 	return err
 }

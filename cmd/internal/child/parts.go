@@ -49,7 +49,7 @@ func keptParts(t *frameExchange, count *int) (*part.Parts, error) {
 	}
 	var kept []part.Part
 	for range *count {
-		frame, err := t.want(framePart)
+		frame, err := t.expect(framePart)
 		if err != nil {
 			return nil, err
 		}

@@ -73,14 +73,14 @@ func TestPartsCountApartFromTheResult(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sent bytes.Buffer
-			out := &writer{to: &sent, left: 1 << 20}
+			out := &writer{to: &sent, remaining: 1 << 20}
 			for _, f := range c.frames {
 				if err := out.send(f.kind, f.payload); err != nil {
 					t.Fatal(err)
 				}
 			}
 			var parts returnedParts
-			_, err := serveTree(fstest.MapFS{}, &writer{to: io.Discard, left: 1 << 10}, &reader{from: &sent, left: 100, parts: c.parts}, &parts)
+			_, err := serveTree(fstest.MapFS{}, &writer{to: io.Discard, remaining: 1 << 10}, &reader{from: &sent, remaining: 100, parts: c.parts}, &parts)
 			if (err != nil) != c.fails {
 				t.Errorf("error %v", err)
 			}
@@ -94,10 +94,10 @@ func TestAChildReturnsThePartsThatFitIntoTheirLimit(t *testing.T) {
 		parts.Make(part.Part{Name: name, Content: bytes.Repeat([]byte("x"), maxPartBytes/2-1000)})
 	}
 	var sent bytes.Buffer
-	if err := sendParts(&writer{to: &sent, left: 1 << 30}, parts); err != nil {
+	if err := sendParts(&writer{to: &sent, remaining: 1 << 30}, parts); err != nil {
 		t.Fatal(err)
 	}
-	in, got := &reader{from: &sent, left: 1 << 20, parts: maxPartBytes}, &returnedParts{}
+	in, got := &reader{from: &sent, remaining: 1 << 20, parts: maxPartBytes}, &returnedParts{}
 	for {
 		kind, payload, err := in.next()
 		if errors.Is(err, io.EOF) {

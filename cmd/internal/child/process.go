@@ -57,14 +57,14 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 			_ = pipe.SetDeadline(time.Unix(1, 0))
 		}
 	})
-	out := &reader{from: p.out, left: limits.Output, parts: maxPartBytes}
+	out := &reader{from: p.out, remaining: limits.Output, parts: maxPartBytes}
 	ready := true
 	var raw []byte
-	if _, err = out.want(frameReady); err != nil {
+	if _, err = out.expect(frameReady); err != nil {
 		ready = false
 	} else {
 		err = apply.Recover(func() (err error) {
-			raw, err = j.exchange(&writer{to: p.in, left: limits.Input}, out)
+			raw, err = j.exchange(&writer{to: p.in, remaining: limits.Input}, out)
 			return err
 		})
 	}
@@ -200,7 +200,7 @@ func (l Limits) overrun(doing string, err error) error {
 	switch {
 	case errors.Is(err, errGotten):
 		return state.Failf(state.Stalled, "LimitExceeded", "%s gave more than %d MiB", doing, l.Output>>20)
-	case errors.Is(err, errGiven):
+	case errors.Is(err, errSendLimit):
 		return state.Failf(state.Stalled, "LimitExceeded", "%s needs more than %d MiB of input", doing, l.Input>>20)
 	}
 	return fmt.Errorf("%s: talking with the child: %w", doing, err)
@@ -227,8 +227,8 @@ func (l Limits) exitError(doing string, p *process) error {
 
 // cause is how the child ended, in one line.
 func (p *process) cause() string {
-	if said := p.stderrTail.cause(); said != "" {
-		return strconv.Quote(said)
+	if message := p.stderrTail.cause(); message != "" {
+		return strconv.Quote(message)
 	}
 	return p.cmd.ProcessState.String()
 }

@@ -139,11 +139,11 @@ func (d *dirEntry) Type() fs.FileMode { return d.Mode().Type() }
 
 // Info reads the entry itself: a link's is not what it leads to.
 func (d *dirEntry) Info() (fs.FileInfo, error) {
-	question := byte(opStat)
+	operation := byte(opStat)
 	if d.Type()&fs.ModeSymlink != 0 {
-		question = opLstat
+		operation = opLstat
 	}
-	return d.tree.stat(question, path.Join(d.folder, d.Name()))
+	return d.tree.stat(operation, path.Join(d.folder, d.Name()))
 }
 
 // openFile is a file or folder that was opened.

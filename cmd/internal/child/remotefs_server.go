@@ -85,7 +85,7 @@ func (e *remoteError) Unwrap() []error { return e.kinds }
 // read.
 func respond(tree fs.FS, request []byte, most int64) ([]byte, error) {
 	content, err := readTree(tree, request, most)
-	if errors.Is(err, errGiven) {
+	if errors.Is(err, errSendLimit) {
 		return nil, err
 	}
 	if err != nil {
@@ -121,7 +121,7 @@ func readTree(tree fs.FS, request []byte, most int64) ([]byte, error) {
 	case opReadFile:
 		info, err := fs.Stat(tree, name)
 		if err == nil && info.Size() > most {
-			return nil, errGiven
+			return nil, errSendLimit
 		}
 		return fs.ReadFile(tree, name)
 	}

@@ -139,7 +139,7 @@ func serveTree(tree fs.FS, in *writer, out *reader, parts *returnedParts) ([]byt
 			}
 			continue
 		}
-		reply, err := respond(tree, payload, in.left)
+		reply, err := respond(tree, payload, in.remaining)
 		if err != nil {
 			return nil, err
 		}

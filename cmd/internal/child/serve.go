@@ -50,7 +50,7 @@ func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error 
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	t := &frameExchange{out: &writer{to: out, left: maxExchange}, frames: make(chan frame), gone: make(chan struct{})}
+	t := &frameExchange{out: &writer{to: out, remaining: maxExchange}, frames: make(chan frame), ended: make(chan struct{})}
 	if err := t.out.send(frameReady, nil); err != nil {
 		return fmt.Errorf("greeting the parent: %w", err)
 	}
@@ -60,8 +60,8 @@ func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error 
 	select {
 	case err := <-done:
 		return err
-	case <-t.gone:
-		return errGone
+	case <-t.ended:
+		return errInputEnded
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -71,14 +71,14 @@ func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error 
 // narrower: it is limited in memory anyway.
 const maxExchange = 1 << 30
 
-var errGone = errors.New("the input ended before the response was written: the parent process ended, or sent what cannot be parsed")
+var errInputEnded = errors.New("the input ended before the response was written: the parent process ended, or sent what cannot be parsed")
 
 // frameExchange is the child's end of the exchange.
 type frameExchange struct {
 	out    *writer
 	frames chan frame
-	// gone is closed when the input ends.
-	gone chan struct{}
+	// ended is closed when the input ends.
+	ended chan struct{}
 }
 
 type frame struct {
@@ -88,8 +88,8 @@ type frame struct {
 
 // listen reads also while nobody waits for a frame, to learn of the parent's end.
 func (t *frameExchange) listen(ctx context.Context, in io.Reader) {
-	defer close(t.gone)
-	r := &reader{from: bufio.NewReaderSize(in, 64<<10), left: maxExchange}
+	defer close(t.ended)
+	r := &reader{from: bufio.NewReaderSize(in, 64<<10), remaining: maxExchange}
 	for {
 		m, payload, err := r.next()
 		if err != nil {
@@ -103,16 +103,16 @@ func (t *frameExchange) listen(ctx context.Context, in io.Reader) {
 	}
 }
 
-// want waits for a frame with that type.
-func (t *frameExchange) want(m frameType) ([]byte, error) {
+// expect waits for a frame with that type.
+func (t *frameExchange) expect(m frameType) ([]byte, error) {
 	select {
 	case f := <-t.frames:
 		if f.kind != m {
 			return nil, unexpected(f.kind)
 		}
 		return f.payload, nil
-	case <-t.gone:
-		return nil, errGone
+	case <-t.ended:
+		return nil, errInputEnded
 	}
 }
 

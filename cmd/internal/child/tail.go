@@ -60,8 +60,8 @@ func (t *tail) endLine() {
 
 // outOfMemory reports whether the runtime gave up because it got no more memory.
 func (t *tail) outOfMemory() bool {
-	said, ok := strings.CutPrefix(t.crash, "fatal error: ")
-	return ok && (strings.Contains(said, "out of memory") || strings.Contains(said, "cannot allocate memory"))
+	message, ok := strings.CutPrefix(t.crash, "fatal error: ")
+	return ok && (strings.Contains(message, "out of memory") || strings.Contains(message, "cannot allocate memory"))
 }
 
 // faulted reports whether the runtime itself read or wrote where nothing is, which a nil

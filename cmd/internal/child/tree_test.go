@@ -43,11 +43,11 @@ func newPipedFS(tb testing.TB, tree fs.FS) *remoteFS {
 	toChild, fromParent := io.Pipe()
 	tb.Cleanup(func() { _, _ = fromChild.Close(), fromParent.Close() })
 	go func() {
-		_, err := serveTree(tree, &writer{to: fromParent, left: 1 << 30}, &reader{from: toParent, left: 1 << 30}, &returnedParts{})
+		_, err := serveTree(tree, &writer{to: fromParent, remaining: 1 << 30}, &reader{from: toParent, remaining: 1 << 30}, &returnedParts{})
 		_ = fromParent.CloseWithError(err)
 	}()
-	in := &reader{from: toChild, left: 1 << 30}
-	return &remoteFS{out: &writer{to: fromChild, left: 1 << 30}, reply: func() ([]byte, error) { return in.want(frameReply) }, known: map[string]known{}}
+	in := &reader{from: toChild, remaining: 1 << 30}
+	return &remoteFS{out: &writer{to: fromChild, remaining: 1 << 30}, reply: func() ([]byte, error) { return in.expect(frameReply) }, known: map[string]known{}}
 }
 
 func TestARemoteTreeIsAFileSystem(t *testing.T) {
@@ -175,11 +175,11 @@ func TestServeEndsWithItsInput(t *testing.T) {
 			in, theirs := io.Pipe()
 			done := make(chan error, 1)
 			go func() { done <- Serve(t.Context(), verbLoad, in, io.Discard) }()
-			send(&writer{to: theirs, left: 1 << 20}, func() { _ = theirs.Close() })
+			send(&writer{to: theirs, remaining: 1 << 20}, func() { _ = theirs.Close() })
 			select {
 			case err := <-done:
 				// The last words may have been its answer.
-				if err != nil && !errors.Is(err, errGone) {
+				if err != nil && !errors.Is(err, errInputEnded) {
 					t.Error(err)
 				}
 			case <-time.After(time.Minute):

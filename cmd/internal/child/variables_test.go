@@ -55,7 +55,7 @@ func TestVariablesThatCannotBeReadEndAChildWithAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&writer{to: &requested, left: maxExchange}).send(frameRequest, request); err != nil {
+	if err := (&writer{to: &requested, remaining: maxExchange}).send(frameRequest, request); err != nil {
 		t.Fatal(err)
 	}
 	in, done := io.Pipe()

@@ -82,7 +82,7 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req bootstrap.Request, streams 
 	if err != nil {
 		return err
 	}
-	planFirst, err := f.shows(b, print, streams)
+	planFirst, err := f.writePlan(b, print, streams)
 	if err != nil {
 		return err
 	}
@@ -93,9 +93,9 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req bootstrap.Request, streams 
 	return f.carriesOut(cmd.Context(), b, takes != "", planFirst, streams)
 }
 
-// shows writes the plan, where a person confirms it or it is all that there will be,
+// writePlan writes the plan, where a person confirms it or it is all that there will be,
 // and what else is to be known before. It reports whether the plan was written.
-func (f *bootstrapFlags) shows(b *bootstrap.Bootstrap, print func(report.Report) error, streams Streams) (bool, error) {
+func (f *bootstrapFlags) writePlan(b *bootstrap.Bootstrap, print func(report.Report) error, streams Streams) (bool, error) {
 	// A program gets one document: what became of the plan, where it is carried
 	// out without confirmation.
 	planFirst := f.output == "text" || !f.confirmation.yes || f.confirmation.dryRun || b.Todo() == 0

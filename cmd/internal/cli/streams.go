@@ -142,17 +142,17 @@ func terminalWidth(out io.Writer) int {
 // not 0. What follows the first line is indented. A longer word stays whole: it may be copied.
 func wrap(out *strings.Builder, line, indent string, width int) {
 	column := 0
-	for i, word := range strings.Split(line, " ") {
-		length := utf8.RuneCountInString(word)
+	for i, text := range strings.Split(line, " ") {
+		length := utf8.RuneCountInString(text)
 		switch {
 		case i == 0:
-			out.WriteString(word)
+			out.WriteString(text)
 			column = length
-		case width > 0 && word != "" && column > len(indent) && column+1+length > width:
-			out.WriteString("\n" + indent + word)
+		case width > 0 && text != "" && column > len(indent) && column+1+length > width:
+			out.WriteString("\n" + indent + text)
 			column = len(indent) + length
 		default:
-			out.WriteString(" " + word)
+			out.WriteString(" " + text)
 			column += 1 + length
 		}
 	}

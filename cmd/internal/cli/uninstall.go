@@ -12,7 +12,7 @@ import (
 
 func newUninstall(conn *connection, streams Streams) *cobra.Command {
 	var req uninstall.Request
-	var answered yesNo
+	var confirmation yesNo
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove the controller; pools, nodes and AWS stay as they are",
@@ -25,7 +25,7 @@ It lists its steps and waits for confirmation. The next run completes an interru
 Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2 an error.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := answered.possible(streams); err != nil {
+			if err := confirmation.possible(streams); err != nil {
 				return err
 			}
 			var err error
@@ -45,7 +45,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 			for _, w := range u.Warnings {
 				fmt.Fprintln(streams.Err, "Warning:", w)
 			}
-			if err := answered.prompt(cmd.Context(), streams, "Uninstall Poolwright?"); err != nil {
+			if err := confirmation.prompt(cmd.Context(), streams, "Uninstall Poolwright?"); err != nil {
 				return err
 			}
 			if err := u.Run(cmd.Context()); err != nil {
@@ -59,7 +59,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	cmd.Flags().BoolVar(&req.Drain, "drain", false, "drain and terminate the pools' nodes first")
 	cmd.Flags().BoolVar(&req.ReleaseFinalizers, "release-finalizers", false, "remove Karpenter's finalizers also where no Cluster declares an embedded engine")
 	cmd.Flags().DurationVar(&req.Timeout, "timeout", 15*time.Minute, "how long to wait for nodes, and for each deletion")
-	answered.addFlags(cmd.Flags())
+	confirmation.addFlags(cmd.Flags())
 	conn.completeContexts(cmd)
 	return cmd
 }

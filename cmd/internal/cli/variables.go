@@ -69,7 +69,7 @@ func updateParameters(ctx context.Context, cl client.WithWatch, sync *v1alpha1.S
 
 // printParameters is what became of the values.
 func printParameters(progress io.Writer, was, is []v1alpha1.PinnedParameter) {
-	news := 0
+	changed := 0
 	for _, p := range is {
 		at := slices.IndexFunc(was, func(o v1alpha1.PinnedParameter) bool { return o.Variable == p.Variable })
 		switch {
@@ -80,9 +80,9 @@ func printParameters(progress io.Writer, was, is []v1alpha1.PinnedParameter) {
 		default:
 			continue
 		}
-		news++
+		changed++
 	}
-	if news == 0 {
+	if changed == 0 {
 		fmt.Fprintln(progress, "the parameters have the newest values already")
 	}
 }

@@ -63,15 +63,15 @@ func hide(lines []string, n *yaml.Node, end int) {
 func cover(lines []string, key *yaml.Node, last int) {
 	for i := key.Line - 1; i < last && i < len(lines); i++ {
 		text := strings.TrimLeft(lines[i], " -")
-		shown := lines[i][:len(lines[i])-len(text)]
+		visible := lines[i][:len(lines[i])-len(text)]
 		if i == key.Line-1 {
 			if at := strings.Index(lines[i], key.Value); at >= 0 {
-				shown = lines[i][:at+len(key.Value)] + ": "
+				visible = lines[i][:at+len(key.Value)] + ": "
 			}
 		} else if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "---") {
 			continue
 		}
-		lines[i] = shown + mask + ending(lines[i])
+		lines[i] = visible + mask + ending(lines[i])
 	}
 }
 

@@ -78,8 +78,8 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	question := cost.Query{HoursPerDay: req.HoursPerDay, Pools: pools(d.Set)}
-	if question.Region, err = region(req, d.Set); err != nil {
+	query := cost.Query{HoursPerDay: req.HoursPerDay, Pools: pools(d.Set)}
+	if query.Region, err = region(req, d.Set); err != nil {
 		return Result{}, err
 	}
 	doc, err := read(req.Document, snapshot.FS, folder)
@@ -87,7 +87,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 		return Result{}, err
 	}
 	if doc.file != "" && len(doc.problems) == 0 {
-		question.Document = &doc.content
+		query.Document = &doc.content
 	}
 	problems := doc.problems
 	for _, p := range d.Problems {
@@ -100,7 +100,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Table: cost.Of(question, types), Problems: lint.Sorted(problems)}, nil
+	return Result{Table: cost.Of(query, types), Problems: lint.Sorted(problems)}, nil
 }
 
 // cluster is the folder of the table: the requested one, or where that is the root of
@@ -138,14 +138,14 @@ func region(req Request, set state.Set) (string, error) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &c); err != nil {
 			return "", fmt.Errorf("reading the Cluster in %s: %w", item.Origin, err)
 		}
-		switch said := c.Spec.Region; {
-		case strings.Contains(said, "${") && req.Region == "":
-			return "", fmt.Errorf("the Cluster in %s has %s for its region, which has no value here: give it one with --substitute NAME=VALUE or --sync-file, or set the region of the prices with --region", item.Origin, said)
-		case said == "" || strings.Contains(said, "${"):
-		case req.Region != "" && req.Region != said:
-			return "", fmt.Errorf("--region %s contradicts %s, where the Cluster is in %s: leave the flag out", req.Region, item.Origin, said)
+		switch value := c.Spec.Region; {
+		case strings.Contains(value, "${") && req.Region == "":
+			return "", fmt.Errorf("the Cluster in %s has %s for its region, which has no value here: give it one with --substitute NAME=VALUE or --sync-file, or set the region of the prices with --region", item.Origin, value)
+		case value == "" || strings.Contains(value, "${"):
+		case req.Region != "" && req.Region != value:
+			return "", fmt.Errorf("--region %s contradicts %s, where the Cluster is in %s: leave the flag out", req.Region, item.Origin, value)
 		default:
-			return said, nil
+			return value, nil
 		}
 	}
 	if req.Region == "" {

@@ -304,12 +304,12 @@ func (x *indexed) stays(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (rea
 	if c, found := noderepair.UnhealthyCondition(node); found {
 		return cmp.Or(c.Reason, string(c.Type)), strings.TrimSuffix(fmt.Sprintf("%s is %s since %s: %s", c.Type, c.Status, c.LastTransitionTime.UTC().Format(time.RFC3339), c.Message), ": ")
 	}
-	keeper := doNotDisrupt(node, x.onNode[node.Name])
+	blocker := doNotDisrupt(node, x.onNode[node.Name])
 	blocked := cmp.Or(x.blocked["Node/"+n.Name], x.blocked["NodeClaim/"+n.NodeClaim])
 	unconsolidatable := cmp.Or(x.unconsolidatable["Node/"+n.Name], x.unconsolidatable["NodeClaim/"+n.NodeClaim])
 	switch {
-	case keeper != "":
-		return "DoNotDisrupt", keeper
+	case blocker != "":
+		return "DoNotDisrupt", blocker
 	case blocked != "":
 		return reasonBlocked, blocked
 	case n.Drifted != "":

@@ -83,7 +83,7 @@ func (w *watched) next(ctx context.Context) (r Report, complete bool, err error)
 		w.first = &r
 		return r, true, reportFirst(w.warnings, r, missing, w.reportSource)
 	case err == nil:
-		err = lost(*w.first, r)
+		err = unreadSince(*w.first, r)
 	}
 	if err != nil && !w.failing {
 		fmt.Fprintf(w.warnings, "Warning: %s; nothing is printed until that can be read again\n", sanitize.Text(err.Error()))
@@ -103,8 +103,8 @@ func reportFirst(w io.Writer, r Report, missing []string, from reportSource) err
 	return nil
 }
 
-// lost is an error where a kind was not read that the first reading has: its objects are not gone.
-func lost(first, now Report) error {
+// unreadSince is an error where a kind was not read that the first reading has: its objects are not gone.
+func unreadSince(first, now Report) error {
 	for _, u := range now.Unread {
 		was := slices.ContainsFunc(first.Unread, func(before Unread) bool { return before.Kind == u.Kind })
 		if u.Reason != TooMany && !was {
@@ -131,7 +131,7 @@ func changedRows(before, now *metav1.Table) *metav1.Table {
 	}
 	for _, row := range before.Rows {
 		if _, found := current[rowName(before, row)]; !found {
-			out.Rows = append(out.Rows, metav1.TableRow{Cells: gone(before, row)})
+			out.Rows = append(out.Rows, metav1.TableRow{Cells: deletedRow(before, row)})
 		}
 	}
 	return out
@@ -169,9 +169,9 @@ func sameCells(t *metav1.Table, a, b metav1.TableRow) bool {
 	return true
 }
 
-// gone are the cells of a row that is there no more: its state, or where it has none its last cell
+// deletedRow are the cells of a row that is there no more: its state, or where it has none its last cell
 // that is always printed, is Deleted.
-func gone(t *metav1.Table, row metav1.TableRow) []any {
+func deletedRow(t *metav1.Table, row metav1.TableRow) []any {
 	cells := slices.Clone(row.Cells)
 	last := 0
 	for i, c := range t.ColumnDefinitions {

@@ -14,8 +14,8 @@ import (
 // The rules are the CRD's, which the API server evaluates as lint does.
 func TestLintFindsValuesOfTheEngineThatTheAPIServerRefuses(t *testing.T) {
 	for _, test := range []struct {
-		field           string
-		valid, mistaken []string
+		field          string
+		valid, problem []string
 	}{
 		{"preferencePolicy", []string{"Respect", "Ignore"}, []string{"ignore", `""`}},
 		{"vmMemoryOverheadPercent", []string{`"0"`, `"0.075"`, `"0.99"`}, []string{"0.075", `"1"`, `"1.5"`, `"-0.1"`, `"7.5%"`, `".5"`}},
@@ -33,7 +33,7 @@ func TestLintFindsValuesOfTheEngineThatTheAPIServerRefuses(t *testing.T) {
 		{"cpuRequests", []string{"1"}, []string{"0", "500m"}},
 		{"disableClusterStateObservability", []string{"true"}, []string{"yes please"}},
 	} {
-		for _, value := range slices.Concat(test.valid, test.mistaken) {
+		for _, value := range slices.Concat(test.valid, test.problem) {
 			t.Run(test.field+": "+value, func(t *testing.T) {
 				file := reconcilertest.ClusterFile("a", "  engine:\n    "+test.field+": "+value+"\n")
 				linted, err := Lint(t.Context(), folder(t, "a.yaml", file), variables.Input{})
@@ -41,7 +41,7 @@ func TestLintFindsValuesOfTheEngineThatTheAPIServerRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 				of := func(p state.Problem) bool { return p.Field == "spec.engine."+test.field }
-				if got, want := slices.ContainsFunc(linted.Mistakes, of), slices.Contains(test.mistaken, value); got != want {
+				if got, want := slices.ContainsFunc(linted.Mistakes, of), slices.Contains(test.problem, value); got != want {
 					t.Errorf("a mistake: %t, want %t; all are %v", got, want, linted.Mistakes)
 				}
 				if strings.Contains(fmt.Sprint(linted.Mistakes), "wordfish") {

@@ -40,7 +40,7 @@ func systemNodes(d declared.Declared) ([]state.Problem, error) {
 		if !known {
 			continue
 		}
-		placed, err := check.Place(nodes)
+		placed, err := check.CheckPlacement(nodes)
 		if err != nil {
 			return nil, err
 		}

@@ -48,7 +48,7 @@ metadata:
 data: {run: "echo ${HOME}"}
 `
 
-func TestLintJudgesNoFieldThatHoldsAVariableWithoutAValue(t *testing.T) {
+func TestLintChecksNoFieldThatHoldsAVariableWithoutAValue(t *testing.T) {
 	linted, err := Lint(t.Context(), folder(t, "a.yaml", variablePool), variables.Input{})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestLintJudgesNoFieldThatHoldsAVariableWithoutAValue(t *testing.T) {
 	}
 }
 
-func TestLintJudgesWhatValuesMakeOfAnObject(t *testing.T) {
+func TestLintChecksWhatValuesMakeOfAnObject(t *testing.T) {
 	values := map[string]string{"POOL": "gpu", "WEIGHT": "500", "KIND": "spot", "CLUSTER_NAME": "dev", "ALIAS": "al2023@v20250101", "SPACE": "default"}
 	linted, err := Lint(t.Context(), folder(t, "a.yaml", variablePool), variables.Input{Values: values})
 	if err != nil {
@@ -146,7 +146,7 @@ func TestParametersAreNotCheckedWhereNobodyReadsThem(t *testing.T) {
 }
 
 // What is found of other fields than those that hold a variable does not depend on it.
-func TestLintJudgesAllOtherFieldsOfAnObjectWithAVariable(t *testing.T) {
+func TestLintChecksAllOtherFieldsOfAnObjectWithAVariable(t *testing.T) {
 	class := func(version, rest string) string {
 		return "apiVersion: karpenter.k8s.aws/" + version + "\nkind: EC2NodeClass\nmetadata: {name: a}\nspec:\n" + rest
 	}

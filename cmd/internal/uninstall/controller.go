@@ -95,14 +95,14 @@ func (u *Uninstall) stop(ctx context.Context) error {
 // lease lasts, whatever its clock has. One that goes on renewing, now that the
 // installation's pods are gone, is another process.
 func (u *Uninstall) leaseFree(ctx context.Context) error {
-	seen, since, moved := time.Time{}, time.Now(), -1
+	renewed, since, moved := time.Time{}, time.Now(), -1
 	err := installation.Await(ctx, max(u.req.Timeout, 2*leaderelection.LeaseDuration), u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		now, err := u.lease(ctx)
 		if err != nil || now.Holder == "" {
 			return err == nil, "", err
 		}
-		if !now.Renewed.Equal(seen) {
-			seen, since, moved = now.Renewed, time.Now(), moved+1
+		if !now.Renewed.Equal(renewed) {
+			renewed, since, moved = now.Renewed, time.Now(), moved+1
 		}
 		if moved > 1 {
 			return false, "", fmt.Errorf("lease %s/%s is being renewed by %s, which this installation did not start: stop that poolwright run, then run uninstall again", u.req.Namespace, leaderelection.LeaseName, now.Holder)
@@ -151,9 +151,9 @@ func (u *Uninstall) forgetAll(ctx context.Context) error {
 	return nil
 }
 
-// leave deletes what the installation itself records, and the namespace unless others
+// deleteInstallation deletes what the installation itself records, and the namespace unless others
 // keep something in it.
-func (u *Uninstall) leave(ctx context.Context) error {
+func (u *Uninstall) deleteInstallation(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: leaderelection.LeaseName}, &lease)
 	if err == nil {
@@ -171,7 +171,7 @@ func (u *Uninstall) leave(ctx context.Context) error {
 		if err := u.remove(ctx, func(k state.Key) bool { return k.Kind == "Namespace" }); err != nil {
 			return err
 		}
-		return u.namespaceGone(ctx)
+		return u.waitNamespaceDeleted(ctx)
 	}
 	if err := u.target.Orphan(ctx); err != nil {
 		return err
@@ -180,8 +180,8 @@ func (u *Uninstall) leave(ctx context.Context) error {
 	return nil
 }
 
-// namespaceGone waits for the namespace. One that is not ours is not waited for.
-func (u *Uninstall) namespaceGone(ctx context.Context) error {
+// waitNamespaceDeleted waits for the namespace. One that is not ours is not waited for.
+func (u *Uninstall) waitNamespaceDeleted(ctx context.Context) error {
 	err := installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		var ns corev1.Namespace
 		err := u.direct.Get(ctx, client.ObjectKey{Name: u.req.Namespace}, &ns)
@@ -227,7 +227,7 @@ func (u *Uninstall) others(ctx context.Context) ([]string, error) {
 				return nil, fmt.Errorf("listing %s in Namespace %s: %w", resource.Name, u.req.Namespace, err)
 			}
 			for i := range found.Items {
-				if !u.passes(resource.Kind, &found.Items[i]) {
+				if !u.isIgnored(resource.Kind, &found.Items[i]) {
 					out = append(out, resource.Kind+" "+found.Items[i].Name)
 				}
 			}
@@ -237,9 +237,9 @@ func (u *Uninstall) others(ctx context.Context) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// passes reports whether an object need not keep the namespace: it goes by
+// isIgnored reports whether an object need not keep the namespace: it goes by
 // itself, comes with every namespace, or is the inventory that goes next.
-func (u *Uninstall) passes(kind string, o *metav1.PartialObjectMetadata) bool {
+func (u *Uninstall) isIgnored(kind string, o *metav1.PartialObjectMetadata) bool {
 	switch {
 	case !o.DeletionTimestamp.IsZero(), len(o.OwnerReferences) > 0:
 		return true

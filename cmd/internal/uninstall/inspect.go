@@ -160,16 +160,16 @@ func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
 	if err != nil {
 		return state.Set{}, err
 	}
-	seen, err := u.target.Observe(ctx, desired)
+	observed, err := u.target.Observe(ctx, desired)
 	if err != nil {
 		return state.Set{}, err
 	}
 	var out []state.Item
-	for _, item := range seen.Items() {
+	for _, item := range observed.Items() {
 		labels := (&unstructured.Unstructured{Object: item.Object}).GetLabels()
 		_, expected := desired.Get(item.Key)
 		ours := !expected || labels[installation.PartOfLabel] == installation.Deployment || item.Key.Kind == "CustomResourceDefinition"
-		if item.Object == nil || !ours || u.sharedByOthers(item.Key) || u.leavingNamespace(item) {
+		if item.Object == nil || !ours || u.sharedByOthers(item.Key) || u.goesWithNamespace(item) {
 			continue
 		}
 		out = append(out, item)
@@ -182,9 +182,9 @@ func (u *Uninstall) sharedByOthers(k state.Key) bool {
 	return k.Kind == "CustomResourceDefinition" && len(u.found.elsewhere) > 0
 }
 
-// leavingNamespace reports whether an object goes with a namespace that is
+// goesWithNamespace reports whether an object goes with a namespace that is
 // being deleted: there is nothing to do about it.
-func (u *Uninstall) leavingNamespace(item state.Item) bool {
+func (u *Uninstall) goesWithNamespace(item state.Item) bool {
 	o := &unstructured.Unstructured{Object: item.Object}
 	return item.Key.Kind == "Namespace" && o.GetDeletionTimestamp() != nil
 }
@@ -240,8 +240,8 @@ func (f *installedState) has(kind string) bool {
 	return slices.ContainsFunc(f.installed.Items(), func(i state.Item) bool { return i.Key.Kind == kind })
 }
 
-// leaving is how many nodes are being terminated.
-func (f *installedState) leaving() int {
+// terminating is how many nodes are being terminated.
+func (f *installedState) terminating() int {
 	return len(slices.DeleteFunc(slices.Clone(f.claims), func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp.IsZero() }))
 }
 

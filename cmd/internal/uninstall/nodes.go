@@ -81,7 +81,7 @@ func (u *Uninstall) drain(ctx context.Context) error {
 				}
 			}
 		}
-		return len(claims) == 0, left(claims), nil
+		return len(claims) == 0, remaining(claims), nil
 	})
 	if err != nil {
 		return fmt.Errorf("draining nodes: %w; kubectl get nodeclaims lists the nodes that are left, and kubectl get pdb -A what must not be evicted; run uninstall again to continue", err)
@@ -89,8 +89,8 @@ func (u *Uninstall) drain(ctx context.Context) error {
 	return nil
 }
 
-// left is which nodes are still there.
-func left(claims []karpv1.NodeClaim) string {
+// remaining is which nodes are still there.
+func remaining(claims []karpv1.NodeClaim) string {
 	var out []string
 	for _, c := range claims {
 		name := c.Name
@@ -241,7 +241,7 @@ func (u *Uninstall) finish(ctx context.Context) error {
 			return false, "", err
 		}
 		claims = slices.DeleteFunc(claims, func(c karpv1.NodeClaim) bool { return c.DeletionTimestamp.IsZero() })
-		return len(claims) == 0, left(claims), nil
+		return len(claims) == 0, remaining(claims), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for nodes that are being terminated: %w", err)

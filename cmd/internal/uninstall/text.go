@@ -121,7 +121,7 @@ func inAWS(spec v1alpha1.ClusterSpec) []string {
 // warnings are what may cost something.
 func (f *installedState) warnings(drain, released bool) []string {
 	var out []string
-	staying := len(f.claims) - f.leaving()
+	staying := len(f.claims) - f.terminating()
 	if !drain && staying > 0 && f.otherKarpenter == "" {
 		out = append(out, fmt.Sprintf("%s of the pools would continue to run, and cost, without a controller that terminates them: use --drain to remove them first", installation.Count(staying, "node")))
 	}

@@ -185,7 +185,7 @@ func (u *Uninstall) schedule() {
 	n = len(u.steps)
 	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and let no new one come", installation.Count(len(f.claims), "node"))
 	mark(draining, n)
-	add(!u.req.Drain && f.leaving() > 0 && f.lease.EngineRuns(), u.finish, "wait for %s that the engine is terminating", installation.Count(f.leaving(), "node"))
+	add(!u.req.Drain && f.terminating() > 0 && f.lease.EngineRuns(), u.finish, "wait for %s that the engine is terminating", installation.Count(f.terminating(), "node"))
 	n = len(u.steps)
 	add(f.has("Deployment") || f.lease.Exists, u.stop, "stop the controller and wait until it has given up its lease")
 	mark(stopping, n)
@@ -194,7 +194,7 @@ func (u *Uninstall) schedule() {
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
 	add(len(f.inventories) > 0, u.forgetAll, "delete the records of the Syncs (%s)", installation.Count(len(f.inventories), "object"))
 	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", installation.Count(f.objects(), "object"), f.kinds())
-	add(true, u.leave, "delete Namespace %s, if nothing else is in it", u.req.Namespace)
+	add(true, u.deleteInstallation, "delete Namespace %s, if nothing else is in it", u.req.Namespace)
 }
 
 // removeObjects deletes the installation, but for the namespace.
@@ -202,7 +202,7 @@ func (u *Uninstall) removeObjects(ctx context.Context) error {
 	if err := u.remove(ctx, func(k state.Key) bool { return k.Kind != "Namespace" }); err != nil {
 		return err
 	}
-	return u.gone(ctx, func(k state.Key) bool { return k.Kind == "CustomResourceDefinition" })
+	return u.waitDeleted(ctx, func(k state.Key) bool { return k.Kind == "CustomResourceDefinition" })
 }
 
 // remove deletes those objects of the installation that are chosen, as any
@@ -223,8 +223,8 @@ func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) err
 	return apply.Run(ctx, p, map[string]targets.Target{kubernetes.Name: only}, apply.Options{}).Err()
 }
 
-// gone waits until none of the chosen objects is left.
-func (u *Uninstall) gone(ctx context.Context, chosen func(state.Key) bool) error {
+// waitDeleted waits until none of the chosen objects is left.
+func (u *Uninstall) waitDeleted(ctx context.Context, chosen func(state.Key) bool) error {
 	err := installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		installed, err := u.installed(ctx)
 		if err != nil {

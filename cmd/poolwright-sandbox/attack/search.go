@@ -78,9 +78,9 @@ func coarse(n int64) int64 {
 // kept is how many of the most expensive of each objective are mutated.
 const kept = 4
 
-// fresh is how many candidates are derived anew before any is mutated, and of how many later
+// initialCandidates is how many candidates are derived anew before any is mutated, and of how many later
 // ones one is.
-const fresh = 12
+const initialCandidates = 12
 
 // Run searches. An error is of the machinery.
 func (s Search) Run(ctx context.Context) (Result, error) {
@@ -111,7 +111,7 @@ func (s Search) propose(random *rand.Rand, best [][]Case, i int) Candidate {
 	if i < len(s.Start) {
 		return Candidate{Repository: s.Start[i], Followed: followed}
 	}
-	if len(s.Start) == 0 && i < fresh || random.IntN(fresh) == 0 {
+	if len(s.Start) == 0 && i < initialCandidates || random.IntN(initialCandidates) == 0 {
 		return Candidate{Repository: grammar.New(random), Followed: followed}
 	}
 	pick := func() Candidate {

@@ -184,7 +184,7 @@ func TestASeedLeadsTheSameWayAgainAndClimbs(t *testing.T) {
 		t.Error("two seeds lead the same way")
 	}
 	most := int64(0)
-	for _, c := range first[:fresh] {
+	for _, c := range first[:initialCandidates] {
 		most = max(most, c.Measure.Child.Memory)
 	}
 	if got := few.MostExpensive["memory of the child"].Measure.Child.Memory; got <= most {

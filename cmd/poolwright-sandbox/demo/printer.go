@@ -81,11 +81,11 @@ func brief(text string) string {
 // wrapped breaks a text between words. A single word may be longer than the width.
 func wrapped(text string, width int) (lines []string) {
 	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && utf8.RuneCountInString(line+" "+word) > width {
+	for field := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line+" "+field) > width {
 			lines, line = append(lines, line), ""
 		}
-		line = strings.TrimSpace(line + " " + word)
+		line = strings.TrimSpace(line + " " + field)
 	}
 	return append(lines, line)
 }

@@ -97,13 +97,13 @@ func (t *timeline) wait(ctx context.Context, name string) (Event, error) {
 	for {
 		t.mu.Lock()
 		e, ok := t.recorded[name]
-		wake := t.changed
+		changed := t.changed
 		t.mu.Unlock()
 		if ok {
 			return e, nil
 		}
 		select {
-		case <-wake:
+		case <-changed:
 		case <-ctx.Done():
 			return Event{}, context.Cause(ctx)
 		}

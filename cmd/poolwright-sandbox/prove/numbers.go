@@ -36,9 +36,9 @@ func section(page string, level int, title string) string {
 	var b strings.Builder
 	inside := false
 	for line := range strings.Lines(page) {
-		words := strings.Fields(line)
-		if len(words) > 1 && strings.Trim(words[0], "#") == "" && len(words[0]) <= level {
-			inside = len(words[0]) == level && words[1] == title
+		fields := strings.Fields(line)
+		if len(fields) > 1 && strings.Trim(fields[0], "#") == "" && len(fields[0]) <= level {
+			inside = len(fields[0]) == level && fields[1] == title
 		}
 		if inside {
 			b.WriteString(line)

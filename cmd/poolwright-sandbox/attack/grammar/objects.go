@@ -96,8 +96,8 @@ func (w *fileWriter) definition(name string, d Derivation) string {
 
 // named is a small object whose name is hostile to whoever shows it.
 func (w *fileWriter) named(name string, d Derivation) string {
-	odd := []string{"`|*_", "</details>", "@everyone#1 ", "\u202e\u200b", "\n- a", "a.b/c:"}[d.N[0]]
-	return manifest("v1", []string{"ConfigMap", "Kind`|@" + odd}[d.N[0]%2], name+strings.Repeat(odd, d.N[1]/len(odd)+1), field("data", "{}"))
+	special := []string{"`|*_", "</details>", "@everyone#1 ", "\u202e\u200b", "\n- a", "a.b/c:"}[d.N[0]]
+	return manifest("v1", []string{"ConfigMap", "Kind`|@" + special}[d.N[0]%2], name+strings.Repeat(special, d.N[1]/len(special)+1), field("data", "{}"))
 }
 
 // requirements are so many, of so many values each.

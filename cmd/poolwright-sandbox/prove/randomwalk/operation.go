@@ -68,12 +68,12 @@ type Fault struct {
 
 // String is the operation in one line.
 func (o Operation) String() string {
-	words := []string{string(o.Do)}
+	fields := []string{string(o.Do)}
 	if o.Object != "" {
-		words = append(words, o.Object)
+		fields = append(fields, o.Object)
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Values)) {
-		words = append(words, fmt.Sprintf("%s=%q", key, o.Values[key]))
+		fields = append(fields, fmt.Sprintf("%s=%q", key, o.Values[key]))
 	}
 	if f := o.Fault; f != nil {
 		parts := []string{string(f.At.Wire), f.At.Verb, f.At.Kind, string(f.Do)}
@@ -83,7 +83,7 @@ func (o Operation) String() string {
 		if f.Status != 0 {
 			parts = append(parts, fmt.Sprint(f.Status))
 		}
-		words = append(words, slices.DeleteFunc(append(parts, fmt.Sprintf("x%d", o.Times)), func(p string) bool { return p == "" })...)
+		fields = append(fields, slices.DeleteFunc(append(parts, fmt.Sprintf("x%d", o.Times)), func(p string) bool { return p == "" })...)
 	}
-	return strings.Join(words, " ")
+	return strings.Join(fields, " ")
 }

@@ -240,14 +240,14 @@ func TestOneForgeMayBeUsedByManyAtOnce(t *testing.T) {
 	h.add(3)
 	f := h.forge(t)
 	done := make(chan error)
-	const askers = 4
-	for range askers {
+	const callers = 4
+	for range callers {
 		go func() {
 			_, err := f.Comment(t.Context(), 1, forge.Comment{Marker: marker, Body: "the same"})
 			done <- errors.Join(err, f.Status(t.Context(), sha(1), forge.Status{Context: "c", State: forge.Success}), calls["list"](t.Context(), f))
 		}()
 	}
-	for range askers {
+	for range callers {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
