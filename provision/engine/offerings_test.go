@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/pricelist"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // moreExpensive is the catalog with another on-demand price of g4dn.xlarge.
@@ -62,10 +62,10 @@ func readsOfferings(t *testing.T, eng *Engine) {
 }
 
 // readsReservations has the engine read a Capacity Block of AWS.
-func readsReservations(t *testing.T, eng *Engine, cloud *aws.Cloud) {
+func readsReservations(t *testing.T, eng *Engine, cloud *sandboxaws.Cloud) {
 	t.Helper()
 	end := time.Now().Add(24 * time.Hour).Truncate(time.Second).UTC()
-	id, err := cloud.AddReservation(aws.Reservation{Type: "g4dn.xlarge", Zone: "us-east-1a", Total: 3, CapacityBlock: true, Targeted: true, End: end})
+	id, err := cloud.AddReservation(sandboxaws.Reservation{Type: "g4dn.xlarge", Zone: "us-east-1a", Total: 3, CapacityBlock: true, Targeted: true, End: end})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // TestTheEngineStartsRunsAndStops is the whole life of an engine in one process,
@@ -137,13 +137,13 @@ func newManager(t *testing.T, eng *Engine) manager.Manager {
 	return mgr
 }
 
-func emulated(t *testing.T, k *kube) (*aws.Cloud, string) {
+func emulated(t *testing.T, k *kube) (*sandboxaws.Cloud, string) {
 	t.Helper()
-	config := aws.DefaultConfig()
+	config := sandboxaws.DefaultConfig()
 	config.Account = valid().Account
 	config.Cluster.Endpoint, config.Cluster.CA = k.config.Host, k.config.CAData
 	config.Catalog, config.NotOffered = moreExpensive(t), map[string][]string{"g4dn.xlarge": {"us-east-1b"}}
-	cloud, err := aws.New(config)
+	cloud, err := sandboxaws.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,17 +4,17 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // Account is one more AWS account with the environment's cluster in it, so that a part of a
 // run can begin with an account that nobody has used.
 type Account struct {
-	*aws.Cloud
+	*sandboxaws.Cloud
 	// Endpoint is its URL, for AWS_ENDPOINT_URL.
 	Endpoint string
 	// Config is what it was made of.
-	Config aws.Config
+	Config sandboxaws.Config
 
 	environment *Environment
 	stop        func() error
@@ -25,10 +25,10 @@ type Account struct {
 // AddAccount starts an account like the environment's own but for what change does to its
 // configuration. The environment's nodes run its instances, too, so at most one account has
 // any at a time. Close ends it.
-func (w *Environment) AddAccount(change func(*aws.Config)) (*Account, error) {
+func (w *Environment) AddAccount(change func(*sandboxaws.Config)) (*Account, error) {
 	config := w.config.AWS
 	change(&config)
-	cloud, err := aws.New(config)
+	cloud, err := sandboxaws.New(config)
 	if err != nil {
 		return nil, fmt.Errorf("adding an AWS account: %w", err)
 	}

@@ -26,7 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
 	"github.com/poolwright/poolwright/provision/sandbox/internal/kube"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
@@ -37,7 +37,7 @@ import (
 type Config struct {
 	// AWS is the emulated account. Its cluster's endpoint, authority and service
 	// range are filled in by Start.
-	AWS aws.Config
+	AWS sandboxaws.Config
 	// Nodes are the kubelets' and the device plugin's delays.
 	Nodes nodes.Delays
 	// SystemTaints are on the system node, which has none by default. With
@@ -58,12 +58,12 @@ type Config struct {
 
 // DefaultConfig is a cluster in a made-up account with delays near the real
 // ones.
-func DefaultConfig() Config { return Config{AWS: aws.DefaultConfig()} }
+func DefaultConfig() Config { return Config{AWS: sandboxaws.DefaultConfig()} }
 
 // Environment is a running environment.
 type Environment struct {
 	// AWS is the emulated cloud, to read its state and to inject faults.
-	AWS *aws.Cloud
+	AWS *sandboxaws.Cloud
 	// Git is the Git server, nil with Config.WithoutGit.
 	Git *gitserver.Server
 	// Nodes emulates the kubelets. Instances of AWS reach it by themselves.

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
 )
 
@@ -29,7 +29,7 @@ func (w *Environment) startNodes(ctx context.Context) error {
 		return err
 	}
 	cluster := w.config.AWS.Cluster
-	player, err := nodes.New(nodes.Config{
+	simulator, err := nodes.New(nodes.Config{
 		REST: w.plane.REST(),
 		Cluster: nodes.Cluster{
 			Name: cluster.Name, Endpoint: cluster.Endpoint, CA: base64.StdEncoding.EncodeToString(cluster.CA),
@@ -52,32 +52,32 @@ func (w *Environment) startNodes(ctx context.Context) error {
 	w.shutdown.add(func() error {
 		end()
 		<-followed
-		player.Wait()
+		simulator.Wait()
 		return nil
 	})
-	w.Nodes = player
-	if err := player.Start(life); err != nil {
+	w.Nodes = simulator
+	if err := simulator.Start(life); err != nil {
 		return err
 	}
 	return ctx.Err()
 }
 
 // follow passes to the simulator what an account does to its instances.
-func (w *Environment) follow(events <-chan aws.Event, account *aws.Cloud) {
+func (w *Environment) follow(events <-chan sandboxaws.Event, account *sandboxaws.Cloud) {
 	for event := range events {
 		switch event.Kind {
-		case aws.Running:
+		case sandboxaws.Running:
 			w.launch(event.Instance, account)
-		case aws.Terminated:
+		case sandboxaws.Terminated:
 			w.Nodes.Gone(event.Instance.ID)
-		case aws.Pending: // its machine does not run yet
+		case sandboxaws.Pending: // its machine does not run yet
 		default: // it shuts down, or somebody stops it
 			w.Nodes.Stop(event.Instance.ID)
 		}
 	}
 }
 
-func (w *Environment) launch(i aws.Instance, account *aws.Cloud) {
+func (w *Environment) launch(i sandboxaws.Instance, account *sandboxaws.Cloud) {
 	hardware, err := hardwareOf(w.config.AWS.Catalog, i.Type)
 	if err != nil {
 		fmt.Fprintf(w.config.Progress, "instance %s gets no node: %v\n", i.ID, err)
@@ -145,7 +145,7 @@ func hardwareOf(types *catalog.Catalog, name string) (nodes.Hardware, error) {
 // group of them, and without one the scheduler's back-off distorts all timings.
 // It is an m5.large, by default without taints, so that a pending GPU pod is refused for
 // lack of GPUs, and is retried when they appear, not at every change of a node.
-func systemMachine(config aws.Config, taints []corev1.Taint) (nodes.Machine, error) {
+func systemMachine(config sandboxaws.Config, taints []corev1.Taint) (nodes.Machine, error) {
 	zones, err := catalog.Zones(config.Region)
 	if err != nil {
 		return nodes.Machine{}, err

@@ -7,13 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 func TestTheSystemNodeHasTheTaintsThatTheConfigGivesIt(t *testing.T) {
 	addons := []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	for _, taints := range [][]corev1.Taint{nil, addons} {
-		machine, err := systemMachine(aws.DefaultConfig(), taints)
+		machine, err := systemMachine(sandboxaws.DefaultConfig(), taints)
 		if err != nil {
 			t.Fatal(err)
 		}

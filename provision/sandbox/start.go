@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
 	"github.com/poolwright/poolwright/provision/sandbox/internal/build"
 	"github.com/poolwright/poolwright/provision/sandbox/internal/kube"
@@ -130,7 +130,7 @@ func newAccess(address string) (access, error) {
 func (w *Environment) serveAWS() error {
 	w.config.AWS.Cluster.ServiceCIDR = kube.ServiceRange
 	var err error
-	if w.AWS, err = aws.New(w.config.AWS); err != nil {
+	if w.AWS, err = sandboxaws.New(w.config.AWS); err != nil {
 		return err
 	}
 	address, stop, err := listenAndServe(w.AWS)

@@ -21,7 +21,7 @@ import (
 
 	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/provision/sandbox"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -88,7 +88,7 @@ spec:
 func newAWSFixture(t *testing.T) *awsFixture {
 	t.Helper()
 	l := newLaptop(t, func(c *sandbox.Config) {
-		c.AWS.Cluster.NodeGroups = []aws.NodeGroup{{Name: "system", Min: 1, Desired: 2, Max: 3, InstanceTypes: []string{"t3.small"}}}
+		c.AWS.Cluster.NodeGroups = []sandboxaws.NodeGroup{{Name: "system", Min: 1, Desired: 2, Max: 3, InstanceTypes: []string{"t3.small"}}}
 		c.AWS.Cluster.Addons = map[string]string{"vpc-cni": "v1.19.0-eksbuild.1"}
 		c.AWS.Roles, c.AWS.Queues, c.AWS.Tags = nil, nil, map[string]string{}
 		// Nobody finds a new role or queue at once.

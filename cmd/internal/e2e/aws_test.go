@@ -23,7 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -212,7 +212,7 @@ func (s *awsFixture) isOnlyCompared() {
 // isUnknown takes one API away, then all.
 func (s *awsFixture) isUnknown() {
 	s.Helper()
-	lift := s.inject(aws.Fault{Service: "sqs", Operation: "GetQueueAttributes", Code: "AccessDenied"})
+	lift := s.inject(sandboxaws.Fault{Service: "sqs", Operation: "GetQueueAttributes", Code: "AccessDenied"})
 	if _, err := s.account.events.DisableRule(s.Context(), &eventbridge.DisableRuleInput{Name: sdk.String(awsRule + "StateChange")}); err != nil {
 		s.Fatal(err)
 	}
@@ -240,9 +240,9 @@ func (s *awsFixture) isUnknown() {
 	s.applied()
 
 	for _, service := range []string{"ec2", "iam", "eks", "events", "logs", "servicequotas", "sts"} {
-		defer s.inject(aws.Fault{Service: service, Throttle: true})()
+		defer s.inject(sandboxaws.Fault{Service: service, Throttle: true})()
 	}
-	lift = s.inject(aws.Fault{Service: "sqs", Throttle: true})
+	lift = s.inject(sandboxaws.Fault{Service: "sqs", Throttle: true})
 	s.requested()
 	s.eventually("nothing is called in sync", func() error {
 		c, err := s.cluster()

@@ -7,13 +7,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // zoneIsOut: the first zone, by name, is what EC2 takes when prices are equal.
 func (s engineSuite) zoneIsOut() {
 	const pool, kind = "zone-out", "m5.large"
-	s.limit(aws.Offering{Type: kind, Zone: "eu-west-1a"}, 0)
+	s.limit(sandboxaws.Offering{Type: kind, Zone: "eu-west-1a"}, 0)
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(pool)
 	if got := s.waitForNodeWithPod(pool); got.Zone != "eu-west-1b" {
@@ -27,7 +27,7 @@ func (s engineSuite) zoneIsOut() {
 // typeIsOut: c5.xlarge is the cheaper of the two.
 func (s engineSuite) typeIsOut() {
 	const pool = "type-out"
-	s.limit(aws.Offering{Type: "c5.xlarge"}, 0)
+	s.limit(sandboxaws.Offering{Type: "c5.xlarge"}, 0)
 	s.addPool(pool, []string{onDemand}, "c5.xlarge", "m5.xlarge")
 	s.addPod(pool)
 	if got := s.waitForNodeWithPod(pool); got.Type != "m5.xlarge" {
@@ -37,7 +37,7 @@ func (s engineSuite) typeIsOut() {
 
 func (s engineSuite) spotIsOut() {
 	const pool, kind = "spot-out", "r5.large"
-	if err := s.AWS.Refuse(aws.Offering{Type: kind, CapacityType: spot}, "MaxSpotInstanceCountExceeded"); err != nil {
+	if err := s.AWS.Refuse(sandboxaws.Offering{Type: kind, CapacityType: spot}, "MaxSpotInstanceCountExceeded"); err != nil {
 		s.Fatal(err)
 	}
 	s.addPool(pool, []string{spot, onDemand}, kind)
@@ -55,7 +55,7 @@ func (s engineSuite) spotIsOut() {
 // EC2 has two of the cheaper type, and makes the others of the next.
 func (s engineSuite) fleetIsPartial() {
 	const pool, cheap, dear, replicas = "partial", "m5ad.large", "m5ad.xlarge", 4
-	s.limit(aws.Offering{Type: cheap}, 2)
+	s.limit(sandboxaws.Offering{Type: cheap}, 2)
 	s.addPool(pool, []string{onDemand}, cheap, dear)
 	s.addDeployment(pool, replicas)
 	s.eventually("each pod has a node", func() error {
@@ -86,17 +86,17 @@ func (s engineSuite) fleetIsPartial() {
 // launchIsThrottled: EC2 refuses the launch over its quota, more often than the
 // SDK tries again by itself.
 func (s engineSuite) launchIsThrottled() {
-	s.launchOnce("throttled", "c5a.large", 5, aws.Fault{Throttle: true})
+	s.launchOnce("throttled", "c5a.large", 5, sandboxaws.Fault{Throttle: true})
 }
 
 // launchIsUnanswered: EC2 launches and the answer is lost. The SDK asks again
 // with the same token.
 func (s engineSuite) launchIsUnanswered() {
-	s.launchOnce("unanswered", "c5a.2xlarge", 1, aws.Fault{Code: "InternalError", Status: 500, Lost: true})
+	s.launchOnce("unanswered", "c5a.2xlarge", 1, sandboxaws.Fault{Code: "InternalError", Status: 500, Lost: true})
 }
 
 // launchOnce proves that a launch that fails so often is made once in the end.
-func (s engineSuite) launchOnce(pool, kind string, times int, f aws.Fault) {
+func (s engineSuite) launchOnce(pool, kind string, times int, f sandboxaws.Fault) {
 	s.Helper()
 	s.addPool(pool, []string{onDemand}, kind)
 	f.Service, f.Operation, f.Match, f.Times = "ec2", "CreateFleet", kind, times
@@ -128,7 +128,7 @@ type famine struct {
 // minutes what was sold out, so the end of this comes later in the suite.
 func (s engineSuite) capacityEnds() *famine {
 	f := &famine{pool: "famine", kind: "r5.xlarge", began: time.Now()}
-	out := aws.Offering{Type: f.kind}
+	out := sandboxaws.Offering{Type: f.kind}
 	if err := s.AWS.SetCapacity(out, 0); err != nil {
 		s.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func (f *famine) ends(s engineSuite) {
 		_, err := s.nodeWithPod(f.pool)
 		return err
 	})
-	tried := slices.DeleteFunc(s.fleets(f.kind), func(call aws.Call) bool { return call.Code != "" })
+	tried := slices.DeleteFunc(s.fleets(f.kind), func(call sandboxaws.Call) bool { return call.Code != "" })
 	if len(tried) != 3 {
 		s.Fatalf("%d launches were tried: %v", len(tried), tried)
 	}

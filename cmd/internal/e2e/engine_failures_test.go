@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // awsIsUnwell: first EC2 answers nothing but errors; then its reads show the past
@@ -20,18 +20,18 @@ func (s engineSuite) awsIsUnwell() {
 	s.addPool(other, []string{onDemand}, "c5a.xlarge")
 	before := s.AWS.Instances()
 
-	throttled := s.inject(aws.Fault{Service: "ec2", Throttle: true})
+	throttled := s.inject(sandboxaws.Fault{Service: "ec2", Throttle: true})
 	s.addPod(pool)
 	s.failures("RequestLimitExceeded", 10)
 	throttled()
-	broken := s.inject(aws.Fault{Code: "InternalError", Status: 500})
+	broken := s.inject(sandboxaws.Fault{Code: "InternalError", Status: 500})
 	s.failures("InternalError", 10)
 	broken()
 	ended := time.Now()
 	s.waitForNodeWithPod(pool)
 	s.Logf("a node %s after AWS was well again", since(ended))
 
-	recovered := s.inject(aws.Fault{Service: "ec2", Operation: "DescribeInstances", Stale: true})
+	recovered := s.inject(sandboxaws.Fault{Service: "ec2", Operation: "DescribeInstances", Stale: true})
 	s.addPod(other)
 	launched := s.waitForNodeWithPod(other)
 	// Every round reads all instances, and does not find the new one.
@@ -45,7 +45,7 @@ func (s engineSuite) awsIsUnwell() {
 		s.Errorf("after EC2 showed %v: %v, %v", launched, now, err)
 	}
 	for _, i := range before {
-		if i.State == aws.Running && len(s.terminations(i.ID)) > 0 {
+		if i.State == sandboxaws.Running && len(s.terminations(i.ID)) > 0 {
 			s.Errorf("%v was terminated", i)
 		}
 	}
@@ -89,7 +89,7 @@ func (s engineSuite) apiServerIsAway() {
 	s.addPod(gpuPool)
 	empty := s.waitForNodeWithPod(gpuPool)
 	s.dropPod(gpuPool)
-	s.inject(aws.Fault{Service: "ec2", Operation: "CreateFleet", Match: kind, Delay: 20 * time.Second, Times: 1})
+	s.inject(sandboxaws.Fault{Service: "ec2", Operation: "CreateFleet", Match: kind, Delay: 20 * time.Second, Times: 1})
 	s.addPod(pool)
 	s.eventually("the launch is made", func() error { return more(len(s.living(pool)), 0) })
 	// From here on Karpenter takes fifteen seconds to make sure that it is empty.

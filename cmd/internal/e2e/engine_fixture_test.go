@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
@@ -31,7 +31,7 @@ import (
 // account of examples/altanova, and its objects. All of its tests share the one
 // controller, so they say which of them may run beside others.
 type engineFixture struct {
-	aws aws.Config
+	aws sandboxaws.Config
 	// pools are the example's, by name.
 	pools map[string]*karpv1.NodePool
 	// neverJoins has, by instance type, the ID of the machine that never joins; ""

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // claimOf is the name of the only NodeClaim of a pool.
@@ -126,7 +126,7 @@ func (s engineSuite) nodeNeverJoins() {
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(pool)
 	var claim string
-	var first aws.Instance
+	var first sandboxaws.Instance
 	s.eventually("an instance runs and no node comes of it", func() error {
 		claims, err := s.claims(pool)
 		if err != nil {

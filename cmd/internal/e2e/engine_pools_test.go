@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 const (
@@ -137,8 +137,8 @@ func (s engineSuite) claims(pool string) ([]karpv1.NodeClaim, error) {
 }
 
 // living are the pool's instances that cost money.
-func (s engineSuite) living(pool string) []aws.Instance {
-	var found []aws.Instance
+func (s engineSuite) living(pool string) []sandboxaws.Instance {
+	var found []sandboxaws.Instance
 	for _, i := range s.AWS.Instances() {
 		if i.Tags[karpv1.NodePoolLabelKey] == pool && !over(i.State) {
 			found = append(found, i)
@@ -148,33 +148,35 @@ func (s engineSuite) living(pool string) []aws.Instance {
 }
 
 // over is the state of an instance that nobody pays for any more.
-func over(state aws.State) bool { return state == aws.ShuttingDown || state == aws.Terminated }
+func over(state sandboxaws.State) bool {
+	return state == sandboxaws.ShuttingDown || state == sandboxaws.Terminated
+}
 
 // nodeWithPod returns the pool's only instance, or says how the pool is not as it
 // should be: one NodeClaim, one instance, which is the claim's, and one pod, which
 // runs there.
-func (s engineSuite) nodeWithPod(pool string) (aws.Instance, error) {
+func (s engineSuite) nodeWithPod(pool string) (sandboxaws.Instance, error) {
 	claims, err := s.claims(pool)
 	if err != nil {
-		return aws.Instance{}, err
+		return sandboxaws.Instance{}, err
 	}
 	pods, err := s.pods(pool)
 	if err != nil {
-		return aws.Instance{}, err
+		return sandboxaws.Instance{}, err
 	}
 	living := s.living(pool)
 	if len(claims) != 1 || len(living) != 1 || len(pods) != 1 {
-		return aws.Instance{}, fmt.Errorf("%d NodeClaims, instances %v, %d pods", len(claims), living, len(pods))
+		return sandboxaws.Instance{}, fmt.Errorf("%d NodeClaims, instances %v, %d pods", len(claims), living, len(pods))
 	}
 	claim, pod := claims[0], pods[0]
 	if !strings.HasSuffix(claim.Status.ProviderID, "/"+living[0].ID) || pod.Spec.NodeName != claim.Status.NodeName || pod.Status.Phase != corev1.PodRunning {
-		return aws.Instance{}, fmt.Errorf("instance %v, NodeClaim of %q with node %q, pod %s on %q", living[0], claim.Status.ProviderID, claim.Status.NodeName, pod.Status.Phase, pod.Spec.NodeName)
+		return sandboxaws.Instance{}, fmt.Errorf("instance %v, NodeClaim of %q with node %q, pod %s on %q", living[0], claim.Status.ProviderID, claim.Status.NodeName, pod.Status.Phase, pod.Spec.NodeName)
 	}
 	return living[0], nil
 }
 
 // waitForNodeWithPod waits for that.
-func (s engineSuite) waitForNodeWithPod(pool string) (only aws.Instance) {
+func (s engineSuite) waitForNodeWithPod(pool string) (only sandboxaws.Instance) {
 	s.Helper()
 	s.eventually("pool "+pool+" has one node with its pod", func() (err error) {
 		only, err = s.nodeWithPod(pool)
@@ -185,7 +187,7 @@ func (s engineSuite) waitForNodeWithPod(pool string) (only aws.Instance) {
 
 // movesFrom waits until a pod of the pool runs on another instance. Traces of the
 // old one may still be there: see nothingLeaks.
-func (s engineSuite) movesFrom(pool string, old aws.Instance) (now aws.Instance) {
+func (s engineSuite) movesFrom(pool string, old sandboxaws.Instance) (now sandboxaws.Instance) {
 	s.Helper()
 	s.within(2*waitTimeout, "pool "+pool+" has a pod elsewhere than on "+old.ID, func() error {
 		pods, err := s.pods(pool)
@@ -206,7 +208,7 @@ func (s engineSuite) movesFrom(pool string, old aws.Instance) (now aws.Instance)
 }
 
 // fleets are the launches that were tried for an instance type.
-func (s engineSuite) fleets(kind string) (tried []aws.Call) {
+func (s engineSuite) fleets(kind string) (tried []sandboxaws.Call) {
 	for _, call := range s.AWS.Calls() {
 		if call.Operation == "CreateFleet" && !call.Dry && strings.Contains(call.Params, "InstanceType="+kind+" ") {
 			tried = append(tried, call)
@@ -216,7 +218,7 @@ func (s engineSuite) fleets(kind string) (tried []aws.Call) {
 }
 
 // terminations are the calls that ended an instance.
-func (s engineSuite) terminations(id string) (calls []aws.Call) {
+func (s engineSuite) terminations(id string) (calls []sandboxaws.Call) {
 	for _, call := range s.AWS.Calls() {
 		if call.Operation == "TerminateInstances" && !call.Dry && strings.Contains(call.Params, id) {
 			calls = append(calls, call)
@@ -250,7 +252,7 @@ func (s engineSuite) expectEvent(name, reason string, texts ...string) {
 }
 
 // inject makes AWS fail until lifted, or until the test ends.
-func (s engineSuite) inject(f aws.Fault) (lift func()) {
+func (s engineSuite) inject(f sandboxaws.Fault) (lift func()) {
 	s.Helper()
 	lift, err := s.AWS.Inject(f)
 	if err != nil {
@@ -261,7 +263,7 @@ func (s engineSuite) inject(f aws.Fault) (lift func()) {
 }
 
 // limit bounds the capacity of an offering until the test ends.
-func (s engineSuite) limit(o aws.Offering, most int) {
+func (s engineSuite) limit(o sandboxaws.Offering, most int) {
 	s.Helper()
 	if err := s.AWS.SetCapacity(o, most); err != nil {
 		s.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -29,9 +29,9 @@ func (s engineSuite) killedInALaunch() {
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()
 	events := s.AWS.Watch(ctx)
-	s.inject(aws.Fault{Service: "ec2", Operation: "CreateFleet", Match: gpuPool, Delay: time.Minute, Times: 1})
+	s.inject(sandboxaws.Fault{Service: "ec2", Operation: "CreateFleet", Match: gpuPool, Delay: time.Minute, Times: 1})
 	s.addPod(gpuPool)
-	lost := s.awaits(events, gpuPool, aws.Pending)
+	lost := s.awaits(events, gpuPool, sandboxaws.Pending)
 	heldBefore := len(s.logged("The engine is held"))
 	if err := s.now.Kill(); err != nil {
 		s.Fatal(err)
@@ -70,7 +70,7 @@ func (s engineSuite) killedInALaunch() {
 }
 
 // awaits returns the pool's next instance that enters a state.
-func (s engineSuite) awaits(events <-chan aws.Event, pool string, state aws.State) aws.Instance {
+func (s engineSuite) awaits(events <-chan sandboxaws.Event, pool string, state sandboxaws.State) sandboxaws.Instance {
 	s.Helper()
 	late := time.After(waitTimeout)
 	for {
@@ -107,10 +107,10 @@ func (s engineSuite) standbyTakesOver() {
 	ctx, stop := context.WithCancel(s.Context())
 	defer stop()
 	events := s.AWS.Watch(ctx)
-	s.inject(aws.Fault{Service: "ec2", Operation: "TerminateInstances", Match: empty.ID, Delay: time.Minute, Times: 1})
+	s.inject(sandboxaws.Fault{Service: "ec2", Operation: "TerminateInstances", Match: empty.ID, Delay: time.Minute, Times: 1})
 	s.setConsolidation("5s")
 	s.dropPod(gpuPool)
-	s.awaits(events, gpuPool, aws.ShuttingDown)
+	s.awaits(events, gpuPool, sandboxaws.ShuttingDown)
 	if err := leader.Kill(); err != nil {
 		s.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // slowType is the instance type whose machines take realJoin to join, as on EKS;
@@ -22,7 +22,7 @@ func (s engineSuite) nodeTakesItsTime() {
 	const pool = "slow"
 	s.addPool(pool, []string{onDemand}, slowType, "m5n.xlarge")
 	s.addPod(pool)
-	var only aws.Instance
+	var only sandboxaws.Instance
 	s.within(realJoin+waitTimeout, "the pod runs on the node that takes its time", func() (err error) {
 		only, err = s.nodeWithPod(pool)
 		return err

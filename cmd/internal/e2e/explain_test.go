@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 const (
@@ -116,7 +116,7 @@ func (s engineSuite) nodesAreExplained() {
 // soldOutCapacityIsExplained: AWS has none of the only instance type.
 func (s engineSuite) soldOutCapacityIsExplained() {
 	const pool, kind = "sold-out", "m5.4xlarge"
-	if err := s.AWS.SetCapacity(aws.Offering{Type: kind}, 0); err != nil {
+	if err := s.AWS.SetCapacity(sandboxaws.Offering{Type: kind}, 0); err != nil {
 		s.Fatal(err)
 	}
 	s.addPool(pool, []string{onDemand}, kind)

@@ -14,7 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // Set-up 000: inference on spot GPUs, none while nobody asks and four at most,
@@ -27,7 +27,7 @@ func TestSetupAltanova(t *testing.T) {
 	pods, list := s.record(&corev1.PodList{}, client.InNamespace("default")), s.record(&corev1.NodeList{})
 	s.creates("workloads/tinyllama.yaml")
 	gpuNode := s.lands("tinyllama-inference")
-	s.startsCold(gpuNode, pods, list, s.awaits(launches, gpuPool, aws.Pending))
+	s.startsCold(gpuNode, pods, list, s.awaits(launches, gpuPool, sandboxaws.Pending))
 
 	disk := volume{Device: "/dev/xvda", Size: "200", Type: "gp3", IOPS: "4000", Throughput: "200", Encrypted: "true", DeletedWith: "true"}
 	want := machine{
@@ -67,7 +67,7 @@ func TestSetupAltanova(t *testing.T) {
 
 // startsCold follows the pod from nowhere to its node. What the API server shows is
 // in its own order, and EC2's launch shows in the NodeClaim.
-func (s setupSuite) startsCold(l landing, pods, nodes *recording, launch aws.Instance) {
+func (s setupSuite) startsCold(l landing, pods, nodes *recording, launch sandboxaws.Instance) {
 	s.Helper()
 	ofPod := func(is func(*corev1.Pod) bool) func(client.Object) bool {
 		return func(o client.Object) bool { return o.GetName() == l.pod.Name && is(o.(*corev1.Pod)) }

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // Set-up 004: three provisioners of v1alpha5 as they are written, at EKS 1.32,
@@ -162,7 +162,7 @@ type nodeState struct {
 // groupState is all that AWS and the cluster show of the group, but for heartbeats.
 type groupState struct {
 	Group     string
-	Instances []aws.Instance
+	Instances []sandboxaws.Instance
 	Nodes     []nodeState
 }
 

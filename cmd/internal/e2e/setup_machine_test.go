@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // machine is what a set-up asks of a node, as the node, its instance and the
@@ -45,7 +45,7 @@ type landing struct {
 	pod      corev1.Pod
 	node     corev1.Node
 	claim    karpv1.NodeClaim
-	instance aws.Instance
+	instance sandboxaws.Instance
 	// template is what the instance was launched with, by EC2's names.
 	template map[string]string
 }

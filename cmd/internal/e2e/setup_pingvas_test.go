@@ -22,7 +22,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // Set-up 003: standard workers on spot and premium ones on demand, in pools of
@@ -34,7 +34,7 @@ func TestSetupPingvas(t *testing.T) {
 	s := newSetupSuite(t, "pingvas")
 	// The two cheapest are sold out, so the third in price is launched.
 	for _, kind := range []string{"g4dn.xlarge", "g4dn.2xlarge"} {
-		s.limit(aws.Offering{Type: kind, CapacityType: spot}, 0)
+		s.limit(sandboxaws.Offering{Type: kind, CapacityType: spot}, 0)
 	}
 	s.creates("workloads/00-namespace.yaml")
 	s.creates("workloads/models.yaml")

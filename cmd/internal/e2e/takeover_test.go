@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -146,7 +146,7 @@ func (s *stocked) provisions(before map[string]string) {
 		}
 		return nil
 	})
-	if ends := s.terminations(empty.ID); len(ends) == 0 || !slices.ContainsFunc(ends, func(c aws.Call) bool { return c.Code == "" }) {
+	if ends := s.terminations(empty.ID); len(ends) == 0 || !slices.ContainsFunc(ends, func(c sandboxaws.Call) bool { return c.Code == "" }) {
 		s.Errorf("%v was ended by %v", empty, ends)
 	}
 	now, err := s.incarnations()

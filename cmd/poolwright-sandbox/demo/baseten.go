@@ -11,7 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // baseten is a pod that chooses its provisioner by label, beside a node group of
@@ -92,7 +92,7 @@ func (s *Run) untouched(ctx context.Context, before group) error {
 
 // unnamed fails where anybody but the person by hand named one of the instances to
 // AWS, or changed a node group.
-func unnamed(calls []aws.Call, instances []string) error {
+func unnamed(calls []sandboxaws.Call, instances []string) error {
 	for _, c := range calls {
 		if strings.Contains(c.Operation, "Nodegroup") && !strings.HasPrefix(c.Operation, "Describe") && !strings.HasPrefix(c.Operation, "List") {
 			return fmt.Errorf("EKS received the request %s", c.Operation)

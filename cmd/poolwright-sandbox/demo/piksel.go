@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // piksel is a GPU node that stays when its pod goes, beside one that does not.
@@ -52,7 +52,7 @@ func (s *Run) keeps(ctx context.Context, r *workload) error {
 	}
 	running := 0
 	for _, i := range s.environment.AWS.Instances() {
-		if i.Tags[poolLabel] == r.pool && i.State == aws.Running {
+		if i.Tags[poolLabel] == r.pool && i.State == sandboxaws.Running {
 			running++
 		}
 	}

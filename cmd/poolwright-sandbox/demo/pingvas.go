@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // pingvas is a worker on a spot node that EC2 takes back: another node comes for
@@ -35,7 +35,7 @@ func (s *Run) pingvas(workloads []*workload) []scenarioStep {
 // again is about what comes in its place.
 func (s *Run) interrupt(worker, again *workload) error {
 	for _, i := range s.environment.AWS.Instances() {
-		if i.Tags[poolLabel] != worker.pool || i.State != aws.Running {
+		if i.Tags[poolLabel] != worker.pool || i.State != sandboxaws.Running {
 			continue
 		}
 		again.ignore(worker)

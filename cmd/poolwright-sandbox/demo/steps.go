@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 const (
@@ -296,7 +296,7 @@ func (s *Run) noNodesLeft(ctx context.Context) error {
 		}
 		for _, i := range s.environment.AWS.Instances() {
 			// Nobody but Karpenter gives its instances a pool.
-			if i.State != aws.Terminated && i.Tags[poolLabel] != "" {
+			if i.State != sandboxaws.Terminated && i.Tags[poolLabel] != "" {
 				left = append(left, "instance/"+i.ID)
 			}
 		}

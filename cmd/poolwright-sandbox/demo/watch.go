@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 const (
@@ -134,11 +134,11 @@ func (s *Run) watchCloud(ctx context.Context) {
 		object := "instance/" + e.Instance.ID
 		for _, r := range s.of(e.Instance.Tags[poolLabel], e.Instance.ID) {
 			switch e.Kind {
-			case aws.Pending:
+			case sandboxaws.Pending:
 				r.marks.mark(fleetRequested, object, fmt.Sprintf("%s, %s, in %s", e.Instance.Type, e.Instance.CapacityType, e.Instance.Zone), fleetCall(s.environment.AWS.Calls(), e.Instance))
-			case aws.ShuttingDown:
+			case sandboxaws.ShuttingDown:
 				r.marks.mark(instanceTerminated, object, s.endOf(e.Instance.ID)+"; EC2 stops charging", e.Time)
-			case aws.Running, aws.Terminated:
+			case sandboxaws.Running, sandboxaws.Terminated:
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func (s *Run) endOf(id string) string {
 
 // fleetCall is when the request arrived that launched an instance, before AWS took
 // its time.
-func fleetCall(calls []aws.Call, launched aws.Instance) time.Time {
+func fleetCall(calls []sandboxaws.Call, launched sandboxaws.Instance) time.Time {
 	for _, c := range calls {
 		if slices.Contains(c.Launched, launched.ID) {
 			return c.Time

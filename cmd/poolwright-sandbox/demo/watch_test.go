@@ -9,19 +9,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 func TestAnInstancesRequestIsTheOneThatLaunchedIt(t *testing.T) {
 	at := time.Unix(100, 0)
-	calls := []aws.Call{
+	calls := []sandboxaws.Call{
 		{Time: at, Operation: "CreateFleet", Launched: []string{"i-1", "i-2"}},
 		{Time: at.Add(time.Second), Operation: "CreateFleet", Launched: []string{"i-3"}},
 	}
-	if got := fleetCall(calls, aws.Instance{ID: "i-2"}); !got.Equal(at) {
+	if got := fleetCall(calls, sandboxaws.Instance{ID: "i-2"}); !got.Equal(at) {
 		t.Errorf("it came at %s, not at %s: another instance's request is newer", got, at)
 	}
-	if got := fleetCall(nil, aws.Instance{ID: "i-2", Launched: at}); !got.Equal(at) {
+	if got := fleetCall(nil, sandboxaws.Instance{ID: "i-2", Launched: at}); !got.Equal(at) {
 		t.Errorf("without a request it came at %s", got)
 	}
 }
@@ -47,16 +47,16 @@ func TestANodeIsCalledNewOnlyWhereItIs(t *testing.T) {
 
 func TestWhoeverNamesAnothersInstanceIsFound(t *testing.T) {
 	for name, c := range map[string]struct {
-		call  aws.Call
+		call  sandboxaws.Call
 		fails bool
 	}{
-		"the person who launched it":   {aws.Call{Operation: "DescribeInstances", Key: personKey, Params: "InstanceId.1=i-1"}, false},
-		"somebody who ends another":    {aws.Call{Operation: "TerminateInstances", Params: "InstanceId.1=i-2"}, false},
-		"somebody who ends it":         {aws.Call{Operation: "TerminateInstances", Params: "InstanceId.1=i-1"}, true},
-		"somebody who reads a group":   {aws.Call{Operation: "DescribeNodegroup"}, false},
-		"somebody who changes a group": {aws.Call{Operation: "UpdateNodegroupConfig"}, true},
+		"the person who launched it":   {sandboxaws.Call{Operation: "DescribeInstances", Key: personKey, Params: "InstanceId.1=i-1"}, false},
+		"somebody who ends another":    {sandboxaws.Call{Operation: "TerminateInstances", Params: "InstanceId.1=i-2"}, false},
+		"somebody who ends it":         {sandboxaws.Call{Operation: "TerminateInstances", Params: "InstanceId.1=i-1"}, true},
+		"somebody who reads a group":   {sandboxaws.Call{Operation: "DescribeNodegroup"}, false},
+		"somebody who changes a group": {sandboxaws.Call{Operation: "UpdateNodegroupConfig"}, true},
 	} {
-		if err := unnamed([]aws.Call{c.call}, []string{"i-1"}); (err != nil) != c.fails {
+		if err := unnamed([]sandboxaws.Call{c.call}, []string{"i-1"}); (err != nil) != c.fails {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

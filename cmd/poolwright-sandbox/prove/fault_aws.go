@@ -8,7 +8,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/gpupool"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
@@ -41,7 +41,7 @@ func awsFaults() []faultKind {
 	return []faultKind{
 		{name: "throttle", summary: "AWS throttles the request and the next four of its operation", at: ofAWS,
 			fault: besides(func(s *fixture.Fixture, q history.Request) error {
-				_, err := s.AWS.Inject(aws.Fault{Service: q.Kind, Operation: operationOf(q), Throttle: true, Times: throttled})
+				_, err := s.AWS.Inject(sandboxaws.Fault{Service: q.Kind, Operation: operationOf(q), Throttle: true, Times: throttled})
 				return err
 			})},
 		{name: "request-quota", summary: "EC2's token buckets are empty, and other clients of the account leave a tenth of what is added to them", wires: wire,
@@ -72,7 +72,7 @@ func awsFaults() []faultKind {
 // capacity is a fault by which the cheapest instance type cannot be launched from then on.
 func capacity(name, summary, code string, named bool) faultKind {
 	return faultKind{name: name, summary: summary, at: launches, named: named, fault: besides(func(s *fixture.Fixture, _ history.Request) error {
-		return s.AWS.Refuse(aws.Offering{Type: gpupool.CheapestType}, code)
+		return s.AWS.Refuse(sandboxaws.Offering{Type: gpupool.CheapestType}, code)
 	})}
 }
 

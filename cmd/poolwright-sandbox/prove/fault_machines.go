@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
@@ -14,7 +14,7 @@ import (
 func machineFaults() []faultKind {
 	extra := func(n int) func(context.Context, *fixture.Fixture) wiretap.Fault {
 		return besides(func(s *fixture.Fixture, _ history.Request) error {
-			_, err := s.AWS.Inject(aws.Fault{Service: "ec2", Operation: "CreateFleet", Extra: n, Times: 1})
+			_, err := s.AWS.Inject(sandboxaws.Fault{Service: "ec2", Operation: "CreateFleet", Extra: n, Times: 1})
 			return err
 		})
 	}

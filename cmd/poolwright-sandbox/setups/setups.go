@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // Setup is one reference set-up.
@@ -26,7 +26,7 @@ type Setup struct {
 	// Cluster, Region and Version are the EKS cluster's; Version is Kubernetes'.
 	Cluster, Region, Version string
 	// Groups are the managed node groups that are there and stay.
-	Groups []aws.NodeGroup
+	Groups []sandboxaws.NodeGroup
 }
 
 // Account is the AWS account of every set-up.
@@ -35,15 +35,15 @@ const Account = "111122223333"
 // All are the set-ups, in the order of their numbers: 000 to 004.
 func All() []Setup {
 	return []Setup{
-		{Name: "altanova", Path: "clusters/dev", Cluster: "altanova-dev-euw1-eks", Region: "eu-west-1", Version: "1.33", Groups: []aws.NodeGroup{
+		{Name: "altanova", Path: "clusters/dev", Cluster: "altanova-dev-euw1-eks", Region: "eu-west-1", Version: "1.33", Groups: []sandboxaws.NodeGroup{
 			{Name: "system", Min: 2, Desired: 2, Max: 2, InstanceTypes: []string{"t3.small"}, Taints: []string{"CriticalAddonsOnly=true:NO_SCHEDULE"}},
 		}},
 		{Name: "timeslicing", Path: "clusters/dev", SyncFile: "sync.yaml", Cluster: "gpu-timeslicing", Region: "us-east-1", Version: "1.33"},
 		{Name: "piksel", Path: "clusters/dev", Cluster: "piksel-dev-cluster", Region: "ap-southeast-3", Version: "1.32"},
-		{Name: "pingvas", Path: "clusters/studio", Cluster: "pingvas-studio-cluster", Region: "ap-northeast-2", Version: "1.32", Groups: []aws.NodeGroup{
+		{Name: "pingvas", Path: "clusters/studio", Cluster: "pingvas-studio-cluster", Region: "ap-northeast-2", Version: "1.32", Groups: []sandboxaws.NodeGroup{
 			{Name: "system-nodes", Min: 2, Desired: 3, Max: 6, Labels: map[string]string{"role": "system"}, InstanceTypes: []string{"t4g.medium", "t4g.large"}, CapacityType: "SPOT"},
 		}},
-		{Name: "baseten", Path: "clusters/dev", Cluster: "baseten-dev", Region: "us-west-2", Version: "1.32", Groups: []aws.NodeGroup{
+		{Name: "baseten", Path: "clusters/dev", Cluster: "baseten-dev", Region: "us-west-2", Version: "1.32", Groups: []sandboxaws.NodeGroup{
 			{Name: "autoscaled", Min: 1, Desired: 2, Max: 5},
 		}},
 	}

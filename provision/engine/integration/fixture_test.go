@@ -28,7 +28,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/sandbox"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 )
@@ -36,7 +36,7 @@ import (
 // fixture is a running sandbox with a client that has no cache.
 type fixture struct {
 	*sandbox.Environment
-	aws      aws.Config
+	aws      sandboxaws.Config
 	client   client.Client
 	settings engine.Settings
 	policy   []policy.Document // all that the engine may do in AWS

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision/engine/gate"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // gatesClose breaks one thing at a time in the living environment, and puts it back.
@@ -81,7 +81,7 @@ func (w *fixture) otherKarpenter(t *testing.T) {
 
 func (w *fixture) deny(t *testing.T, service, operation string) {
 	t.Helper()
-	lift, err := w.AWS.Inject(aws.Fault{Service: service, Operation: operation, Code: "AccessDenied", Status: 403})
+	lift, err := w.AWS.Inject(sandboxaws.Fault{Service: service, Operation: operation, Code: "AccessDenied", Status: 403})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // reserved has three pods, each for a node of its own, and a reservation of two instances, as the
@@ -21,7 +21,7 @@ func (w *fixture) reserved(t *testing.T) {
 			w.got.show(t)
 		}
 	})
-	id, err := w.AWS.AddReservation(aws.Reservation{Type: "m5.large", Zone: "us-east-1a", Total: 2, Targeted: true})
+	id, err := w.AWS.AddReservation(sandboxaws.Reservation{Type: "m5.large", Zone: "us-east-1a", Total: 2, Targeted: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,10 +108,10 @@ func (in *call) requests(needed []api.AuthorizationRequest) []policy.Request {
 		for k, v := range q.Tags {
 			context["aws:ResourceTag/"+k] = []string{v}
 		}
-		for k, v := range q.Given {
+		for k, v := range q.RequestTags {
 			context["aws:RequestTag/"+k] = []string{v}
 		}
-		if keys := append(slices.Sorted(maps.Keys(q.Given)), q.Keys...); len(keys) > 0 {
+		if keys := append(slices.Sorted(maps.Keys(q.RequestTags)), q.Keys...); len(keys) > 0 {
 			context["aws:TagKeys"] = keys
 		}
 		maps.Copy(context, q.Context)

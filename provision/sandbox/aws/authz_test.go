@@ -18,7 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	iampolicy "github.com/poolwright/poolwright/config/iam"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 )
 
@@ -63,7 +63,7 @@ func written(t *testing.T, write ...func(iampolicy.Values) (string, error)) []po
 // policies of the loop and of the engine.
 func newEstate(t *testing.T) (admin, controller *fixture) {
 	t.Helper()
-	admin = newFixture(t, func(c *aws.Config) {
+	admin = newFixture(t, func(c *sandboxaws.Config) {
 		cluster(c)
 		c.Queues = []string{"sandbox", "theirs"}
 		c.Roles = []string{"someone", "shared"}
@@ -186,7 +186,7 @@ func TestAFleetNeedsPermissionForEverythingThatItUses(t *testing.T) {
 		"ec2:RunInstances " + here + "subnet/" + w.subnets(t)["us-east-1a"]:                       "",
 		"ec2:RunInstances " + here + "security-group/" + w.group(t):                               "",
 		"ec2:RunInstances arn:aws:ec2:us-east-1::image/" + w.image(t, "x86_64", "standard"):       "",
-		"iam:PassRole arn:aws:iam::000000000000:role/" + aws.DefaultConfig().Roles[0]:             "",
+		"iam:PassRole arn:aws:iam::000000000000:role/" + sandboxaws.DefaultConfig().Roles[0]:      "",
 		"ec2:CreateFleet " + here + "launch-template/" + w.templateID(t, "karpenter.k8s.aws/gpu"): "",
 	} {
 		got, has := requested[request]

@@ -11,11 +11,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // ready is a fixture with the template "gpu" for NVIDIA nodes.
-func ready(t *testing.T, change func(*aws.Config)) (*fixture, map[string]string) {
+func ready(t *testing.T, change func(*sandboxaws.Config)) (*fixture, map[string]string) {
 	t.Helper()
 	w := newFixture(t, change)
 	w.template(t, "gpu", w.image(t, "x86_64", "nvidia"))
@@ -24,20 +24,22 @@ func ready(t *testing.T, change func(*aws.Config)) (*fixture, map[string]string)
 
 func TestAFleetTakesTheBestPoolWithRoom(t *testing.T) {
 	const a, b, c = "us-east-1a", "us-east-1b", "us-east-1c"
-	none := func(kind, zone, capacityType string) func(*aws.Cloud) error {
-		return func(cloud *aws.Cloud) error {
-			return cloud.SetCapacity(aws.Offering{Type: kind, Zone: zone, CapacityType: capacityType}, 0)
+	none := func(kind, zone, capacityType string) func(*sandboxaws.Cloud) error {
+		return func(cloud *sandboxaws.Cloud) error {
+			return cloud.SetCapacity(sandboxaws.Offering{Type: kind, Zone: zone, CapacityType: capacityType}, 0)
 		}
 	}
-	bound := func(kind, zone string, n int) func(*aws.Cloud) error {
-		return func(cloud *aws.Cloud) error { return cloud.SetCapacity(aws.Offering{Type: kind, Zone: zone}, n) }
+	bound := func(kind, zone string, n int) func(*sandboxaws.Cloud) error {
+		return func(cloud *sandboxaws.Cloud) error {
+			return cloud.SetCapacity(sandboxaws.Offering{Type: kind, Zone: zone}, n)
+		}
 	}
-	refuse := func(o aws.Offering, code string) func(*aws.Cloud) error {
-		return func(cloud *aws.Cloud) error { return cloud.Refuse(o, code) }
+	refuse := func(o sandboxaws.Offering, code string) func(*sandboxaws.Cloud) error {
+		return func(cloud *sandboxaws.Cloud) error { return cloud.Refuse(o, code) }
 	}
 	for _, tt := range []struct {
 		name   string
-		limits []func(*aws.Cloud) error
+		limits []func(*sandboxaws.Cloud) error
 		// notOffered are the zones that do not offer a type.
 		notOffered map[string][]string
 		capacity   string
@@ -52,29 +54,29 @@ func TestAFleetTakesTheBestPoolWithRoom(t *testing.T) {
 			pools: []pool{{"g4dn.xlarge", a, 5}, {"g5.xlarge", a, 0}}, want: []string{"1 g5.xlarge a on-demand"}},
 		{name: "of many nodes all come at once", capacity: "spot", n: 7,
 			pools: []pool{{"g4dn.xlarge", b, 0}}, want: []string{"7 g4dn.xlarge b spot"}},
-		{name: "no capacity in one zone takes the next", limits: []func(*aws.Cloud) error{none("g4dn.xlarge", a, "on-demand")}, capacity: "on-demand", n: 1,
+		{name: "no capacity in one zone takes the next", limits: []func(*sandboxaws.Cloud) error{none("g4dn.xlarge", a, "on-demand")}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}, {"g4dn.xlarge", b, 0}}, want: []string{"1 g4dn.xlarge b on-demand", "InsufficientInstanceCapacity g4dn.xlarge a"}},
-		{name: "capacity of one type is not that of another", limits: []func(*aws.Cloud) error{none("g4dn.xlarge", "", "spot")}, capacity: "on-demand", n: 1,
+		{name: "capacity of one type is not that of another", limits: []func(*sandboxaws.Cloud) error{none("g4dn.xlarge", "", "spot")}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}}, want: []string{"1 g4dn.xlarge a on-demand"}},
-		{name: "a fleet is filled in part from two pools", limits: []func(*aws.Cloud) error{bound("g4dn.xlarge", a, 2), bound("g4dn.xlarge", b, 1)}, capacity: "on-demand", n: 5,
+		{name: "a fleet is filled in part from two pools", limits: []func(*sandboxaws.Cloud) error{bound("g4dn.xlarge", a, 2), bound("g4dn.xlarge", b, 1)}, capacity: "on-demand", n: 5,
 			pools: []pool{{"g4dn.xlarge", a, 0}, {"g4dn.xlarge", b, 0}},
 			want:  []string{"2 g4dn.xlarge a on-demand", "1 g4dn.xlarge b on-demand", "InsufficientInstanceCapacity g4dn.xlarge a", "InsufficientInstanceCapacity g4dn.xlarge b"}},
-		{name: "a sum over zones holds too", limits: []func(*aws.Cloud) error{bound("g4dn.xlarge", "", 2)}, capacity: "on-demand", n: 3,
+		{name: "a sum over zones holds too", limits: []func(*sandboxaws.Cloud) error{bound("g4dn.xlarge", "", 2)}, capacity: "on-demand", n: 3,
 			pools: []pool{{"g4dn.xlarge", a, 0}, {"g4dn.xlarge", b, 0}},
 			want:  []string{"2 g4dn.xlarge a on-demand", "InsufficientInstanceCapacity g4dn.xlarge a", "InsufficientInstanceCapacity g4dn.xlarge b"}},
-		{name: "nothing at all", limits: []func(*aws.Cloud) error{none("", "", "")}, capacity: "on-demand", n: 1,
+		{name: "nothing at all", limits: []func(*sandboxaws.Cloud) error{none("", "", "")}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}, {"g5.xlarge", c, 0}}, want: []string{"InsufficientInstanceCapacity g4dn.xlarge a", "InsufficientInstanceCapacity g5.xlarge c"}},
-		{name: "the spot count of the account", limits: []func(*aws.Cloud) error{refuse(aws.Offering{CapacityType: "spot"}, "MaxSpotInstanceCountExceeded")}, capacity: "spot", n: 1,
+		{name: "the spot count of the account", limits: []func(*sandboxaws.Cloud) error{refuse(sandboxaws.Offering{CapacityType: "spot"}, "MaxSpotInstanceCountExceeded")}, capacity: "spot", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}}, want: []string{"MaxSpotInstanceCountExceeded g4dn.xlarge a"}},
-		{name: "the vCPU quota", limits: []func(*aws.Cloud) error{refuse(aws.Offering{Type: "g4dn.xlarge"}, "VcpuLimitExceeded")}, capacity: "on-demand", n: 1,
+		{name: "the vCPU quota", limits: []func(*sandboxaws.Cloud) error{refuse(sandboxaws.Offering{Type: "g4dn.xlarge"}, "VcpuLimitExceeded")}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}}, want: []string{"VcpuLimitExceeded g4dn.xlarge a"}},
-		{name: "a refused zone", limits: []func(*aws.Cloud) error{refuse(aws.Offering{Zone: a}, "UnfulfillableCapacity")}, capacity: "on-demand", n: 1,
+		{name: "a refused zone", limits: []func(*sandboxaws.Cloud) error{refuse(sandboxaws.Offering{Zone: a}, "UnfulfillableCapacity")}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}, {"g4dn.xlarge", b, 0}}, want: []string{"1 g4dn.xlarge b on-demand", "UnfulfillableCapacity g4dn.xlarge a"}},
-		{name: "an offering that a zone does not have", limits: []func(*aws.Cloud) error{refuse(aws.Offering{Type: "g4dn.xlarge", Zone: a}, "Unsupported")}, capacity: "on-demand", n: 1,
+		{name: "an offering that a zone does not have", limits: []func(*sandboxaws.Cloud) error{refuse(sandboxaws.Offering{Type: "g4dn.xlarge", Zone: a}, "Unsupported")}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}}, want: []string{"Unsupported g4dn.xlarge a"}},
 		{name: "a type that a zone does not offer", notOffered: map[string][]string{"g4dn.xlarge": {a}}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}, {"g4dn.xlarge", b, 0}}, want: []string{"1 g4dn.xlarge b on-demand", "InvalidFleetConfiguration g4dn.xlarge a"}},
-		{name: "the number of fleets", limits: []func(*aws.Cloud) error{refuse(aws.Offering{}, "MaxFleetCountExceeded")}, capacity: "on-demand", n: 1,
+		{name: "the number of fleets", limits: []func(*sandboxaws.Cloud) error{refuse(sandboxaws.Offering{}, "MaxFleetCountExceeded")}, capacity: "on-demand", n: 1,
 			pools: []pool{{"g4dn.xlarge", a, 0}}, want: []string{"MaxFleetCountExceeded g4dn.xlarge a"}},
 		{name: "an architecture that the image does not have", capacity: "on-demand", n: 1,
 			pools: []pool{{"g5g.xlarge", a, 0}, {"g5.xlarge", a, 0}}, want: []string{"1 g5.xlarge a on-demand", "InvalidParameterValue g5g.xlarge a"}},
@@ -82,7 +84,7 @@ func TestAFleetTakesTheBestPoolWithRoom(t *testing.T) {
 			pools: []pool{{"g4dn.xlarge", "subnet-none", 0}}, want: []string{"InvalidSubnetID.NotFound g4dn.xlarge "}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w, zones := ready(t, func(c *aws.Config) { c.NotOffered = tt.notOffered })
+			w, zones := ready(t, func(c *sandboxaws.Config) { c.NotOffered = tt.notOffered })
 			for _, set := range tt.limits {
 				ok(t, set(w.cloud))
 			}
@@ -106,7 +108,7 @@ func TestAFleetTakesTheBestPoolWithRoom(t *testing.T) {
 
 func TestCapacityComesBack(t *testing.T) {
 	w, zones := ready(t, nil)
-	ok(t, w.cloud.SetCapacity(aws.Offering{Type: "g4dn.xlarge"}, 1))
+	ok(t, w.cloud.SetCapacity(sandboxaws.Offering{Type: "g4dn.xlarge"}, 1))
 	try := func() []string {
 		t.Helper()
 		out, err := w.ec2.CreateFleet(t.Context(), fleet("gpu", "spot", 1, pool{"g4dn.xlarge", zones["us-east-1a"], 0}))
@@ -124,11 +126,11 @@ func TestCapacityComesBack(t *testing.T) {
 	if got := try(); got[0] != "1 g4dn.xlarge a spot" {
 		t.Fatal("an instance that ends gives its capacity back:", got)
 	}
-	ok(t, w.cloud.SetCapacity(aws.Offering{Type: "g4dn.xlarge"}, -1))
+	ok(t, w.cloud.SetCapacity(sandboxaws.Offering{Type: "g4dn.xlarge"}, -1))
 	if got := try(); got[0] != "1 g4dn.xlarge a spot" {
 		t.Fatal("a lifted bound still holds:", got)
 	}
-	for _, o := range []aws.Offering{{Type: "z9.nano"}, {Zone: "us-west-2a"}, {CapacityType: "free"}} {
+	for _, o := range []sandboxaws.Offering{{Type: "z9.nano"}, {Zone: "us-west-2a"}, {CapacityType: "free"}} {
 		if w.cloud.SetCapacity(o, 1) == nil || w.cloud.Refuse(o, "Unsupported") == nil {
 			t.Errorf("%+v was accepted", o)
 		}
@@ -218,7 +220,7 @@ func TestAFleetIsMadeOncePerToken(t *testing.T) {
 
 func TestReservedCapacityIsUsedUp(t *testing.T) {
 	w, zones := ready(t, nil)
-	id, err := w.cloud.AddReservation(aws.Reservation{Type: "p5.48xlarge", Zone: "us-east-1b", Total: 1, Targeted: true, Tags: map[string]string{"team": "ml"}})
+	id, err := w.cloud.AddReservation(sandboxaws.Reservation{Type: "p5.48xlarge", Zone: "us-east-1b", Total: 1, Targeted: true, Tags: map[string]string{"team": "ml"}})
 	ok(t, err)
 	_, err = w.ec2.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: sdk.String("reserved"),
 		LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: sdk.String(w.image(t, "x86_64", "nvidia")),
@@ -253,14 +255,14 @@ func TestReservedCapacityIsUsedUp(t *testing.T) {
 
 func TestPlacementGroups(t *testing.T) {
 	w := newFixture(t, nil)
-	id, err := w.cloud.AddPlacementGroup(aws.PlacementGroup{Name: "tight", Strategy: "partition", Partitions: 3})
+	id, err := w.cloud.AddPlacementGroup(sandboxaws.PlacementGroup{Name: "tight", Strategy: "partition", Partitions: 3})
 	ok(t, err)
 	out, err := w.ec2.DescribePlacementGroups(t.Context(), &ec2.DescribePlacementGroupsInput{GroupNames: []string{"tight"}, Filters: filters("state", "available")})
 	ok(t, err)
 	if g := out.PlacementGroups[0]; *g.GroupId != id || *g.PartitionCount != 3 || g.Strategy != "partition" {
 		t.Errorf("group %+v", g)
 	}
-	if _, err := w.cloud.AddPlacementGroup(aws.PlacementGroup{Name: "x", Strategy: "loose"}); err == nil {
+	if _, err := w.cloud.AddPlacementGroup(sandboxaws.PlacementGroup{Name: "x", Strategy: "loose"}); err == nil {
 		t.Error("an unknown strategy was accepted")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 func TestZonesAndSubnets(t *testing.T) {
@@ -88,7 +88,7 @@ func TestStoppingAnInstance(t *testing.T) {
 	}
 	ok(t, drop(w.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})))
 	w.clock.advance(time.Minute)
-	if s := w.cloud.Instances()[0].State; s != aws.Terminated || w.cloud.Spend(w.clock.Now()) != spent {
+	if s := w.cloud.Instances()[0].State; s != sandboxaws.Terminated || w.cloud.Spend(w.clock.Now()) != spent {
 		t.Errorf("at the end it is %s; spent %f, before %f", s, w.cloud.Spend(w.clock.Now()), spent)
 	}
 	wantCode(t, drop(w.ec2.StopInstances(ctx, &ec2.StopInstancesInput{InstanceIds: ids})), "IncorrectInstanceState")

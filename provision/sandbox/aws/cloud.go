@@ -78,9 +78,9 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	in.id, in.record = record.ID, record
 	c.account.Unlock()
 
-	answer, err := any(nil), in.broken
+	response, err := any(nil), in.broken
 	if err == nil {
-		answer, err = c.serve(in)
+		response, err = c.serve(in)
 	}
 	c.account.Lock()
 	record.finish(err)
@@ -89,7 +89,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil {
 		return // nobody listens any more
 	}
-	in.svc.write(w, in, answer, err)
+	in.svc.write(w, in, response, err)
 }
 
 // serve takes a request through faults and checks to its operation. A fault
@@ -116,12 +116,12 @@ func (c *Cloud) serve(in *call) (any, error) {
 	if !in.Dry {
 		c.wait(nil, op.Before)
 	}
-	answer, err := c.run(op, in, f)
+	response, err := c.run(op, in, f)
 	c.wait(in.Gone, f.delay())
 	if err == nil && f.lost() {
 		return nil, f.failure(in.svc)
 	}
-	return answer, err
+	return response, err
 }
 
 func (c *Cloud) run(op api.Operation, in *call, f *fault) (any, error) {
@@ -137,11 +137,11 @@ func (c *Cloud) run(op api.Operation, in *call, f *fault) (any, error) {
 	if in.Dry && op.Read {
 		return nil, api.ErrDryRun()
 	}
-	answer, err := in.st.tables()[in.svc.name]().Operations[in.Op].Run(&in.Call)
+	response, err := in.st.tables()[in.svc.name]().Operations[in.Op].Run(&in.Call)
 	if len(in.Launched) > 0 {
 		in.record.Launched = in.Launched
 	}
-	return answer, err
+	return response, err
 }
 
 // wait lets d pass on the cloud's clock, or gone be closed; a nil gone waits

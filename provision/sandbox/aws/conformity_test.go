@@ -16,13 +16,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // TestEveryParameterIsOneOfTheModel finds a parameter of a form or behind a path
 // that the emulator understands and no client of the SDK ever sends.
 func TestEveryParameterIsOneOfTheModel(t *testing.T) {
-	cloud, err := aws.New(aws.DefaultConfig())
+	cloud, err := sandboxaws.New(sandboxaws.DefaultConfig())
 	ok(t, err)
 	emulated, _ := cloud.Model()
 	for _, name := range slices.Sorted(maps.Keys(emulated)) {
@@ -47,7 +47,7 @@ var position = regexp.MustCompile(`\.\d+\b`)
 func parametersOf(t *testing.T, service, op string) map[string]bool {
 	t.Helper()
 	observed := map[string]bool{}
-	clients := sdkClients("http://127.0.0.1", answering(func(r *http.Request) []byte {
+	clients := sdkClients("http://127.0.0.1", respondWith(func(r *http.Request) []byte {
 		note := func(values url.Values) {
 			for name := range values {
 				observed[position.ReplaceAllString(name, ".#")] = true
@@ -93,10 +93,10 @@ func populate(v reflect.Value, depth int) {
 	}
 }
 
-// answering is an HTTP client whose every answer is what it returns.
-type answering func(*http.Request) []byte
+// respondWith is an HTTP client whose every answer is what it returns.
+type respondWith func(*http.Request) []byte
 
-func (a answering) Do(r *http.Request) (*http.Response, error) {
+func (a respondWith) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(a(r))), Request: r}, nil
 }
 
@@ -111,7 +111,7 @@ type decoder struct {
 
 var decoding = sync.OnceValue(func() *decoder {
 	d := &decoder{inputs: map[string]reflect.Value{}, checked: map[string]bool{}}
-	d.clients = sdkClients("http://127.0.0.1", answering(func(*http.Request) []byte { return d.response }))
+	d.clients = sdkClients("http://127.0.0.1", respondWith(func(*http.Request) []byte { return d.response }))
 	return d
 })
 

@@ -12,7 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // fullTemplate makes a launch template that sets what DescribeInstances shows.
@@ -175,7 +175,7 @@ func TestPartitionsAreFilledEvenly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t, nil)
-			group, err := w.cloud.AddPlacementGroup(aws.PlacementGroup{Name: "spread-out", Strategy: "partition", Partitions: 3})
+			group, err := w.cloud.AddPlacementGroup(sandboxaws.PlacementGroup{Name: "spread-out", Strategy: "partition", Partitions: 3})
 			ok(t, err)
 			w.fullTemplate(t, func(d *types.RequestLaunchTemplateData) {
 				d.Placement = &types.LaunchTemplatePlacementRequest{GroupId: &group, PartitionNumber: tt.chosen}

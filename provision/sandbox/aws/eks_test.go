@@ -14,15 +14,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // cluster is a change of the config: an EKS cluster with everything.
-func cluster(c *aws.Config) {
+func cluster(c *sandboxaws.Config) {
 	c.Cluster.Endpoint = "https://127.0.0.1:6443"
 	c.Cluster.Logging = []string{"audit", "api"}
 	c.Cluster.Addons = map[string]string{"vpc-cni": "v1.19.0-eksbuild.1", "coredns": "v1.11.4-eksbuild.2", "kube-proxy": "v1.33.0-eksbuild.1"}
-	c.Cluster.NodeGroups = []aws.NodeGroup{
+	c.Cluster.NodeGroups = []sandboxaws.NodeGroup{
 		{Name: "system", Min: 2, Desired: 2, Max: 4, Labels: map[string]string{"team": "platform"}, Taints: []string{"CriticalAddonsOnly=true:NO_SCHEDULE", "old:NO_EXECUTE"},
 			InstanceTypes: []string{"m6i.large", "m6a.large"}, DiskSize: 80, CapacityType: "SPOT"},
 		{Name: "plain", Min: 0, Desired: 1, Max: 1},

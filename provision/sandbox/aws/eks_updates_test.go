@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // nodeGroup reads a node group.
@@ -34,7 +34,7 @@ func (w *fixture) logs(ctx context.Context, on, off []ekstypes.LogType) (*eks.Up
 	return w.eks.UpdateClusterConfig(ctx, input)
 }
 
-func slowUpdates(c *aws.Config) {
+func slowUpdates(c *sandboxaws.Config) {
 	cluster(c)
 	c.Delays.Update = time.Minute
 }

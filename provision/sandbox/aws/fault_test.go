@@ -14,10 +14,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-func (w *fixture) inject(t *testing.T, f aws.Fault) (remove func()) {
+func (w *fixture) inject(t *testing.T, f sandboxaws.Fault) (remove func()) {
 	t.Helper()
 	remove, err := w.cloud.Inject(f)
 	ok(t, err)
@@ -27,25 +27,25 @@ func (w *fixture) inject(t *testing.T, f aws.Fault) (remove func()) {
 func TestFaultsFailWhatTheyMatch(t *testing.T) {
 	w := newFixture(t, nil)
 	subnets := func() error { return drop(w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})) }
-	remove := w.inject(t, aws.Fault{Service: "ec2", Operation: "DescribeSubnets", Code: "InternalError", Status: 500, Message: "broken"})
+	remove := w.inject(t, sandboxaws.Fault{Service: "ec2", Operation: "DescribeSubnets", Code: "InternalError", Status: 500, Message: "broken"})
 	wantCode(t, subnets(), "InternalError")
 	wantCode(t, drop(w.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{})), "")
 	remove()
 	wantCode(t, subnets(), "")
 
-	w.inject(t, aws.Fault{Operation: "DescribeSubnets", Code: "Twice", Times: 2})
+	w.inject(t, sandboxaws.Fault{Operation: "DescribeSubnets", Code: "Twice", Times: 2})
 	wantCode(t, subnets(), "Twice")
 	wantCode(t, subnets(), "Twice")
 	wantCode(t, subnets(), "")
 
-	w.inject(t, aws.Fault{Match: "subnet-0a000000000000001", Code: "OnlyThatOne"})
+	w.inject(t, sandboxaws.Fault{Match: "subnet-0a000000000000001", Code: "OnlyThatOne"})
 	wantCode(t, drop(w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{"subnet-0a000000000000001"}})), "OnlyThatOne")
 	wantCode(t, drop(w.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{"subnet-0a000000000000002"}})), "")
 }
 
 func TestEveryServiceThrottlesWithItsOwnCode(t *testing.T) {
 	w := newFixture(t, nil)
-	w.inject(t, aws.Fault{Throttle: true})
+	w.inject(t, sandboxaws.Fault{Throttle: true})
 	ctx := t.Context()
 	for want, err := range map[string]error{
 		"RequestLimitExceeded": drop(w.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})),
@@ -61,7 +61,7 @@ func TestEveryServiceThrottlesWithItsOwnCode(t *testing.T) {
 
 func TestTheSDKRetriesThroughAThrottle(t *testing.T) {
 	w := newFixture(t, nil)
-	w.inject(t, aws.Fault{Service: "ssm", Throttle: true, Times: 2})
+	w.inject(t, sandboxaws.Fault{Service: "ssm", Throttle: true, Times: 2})
 	w.cfg.RetryMaxAttempts = 0 // else it goes before the retryer's own
 	client := ssm.NewFromConfig(w.cfg, func(o *ssm.Options) {
 		o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) {
@@ -77,7 +77,7 @@ func TestTheSDKRetriesThroughAThrottle(t *testing.T) {
 
 func TestALostResponseLeavesItsEffect(t *testing.T) {
 	w, zones := ready(t, nil)
-	w.inject(t, aws.Fault{Operation: "CreateFleet", Code: "InternalError", Status: 500, Lost: true, Times: 1})
+	w.inject(t, sandboxaws.Fault{Operation: "CreateFleet", Code: "InternalError", Status: 500, Lost: true, Times: 1})
 	in := fleet("gpu", "on-demand", 1, pool{"g5.xlarge", zones["us-east-1a"], 0})
 	in.ClientToken = sdk.String("retried")
 	_, err := w.ec2.CreateFleet(t.Context(), in)
@@ -93,8 +93,8 @@ func TestALostResponseLeavesItsEffect(t *testing.T) {
 }
 
 func TestADelayHoldsTheResponseNotTheEffect(t *testing.T) {
-	w, zones := ready(t, func(c *aws.Config) { c.Delays.Fleet = time.Second })
-	w.inject(t, aws.Fault{Operation: "CreateFleet", Delay: 10 * time.Second})
+	w, zones := ready(t, func(c *sandboxaws.Config) { c.Delays.Fleet = time.Second })
+	w.inject(t, sandboxaws.Fault{Operation: "CreateFleet", Delay: 10 * time.Second})
 	events := w.cloud.Watch(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -105,7 +105,7 @@ func TestADelayHoldsTheResponseNotTheEffect(t *testing.T) {
 		t.Errorf("%d instances before the fleet's own second", n)
 	}
 	w.clock.advance(time.Second)
-	if e := <-events; e.Kind != aws.Pending {
+	if e := <-events; e.Kind != sandboxaws.Pending {
 		t.Errorf("event %s", e.Kind)
 	}
 	select {
@@ -119,7 +119,7 @@ func TestADelayHoldsTheResponseNotTheEffect(t *testing.T) {
 }
 
 func TestAFleetIsLaunchedForACallerThatDied(t *testing.T) {
-	w, zones := ready(t, func(c *aws.Config) { c.Delays.Fleet = time.Second })
+	w, zones := ready(t, func(c *sandboxaws.Config) { c.Delays.Fleet = time.Second })
 	events := w.cloud.Watch(t.Context())
 	ctx, kill := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -132,7 +132,7 @@ func TestAFleetIsLaunchedForACallerThatDied(t *testing.T) {
 		t.Error("the dead caller got an answer")
 	}
 	w.clock.advance(time.Second)
-	if e := <-events; e.Kind != aws.Pending {
+	if e := <-events; e.Kind != sandboxaws.Pending {
 		t.Errorf("event %s", e.Kind)
 	}
 }
@@ -151,7 +151,7 @@ func TestStaleResponsesComeFromTheTimeOfTheFault(t *testing.T) {
 		return len(out.Reservations), string(out.Reservations[0].Instances[0].State.Name)
 	}
 	launch()
-	remove := w.inject(t, aws.Fault{Service: "ec2", Stale: true})
+	remove := w.inject(t, sandboxaws.Fault{Service: "ec2", Stale: true})
 	launch()
 	w.clock.advance(time.Minute)
 	if n, state := count(); n != 1 || state != "pending" {
@@ -165,7 +165,7 @@ func TestStaleResponsesComeFromTheTimeOfTheFault(t *testing.T) {
 
 func TestAFaultThatCannotActIsRefused(t *testing.T) {
 	w := newFixture(t, nil)
-	for name, f := range map[string]aws.Fault{
+	for name, f := range map[string]sandboxaws.Fault{
 		"an unknown service":         {Service: "s3", Code: "X"},
 		"an unknown operation":       {Service: "ec2", Operation: "MakeCoffee", Code: "X"},
 		"nothing":                    {Service: "ec2"},
@@ -182,7 +182,7 @@ func TestAFaultThatCannotActIsRefused(t *testing.T) {
 }
 
 func TestRateLimitsApplyWhenConfigured(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) { c.LimitsRequests = true })
+	w := newFixture(t, func(c *sandboxaws.Config) { c.LimitsRequests = true })
 	ids := &ec2.TerminateInstancesInput{InstanceIds: []string{"i-00000000000000000"}}
 	for range 100 {
 		_, err := w.ec2.TerminateInstances(t.Context(), ids)
@@ -220,28 +220,30 @@ func TestASlowWatcherLosesNothing(t *testing.T) {
 }
 
 func TestConfigNamesWhatIsInvalid(t *testing.T) {
-	for name, change := range map[string]func(*aws.Config){
-		"the region":      func(c *aws.Config) { c.Region = "mars" },
-		"another region":  func(c *aws.Config) { c.Region = "xx-east-1" },
-		"the account":     func(c *aws.Config) { c.Account = "1" },
-		"no cluster":      func(c *aws.Config) { c.Cluster = aws.Cluster{} },
-		"the version":     func(c *aws.Config) { c.Cluster.Version = "v1.33" },
-		"the release":     func(c *aws.Config) { c.Releases = []string{"latest"} },
-		"no releases":     func(c *aws.Config) { c.Releases = nil },
-		"the log type":    func(c *aws.Config) { c.Cluster.Logging = []string{"kubelet"} },
-		"a group's sizes": func(c *aws.Config) { c.Cluster.NodeGroups = []aws.NodeGroup{{Name: "a", Min: 2, Desired: 1, Max: 3}} },
-		"a group's name":  func(c *aws.Config) { c.Cluster.NodeGroups = []aws.NodeGroup{{Max: 1}} },
-		"a group's taint": func(c *aws.Config) {
-			c.Cluster.NodeGroups = []aws.NodeGroup{{Name: "a", Max: 1, Taints: []string{"a=b:NoSchedule"}}}
+	for name, change := range map[string]func(*sandboxaws.Config){
+		"the region":     func(c *sandboxaws.Config) { c.Region = "mars" },
+		"another region": func(c *sandboxaws.Config) { c.Region = "xx-east-1" },
+		"the account":    func(c *sandboxaws.Config) { c.Account = "1" },
+		"no cluster":     func(c *sandboxaws.Config) { c.Cluster = sandboxaws.Cluster{} },
+		"the version":    func(c *sandboxaws.Config) { c.Cluster.Version = "v1.33" },
+		"the release":    func(c *sandboxaws.Config) { c.Releases = []string{"latest"} },
+		"no releases":    func(c *sandboxaws.Config) { c.Releases = nil },
+		"the log type":   func(c *sandboxaws.Config) { c.Cluster.Logging = []string{"kubelet"} },
+		"a group's sizes": func(c *sandboxaws.Config) {
+			c.Cluster.NodeGroups = []sandboxaws.NodeGroup{{Name: "a", Min: 2, Desired: 1, Max: 3}}
 		},
-		"a group's purchase option": func(c *aws.Config) {
-			c.Cluster.NodeGroups = []aws.NodeGroup{{Name: "a", Max: 1, CapacityType: "LEASE"}}
+		"a group's name": func(c *sandboxaws.Config) { c.Cluster.NodeGroups = []sandboxaws.NodeGroup{{Max: 1}} },
+		"a group's taint": func(c *sandboxaws.Config) {
+			c.Cluster.NodeGroups = []sandboxaws.NodeGroup{{Name: "a", Max: 1, Taints: []string{"a=b:NoSchedule"}}}
 		},
-		"a profile's role": func(c *aws.Config) { c.Profiles = map[string]string{"p": ""} },
+		"a group's purchase option": func(c *sandboxaws.Config) {
+			c.Cluster.NodeGroups = []sandboxaws.NodeGroup{{Name: "a", Max: 1, CapacityType: "LEASE"}}
+		},
+		"a profile's role": func(c *sandboxaws.Config) { c.Profiles = map[string]string{"p": ""} },
 	} {
-		cfg := aws.DefaultConfig()
+		cfg := sandboxaws.DefaultConfig()
 		change(&cfg)
-		if _, err := aws.New(cfg); err == nil {
+		if _, err := sandboxaws.New(cfg); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
@@ -251,7 +253,7 @@ func TestAFleetMayGetMoreOrFewerInstancesThanRequested(t *testing.T) {
 	for extra, want := range map[int]int{1: 3, -1: 1, -5: 0} {
 		t.Run(fmt.Sprintf("%+d", extra), func(t *testing.T) {
 			w, zones := ready(t, nil)
-			w.inject(t, aws.Fault{Operation: "CreateFleet", Extra: extra, Times: 1})
+			w.inject(t, sandboxaws.Fault{Operation: "CreateFleet", Extra: extra, Times: 1})
 			for n, want := range []int{want, 2} {
 				out, err := w.ec2.CreateFleet(t.Context(), fleet("gpu", "on-demand", 2, pool{"g5.xlarge", zones["us-east-1a"], 0}))
 				ok(t, err)
@@ -265,7 +267,7 @@ func TestAFleetMayGetMoreOrFewerInstancesThanRequested(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newFixture(t, nil).cloud.Inject(aws.Fault{Operation: "RunInstances", Extra: 1}); err == nil {
+	if _, err := newFixture(t, nil).cloud.Inject(sandboxaws.Fault{Operation: "RunInstances", Extra: 1}); err == nil {
 		t.Error("another operation has a extra")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // image resolves the recommended image of an architecture and variant.
@@ -134,11 +134,11 @@ func TestAnInstanceThatEndsEarlyNeverRuns(t *testing.T) {
 		t.Error("an instance that does not exist was terminated")
 	}
 	w.clock.advance(time.Second)
-	if s := w.cloud.Instances()[0].State; s != aws.ShuttingDown {
+	if s := w.cloud.Instances()[0].State; s != sandboxaws.ShuttingDown {
 		t.Errorf("two seconds after its launch it is %s", s)
 	}
 	w.clock.advance(2 * time.Second)
-	if s := w.cloud.Instances()[0].State; s != aws.Terminated {
+	if s := w.cloud.Instances()[0].State; s != sandboxaws.Terminated {
 		t.Errorf("three seconds after its end began it is %s", s)
 	}
 }
@@ -179,7 +179,7 @@ func TestANodesLife(t *testing.T) {
 		t.Errorf("an observer must get the user data, and no print of it: %v", observed)
 	}
 	calls := w.cloud.Calls()
-	if n := slices.IndexFunc(calls, func(c aws.Call) bool { return slices.Contains(c.Launched, id) }); n < 0 || calls[n].Operation != "CreateFleet" {
+	if n := slices.IndexFunc(calls, func(c sandboxaws.Call) bool { return slices.Contains(c.Launched, id) }); n < 0 || calls[n].Operation != "CreateFleet" {
 		t.Errorf("no call is said to have launched it: %v", calls)
 	}
 	template := w.cloud.Template(id)
@@ -210,7 +210,7 @@ func TestANodesLife(t *testing.T) {
 		t.Errorf("%d instances an hour later", n)
 	}
 
-	for _, want := range []aws.State{aws.Pending, aws.Running, aws.ShuttingDown, aws.Terminated} {
+	for _, want := range []sandboxaws.State{sandboxaws.Pending, sandboxaws.Running, sandboxaws.ShuttingDown, sandboxaws.Terminated} {
 		if e := <-events; e.Kind != want || e.Instance.ID != id || e.Instance.State != want {
 			t.Errorf("event %s of %s, want %s", e.Kind, e.Instance, want)
 		}

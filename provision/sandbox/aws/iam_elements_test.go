@@ -28,7 +28,7 @@ func wantMalformed(t *testing.T, err error, message string) {
 	}
 }
 
-func TestIAMJudgesTheElementsOfAPolicy(t *testing.T) {
+func TestIAMEvaluatesTheElementsOfAPolicy(t *testing.T) {
 	const vendor, syntax = "must be prefaced by a vendor", "Syntax errors in policy."
 	statement := func(elements string) string {
 		return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow",` + elements + `}]}`
@@ -64,7 +64,7 @@ func TestIAMJudgesTheElementsOfAPolicy(t *testing.T) {
 	}
 }
 
-func TestIAMJudgesThePrincipalsOfATrust(t *testing.T) {
+func TestIAMEvaluatesThePrincipalsOfATrust(t *testing.T) {
 	for principal, message := range map[string]string{
 		`{"Service":"ec2.amazonaws.com"}`:                               "",
 		`{"Service":["pods.eks.amazonaws.com","eks.amazonaws.com"]}`:    "",

@@ -10,7 +10,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // sized is a policy document of that many characters besides white space.
@@ -114,7 +114,7 @@ func TestPoliciesOfAWSCanOnlyBeAttached(t *testing.T) {
 
 func TestTheIssuersProvider(t *testing.T) {
 	for known, want := range map[bool]int{true: 1, false: 0} {
-		w := newFixture(t, func(c *aws.Config) { c.Cluster.OIDC = known })
+		w := newFixture(t, func(c *sandboxaws.Config) { c.Cluster.OIDC = known })
 		ctx := t.Context()
 		list, err := w.iam.ListOpenIDConnectProviders(ctx, &iam.ListOpenIDConnectProvidersInput{})
 		ok(t, err)
@@ -280,7 +280,7 @@ func iamRefusals() []refusal {
 }
 
 func TestIAMRefuses(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) {
+	w := newFixture(t, func(c *sandboxaws.Config) {
 		c.Roles, c.Profiles = []string{"full"}, map[string]string{"p": "profiled"}
 	})
 	ctx := t.Context()

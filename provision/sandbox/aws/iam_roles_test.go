@@ -13,7 +13,7 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 const (
@@ -169,7 +169,7 @@ func TestARolesPoliciesAreListedInPages(t *testing.T) {
 }
 
 func TestRolesAreListedByPathWithoutTags(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) { c.Roles = []string{"given"} })
+	w := newFixture(t, func(c *sandboxaws.Config) { c.Roles = []string{"given"} })
 	ctx := t.Context()
 	for n := range 3 {
 		_, err := w.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: sdk.String(fmt.Sprint("r", n)), Path: sdk.String("/p/"), AssumeRolePolicyDocument: sdk.String(trustEC2), Tags: iamTags("a", "b")})
@@ -279,7 +279,9 @@ func TestTagsAreAddedReplacedAndTakenAway(t *testing.T) {
 }
 
 func TestInstanceProfilesOfARole(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) { c.Profiles = map[string]string{"one": "node", "two": "node", "other": "else"} })
+	w := newFixture(t, func(c *sandboxaws.Config) {
+		c.Profiles = map[string]string{"one": "node", "two": "node", "other": "else"}
+	})
 	ctx := t.Context()
 	var names []string
 	for p := iam.NewListInstanceProfilesForRolePaginator(w.iam, &iam.ListInstanceProfilesForRoleInput{RoleName: sdk.String("node"), MaxItems: sdk.Int32(1)}); p.HasMorePages(); {

@@ -54,16 +54,16 @@ func TestTheTablesAreComplete(t *testing.T) {
 
 // Model lets tests from outside read the tables: the parameters of each service's
 // operations, and the members that each requires.
-func (c *Cloud) Model() (params, lacking map[string]map[string][]string) {
-	params, lacking = map[string]map[string][]string{}, map[string]map[string][]string{}
+func (c *Cloud) Model() (params, missing map[string]map[string][]string) {
+	params, missing = map[string]map[string][]string{}, map[string]map[string][]string{}
 	for name, s := range c.services {
 		params[name] = map[string][]string{}
 		for op, o := range s.table.Operations {
 			params[name][op] = o.Params
 		}
-		lacking[name] = s.table.Required
+		missing[name] = s.table.Required
 	}
-	return params, lacking
+	return params, missing
 }
 
 // Named lets tests from outside know the service and operation of a request, with

@@ -12,11 +12,11 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 func TestWhatIsNewIsFoundOnlyLater(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) {
+	w := newFixture(t, func(c *sandboxaws.Config) {
 		cluster(c)
 		c.Delays.Visible = 10 * time.Second
 	})
@@ -79,7 +79,7 @@ func TestWhatIsNewIsFoundOnlyLater(t *testing.T) {
 }
 
 func TestAStaleResponseHasTheOldIAMAndEKS(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) {
+	w := newFixture(t, func(c *sandboxaws.Config) {
 		cluster(c)
 		c.Profiles = map[string]string{"p": "node"}
 	})
@@ -90,7 +90,7 @@ func TestAStaleResponseHasTheOldIAMAndEKS(t *testing.T) {
 	_, err = w.eks.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{ClusterName: s("sandbox"), PrincipalArn: s(nodeARN)})
 	ok(t, err)
 	for _, service := range []string{"iam", "eks"} {
-		remove, err := w.cloud.Inject(aws.Fault{Service: service, Stale: true})
+		remove, err := w.cloud.Inject(sandboxaws.Fault{Service: service, Stale: true})
 		ok(t, err)
 		t.Cleanup(remove)
 	}

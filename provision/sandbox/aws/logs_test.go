@@ -14,7 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 const clusterLogs = "/aws/eks/sandbox/cluster"
@@ -68,7 +68,7 @@ func TestALogGroupKeepsItsRetentionAndTags(t *testing.T) {
 }
 
 func TestEKSMakesTheLogGroupWhenLoggingBegins(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) {
+	w := newFixture(t, func(c *sandboxaws.Config) {
 		slowUpdates(c)
 		c.Cluster.Logging = nil
 	})
@@ -139,11 +139,11 @@ func TestCloudWatchLogsRefuses(t *testing.T) {
 
 func TestFaultsAndTheJournalCoverAllServices(t *testing.T) {
 	w := newFixture(t, nil)
-	_, err := w.cloud.Inject(aws.Fault{Service: "logs", Throttle: true, Times: 1})
+	_, err := w.cloud.Inject(sandboxaws.Fault{Service: "logs", Throttle: true, Times: 1})
 	ok(t, err)
-	_, err = w.cloud.Inject(aws.Fault{Service: "events", Operation: "PutTargets", Code: "ConcurrentModificationException", Match: spotRule, Lost: true, Times: 1})
+	_, err = w.cloud.Inject(sandboxaws.Fault{Service: "events", Operation: "PutTargets", Code: "ConcurrentModificationException", Match: spotRule, Lost: true, Times: 1})
 	ok(t, err)
-	remove, err := w.cloud.Inject(aws.Fault{Service: "logs", Stale: true})
+	remove, err := w.cloud.Inject(sandboxaws.Fault{Service: "logs", Stale: true})
 	ok(t, err)
 	name := sdk.String(clusterLogs)
 	wantCode(t, drop(w.logGroups().CreateLogGroup(t.Context(), &cloudwatchlogs.CreateLogGroupInput{LogGroupName: name})), "ThrottlingException")
@@ -163,7 +163,7 @@ func TestFaultsAndTheJournalCoverAllServices(t *testing.T) {
 	}
 	calls := w.cloud.Calls()
 	got := calls[len(calls)-3] // before both lists
-	want := aws.Call{ID: got.ID, Time: w.clock.Now(), Service: "logs", Operation: "CreateLogGroup", Key: "EMULATED", Params: `{"logGroupName":"` + clusterLogs + `"}`, Done: true, Authorizations: got.Authorizations}
+	want := sandboxaws.Call{ID: got.ID, Time: w.clock.Now(), Service: "logs", Operation: "CreateLogGroup", Key: "EMULATED", Params: `{"logGroupName":"` + clusterLogs + `"}`, Done: true, Authorizations: got.Authorizations}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("call (-want +got):\n%s", diff)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // around is what a reader sees of a rule, a log group and a quota.
@@ -41,7 +41,7 @@ func TestStaleReadsShowNothingOfWhatCameAfterThem(t *testing.T) {
 	w, ctx, s := newFixture(t, nil), t.Context(), sdk.String
 	ok(t, drop(w.logGroups().CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: s("a")})))
 	before := w.around(t)
-	remove, err := w.cloud.Inject(aws.Fault{Stale: true})
+	remove, err := w.cloud.Inject(sandboxaws.Fault{Stale: true})
 	ok(t, err)
 	ruleARN := "arn:aws:events:us-east-1:000000000000:rule/" + spotRule
 	ok(t, drop(w.bridge().PutRule(ctx, &eventbridge.PutRuleInput{Name: s("more"), EventPattern: s(spotPattern)})))

@@ -30,7 +30,7 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // sdkClients are the SDK's clients of all services that are emulated, by name; over
@@ -75,10 +75,10 @@ func (m sdkMethod) run(ctx context.Context) error {
 
 var requiredForm = regexp.MustCompile(`missing required field, \w+\.([^ ]+)\.\n`)
 
-// lacking are the paths, as in Tags[0].Key, that the SDK's validator misses in
+// missing are the paths, as in Tags[0].Key, that the SDK's validator misses in
 // the input. It sends nothing: a call whose validation passes ends with its
 // context.
-func (m sdkMethod) lacking() []string {
+func (m sdkMethod) missing() []string {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	var invalid smithy.InvalidParamsError
@@ -113,7 +113,7 @@ func filled(v reflect.Value, depth int) {
 // satisfy fills in what the validator misses, but for one path.
 func (m sdkMethod) satisfy(but string) {
 	for {
-		paths := slices.DeleteFunc(m.lacking(), func(p string) bool { return p == but })
+		paths := slices.DeleteFunc(m.missing(), func(p string) bool { return p == but })
 		if len(paths) == 0 {
 			return
 		}
@@ -211,11 +211,11 @@ func (i *incomplete) record(inner http.Handler) http.Handler {
 	})
 }
 
-// TestALackingMemberIsAValidationError asks every operation, without one of the
+// TestAMissingMemberIsAValidationError asks every operation, without one of the
 // members that the SDK's model requires, each in its turn: the answer must be the
 // service's error for an invalid request, and never that something is not there.
-func TestALackingMemberIsAValidationError(t *testing.T) {
-	cloud, err := aws.New(aws.DefaultConfig())
+func TestAMissingMemberIsAValidationError(t *testing.T) {
+	cloud, err := sandboxaws.New(sandboxaws.DefaultConfig())
 	ok(t, err)
 	emulated, _ := cloud.Model()
 	path := &incomplete{}
@@ -231,9 +231,9 @@ func TestALackingMemberIsAValidationError(t *testing.T) {
 		}
 		for _, op := range slices.Sorted(maps.Keys(emulated[name])) {
 			all := method(t, validating[name], op)
-			paths := all.lacking()
+			paths := all.missing()
 			filled(all.input.Elem(), 6)
-			for _, member := range append(paths, all.lacking()...) {
+			for _, member := range append(paths, all.missing()...) {
 				m := method(t, validating[name], op)
 				if cut := strings.LastIndexByte(member, '.'); cut > 0 {
 					parent := at(m.input.Elem(), member[:cut])
@@ -269,7 +269,7 @@ func TestALackingMemberIsAValidationError(t *testing.T) {
 // TestNothingElseIsRequired finds a name in the table of required members that
 // the model does not have: with all that the model requires no member lacks.
 func TestNothingElseIsRequired(t *testing.T) {
-	cloud, err := aws.New(aws.DefaultConfig())
+	cloud, err := sandboxaws.New(sandboxaws.DefaultConfig())
 	ok(t, err)
 	emulated, required := cloud.Model()
 	server := httptest.NewServer(cloud)

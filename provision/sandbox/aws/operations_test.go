@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // refusal is one operation that must fail, and how.
@@ -216,13 +216,13 @@ func TestClusterAndCaller(t *testing.T) {
 	if k := show().Cluster; k.Status != "CREATING" || k.Endpoint != nil || *k.Version != "1.33" || *k.KubernetesNetworkConfig.ServiceIpv4Cidr != "172.20.0.0/16" {
 		t.Errorf("before its endpoint is known: %+v", k)
 	}
-	ok(t, w.cloud.SetCluster(aws.Cluster{Name: "sandbox", Version: "1.34", Endpoint: "https://127.0.0.1:6443", CA: []byte("pem"), ServiceCIDR: "10.1.0.0/16", AutoMode: true}))
+	ok(t, w.cloud.SetCluster(sandboxaws.Cluster{Name: "sandbox", Version: "1.34", Endpoint: "https://127.0.0.1:6443", CA: []byte("pem"), ServiceCIDR: "10.1.0.0/16", AutoMode: true}))
 	k := show().Cluster
 	if k.Status != "ACTIVE" || *k.Endpoint != "https://127.0.0.1:6443" || *k.CertificateAuthority.Data != "cGVt" || !*k.ComputeConfig.Enabled || *k.Version != "1.34" ||
 		*k.Arn != "arn:aws:eks:us-east-1:000000000000:cluster/sandbox" || len(k.ResourcesVpcConfig.SubnetIds) != 3 {
 		t.Errorf("the cluster: %+v", k)
 	}
-	if err := w.cloud.SetCluster(aws.Cluster{Name: "other", Version: "1.34", ServiceCIDR: "10.1.0.0/16"}); err == nil {
+	if err := w.cloud.SetCluster(sandboxaws.Cluster{Name: "other", Version: "1.34", ServiceCIDR: "10.1.0.0/16"}); err == nil {
 		t.Error("the cluster's name could be changed")
 	}
 	me, err := w.sts.GetCallerIdentity(t.Context(), &sts.GetCallerIdentityInput{})
@@ -249,7 +249,7 @@ func TestClusterAndCaller(t *testing.T) {
 }
 
 func TestInstanceProfiles(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) { c.Roles = []string{"node"}; c.Profiles = map[string]string{"made": "node"} })
+	w := newFixture(t, func(c *sandboxaws.Config) { c.Roles = []string{"node"}; c.Profiles = map[string]string{"made": "node"} })
 	ctx, s := t.Context(), sdk.String
 	name, path := s("sandbox_1"), s("/karpenter/us-east-1/sandbox/uid/")
 	made, err := w.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: name, Path: path})

@@ -10,11 +10,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 func TestAPriceThatChangedIsListedFromThenOn(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) { c.NotOffered = map[string][]string{"g5.xlarge": {"us-east-1c"}} })
+	w := newFixture(t, func(c *sandboxaws.Config) { c.NotOffered = map[string][]string{"g5.xlarge": {"us-east-1c"}} })
 	ok(t, w.cloud.SetPrice("g5.xlarge", "", 1.5))
 	ok(t, w.cloud.SetPrice("g5.xlarge", "us-east-1b", 0.25))
 	listed, err := w.pricing.GetProducts(t.Context(), &pricing.GetProductsInput{ServiceCode: sdk.String("AmazonEC2"), Filters: []pricingtypes.Filter{

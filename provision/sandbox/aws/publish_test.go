@@ -7,7 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 func TestAPublishedReleaseIsTheRecommendedOne(t *testing.T) {
@@ -42,7 +42,7 @@ func TestAPublishedReleaseIsTheRecommendedOne(t *testing.T) {
 			t.Errorf("image %s: %v", id, out.Images)
 		}
 	}
-	for _, bad := range []string{"v20261120", "tomorrow", "", aws.DefaultConfig().Releases[0]} {
+	for _, bad := range []string{"v20261120", "tomorrow", "", sandboxaws.DefaultConfig().Releases[0]} {
 		if err := w.cloud.Publish(bad); err == nil {
 			t.Errorf("release %q was published", bad)
 		}

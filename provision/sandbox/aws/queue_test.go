@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // receive asks as the engine does, but for waiting.
@@ -164,7 +164,7 @@ func TestASpotInterruptionWarnsThenEnds(t *testing.T) {
 		t.Errorf("the warning is %q", got)
 	}
 	w.clock.advance(2*time.Minute - time.Second)
-	if s := w.cloud.Instances()[0].State; s != aws.Running {
+	if s := w.cloud.Instances()[0].State; s != sandboxaws.Running {
 		t.Errorf("a second before its time it is %s", s)
 	}
 	w.clock.advance(time.Second)

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 const (
@@ -34,7 +34,7 @@ func (w *fixture) quotas(t *testing.T) map[string]types.ServiceQuota {
 }
 
 func TestQuotasHaveTheirRealNamesAndCodes(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) { c.Quotas = map[string]float64{gpuOnDemand: 96} })
+	w := newFixture(t, func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gpuOnDemand: 96} })
 	got := w.quotas(t)
 	for name, code := range map[string]string{
 		gpuOnDemand: "L-DB2E81BA", "Running On-Demand P instances": "L-417A185B",
@@ -63,10 +63,10 @@ func TestQuotasHaveTheirRealNamesAndCodes(t *testing.T) {
 	wantCode(t, list(servicequotas.ListServiceQuotasInput{ServiceCode: sdk.String("ec2"), NextToken: sdk.String("x")}), "InvalidPaginationTokenException")
 	wantCode(t, list(servicequotas.ListServiceQuotasInput{ServiceCode: sdk.String("ec2"), MaxResults: sdk.Int32(101)}), "IllegalArgumentException")
 	wantCode(t, drop(api.GetServiceQuota(t.Context(), &servicequotas.GetServiceQuotaInput{ServiceCode: sdk.String("ec2"), QuotaCode: sdk.String("L-0")})), "NoSuchResourceException")
-	_, err = w.cloud.Inject(aws.Fault{Service: "servicequotas", Throttle: true, Times: 1})
+	_, err = w.cloud.Inject(sandboxaws.Fault{Service: "servicequotas", Throttle: true, Times: 1})
 	ok(t, err)
 	wantCode(t, list(servicequotas.ListServiceQuotasInput{ServiceCode: sdk.String("ec2")}), "TooManyRequestsException")
-	if _, err := aws.New(aws.Config{Quotas: map[string]float64{"GPUs": 1}, Region: "us-east-1", Account: "000000000000", Releases: []string{"v20250505"}}); err == nil {
+	if _, err := sandboxaws.New(sandboxaws.Config{Quotas: map[string]float64{"GPUs": 1}, Region: "us-east-1", Account: "000000000000", Releases: []string{"v20250505"}}); err == nil {
 		t.Error("a quota that does not exist was accepted")
 	}
 }
@@ -94,7 +94,7 @@ func TestALaunchStaysWithinItsQuota(t *testing.T) {
 			[]string{"MaxSpotInstanceCountExceeded p5.48xlarge a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, zones := ready(t, func(c *aws.Config) { c.Quotas = tt.quotas })
+			w, zones := ready(t, func(c *sandboxaws.Config) { c.Quotas = tt.quotas })
 			out, err := w.ec2.CreateFleet(t.Context(), fleet("gpu", tt.capacity, tt.n, pool{tt.kind, zones["us-east-1a"], 0}))
 			ok(t, err)
 			if diff := cmp.Diff(tt.want, w.sets(t, out)); diff != "" {
@@ -105,7 +105,7 @@ func TestALaunchStaysWithinItsQuota(t *testing.T) {
 }
 
 func TestAnEndGivesTheQuotaBackAndAQuotaCanGrow(t *testing.T) {
-	w, zones := ready(t, func(c *aws.Config) { c.Quotas = map[string]float64{gpuOnDemand: 4} })
+	w, zones := ready(t, func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gpuOnDemand: 4} })
 	launch := func(want string) {
 		t.Helper()
 		out, err := w.ec2.CreateFleet(t.Context(), fleet("gpu", "on-demand", 1, pool{"g5.xlarge", zones["us-east-1a"], 0}))

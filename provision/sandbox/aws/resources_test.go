@@ -8,7 +8,7 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 func TestResourcesAreWhatTheAccountHas(t *testing.T) {
@@ -27,13 +27,13 @@ func TestResourcesAreWhatTheAccountHas(t *testing.T) {
 	tags := []iamtypes.Tag{{Key: sdk.String("team"), Value: sdk.String("platform")}}
 	ok(t, drop(w.iam.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: sdk.String("nodes"), Tags: tags})))
 	ok(t, drop(w.iam.AddRoleToInstanceProfile(t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: sdk.String("nodes"), RoleName: sdk.String("KarpenterNodeRole-sandbox")})))
-	var made []aws.Resource
+	var made []sandboxaws.Resource
 	for _, r := range w.cloud.Resources() {
 		if _, old := before[r.Service+"/"+r.Kind+" "+r.Name]; !old {
 			made = append(made, r)
 		}
 	}
-	expected := []aws.Resource{{Service: "iam", Kind: "instance-profile", Name: "nodes", Value: "KarpenterNodeRole-sandbox", Tags: map[string]string{"team": "platform"}}}
+	expected := []sandboxaws.Resource{{Service: "iam", Kind: "instance-profile", Name: "nodes", Value: "KarpenterNodeRole-sandbox", Tags: map[string]string{"team": "platform"}}}
 	if diff := cmp.Diff(expected, made); diff != "" {
 		t.Error(diff)
 	}

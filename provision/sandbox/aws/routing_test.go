@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // allow is a queue policy with one statement.
@@ -175,13 +175,13 @@ func TestEveryKindOfEventIsSent(t *testing.T) {
 
 func TestAnInterruptibleReservationWarnsThenEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
-		reservation  aws.Reservation
+		reservation  sandboxaws.Reservation
 		capacityType string
 		want         []string
 	}{
-		"bought as reserved capacity":          {aws.Reservation{Interruptible: true}, "reserved-capacity", []string{"EC2 Capacity Reservation Instance Interruption Warning terminate"}},
-		"used by an on-demand launch":          {aws.Reservation{Interruptible: true}, "on-demand", []string{"EC2 Capacity Reservation Instance Interruption Warning terminate"}},
-		"a reservation that AWS does not take": {aws.Reservation{}, "on-demand", nil},
+		"bought as reserved capacity":          {sandboxaws.Reservation{Interruptible: true}, "reserved-capacity", []string{"EC2 Capacity Reservation Instance Interruption Warning terminate"}},
+		"used by an on-demand launch":          {sandboxaws.Reservation{Interruptible: true}, "on-demand", []string{"EC2 Capacity Reservation Instance Interruption Warning terminate"}},
+		"a reservation that AWS does not take": {sandboxaws.Reservation{}, "on-demand", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, zones := ready(t, nil)
@@ -199,7 +199,7 @@ func TestAnInterruptibleReservationWarnsThenEnds(t *testing.T) {
 				t.Errorf("told as %q, want %q", got, tt.want)
 			}
 			w.clock.advance(2 * time.Minute)
-			if s := w.cloud.Instances()[0].State; (s == aws.ShuttingDown) != (tt.want != nil) {
+			if s := w.cloud.Instances()[0].State; (s == sandboxaws.ShuttingDown) != (tt.want != nil) {
 				t.Errorf("two minutes later it is %s", s)
 			}
 		})

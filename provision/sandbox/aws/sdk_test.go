@@ -22,13 +22,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // fixture is a cloud behind a server, with a clock that stands still and the
 // real clients.
 type fixture struct {
-	cloud *aws.Cloud
+	cloud *sandboxaws.Cloud
 	clock *fakeClock
 	cfg   sdk.Config
 
@@ -44,15 +44,15 @@ type fixture struct {
 }
 
 // newFixture has no delays unless change sets them.
-func newFixture(t *testing.T, change func(*aws.Config)) *fixture {
+func newFixture(t *testing.T, change func(*sandboxaws.Config)) *fixture {
 	t.Helper()
-	cfg := aws.DefaultConfig()
+	cfg := sandboxaws.DefaultConfig()
 	clock := newFakeClock()
 	cfg.Clock, cfg.Delays.Fleet, cfg.Delays.Response = clock, 0, 0
 	if change != nil {
 		change(&cfg)
 	}
-	cloud, err := aws.New(cfg)
+	cloud, err := sandboxaws.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func newFixture(t *testing.T, change func(*aws.Config)) *fixture {
 // Each answer is held against the SDK's model, too.
 type wholeResponses struct {
 	t      *testing.T
-	cloud  *aws.Cloud
+	cloud  *sandboxaws.Cloud
 	client *http.Client
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // queueless is an account without queues and rules.
-func queueless(c *aws.Config) { c.Queues = nil }
+func queueless(c *sandboxaws.Config) { c.Queues = nil }
 
 func (w *fixture) createQueue(t *testing.T, name string, attributes map[string]string) *string {
 	t.Helper()
@@ -231,7 +231,7 @@ func TestQueueTagsAndLists(t *testing.T) {
 }
 
 func TestANewQueueIsFoundLater(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) { c.Delays.Visible = 3 * time.Second })
+	w := newFixture(t, func(c *sandboxaws.Config) { c.Delays.Visible = 3 * time.Second })
 	w.queueURL(t) // one of the config has been there for long
 	name := "jobs"
 	url := w.createQueue(t, name, nil)
@@ -246,7 +246,7 @@ func TestANewQueueIsFoundLater(t *testing.T) {
 func TestAStaleQueueIsTheOldOne(t *testing.T) {
 	w := newFixture(t, nil)
 	url := w.queueURL(t)
-	remove, err := w.cloud.Inject(aws.Fault{Service: "sqs", Stale: true})
+	remove, err := w.cloud.Inject(sandboxaws.Fault{Service: "sqs", Stale: true})
 	ok(t, err)
 	ok(t, drop(w.sqs.SetQueueAttributes(t.Context(), &sqs.SetQueueAttributesInput{QueueUrl: url, Attributes: map[string]string{"MessageRetentionPeriod": "600"}})))
 	ok(t, drop(w.sqs.TagQueue(t.Context(), &sqs.TagQueueInput{QueueUrl: url, Tags: map[string]string{"a": "b"}})))

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision/catalog"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
 // raw is a request as it is on the wire, without a client that would refuse to
@@ -92,9 +92,9 @@ func TestWhatIsUnknownIsRefusedByName(t *testing.T) {
 		{"an unknown method", raw{service: "eks", method: "DELETE", path: "clusters/sandbox"}, 404, []string{"UnknownOperationException", "DELETE"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cfg := aws.DefaultConfig()
+			cfg := sandboxaws.DefaultConfig()
 			cfg.Catalog = types
-			cloud, err := aws.New(cfg)
+			cloud, err := sandboxaws.New(cfg)
 			ok(t, err)
 			status, body := tt.req.send(t, cloud)
 			if status != tt.status {
@@ -259,7 +259,7 @@ func TestImagesOfEveryFamily(t *testing.T) {
 }
 
 func TestAClusterOfAVersionToComeHasImages(t *testing.T) {
-	w := newFixture(t, func(c *aws.Config) { c.Cluster.Version = "1.37" })
+	w := newFixture(t, func(c *sandboxaws.Config) { c.Cluster.Version = "1.37" })
 	if id := w.parameter(t, "/aws/service/bottlerocket/aws-k8s-1.37/arm64/latest/image_id"); id == "" {
 		t.Error("no image")
 	}
@@ -312,7 +312,7 @@ func TestDryRuns(t *testing.T) {
 		if !errors.As(err, &status) || status.HTTPStatusCode() != http.StatusPreconditionFailed {
 			t.Errorf("%s: a dry run must answer 412: %v", name, err)
 		}
-		remove, err := w.cloud.Inject(aws.Fault{Service: "ec2", Operation: name, Code: "UnauthorizedOperation", Status: 403, Message: "You are not authorized."})
+		remove, err := w.cloud.Inject(sandboxaws.Fault{Service: "ec2", Operation: name, Code: "UnauthorizedOperation", Status: 403, Message: "You are not authorized."})
 		ok(t, err)
 		wantCode(t, call(), "UnauthorizedOperation")
 		remove()
@@ -372,9 +372,9 @@ func FuzzRequest(f *testing.F) {
 	f.Add("iam", "", "Action=ListInstanceProfiles&Version=2010-05-08&Marker=eA")
 	f.Add("sqs", "AmazonSQS.DeleteMessage", `{"QueueUrl":"x/000000000000/sandbox","ReceiptHandle":"message-1"}`)
 	f.Add("pricing", "AWSPriceListService.GetProducts", `{"ServiceCode":"AmazonEC2","Filters":[{"Type":"TERM_MATCH","Field":"instanceType","Value":"t3.micro"}]}`)
-	cfg := aws.DefaultConfig()
-	cfg.Delays = aws.Delays{}
-	cloud, err := aws.New(cfg)
+	cfg := sandboxaws.DefaultConfig()
+	cfg.Delays = sandboxaws.Delays{}
+	cloud, err := sandboxaws.New(cfg)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func (p *Simulator) removeNode(k *kubelet) {
 	if node == nil {
 		return
 	}
-	for delay := p.config.Delays.NodeGone; p.pause(delay); delay = retry {
+	for delay := p.config.Delays.NodeGone; p.sleep(delay); delay = retry {
 		err := p.config.Client.CoreV1().Nodes().Delete(p.ctx, node.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &node.UID}})
 		switch {
@@ -29,8 +29,8 @@ func (p *Simulator) removeNode(k *kubelet) {
 	}
 }
 
-// pause waits; false means that the simulator ends.
-func (p *Simulator) pause(d time.Duration) bool {
+// sleep waits; false means that the simulator ends.
+func (p *Simulator) sleep(d time.Duration) bool {
 	timer := p.config.Clock.NewTimer(max(d, time.Nanosecond))
 	defer timer.Stop()
 	select {

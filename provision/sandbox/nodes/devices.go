@@ -98,11 +98,11 @@ func (k *kubelet) postDevices(run *pluginRun, now time.Time) time.Duration {
 		return left
 	}
 	capacity, allocatable := map[corev1.ResourceName]string{}, map[corev1.ResourceName]string{}
-	var said []string
+	var listed []string
 	for _, resource := range slices.Sorted(maps.Keys(changed)) {
 		d := changed[resource]
 		capacity[resource], allocatable[resource] = strconv.Itoa(d.Capacity), strconv.Itoa(d.Healthy)
-		said = append(said, fmt.Sprintf("%s: %d of %d", resource, d.Healthy, d.Capacity))
+		listed = append(listed, fmt.Sprintf("%s: %d of %d", resource, d.Healthy, d.Capacity))
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"capacity": capacity, "allocatable": allocatable}})
 	if err == nil {
@@ -115,7 +115,7 @@ func (k *kubelet) postDevices(run *pluginRun, now time.Time) time.Duration {
 		return retry
 	}
 	run.posted, run.changed = known, time.Time{}
-	k.notify(Devices, strings.Join(said, ", "))
+	k.notify(Devices, strings.Join(listed, ", "))
 	return resync
 }
 

@@ -112,7 +112,7 @@ func (k *kubelet) register(node *corev1.Node) (*corev1.Node, error) {
 				return old, nil
 			}
 		}
-		if !k.pause(retry) {
+		if !k.sleep(retry) {
 			return nil, context.Cause(k.ctx)
 		}
 	}
@@ -171,8 +171,8 @@ func (k *kubelet) owns(node *corev1.Node) bool {
 	return k.node != nil && k.node.UID == node.UID
 }
 
-// pause waits; false means that the machine stopped meanwhile.
-func (k *kubelet) pause(d time.Duration) bool {
+// sleep waits; false means that the machine stopped meanwhile.
+func (k *kubelet) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return k.ctx.Err() == nil
 	}

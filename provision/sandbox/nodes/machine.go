@@ -83,8 +83,8 @@ func readImage(name string) (image, error) {
 	default:
 		i.adopt(userdata.Unknown)
 	}
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || r == '_' || r == '/' || r == ' ' })
-	for _, w := range words {
+	fields := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || r == '_' || r == '/' || r == ' ' })
+	for _, w := range fields {
 		if w == "nvidia" || w == "gpu" {
 			i.nvidia = true
 		}

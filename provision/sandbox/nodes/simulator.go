@@ -157,7 +157,7 @@ func (p *Simulator) Launch(m Machine) {
 		return
 	}
 	p.running.Go(func() {
-		if k.pause(p.config.Delays.Join + p.config.Fault(m).JoinsLater) {
+		if k.sleep(p.config.Delays.Join + p.config.Fault(m).JoinsLater) {
 			if err := k.join(); err != nil && k.ctx.Err() == nil {
 				k.notify(NeverJoins, err.Error())
 			}

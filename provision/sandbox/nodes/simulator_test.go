@@ -278,17 +278,17 @@ func orphans(t *testing.T, w *fixture) {
 
 func slowNetwork(t *testing.T, w *fixture) {
 	ctx, cancel := context.WithCancel(t.Context())
-	player, err := nodes.New(nodes.Config{REST: w.plane.REST(), Cluster: w.cluster(),
+	simulator, err := nodes.New(nodes.Config{REST: w.plane.REST(), Cluster: w.cluster(),
 		Delays: nodes.Delays{Join: -1, Ready: 2 * time.Second, PodStart: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer player.Wait()
+	defer simulator.Wait()
 	defer cancel()
-	if err := player.Start(ctx); err != nil {
+	if err := simulator.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	player.Launch(w.machine("i-slow", "m5.large", imageAL2023, w.nodeConfig("a=b")))
+	simulator.Launch(w.machine("i-slow", "m5.large", imageAL2023, w.nodeConfig("a=b")))
 	host := workload("cni", "slow.ec2.internal", 0)
 	host.Spec.HostNetwork = true
 	guest := w.create(t, workload("guest", "slow.ec2.internal", 0))

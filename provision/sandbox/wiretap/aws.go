@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
@@ -41,7 +41,7 @@ var nameParameters = []string{
 
 func awsRequest(r *http.Request, content []byte) history.Request {
 	q := history.Request{Wire: history.AWS}
-	q.Kind, q.Verb = aws.Operation(r, content)
+	q.Kind, q.Verb = sandboxaws.Operation(r, content)
 	q.Kind, q.Verb = cmp.Or(q.Kind, "unknown"), cmp.Or(q.Verb, strings.ToLower(r.Method))
 	parameters := map[string]string{}
 	if form, err := url.ParseQuery(string(content)); err == nil && form.Has("Action") {

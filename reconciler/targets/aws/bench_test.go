@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -34,9 +34,9 @@ import (
 // inventory, a Sync's target, and a person with the SDK.
 type bench struct {
 	*testing.T
-	cloud  *sandbox.Cloud
+	cloud  *sandboxaws.Cloud
 	server *httptest.Server
-	config sandbox.Config
+	config sandboxaws.Config
 	keys   kubernetes.Interface
 	rest   *rest.Config
 	home   string
@@ -118,10 +118,10 @@ func (w *wire) requests() int {
 	return w.sent
 }
 
-func newBench(t *testing.T, change func(*sandbox.Config), mods ...func(*Config)) *bench {
+func newBench(t *testing.T, change func(*sandboxaws.Config), mods ...func(*Config)) *bench {
 	t.Helper()
-	var made sandbox.Config
-	hand, cloud := kindtest.NewCloud(t, func(c *sandbox.Config) {
+	var made sandboxaws.Config
+	hand, cloud := kindtest.NewCloud(t, func(c *sandboxaws.Config) {
 		if change != nil {
 			change(c)
 		}
@@ -177,7 +177,7 @@ func (b *bench) declare(change func(*v1alpha1.ClusterSpec)) state.Set {
 	return declareIn(b.T, b.config, change)
 }
 
-func declareIn(t *testing.T, config sandbox.Config, change func(*v1alpha1.ClusterSpec)) state.Set {
+func declareIn(t *testing.T, config sandboxaws.Config, change func(*v1alpha1.ClusterSpec)) state.Set {
 	t.Helper()
 	cluster := v1alpha1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Cluster"},
@@ -319,7 +319,7 @@ func (b *bench) writes() []string {
 }
 
 // fault injects a fault and returns what ends it.
-func (b *bench) fault(f sandbox.Fault) func() {
+func (b *bench) fault(f sandboxaws.Fault) func() {
 	b.Helper()
 	end, err := b.cloud.Inject(f)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -83,7 +83,7 @@ func TestADeletionPolicyCountsAsItWasBeforeThePartLeft(t *testing.T) {
 func TestWithoutAdoptALogGroupIsNeitherMadeNorChanged(t *testing.T) {
 	for name, is := range map[string]bool{"where there is none": false, "where EKS made one": true} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, func(c *sandbox.Config) {
+			b := newBench(t, func(c *sandboxaws.Config) {
 				if is {
 					c.Cluster.Logging = []string{"api"}
 				}

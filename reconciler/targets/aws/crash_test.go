@@ -9,7 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -187,7 +187,7 @@ func TestTwoTargetsAtOnceEndWithOneOfEachThing(t *testing.T) {
 }
 
 func TestWhatAWSShowsLateIsMadeOnce(t *testing.T) {
-	b := newBench(t, func(c *sandbox.Config) { c.Delays.Visible = 1500 * time.Millisecond }, bootstrapping)
+	b := newBench(t, func(c *sandboxaws.Config) { c.Delays.Visible = 1500 * time.Millisecond }, bootstrapping)
 	declared := b.declare(everything(false))
 	b.converge(declared)
 	b.converged(declared)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
@@ -54,7 +54,7 @@ func TestMistakesAreReportedWithTheirOriginAndRemedy(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			declared := declareIn(t, sandbox.DefaultConfig(), tt.change)
+			declared := declareIn(t, sandboxaws.DefaultConfig(), tt.change)
 			set, err := offline(t).Desired(t.Context(), declared)
 			var mistakes *targets.ProblemsError
 			if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 || set.Len() != 0 {
@@ -68,7 +68,7 @@ func TestMistakesAreReportedWithTheirOriginAndRemedy(t *testing.T) {
 }
 
 func TestAnAPIServerHasOneCluster(t *testing.T) {
-	declared := declareIn(t, sandbox.DefaultConfig(), queued(deleting))
+	declared := declareIn(t, sandboxaws.DefaultConfig(), queued(deleting))
 	item := declared.Items()[0]
 	other := item
 	other.Key.Name, other.Origin = "second", state.Origin{File: "b.yaml", Line: 7}
@@ -79,7 +79,7 @@ func TestAnAPIServerHasOneCluster(t *testing.T) {
 }
 
 func TestAFieldThatClustersDoNotHaveIsNamed(t *testing.T) {
-	declared := declareIn(t, sandbox.DefaultConfig(), queued(deleting))
+	declared := declareIn(t, sandboxaws.DefaultConfig(), queued(deleting))
 	item := declared.Items()[0]
 	spec := item.Object["spec"].(map[string]any)
 	spec["interruptionQeue"] = map[string]any{}
@@ -116,7 +116,7 @@ func TestDefaultsAreFilledInOncePerPart(t *testing.T) {
 
 func TestPartsAndReservedObjectsAreFoundByWhatRequiresThem(t *testing.T) {
 	w := offline(t)
-	if _, err := w.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), everything(false))); err != nil {
+	if _, err := w.Desired(t.Context(), declareIn(t, sandboxaws.DefaultConfig(), everything(false))); err != nil {
 		t.Fatal(err)
 	}
 	p := w.desired.Scope

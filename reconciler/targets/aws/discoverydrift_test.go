@@ -9,7 +9,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -70,7 +70,7 @@ func (b *bench) tag(id, key, value string) {
 }
 
 func TestWhatOthersMadeIsChangedAndThenOrphaned(t *testing.T) {
-	b := newBench(t, func(c *sandbox.Config) {
+	b := newBench(t, func(c *sandboxaws.Config) {
 		kindtest.SystemGroup(c)
 		c.Cluster.Endpoint = "https://127.0.0.1:6443"
 		c.Delays.Update = 0
@@ -171,7 +171,7 @@ func TestWhatIsNeverMadeHereIsMissedAndHeld(t *testing.T) {
 }
 
 func TestVersionAddonsAndHardwareAreReportedAndHeld(t *testing.T) {
-	b := newBench(t, func(c *sandbox.Config) {
+	b := newBench(t, func(c *sandboxaws.Config) {
 		kindtest.SystemGroup(c)
 		c.Cluster.Addons = map[string]string{"vpc-cni": "v1"}
 	})

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -14,7 +14,7 @@ import (
 )
 
 func TestOfflineDesiresWhatWouldBeRequestedOfAWS(t *testing.T) {
-	declared := declareIn(t, sandbox.DefaultConfig(), queued(v1alpha1.ResourcePolicy{}))
+	declared := declareIn(t, sandboxaws.DefaultConfig(), queued(v1alpha1.ResourcePolicy{}))
 	want, err := offline(t).Desired(t.Context(), declared)
 	if err != nil || want.Len() == 0 {
 		t.Fatalf("%v, %d things", err, want.Len())
@@ -36,11 +36,11 @@ func TestOfflineAMistakeLeavesWhatWasDeclaredBefore(t *testing.T) {
 		}
 		return nil
 	})
-	before, err := from.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), queued(v1alpha1.ResourcePolicy{})))
+	before, err := from.Desired(t.Context(), declareIn(t, sandboxaws.DefaultConfig(), queued(v1alpha1.ResourcePolicy{})))
 	if err != nil || before.Len() == 0 {
 		t.Fatalf("%v, %d things", err, before.Len())
 	}
-	after, err := from.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), func(s *v1alpha1.ClusterSpec) { s.Version = "1.35" }))
+	after, err := from.Desired(t.Context(), declareIn(t, sandboxaws.DefaultConfig(), func(s *v1alpha1.ClusterSpec) { s.Version = "1.35" }))
 	var mistakes *targets.ProblemsError
 	if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 {
 		t.Fatalf("got %v", err)

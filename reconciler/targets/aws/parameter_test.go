@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	iampolicy "github.com/poolwright/poolwright/config/iam"
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
@@ -24,11 +24,11 @@ const (
 )
 
 // parameters starts an account and leads ReadParameters to it.
-func parameters(t *testing.T) (*sandbox.Cloud, func(names ...string) (map[string]Parameter, error)) {
+func parameters(t *testing.T) (*sandboxaws.Cloud, func(names ...string) (map[string]Parameter, error)) {
 	t.Helper()
-	cfg := sandbox.DefaultConfig()
+	cfg := sandboxaws.DefaultConfig()
 	cfg.Delays.Response = 0
-	cloud, err := sandbox.New(cfg)
+	cloud, err := sandboxaws.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestPublicParametersAreRead(t *testing.T) {
 func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 	tests := []struct {
 		name          string
-		fault         sandbox.Fault
+		fault         sandboxaws.Fault
 		desiredCalled []string
 		class         state.Class
 		reason        string
@@ -72,14 +72,14 @@ func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 			class: state.Stalled, reason: "ParameterNotFound", message: []string{"SSM parameter " + endedImage + " does not exist in us-east-1", "spec.substituteFrom"}},
 		{name: "one of the account's own is never requested", desiredCalled: []string{"/prod/database/password"},
 			class: state.Stalled, reason: "InvalidParameter", message: []string{"/prod/database/password", "/aws/service/"}},
-		{name: "a denied one names the permission", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no"},
+		{name: "a denied one names the permission", desiredCalled: []string{nvidiaImage}, fault: sandboxaws.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no"},
 			class: state.Retry, reason: "AccessDenied", message: []string{nvidiaImage, "ssm:GetParameter"}},
-		{name: "a throttled one is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Throttle: true},
+		{name: "a throttled one is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandboxaws.Fault{Service: "ssm", Throttle: true},
 			class: state.Retry, reason: "Throttled", message: []string{nvidiaImage, "throttled"}},
-		{name: "a failure of AWS is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandbox.Fault{Service: "ssm", Code: "InternalServerError", Status: 500},
+		{name: "a failure of AWS is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandboxaws.Fault{Service: "ssm", Code: "InternalServerError", Status: 500},
 			class: state.Retry, reason: "Refused", message: []string{nvidiaImage, "InternalServerError"}},
 		{name: "the mistake decides where one is wrong and another is denied", desiredCalled: []string{nvidiaImage, endedImage},
-			fault: sandbox.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no", Match: "nvidia"},
+			fault: sandboxaws.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no", Match: "nvidia"},
 			class: state.Stalled, reason: "ParameterNotFound", message: []string{nvidiaImage, endedImage}},
 	}
 	for _, tt := range tests {
@@ -114,7 +114,7 @@ func TestWhatCouldBeReadIsReturnedBesideTheError(t *testing.T) {
 
 func TestAThrottledParameterIsReadAtTheSecondAttempt(t *testing.T) {
 	cloud, read := parameters(t)
-	if _, err := cloud.Inject(sandbox.Fault{Service: "ssm", Throttle: true, Times: 1}); err != nil {
+	if _, err := cloud.Inject(sandboxaws.Fault{Service: "ssm", Throttle: true, Times: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := read(nvidiaImage); err != nil || got[nvidiaImage].Value == "" {
@@ -135,7 +135,7 @@ func TestParametersOfAnAccountThatCannotBeReached(t *testing.T) {
 // The policies that bootstrap attaches are enough, and allow nothing of the account's own.
 func TestTheControllersPoliciesAllowPublicParametersOnly(t *testing.T) {
 	cloud, read := parameters(t)
-	cfg := sandbox.DefaultConfig()
+	cfg := sandboxaws.DefaultConfig()
 	text, err := iampolicy.Engine(iampolicy.Values{Partition: "aws", Region: cfg.Region, Account: cfg.Account, Cluster: cfg.Cluster.Name, NodeRole: "nodes", InstanceProfile: "nodes", Queue: "queue"})
 	if err != nil {
 		t.Fatal(err)

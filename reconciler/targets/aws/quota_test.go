@@ -10,7 +10,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 
 	iampolicy "github.com/poolwright/poolwright/config/iam"
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/aws/policy"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -68,7 +68,7 @@ func warned(p plan.Plan) (warned, noted []string) {
 }
 
 func TestTheEnginesPolicySufficesForTheQuotasOfItsPools(t *testing.T) {
-	b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
+	b := newBench(t, func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
 	declared := withPools(b.declare(nothing), gpuPool("a", 10), gpuPool("b", 8))
 	policies := b.engineOnly()
 	b.cloud.Restrict("EMULATED", policies, nil)
@@ -97,7 +97,7 @@ func TestTheEnginesPolicySufficesForTheQuotasOfItsPools(t *testing.T) {
 
 // What the guard of a Sync holds and what the plan warns of is counted alike.
 func TestTheWarningsCountPhysicalGPUs(t *testing.T) {
-	b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
+	b := newBench(t, func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
 	plugin := state.Item{Key: state.Key{Target: "kubernetes", Group: v1alpha1.GroupVersion.Group, Kind: "DevicePlugin", Name: "default"},
 		Object: map[string]any{"spec": map[string]any{"profiles": []any{map[string]any{"name": "ten", "nodePools": []any{"a", "b"}, "timeSlicing": map[string]any{"replicas": int64(10)}}}}}}
 	if warnings, _ := warned(b.plan(withPools(b.declare(nothing), gpuPool("a", 80), gpuPool("b", 80), plugin))); len(warnings) > 0 {
@@ -133,7 +133,7 @@ func TestAMissingRightToReadQuotasIsAWarningWithTheAction(t *testing.T) {
 			}
 			declared := withPools(b.declare(tt.cluster), gpuPool("a", 1))
 			b.reconcile(declared)
-			end := b.fault(sandbox.Fault{Service: tt.service, Operation: tt.operation, Code: "AccessDeniedException", Status: 403,
+			end := b.fault(sandboxaws.Fault{Service: tt.service, Operation: tt.operation, Code: "AccessDeniedException", Status: 403,
 				Message: "User: arn:aws:sts::000000000000:assumed-role/poolwright/i-0123 is not authorized to perform: " + tt.action + " on resource: arn"})
 			p := b.plan(declared)
 			warnings, _ := warned(p)
@@ -162,12 +162,12 @@ func TestWithoutAnotherAWSPartNoFailureOfAWSMakesAnythingUnknown(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// fails makes the requests fail, spoil the configuration.
-		fails sandbox.Fault
+		fails sandboxaws.Fault
 		spoil func(*Config)
 		want  string
 	}{
-		{"throttling", sandbox.Fault{Throttle: true}, nil, "throttled"},
-		{"no credentials", sandbox.Fault{}, func(c *Config) {
+		{"throttling", sandboxaws.Fault{Throttle: true}, nil, "throttled"},
+		{"no credentials", sandboxaws.Fault{}, func(c *Config) {
 			inner := c.AWS
 			c.AWS = func(ctx context.Context, region string) (sdk.Config, error) {
 				cfg, err := inner(ctx, region)

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/gitsource"
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
@@ -104,7 +104,7 @@ func (r *quotaRun) gpus(pool string) int64 {
 
 // A quota is lowered, and what a revision then raises waits until the quota is raised again, or a person confirms.
 func TestWhatExceedsTheAccountsQuotaWaitsUntilItIsRaisedOrConfirmed(t *testing.T) {
-	b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 128} })
+	b := newBench(t, func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gOnDemand: 128} })
 	b.cloud.Restrict("EMULATED", b.engineOnly(), nil)
 	r, loop := newQuotaRun(b)
 	if held, _ := r.runs(loop, gpuPool("a", 10), gpuPool("b", 2)); len(held) > 0 || r.gpus("a") != 10 {
@@ -145,17 +145,17 @@ func TestWhatNeedsMoreOfAQuotaThatCannotBeReadWaitsWhateverTheReason(t *testing.
 	for _, tt := range []struct {
 		name     string
 		requires func(*v1alpha1.ClusterSpec)
-		fails    sandbox.Fault
+		fails    sandboxaws.Fault
 		unknown  bool
 	}{
-		{"throttled, and nothing else of AWS is declared", nothing, sandbox.Fault{Service: "servicequotas", Throttle: true}, false},
-		{"throttled, and a queue is declared", queued(deleting), sandbox.Fault{Service: "servicequotas", Throttle: true}, true},
-		{"a failure of the service, and a queue is declared", queued(deleting), sandbox.Fault{Service: "servicequotas", Code: "ServiceException", Status: 500}, true},
-		{"the instances that use it, and a queue is declared", queued(deleting), sandbox.Fault{Service: "ec2", Operation: "DescribeInstances", Throttle: true}, true},
-		{"denied, and a queue is declared", queued(deleting), sandbox.Fault{Service: "servicequotas", Code: "AccessDeniedException", Status: 403}, false},
+		{"throttled, and nothing else of AWS is declared", nothing, sandboxaws.Fault{Service: "servicequotas", Throttle: true}, false},
+		{"throttled, and a queue is declared", queued(deleting), sandboxaws.Fault{Service: "servicequotas", Throttle: true}, true},
+		{"a failure of the service, and a queue is declared", queued(deleting), sandboxaws.Fault{Service: "servicequotas", Code: "ServiceException", Status: 500}, true},
+		{"the instances that use it, and a queue is declared", queued(deleting), sandboxaws.Fault{Service: "ec2", Operation: "DescribeInstances", Throttle: true}, true},
+		{"denied, and a queue is declared", queued(deleting), sandboxaws.Fault{Service: "servicequotas", Code: "AccessDeniedException", Status: 403}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
+			b := newBench(t, func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
 			r, loop := newQuotaRun(b)
 			r.requires = tt.requires
 			if held, _ := r.runs(loop, gpuPool("a", 2)); len(held) > 0 || r.gpus("a") != 2 {
@@ -196,7 +196,7 @@ func TestWhatNeedsMoreOfAQuotaThatIsNotComparedWaits(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, loop := newQuotaRun(newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} }))
+			r, loop := newQuotaRun(newBench(t, func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gOnDemand: 64} }))
 			if held, _ := r.runs(loop, gpuPool("a", 2)); len(held) > 0 || r.gpus("a") != 2 {
 				t.Fatalf("%v are held, and a has %d GPUs", held, r.gpus("a"))
 			}
@@ -218,7 +218,7 @@ func TestWhatNeedsMoreOfAQuotaThatIsNotComparedWaits(t *testing.T) {
 // Many steps from one base share what was observed of AWS for the same desired state. Which pools a quota is too small
 // for is observed for each of them.
 func TestAProposalWarnsOfTheQuotaOfItsOwnPools(t *testing.T) {
-	b := newBench(t, func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
+	b := newBench(t, func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
 	cached := preview.Cached(b.target, time.Hour, &preview.ObservedAt{}, time.Now)
 	base := declared.Declared{Set: withPools(b.declare(nothing), gpuPool("a", 10))}
 	for _, tt := range []struct {

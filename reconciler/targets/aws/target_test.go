@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -43,7 +43,7 @@ func TestADeniedRequestLeavesTheRestKnown(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
-	end := b.fault(sandbox.Fault{Service: "sqs", Operation: "GetQueueAttributes", Code: "AccessDenied", Status: 403,
+	end := b.fault(sandboxaws.Fault{Service: "sqs", Operation: "GetQueueAttributes", Code: "AccessDenied", Status: 403,
 		Message: "User: arn:aws:sts::000000000000:assumed-role/poolwright/i-0123 is not authorized to perform: sqs:GetQueueAttributes on resource: arn"})
 	rule := b.disableRule(0)
 	p := b.plan(declared)
@@ -69,7 +69,7 @@ func TestThrottlingOnEveryCallEndsInUnknown(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
-	defer b.fault(sandbox.Fault{Throttle: true})()
+	defer b.fault(sandboxaws.Fault{Throttle: true})()
 	for _, restarted := range []bool{false, true} {
 		if restarted {
 			b.restart()
@@ -137,7 +137,7 @@ func TestCredentialsThatEndMakeEverythingUnknown(t *testing.T) {
 	for what, spoil := range map[string]func() func(){
 		"there are none any more": func() func() { gone = true; return func() { gone = false } },
 		"they have expired": func() func() {
-			return b.fault(sandbox.Fault{Code: "ExpiredToken", Status: 403, Message: "The security token included in the request is expired"})
+			return b.fault(sandboxaws.Fault{Code: "ExpiredToken", Status: 403, Message: "The security token included in the request is expired"})
 		},
 	} {
 		mend := spoil()
@@ -161,7 +161,7 @@ func TestWhatIsUnknownKeepsItsSince(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
-	end := b.fault(sandbox.Fault{Service: "sqs", Throttle: true})
+	end := b.fault(sandboxaws.Fault{Service: "sqs", Throttle: true})
 	since := func() metav1.Time {
 		t.Helper()
 		u := b.status().Unknown
@@ -281,12 +281,12 @@ func TestTheTargetsOwnRetriesEndSoon(t *testing.T) {
 	})
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
-	end := b.fault(sandbox.Fault{Service: "sqs", Throttle: true, Times: 1})
+	end := b.fault(sandboxaws.Fault{Service: "sqs", Throttle: true, Times: 1})
 	if p := b.plan(declared); !p.Empty() {
 		t.Errorf("one refusal is not outlasted: %s", show(p))
 	}
 	end()
-	defer b.fault(sandbox.Fault{Service: "sqs", Throttle: true})()
+	defer b.fault(sandboxaws.Fault{Service: "sqs", Throttle: true})()
 	before := len(b.cloud.Calls())
 	p := b.plan(declared)
 	if len(p.Unknown) != 1 || p.Unchanged != 5 {
@@ -307,7 +307,7 @@ func TestReadyWaitsForNoPermission(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
-	defer b.fault(sandbox.Fault{Service: "sqs", Code: "AccessDenied", Status: 403, Message: "no"})()
+	defer b.fault(sandboxaws.Fault{Service: "sqs", Code: "AccessDenied", Status: 403, Message: "no"})()
 	var keys []state.Key
 	for _, item := range b.want(declared).Items() {
 		keys = append(keys, item.Key)

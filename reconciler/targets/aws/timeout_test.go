@@ -11,7 +11,7 @@ import (
 
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
 )
 
@@ -91,7 +91,7 @@ func TestEachAttemptChecksWhetherItMayWrite(t *testing.T) {
 		}
 	})
 	p := b.plan(b.declare(queued(deleting)))
-	defer b.fault(sandbox.Fault{Service: "sqs", Operation: "CreateQueue", Throttle: true})()
+	defer b.fault(sandboxaws.Fault{Service: "sqs", Operation: "CreateQueue", Throttle: true})()
 	for _, c := range p.Changes {
 		if c.Key.Kind != "Queue" {
 			continue

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -137,12 +137,12 @@ func TestFindingsOfTheSchemaAreMistakesToo(t *testing.T) {
 func TestCheckFindsOfflineWhatATargetFinds(t *testing.T) {
 	one := func(n int32) *int32 { return &n }
 	raw := func(change func(spec map[string]any)) state.Set {
-		item := declareIn(t, sandbox.DefaultConfig(), queued(deleting)).Items()[0]
+		item := declareIn(t, sandboxaws.DefaultConfig(), queued(deleting)).Items()[0]
 		change(item.Object["spec"].(map[string]any))
 		return state.NewSet(item)
 	}
 	with := func(change func(*v1alpha1.ClusterSpec)) state.Set {
-		return declareIn(t, sandbox.DefaultConfig(), change)
+		return declareIn(t, sandboxaws.DefaultConfig(), change)
 	}
 	for _, tt := range []struct {
 		name     string
@@ -290,7 +290,7 @@ func TestPollsReportWhatBecomesUnknownOrDiffersForGood(t *testing.T) {
 		}
 	}
 	expect("nothing has changed")
-	end := b.fault(sandbox.Fault{Service: "sqs", Throttle: true})
+	end := b.fault(sandboxaws.Fault{Service: "sqs", Throttle: true})
 	expect("the queue is unknown", "Queue")
 	end()
 	expect("it is known again", "Queue")
@@ -308,7 +308,7 @@ func TestSinceOutlivesTheProcess(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(queued(deleting))
 	b.reconcile(declared)
-	defer b.fault(sandbox.Fault{Service: "sqs", Throttle: true})()
+	defer b.fault(sandboxaws.Fault{Service: "sqs", Throttle: true})()
 	b.plan(declared)
 	reported := b.status()
 	reported.Unknown[0].Since = metav1.NewTime(reported.Unknown[0].Since.Add(-time.Hour))

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -114,7 +114,7 @@ func TestEachFieldInAWSIsClassified(t *testing.T) {
 		"SecurityGroupTag": nil,
 	}
 	w := offline(t)
-	set, err := w.Desired(t.Context(), declareIn(t, sandbox.DefaultConfig(), func(s *v1alpha1.ClusterSpec) {
+	set, err := w.Desired(t.Context(), declareIn(t, sandboxaws.DefaultConfig(), func(s *v1alpha1.ClusterSpec) {
 		everything(false)(s)
 		s.Discovery = &v1alpha1.Discovery{ResourcePolicy: deleting, Subnets: []string{"subnet-12345678"}, SecurityGroups: []string{"sg-12345678"}}
 		s.Logging = &v1alpha1.Logging{Adopt: true, Types: []v1alpha1.LogType{"api"}, RetentionDays: 7}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
@@ -41,7 +41,9 @@ func prerequisites(retention int) []history.State {
 }
 
 // withoutPrerequisites is an account that has a cluster and nothing that nodes need.
-func withoutPrerequisites(c *aws.Config) { c.Roles, c.Queues, c.Tags = nil, nil, map[string]string{} }
+func withoutPrerequisites(c *sandboxaws.Config) {
+	c.Roles, c.Queues, c.Tags = nil, nil, map[string]string{}
+}
 
 // declareCluster commits a Cluster.
 func declareCluster(ctx context.Context, s *fixture.Fixture, groups, retention string, seconds int) error {

@@ -6,7 +6,7 @@ import (
 	"context"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
-	"github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
@@ -32,7 +32,7 @@ type Scenario struct {
 	// the sandbox at the same time.
 	Exclusive bool
 	// Account, if any, changes what the AWS account has from the start.
-	Account func(*aws.Config)
+	Account func(*sandboxaws.Config)
 }
 
 // startApplied commits the model, and starts a controller whose Sync applies it.

@@ -45,14 +45,14 @@ func parseConditions(raw any) ([]condition, error) {
 		if !ok || len(keys) == 0 {
 			return nil, fmt.Errorf("its condition %s names no keys", name)
 		}
-		seen := map[string]bool{}
+		found := map[string]bool{}
 		for _, key := range slices.Sorted(maps.Keys(keys)) {
 			c := shape
 			c.key = strings.ToLower(key)
-			if seen[c.key] || !strings.Contains(key, ":") || strings.ContainsAny(key, "*?$") {
+			if found[c.key] || !strings.Contains(key, ":") || strings.ContainsAny(key, "*?$") {
 				return nil, fmt.Errorf("its condition %s has a key that is no key, or there twice: %q", name, key)
 			}
-			seen[c.key] = true
+			found[c.key] = true
 			if c.values, err = c.readValues(name, keys[key]); err != nil {
 				return nil, fmt.Errorf("its condition %s of %s: %w", name, key, err)
 			}

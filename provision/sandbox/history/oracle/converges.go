@@ -43,12 +43,12 @@ func converges(records []history.Record) []Violation {
 	if last == nil {
 		return append(out, Violation{Detail: "the history ends before the cluster was as declared"})
 	}
-	return append(out, compared(*last, declared, ofPersons(records), deleted)...)
+	return append(out, compare(*last, declared, ofPersons(records), deleted)...)
 }
 
-// compared compares what was found in the end with what is declared and with the inventory, of
+// compare compares what was found in the end with what is declared and with the inventory, of
 // which a deleted Sync has none.
-func compared(last history.Record, declared map[history.Object]string, foreign map[string]bool, deleted bool) []Violation {
+func compare(last history.Record, declared map[history.Object]string, foreign map[string]bool, deleted bool) []Violation {
 	var out []Violation
 	live, uids, recorded := map[history.Object]string{}, map[history.Object]string{}, map[history.Object]string{}
 	for _, l := range last.Event.Live {

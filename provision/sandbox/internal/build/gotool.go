@@ -34,16 +34,16 @@ func (b *Builder) compile(ctx context.Context, p Program, out string) error {
 }
 
 func (b *Builder) findCompiler(ctx context.Context, p Program) error {
-	answer, err := b.run(ctx, p, "env", "CC")
+	output, err := b.run(ctx, p, "env", "CC")
 	if err != nil {
 		return err
 	}
-	words := strings.Fields(answer)
-	if len(words) == 0 {
+	fields := strings.Fields(output)
+	if len(fields) == 0 {
 		return errors.New("no C compiler is configured: install gcc or clang, or set CC")
 	}
-	if _, err := exec.LookPath(words[0]); err != nil {
-		return fmt.Errorf("the C compiler %q was not found: install gcc or clang, or set CC", words[0])
+	if _, err := exec.LookPath(fields[0]); err != nil {
+		return fmt.Errorf("the C compiler %q was not found: install gcc or clang, or set CC", fields[0])
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ func findRoot(dir string) (string, error) {
 
 func declares(goMod, module string) bool {
 	for line := range strings.Lines(goMod) {
-		if words := strings.Fields(line); len(words) >= 2 && words[0] == "module" {
-			return strings.Trim(words[1], `"`) == module
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "module" {
+			return strings.Trim(fields[1], `"`) == module
 		}
 	}
 	return false

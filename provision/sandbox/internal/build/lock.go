@@ -26,7 +26,7 @@ func (b *Builder) lock(ctx context.Context, name string) (func(), error) {
 	unlock := func() { _ = file.Close() }
 	tick := time.NewTicker(lockPoll)
 	defer tick.Stop()
-	for said := false; ; {
+	for logged := false; ; {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
 		case err == nil:
@@ -34,8 +34,8 @@ func (b *Builder) lock(ctx context.Context, name string) (func(), error) {
 		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
 			unlock()
 			return nil, fmt.Errorf("locking the build of %s: %w", name, err)
-		case !said:
-			said = true
+		case !logged:
+			logged = true
 			fmt.Fprintf(b.log, "waiting for another process that is building %s\n", name)
 		}
 		select {

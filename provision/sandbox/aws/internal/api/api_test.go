@@ -163,8 +163,8 @@ func TestWhatIsCreatedWithTagsNeedsTwoActions(t *testing.T) {
 	if got := q.AlsoTags("s:Tag"); len(got) != 1 {
 		t.Errorf("without tags: %+v", got)
 	}
-	q.Given = map[string]string{"k": "v"}
-	want := []AuthorizationRequest{q, {Action: "s:Tag", Resource: "r", Given: q.Given}}
+	q.RequestTags = map[string]string{"k": "v"}
+	want := []AuthorizationRequest{q, {Action: "s:Tag", Resource: "r", RequestTags: q.RequestTags}}
 	if diff := cmp.Diff(want, q.AlsoTags("s:Tag")); diff != "" {
 		t.Errorf("with tags (-want +got):\n%s", diff)
 	}

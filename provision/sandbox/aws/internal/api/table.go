@@ -23,7 +23,7 @@ type Authorization func(*Call) []AuthorizationRequest
 type AuthorizationRequest struct {
 	Action, Resource string
 	Tags             map[string]string   // of the resource, where it exists
-	Given            map[string]string   // tags that the request gives it
+	RequestTags      map[string]string   // tags that the request gives it
 	Keys             []string            // of tags that the request takes away
 	Context          map[string][]string // the service's own condition keys
 }
@@ -47,9 +47,9 @@ func Anything(action string) Authorization {
 // AlsoTags requires a second action, for an action that tags, where a request also tags
 // what it makes.
 func (q AuthorizationRequest) AlsoTags(action string) []AuthorizationRequest {
-	if len(q.Given) == 0 {
+	if len(q.RequestTags) == 0 {
 		return []AuthorizationRequest{q}
 	}
-	second := AuthorizationRequest{Action: action, Resource: q.Resource, Tags: q.Tags, Given: q.Given}
+	second := AuthorizationRequest{Action: action, Resource: q.Resource, Tags: q.Tags, RequestTags: q.RequestTags}
 	return []AuthorizationRequest{q, second}
 }

@@ -21,7 +21,7 @@ func (svc *Service) authorizations() map[string]api.Authorization {
 			return svc.ofExisting("ec2:TerminateInstances", in.Form.List("InstanceId"), api.AuthorizationRequest{})
 		},
 		"CreateTags": func(in *api.Call) []api.AuthorizationRequest {
-			return svc.ofExisting("ec2:CreateTags", in.Form.List("ResourceId"), api.AuthorizationRequest{Given: query.Tags(in.Form.Each("Tag"))})
+			return svc.ofExisting("ec2:CreateTags", in.Form.List("ResourceId"), api.AuthorizationRequest{RequestTags: query.Tags(in.Form.Each("Tag"))})
 		},
 		"DeleteTags": svc.deleteTagsRequests,
 	}
@@ -59,7 +59,7 @@ func (svc *Service) deleteTagsRequests(in *api.Call) []api.AuthorizationRequest 
 			keys = append(keys, f.Get("Key"))
 		}
 	}
-	return svc.ofExisting("ec2:DeleteTags", in.Form.List("ResourceId"), api.AuthorizationRequest{Given: given, Keys: keys})
+	return svc.ofExisting("ec2:DeleteTags", in.Form.List("ResourceId"), api.AuthorizationRequest{RequestTags: given, Keys: keys})
 }
 
 // creating are the requests to make something of a type, and to tag it.
@@ -71,10 +71,10 @@ func (svc *Service) creating(actions []string, kind string, tags map[string]stri
 func (svc *Service) creatingAt(actions []string, arn string, tags map[string]string, by string) []api.AuthorizationRequest {
 	var out []api.AuthorizationRequest
 	for _, a := range actions {
-		out = append(out, api.AuthorizationRequest{Action: a, Resource: arn, Given: tags})
+		out = append(out, api.AuthorizationRequest{Action: a, Resource: arn, RequestTags: tags})
 	}
 	if len(tags) > 0 {
-		out = append(out, api.AuthorizationRequest{Action: "ec2:CreateTags", Resource: arn, Given: tags,
+		out = append(out, api.AuthorizationRequest{Action: "ec2:CreateTags", Resource: arn, RequestTags: tags,
 			Context: map[string][]string{"ec2:CreateAction": {by}}})
 	}
 	return out

@@ -83,7 +83,7 @@ func (svc *Service) setLimit(o Offering, l limit, lift bool) error {
 // remaining is how many more instances of the offering can start, and with which
 // code the next one is refused.
 func (svc *Service) remaining(kind, zone, capacityType string) (int, string) {
-	room, code := 1<<30, ""
+	free, code := 1<<30, ""
 	for _, l := range svc.capacity.limits {
 		if !l.of.covers(kind, zone, capacityType) {
 			continue
@@ -97,11 +97,11 @@ func (svc *Service) remaining(kind, zone, capacityType string) (int, string) {
 				alive++
 			}
 		}
-		if left := max(l.most-alive, 0); left < room {
-			room, code = left, "InsufficientInstanceCapacity"
+		if left := max(l.most-alive, 0); left < free {
+			free, code = left, "InsufficientInstanceCapacity"
 		}
 	}
-	return room, code
+	return free, code
 }
 
 // launchError phrases a launch error as EC2 does.

@@ -129,7 +129,7 @@ func securityGroups(data query.Form) []string {
 // start launches one instance, or returns why there is no room for it.
 func (svc *Service) start(in *api.Call, l launch, rate float64) (*instance, *api.Error) {
 	subnet := cmp.Or(l.subnetID, svc.VPC.PublicSubnet(l.zone.Name))
-	if room, code := svc.remaining(l.kind.Name, l.zone.Name, l.capacityType); room == 0 {
+	if free, code := svc.remaining(l.kind.Name, l.zone.Name, l.capacityType); free == 0 {
 		return nil, api.NewError(http.StatusBadRequest, code, launchError(code, l.kind.Name, l.zone.Name))
 	}
 	if failed := svc.overQuota(l.kind, l.capacityType); failed != nil {

@@ -154,7 +154,7 @@ func (svc *Service) createEntryRequests(in *api.Call) []api.AuthorizationRequest
 		input.Type = "STANDARD"
 	}
 	q := svc.theCluster(in)
-	q.Given = input.Tags
+	q.RequestTags = input.Tags
 	q.Context = map[string][]string{"eks:principalArn": {input.PrincipalArn}, "eks:accessEntryType": {input.Type}}
 	if input.Username != "" {
 		q.Context["eks:username"] = []string{input.Username}
@@ -167,10 +167,10 @@ func (svc *Service) createEntryRequests(in *api.Call) []api.AuthorizationRequest
 
 // alsoTags adds a second request where the request also tags what it makes.
 func alsoTags(q api.AuthorizationRequest, made string) []api.AuthorizationRequest {
-	if len(q.Given) == 0 {
+	if len(q.RequestTags) == 0 {
 		return []api.AuthorizationRequest{q}
 	}
-	return []api.AuthorizationRequest{q, {Action: "eks:TagResource", Resource: made, Given: q.Given}}
+	return []api.AuthorizationRequest{q, {Action: "eks:TagResource", Resource: made, RequestTags: q.RequestTags}}
 }
 
 func (svc *Service) createAssociationRequests(in *api.Call) []api.AuthorizationRequest {
@@ -180,7 +180,7 @@ func (svc *Service) createAssociationRequests(in *api.Call) []api.AuthorizationR
 	}
 	in.Peek(&input)
 	q := svc.theCluster(in)
-	q.Given = input.Tags
+	q.RequestTags = input.Tags
 	return append(alsoTags(q, svc.named(in, "podidentityassociation", "/*")), svc.roles.PassRole(roleIn(input.RoleArn), "pods.eks"))
 }
 
@@ -203,6 +203,6 @@ func (svc *Service) tagRequests(in *api.Call) []api.AuthorizationRequest {
 	if have, err := svc.tagged(in); err == nil {
 		q.Tags = maps.Clone(have)
 	}
-	q.Given, q.Keys = input.Tags, in.Query["tagKeys"]
+	q.RequestTags, q.Keys = input.Tags, in.Query["tagKeys"]
 	return []api.AuthorizationRequest{q}
 }

@@ -234,9 +234,9 @@ func TestACallIsAuthorizedForWhatItsPathNames(t *testing.T) {
 	cluster := func(action string) api.AuthorizationRequest {
 		return api.AuthorizationRequest{Action: "eks:" + action, Resource: eks + "cluster/k", Tags: tags}
 	}
-	passed := api.AuthorizationRequest{Action: "iam:PassRole", Resource: "arn:node", Given: map[string]string{"service": "pods.eks"}}
+	passed := api.AuthorizationRequest{Action: "iam:PassRole", Resource: "arn:node", RequestTags: map[string]string{"service": "pods.eks"}}
 	making := cluster("CreateAccessEntry")
-	making.Given, making.Context = map[string]string{"a": "b"}, map[string][]string{"eks:principalArn": {principal}, "eks:accessEntryType": {"EC2_LINUX"}}
+	making.RequestTags, making.Context = map[string]string{"a": "b"}, map[string][]string{"eks:principalArn": {principal}, "eks:accessEntryType": {"EC2_LINUX"}}
 	settings := cluster("UpdateClusterConfig")
 	settings.Context = map[string][]string{"eks:endpointPublicAccess": {"false"}, "eks:supportType": {"STANDARD"}}
 	for name, tt := range map[string]struct {
@@ -255,7 +255,7 @@ func TestACallIsAuthorizedForWhatItsPathNames(t *testing.T) {
 		"an entry":                        {"GET /clusters/k/access-entries/" + principal, "", []api.AuthorizationRequest{{Action: "eks:DescribeAccessEntry", Resource: svc.entries[principal].arn, Tags: map[string]string{}, Context: context}}},
 		"an entry that there is not":      {"GET /clusters/k/access-entries/" + url.PathEscape("arn:aws:iam::1:role/x/y"), "", []api.AuthorizationRequest{{Action: "eks:DescribeAccessEntry", Resource: eks + "access-entry/k/role/1/y/*"}}},
 		"a new entry with tags": {"POST /clusters/k/access-entries", `{"principalArn":"` + principal + `","type":"EC2_LINUX","tags":{"a":"b"}}`, []api.AuthorizationRequest{
-			making, {Action: "eks:TagResource", Resource: eks + "access-entry/k/role/1/arn:node/*", Given: making.Given}}},
+			making, {Action: "eks:TagResource", Resource: eks + "access-entry/k/role/1/arn:node/*", RequestTags: making.RequestTags}}},
 		"a new association passes a role": {"POST /clusters/k/pod-identity-associations", `{"roleArn":"` + principal + `"}`, []api.AuthorizationRequest{cluster("CreatePodIdentityAssociation"), passed}},
 		"an association keeps its role":   {"POST /clusters/k/pod-identity-associations/a-1", `{}`, []api.AuthorizationRequest{{Action: "eks:UpdatePodIdentityAssociation", Resource: eks + "podidentityassociation/k/a-1"}}},
 		"an association gets a role":      {"POST /clusters/k/pod-identity-associations/a-1", `{"roleArn":"` + principal + `"}`, []api.AuthorizationRequest{{Action: "eks:UpdatePodIdentityAssociation", Resource: eks + "podidentityassociation/k/a-1"}, passed}},

@@ -78,7 +78,7 @@ func (svc *Service) describeNodeGroup(in *api.Call) (any, error) {
 	if svc.running(g.Name) != nil {
 		status = "UPDATING"
 	}
-	shown := map[string]any{
+	out := map[string]any{
 		"nodegroupName": g.Name, "nodegroupArn": svc.nodeGroupARN(g), "clusterName": svc.cluster.Name, "status": status,
 		"version": svc.cluster.Version, "releaseVersion": svc.cluster.Version + ".0-" + strings.TrimPrefix(svc.network.Release, "v"),
 		"createdAt": g.created.Unix(), "modifiedAt": g.modified.Unix(), "capacityType": g.CapacityType, "amiType": "AL2023_x86_64_STANDARD",
@@ -92,7 +92,7 @@ func (svc *Service) describeNodeGroup(in *api.Call) (any, error) {
 		"health":       map[string]any{"issues": []any{}},
 		"tags":         maps.Clone(g.tags),
 	}
-	return map[string]any{"nodegroup": shown}, nil
+	return map[string]any{"nodegroup": out}, nil
 }
 
 // nodegroupConfigRequest is the body of UpdateNodegroupConfig.

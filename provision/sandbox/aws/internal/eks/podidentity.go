@@ -27,10 +27,10 @@ func (svc *Service) associationRow(a *association) map[string]any {
 }
 
 func (svc *Service) associationResponse(a *association) map[string]any {
-	shown := svc.associationRow(a)
-	maps.Copy(shown, map[string]any{"roleArn": a.role, "tags": maps.Clone(a.tags), "createdAt": a.created.Unix(), "modifiedAt": a.modified.Unix(),
+	out := svc.associationRow(a)
+	maps.Copy(out, map[string]any{"roleArn": a.role, "tags": maps.Clone(a.tags), "createdAt": a.created.Unix(), "modifiedAt": a.modified.Unix(),
 		"disableSessionTags": false})
-	return map[string]any{"association": shown}
+	return map[string]any{"association": out}
 }
 
 func (svc *Service) checkPodRole(in *api.Call, arn string) error {

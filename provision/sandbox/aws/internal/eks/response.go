@@ -44,19 +44,19 @@ func page(in *api.Call, list string, rows []row) (any, error) {
 		return nil, invalid("nextToken '%s' is not one that %s gave.", in.Query.Get("nextToken"), in.Op)
 	}
 	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.key, b.key) })
-	shown, answer, last := []any{}, map[string]any{}, ""
+	listed, response, last := []any{}, map[string]any{}, ""
 	for _, r := range rows {
 		if r.key <= after {
 			continue
 		}
-		if len(shown) == most {
-			answer["nextToken"] = in.Token(last)
+		if len(listed) == most {
+			response["nextToken"] = in.Token(last)
 			break
 		}
-		shown, last = append(shown, r.value), r.key
+		listed, last = append(listed, r.value), r.key
 	}
-	answer[list] = shown
-	return answer, nil
+	response[list] = listed
+	return response, nil
 }
 
 // checkTags checks the tags of a request.

@@ -35,7 +35,7 @@ func (i iam) RoleName(arn string, _ time.Time) string {
 }
 
 func (i iam) PassRole(role, service string) api.AuthorizationRequest {
-	return api.AuthorizationRequest{Action: "iam:PassRole", Resource: role, Given: map[string]string{"service": service}}
+	return api.AuthorizationRequest{Action: "iam:PassRole", Resource: role, RequestTags: map[string]string{"service": service}}
 }
 
 type logs struct{ groups []string }

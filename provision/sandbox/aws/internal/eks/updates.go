@@ -43,7 +43,7 @@ func (u *update) response() map[string]any {
 func (svc *Service) begin(in *api.Call, u *update, effect func()) any {
 	u.id, u.created = svc.account.NewUUID(), in.Now
 	svc.updates = append(svc.updates, u)
-	answer := map[string]any{"update": u.response()}
+	response := map[string]any{"update": u.response()}
 	end := func() {
 		u.done = true
 		effect()
@@ -53,7 +53,7 @@ func (svc *Service) begin(in *api.Call, u *update, effect func()) any {
 	} else {
 		end()
 	}
-	return answer
+	return response
 }
 
 // repeated finds the update that an earlier request of the same token began.
@@ -92,13 +92,13 @@ func (svc *Service) loggingResponse() map[string]any {
 			off.Types = append(off.Types, t)
 		}
 	}
-	shown := []logSetup{}
+	setups := []logSetup{}
 	for _, s := range []logSetup{on, off} {
 		if len(s.Types) > 0 {
-			shown = append(shown, s)
+			setups = append(setups, s)
 		}
 	}
-	return map[string]any{"clusterLogging": shown}
+	return map[string]any{"clusterLogging": setups}
 }
 
 // updateClusterConfig changes the logging; nothing else of a cluster is

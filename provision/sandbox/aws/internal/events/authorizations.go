@@ -41,7 +41,7 @@ func (svc *Service) ofRule(in *api.Call) api.AuthorizationRequest {
 	if arn == "" {
 		arn = svc.ruleARN(input.Name + input.Rule) // there is only one of them
 	}
-	q := api.AuthorizationRequest{Action: "events:" + in.Op, Resource: arn, Given: given, Keys: input.TagKeys}
+	q := api.AuthorizationRequest{Action: "events:" + in.Op, Resource: arn, RequestTags: given, Keys: input.TagKeys}
 	if have := svc.rule(strings.TrimPrefix(arn, svc.ruleARN(""))); have != nil {
 		q.Tags = have.tags
 	}

@@ -208,7 +208,7 @@ func TestARuleGoesOnlyWithoutTargets(t *testing.T) {
 
 func TestACallIsAuthorizedForItsRule(t *testing.T) {
 	given := map[string]string{"a": "b"}
-	mine := api.AuthorizationRequest{Action: "events:PutRule", Resource: rulePrefix + "r", Tags: map[string]string{"team": "ml"}, Given: map[string]string{}}
+	mine := api.AuthorizationRequest{Action: "events:PutRule", Resource: rulePrefix + "r", Tags: map[string]string{"team": "ml"}, RequestTags: map[string]string{}}
 	with := func(change func(*api.AuthorizationRequest)) []api.AuthorizationRequest {
 		q := mine
 		change(&q)
@@ -228,7 +228,7 @@ func TestACallIsAuthorizedForItsRule(t *testing.T) {
 			q.Action, q.Resource, q.Tags = "events:DescribeRule", rulePrefix+"s", nil
 		})},
 		"with tags and a role": {"PutRule", `{"Name":"s","RoleArn":"arn:aws:iam::1:role/x/y","Tags":[{"Key":"a","Value":"b"}]}`, []api.AuthorizationRequest{
-			{Action: "events:PutRule", Resource: rulePrefix + "s", Given: given}, {Action: "events:TagResource", Resource: rulePrefix + "s", Given: given},
+			{Action: "events:PutRule", Resource: rulePrefix + "s", RequestTags: given}, {Action: "events:TagResource", Resource: rulePrefix + "s", RequestTags: given},
 			{Action: "iam:PassRole", Resource: "y", Context: map[string][]string{"to": {"events"}}}}},
 		"of all": {"ListRules", `{"NamePrefix":"r"}`, []api.AuthorizationRequest{{Action: "events:ListRules", Resource: "*"}}},
 	} {

@@ -52,7 +52,7 @@ func (svc *Service) authorizations() map[string]api.Authorization {
 func (svc *Service) ofRole(in *api.Call, action string) api.AuthorizationRequest {
 	name := in.Form.Get("RoleName")
 	q := api.AuthorizationRequest{Action: action, Resource: svc.arn("role", "/", name), Context: map[string][]string{},
-		Given: query.Tags(in.Form.Each("Tags.member")), Keys: in.Form.List("TagKeys.member")}
+		RequestTags: query.Tags(in.Form.Each("Tags.member")), Keys: in.Form.List("TagKeys.member")}
 	if r := svc.roles[name]; r != nil {
 		q.Resource, q.Tags = svc.roleARN(r), r.tags
 		if r.boundary != "" && changesPower(in.Op) {
@@ -103,7 +103,7 @@ func (svc *Service) putBoundaryRequests(in *api.Call) []api.AuthorizationRequest
 
 func (svc *Service) ofProfile(in *api.Call, action string) api.AuthorizationRequest {
 	name := in.Form.Get("InstanceProfileName")
-	q := api.AuthorizationRequest{Action: action, Resource: svc.profileARN("/", name), Given: query.Tags(in.Form.Each("Tags.member")), Keys: in.Form.List("TagKeys.member")}
+	q := api.AuthorizationRequest{Action: action, Resource: svc.profileARN("/", name), RequestTags: query.Tags(in.Form.Each("Tags.member")), Keys: in.Form.List("TagKeys.member")}
 	if p := svc.profiles[name]; p != nil {
 		q.Resource, q.Tags = svc.profileARN(p.path, p.name), p.tags
 	}
@@ -137,7 +137,7 @@ func (svc *Service) PassRole(role, service string) api.AuthorizationRequest {
 
 func (svc *Service) ofPolicy(in *api.Call, action string) api.AuthorizationRequest {
 	arn := in.Form.Get("PolicyArn")
-	q := api.AuthorizationRequest{Action: action, Resource: arn, Given: query.Tags(in.Form.Each("Tags.member")), Keys: in.Form.List("TagKeys.member")}
+	q := api.AuthorizationRequest{Action: action, Resource: arn, RequestTags: query.Tags(in.Form.Each("Tags.member")), Keys: in.Form.List("TagKeys.member")}
 	if p := svc.policies[arn]; p != nil {
 		q.Tags = p.tags
 	}

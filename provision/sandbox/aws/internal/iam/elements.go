@@ -106,7 +106,7 @@ func (s statement) conditions() error {
 
 // uniqueSids refuses statement ids that IAM cannot distinguish, or take.
 func uniqueSids(all []statement) error {
-	seen := map[string]bool{}
+	found := map[string]bool{}
 	for _, s := range all {
 		if !s.has("Sid") {
 			continue
@@ -117,10 +117,10 @@ func uniqueSids(all []statement) error {
 			return malformed("Syntax errors in policy.")
 		case !sidForm.MatchString(sid):
 			return malformed("Statement IDs (SID) must be alpha-numeric. Check that your input satisfies the regular expression [0-9A-Za-z]*")
-		case sid != "" && seen[sid]:
+		case sid != "" && found[sid]:
 			return malformed("Statement IDs (SID) in a single policy must be unique.")
 		}
-		seen[sid] = true
+		found[sid] = true
 	}
 	return nil
 }

@@ -263,22 +263,22 @@ func TestACallIsAuthorizedForItsEntity(t *testing.T) {
 		op, form string
 		want     []api.AuthorizationRequest
 	}{
-		"reading a role": {"GetRole", "RoleName=mine", []api.AuthorizationRequest{{Action: "iam:GetRole", Resource: mine, Tags: tags, Given: none, Context: map[string][]string{}}}},
-		"attaching to a role with a boundary": {"AttachRolePolicy", "RoleName=mine&PolicyArn=x", []api.AuthorizationRequest{{Action: "iam:AttachRolePolicy", Resource: mine, Tags: tags, Given: none,
+		"reading a role": {"GetRole", "RoleName=mine", []api.AuthorizationRequest{{Action: "iam:GetRole", Resource: mine, Tags: tags, RequestTags: none, Context: map[string][]string{}}}},
+		"attaching to a role with a boundary": {"AttachRolePolicy", "RoleName=mine&PolicyArn=x", []api.AuthorizationRequest{{Action: "iam:AttachRolePolicy", Resource: mine, Tags: tags, RequestTags: none,
 			Context: map[string][]string{"iam:PermissionsBoundary": {boundary}, "iam:PolicyARN": {"x"}}}}},
-		"taking a role's boundary away": {"DeleteRolePermissionsBoundary", "RoleName=mine", []api.AuthorizationRequest{{Action: "iam:DeleteRolePermissionsBoundary", Resource: mine, Tags: tags, Given: none, Context: bound}}},
-		"giving a role another boundary": {"PutRolePermissionsBoundary", "RoleName=mine&PermissionsBoundary=y", []api.AuthorizationRequest{{Action: "iam:PutRolePermissionsBoundary", Resource: mine, Tags: tags, Given: none,
+		"taking a role's boundary away": {"DeleteRolePermissionsBoundary", "RoleName=mine", []api.AuthorizationRequest{{Action: "iam:DeleteRolePermissionsBoundary", Resource: mine, Tags: tags, RequestTags: none, Context: bound}}},
+		"giving a role another boundary": {"PutRolePermissionsBoundary", "RoleName=mine&PermissionsBoundary=y", []api.AuthorizationRequest{{Action: "iam:PutRolePermissionsBoundary", Resource: mine, Tags: tags, RequestTags: none,
 			Context: map[string][]string{"iam:PermissionsBoundary": {"y"}}}}},
 		"making a role with a boundary and tags": {"CreateRole", "RoleName=new&Path=/x/&PermissionsBoundary=" + boundary + "&Tags.member.1.Key=k&Tags.member.1.Value=v", []api.AuthorizationRequest{
-			{Action: "iam:CreateRole", Resource: fresh, Given: given, Context: bound}, {Action: "iam:TagRole", Resource: fresh, Given: given}}},
-		"making a role below what is no path": {"CreateRole", "RoleName=new&Path=x/", []api.AuthorizationRequest{{Action: "iam:CreateRole", Resource: "arn:aws:iam::1:role/new", Given: none, Context: map[string][]string{}}}},
+			{Action: "iam:CreateRole", Resource: fresh, RequestTags: given, Context: bound}, {Action: "iam:TagRole", Resource: fresh, RequestTags: given}}},
+		"making a role below what is no path": {"CreateRole", "RoleName=new&Path=x/", []api.AuthorizationRequest{{Action: "iam:CreateRole", Resource: "arn:aws:iam::1:role/new", RequestTags: none, Context: map[string][]string{}}}},
 		"making a policy with tags": {"CreatePolicy", "PolicyName=new&Path=/x/&Tags.member.1.Key=k&Tags.member.1.Value=v", []api.AuthorizationRequest{
-			{Action: "iam:CreatePolicy", Resource: policy + "x/new", Given: given}, {Action: "iam:TagPolicy", Resource: policy + "x/new", Given: given}}},
+			{Action: "iam:CreatePolicy", Resource: policy + "x/new", RequestTags: given}, {Action: "iam:TagPolicy", Resource: policy + "x/new", RequestTags: given}}},
 		"giving a role to an instance profile": {"AddRoleToInstanceProfile", "RoleName=mine&InstanceProfileName=nodes", []api.AuthorizationRequest{
-			{Action: "iam:AddRoleToInstanceProfile", Resource: "arn:aws:iam::1:instance-profile/nodes", Tags: none, Given: none},
+			{Action: "iam:AddRoleToInstanceProfile", Resource: "arn:aws:iam::1:instance-profile/nodes", Tags: none, RequestTags: none},
 			{Action: "iam:PassRole", Resource: mine, Tags: tags, Context: map[string][]string{"iam:PassedToService": {"ec2.amazonaws.com"}}}}},
 		"taking tags off a profile": {"UntagInstanceProfile", "InstanceProfileName=nodes&TagKeys.member.1=a&TagKeys.member.2=b", []api.AuthorizationRequest{
-			{Action: "iam:UntagInstanceProfile", Resource: "arn:aws:iam::1:instance-profile/nodes", Tags: none, Given: none, Keys: []string{"a", "b"}}}},
+			{Action: "iam:UntagInstanceProfile", Resource: "arn:aws:iam::1:instance-profile/nodes", Tags: none, RequestTags: none, Keys: []string{"a", "b"}}}},
 	} {
 		got := svc.Table().Authorizations[tt.op](&api.Call{Op: tt.op, Form: parsed(t, tt.form)})
 		if diff := cmp.Diff(tt.want, got); diff != "" {

@@ -93,7 +93,7 @@ func listEntityTags(find tagged) func(*api.Call) (any, error) {
 // readTags reads the tags of a request and refuses what IAM would; fold is
 // whether keys ignore case.
 func readTags(in *api.Call, fold bool) (map[string]string, error) {
-	out, seen := map[string]string{}, map[string]bool{}
+	out, found := map[string]string{}, map[string]bool{}
 	for _, f := range in.Form.Each("Tags.member") {
 		k, v := f.Get("Key"), f.Get("Value")
 		same := k
@@ -106,10 +106,10 @@ func readTags(in *api.Call, fold bool) (map[string]string, error) {
 			return nil, api.Refuse("InvalidInput", "The tag key '%s' is reserved: it starts with aws:.", k)
 		case problem != "" || !tagForm.MatchString(k) || !tagForm.MatchString(v):
 			return nil, api.Refuse("ValidationError", "1 validation error detected: the tag key '%s' or its value is empty, too long (128 and 256 characters), or not of letters, digits, blanks and _.:/=+-@", k)
-		case seen[same]:
+		case found[same]:
 			return nil, api.Refuse("InvalidInput", "Duplicate tag keys found: '%s'", k)
 		}
-		out[k], seen[same] = v, true
+		out[k], found[same] = v, true
 	}
 	if len(out) > api.MostTags {
 		return nil, api.Refuse("InvalidInput", "More than %d tags were given.", api.MostTags)

@@ -30,7 +30,7 @@ func (svc *Service) ofLogGroup(in *api.Call) api.AuthorizationRequest {
 	if arn == "" {
 		arn = svc.logGroupARN(input.LogGroupName)
 	}
-	q := api.AuthorizationRequest{Action: "logs:" + in.Op, Resource: arn, Given: input.Tags, Keys: input.TagKeys}
+	q := api.AuthorizationRequest{Action: "logs:" + in.Op, Resource: arn, RequestTags: input.Tags, Keys: input.TagKeys}
 	if have := svc.logGroup(strings.TrimPrefix(arn, svc.logGroupARN(""))); have != nil {
 		q.Tags = have.tags
 	}

@@ -133,12 +133,12 @@ func (svc *Service) describeLogGroups(in *api.Call) (any, error) {
 	groups := []map[string]any{}
 	for _, name := range rows {
 		g, arn := svc.logGroup(name), svc.logGroupARN(name)
-		shown := map[string]any{"logGroupName": name, "arn": arn + ":*", "logGroupArn": arn, "creationTime": g.created.UnixMilli(),
+		row := map[string]any{"logGroupName": name, "arn": arn + ":*", "logGroupArn": arn, "creationTime": g.created.UnixMilli(),
 			"metricFilterCount": 0, "storedBytes": 0, "logGroupClass": "STANDARD"}
 		if g.days > 0 {
-			shown["retentionInDays"] = g.days
+			row["retentionInDays"] = g.days
 		}
-		groups = append(groups, shown)
+		groups = append(groups, row)
 	}
 	out := map[string]any{"logGroups": groups}
 	if next != "" {

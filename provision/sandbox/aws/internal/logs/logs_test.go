@@ -218,10 +218,10 @@ func TestACallIsAuthorizedForItsLogGroup(t *testing.T) {
 		want     []api.AuthorizationRequest
 	}{
 		"by its name":         {"DeleteLogGroup", `{"logGroupName":"g"}`, []api.AuthorizationRequest{{Action: "logs:DeleteLogGroup", Resource: groupARN + "g", Tags: tags}}},
-		"by its ARN":          {"TagResource", `{"resourceArn":"` + groupARN + `g","tags":{"a":"b"}}`, []api.AuthorizationRequest{{Action: "logs:TagResource", Resource: groupARN + "g", Tags: tags, Given: given}}},
+		"by its ARN":          {"TagResource", `{"resourceArn":"` + groupARN + `g","tags":{"a":"b"}}`, []api.AuthorizationRequest{{Action: "logs:TagResource", Resource: groupARN + "g", Tags: tags, RequestTags: given}}},
 		"by the keys of tags": {"UntagResource", `{"resourceArn":"` + groupARN + `g","tagKeys":["a"]}`, []api.AuthorizationRequest{{Action: "logs:UntagResource", Resource: groupARN + "g", Tags: tags, Keys: []string{"a"}}}},
 		"of a new one":        {"CreateLogGroup", `{"logGroupName":"new"}`, []api.AuthorizationRequest{{Action: "logs:CreateLogGroup", Resource: groupARN + "new"}}},
-		"of a new one's tags": {"CreateLogGroup", `{"logGroupName":"new","tags":{"a":"b"}}`, []api.AuthorizationRequest{{Action: "logs:CreateLogGroup", Resource: groupARN + "new", Given: given}, {Action: "logs:TagResource", Resource: groupARN + "new", Given: given}}},
+		"of a new one's tags": {"CreateLogGroup", `{"logGroupName":"new","tags":{"a":"b"}}`, []api.AuthorizationRequest{{Action: "logs:CreateLogGroup", Resource: groupARN + "new", RequestTags: given}, {Action: "logs:TagResource", Resource: groupARN + "new", RequestTags: given}}},
 		"of the list of all":  {"DescribeLogGroups", `{}`, []api.AuthorizationRequest{{Action: "logs:DescribeLogGroups", Resource: "*"}}},
 	} {
 		svc := newService()

@@ -61,7 +61,7 @@ func (svc *Service) getProducts(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, api.Refuse("InvalidNextTokenException", "The token %q is not one that GetProducts gave.", input.NextToken)
 	}
-	answer := map[string]any{"FormatVersion": "aws_v1"}
+	response := map[string]any{"FormatVersion": "aws_v1"}
 	products := []string{}
 	for _, t := range svc.offerings.Types() { // sorted by name
 		attributes := svc.productAttributes(t)
@@ -73,7 +73,7 @@ func (svc *Service) getProducts(in *api.Call) (any, error) {
 			continue
 		}
 		if len(products) == most {
-			answer["NextToken"] = in.Token(after)
+			response["NextToken"] = in.Token(after)
 			break
 		}
 		p, err := svc.product(t, attributes)
@@ -82,8 +82,8 @@ func (svc *Service) getProducts(in *api.Call) (any, error) {
 		}
 		products, after = append(products, p), t.Name
 	}
-	answer["PriceList"] = products
-	return answer, nil
+	response["PriceList"] = products
+	return response, nil
 }
 
 // matches applies the filters to a product; one that products do not have is an
@@ -118,15 +118,15 @@ func (svc *Service) product(t catalog.InstanceType, attributes map[string][]stri
 	if err != nil {
 		return "", err
 	}
-	shown := map[string]string{}
+	values := map[string]string{}
 	for k, v := range attributes {
 		if k != "productFamily" && k != "serviceCode" {
-			shown[k] = v[0]
+			values[k] = v[0]
 		}
 	}
 	sku := fmt.Sprintf("%X", t.Name)
 	out, err := json.Marshal(map[string]any{
-		"product": map[string]any{"productFamily": attributes["productFamily"][0], "sku": sku, "attributes": shown},
+		"product": map[string]any{"productFamily": attributes["productFamily"][0], "sku": sku, "attributes": values},
 		"terms": map[string]any{"OnDemand": map[string]any{sku + ".T": map[string]any{
 			"sku": sku,
 			"priceDimensions": map[string]any{sku + ".T.D": map[string]any{

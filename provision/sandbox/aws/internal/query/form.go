@@ -100,7 +100,7 @@ func (f Form) Only(prefix string) Form {
 
 // Positions finds the numbers that follow prefix, each once, ascending.
 func (f Form) Positions(prefix string) []int {
-	seen := map[int]bool{}
+	found := map[int]bool{}
 	for name := range f.values {
 		rest, ok := strings.CutPrefix(name, prefix+".")
 		if !ok {
@@ -108,10 +108,10 @@ func (f Form) Positions(prefix string) []int {
 		}
 		head, _, _ := strings.Cut(rest, ".")
 		if i, ok := index(head); ok {
-			seen[i] = true
+			found[i] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(seen))
+	return slices.Sorted(maps.Keys(found))
 }
 
 // index reads a list position as the protocols write it: from 1, no sign, no

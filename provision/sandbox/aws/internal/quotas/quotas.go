@@ -86,10 +86,10 @@ func ec2Quotas() []quota {
 // Class is the class of the quota that an instance counts against; ""
 // stands for none: capacity blocks are paid for and count against nothing.
 func Class(instanceType, capacityType string) string {
-	market := "OnDemand"
+	option := "OnDemand"
 	switch capacityType {
 	case "spot":
-		market = "Spot"
+		option = "Spot"
 	case "capacity-block":
 		return ""
 	}
@@ -97,10 +97,10 @@ func Class(instanceType, capacityType string) string {
 	if class == "" {
 		return ""
 	}
-	if class == "P" && market == "Spot" && !slices.Contains([]string{"p2", "p3", "p4"}, instanceType[:min(2, len(instanceType))]) {
+	if class == "P" && option == "Spot" && !slices.Contains([]string{"p2", "p3", "p4"}, instanceType[:min(2, len(instanceType))]) {
 		class = "P5" // the quota that came with them
 	}
-	return class + "/" + market
+	return class + "/" + option
 }
 
 // familyOf is the class of quotas of an instance type: by its letters, most of

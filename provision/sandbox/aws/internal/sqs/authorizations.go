@@ -29,7 +29,7 @@ func (svc *Service) ofQueue(in *api.Call) api.AuthorizationRequest {
 	if name == "" {
 		name = input.QueueUrl[strings.LastIndexByte(input.QueueUrl, '/')+1:]
 	}
-	q := api.AuthorizationRequest{Action: "sqs:" + in.Op, Resource: svc.ARN(name), Given: input.Tags, Keys: input.TagKeys}
+	q := api.AuthorizationRequest{Action: "sqs:" + in.Op, Resource: svc.ARN(name), RequestTags: input.Tags, Keys: input.TagKeys}
 	if have := svc.queue(name); have != nil {
 		q.Tags = have.tags
 	}

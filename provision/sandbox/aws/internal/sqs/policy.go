@@ -53,11 +53,11 @@ type principals struct {
 
 // UnmarshalJSON reads "*" or an object.
 func (p *principals) UnmarshalJSON(data []byte) error {
-	var word string
-	if json.Unmarshal(data, &word) == nil {
-		p.everybody = word == "*"
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		p.everybody = text == "*"
 		if !p.everybody {
-			return fmt.Errorf("principal %q is not *", word)
+			return fmt.Errorf("principal %q is not *", text)
 		}
 		return nil
 	}

@@ -197,18 +197,18 @@ func (svc *Service) listQueues(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, api.Refuse("InvalidParameterValue", "%s", err)
 	}
-	answer := map[string]any{}
+	response := map[string]any{}
 	var urls []string
 	for _, name := range rows {
 		urls = append(urls, svc.queueURL(name))
 	}
 	if len(urls) > 0 {
-		answer["QueueUrls"] = urls
+		response["QueueUrls"] = urls
 	}
 	if next != "" && input.MaxResults != nil { // SQS gives none to a request without a number
-		answer["NextToken"] = next
+		response["NextToken"] = next
 	}
-	return answer, nil
+	return response, nil
 }
 
 // facts are all attributes of a queue: those that can be set and have a value,

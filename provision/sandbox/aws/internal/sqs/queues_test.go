@@ -256,14 +256,14 @@ func TestACallIsAuthorizedForItsQueue(t *testing.T) {
 		"by the name of a queue that is there": {"GetQueueUrl", `{"QueueName":"q"}`,
 			[]api.AuthorizationRequest{{Action: "sqs:GetQueueUrl", Resource: queueARN, Tags: map[string]string{"team": "ml"}}}},
 		"by the URL of a queue": {"TagQueue", `{"QueueUrl":"` + queueURL + `","Tags":{"a":"b"}}`,
-			[]api.AuthorizationRequest{{Action: "sqs:TagQueue", Resource: queueARN, Tags: map[string]string{"team": "ml"}, Given: map[string]string{"a": "b"}}}},
+			[]api.AuthorizationRequest{{Action: "sqs:TagQueue", Resource: queueARN, Tags: map[string]string{"team": "ml"}, RequestTags: map[string]string{"a": "b"}}}},
 		"by the keys that it takes away": {"UntagQueue", `{"QueueUrl":"` + queueURL + `","TagKeys":["a","b"]}`,
 			[]api.AuthorizationRequest{{Action: "sqs:UntagQueue", Resource: queueARN, Tags: map[string]string{"team": "ml"}, Keys: []string{"a", "b"}}}},
 		"for a new queue": {"CreateQueue", `{"QueueName":"new"}`,
 			[]api.AuthorizationRequest{{Action: "sqs:CreateQueue", Resource: queueARN[:len(queueARN)-1] + "new"}}},
 		"for a new queue and its tags": {"CreateQueue", `{"QueueName":"new","tags":{"a":"b"}}`, []api.AuthorizationRequest{
-			{Action: "sqs:CreateQueue", Resource: queueARN[:len(queueARN)-1] + "new", Given: map[string]string{"a": "b"}},
-			{Action: "sqs:TagQueue", Resource: queueARN[:len(queueARN)-1] + "new", Given: map[string]string{"a": "b"}}}},
+			{Action: "sqs:CreateQueue", Resource: queueARN[:len(queueARN)-1] + "new", RequestTags: map[string]string{"a": "b"}},
+			{Action: "sqs:TagQueue", Resource: queueARN[:len(queueARN)-1] + "new", RequestTags: map[string]string{"a": "b"}}}},
 		"for the list of all":        {"ListQueues", `{"QueueNamePrefix":"q"}`, []api.AuthorizationRequest{{Action: "sqs:ListQueues", Resource: "*"}}},
 		"for a body that is no JSON": {"SendMessage", `{`, []api.AuthorizationRequest{{Action: "sqs:SendMessage", Resource: queueARN[:len(queueARN)-1]}}},
 	} {

@@ -87,14 +87,14 @@ func (svc *Service) receiveMessage(in *api.Call) (any, error) {
 		}
 		now, end := svc.account.Clock.Now(), begin.Add(q.orSeconds(wait, "ReceiveMessageWaitTimeSeconds"))
 		found := q.take(n, q.orSeconds(hide, "VisibilityTimeout"), now)
-		answer := messagesJSON(found, names)
+		response := messagesJSON(found, names)
 		arrived, next := q.arrived, q.nextVisible(now, end)
 		svc.account.Unlock()
 		if len(found) > 0 || !now.Before(end) {
-			return answer, nil
+			return response, nil
 		}
 		if svc.rest(in, arrived, next.Sub(now)) {
-			return answer, nil
+			return response, nil
 		}
 	}
 }

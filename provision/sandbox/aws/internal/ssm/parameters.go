@@ -134,12 +134,12 @@ func (svc *Service) getParametersByPath(in *api.Call) (any, error) {
 	if err != nil {
 		return nil, api.Refuse("InvalidNextToken", "%s", err)
 	}
-	shown := []map[string]any{}
+	parameters := []map[string]any{}
 	for _, name := range rows {
 		p, _ := svc.images.Parameter(name)
-		shown = append(shown, svc.parameterJSON(name, "", p))
+		parameters = append(parameters, svc.parameterJSON(name, "", p))
 	}
-	out := map[string]any{"Parameters": shown}
+	out := map[string]any{"Parameters": parameters}
 	if next != "" {
 		out["NextToken"] = next
 	}

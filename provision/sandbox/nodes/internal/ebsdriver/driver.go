@@ -128,7 +128,7 @@ func (d *Driver) step(object any) {
 			defer d.mu.Unlock()
 			delete(d.busy, uid)
 		}()
-		if !d.pause(after) {
+		if !d.sleep(after) {
 			return
 		}
 		if err := do(d.ctx); err != nil && d.ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -160,8 +160,8 @@ func (d *Driver) next(object any) (time.Duration, func(context.Context) error) {
 	return 0, nil
 }
 
-// pause waits; false means that the driver ended meanwhile.
-func (d *Driver) pause(length time.Duration) bool {
+// sleep waits; false means that the driver ended meanwhile.
+func (d *Driver) sleep(length time.Duration) bool {
 	if length <= 0 {
 		return d.ctx.Err() == nil
 	}

@@ -8,13 +8,13 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
 func TestAddonsAreCompared(t *testing.T) {
-	l := kindtest.NewFixture(t, Addons{}, func(c *sandbox.Config) {
+	l := kindtest.NewFixture(t, Addons{}, func(c *sandboxaws.Config) {
 		c.Cluster.Addons = map[string]string{"vpc-cni": "v1.19.0-eksbuild.1", "coredns": "v1.11.4-eksbuild.2", "kube-proxy": "v1.33.0-eksbuild.1"}
 	}, v1alpha1.ClusterSpec{Addons: []v1alpha1.Addon{
 		{Name: "vpc-cni"}, {Name: "coredns", Version: "v1.11.4-eksbuild.2"}, {Name: "kube-proxy", Version: "v1.33.1-eksbuild.1"}, {Name: "aws-ebs-csi-driver"},

@@ -11,7 +11,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
@@ -19,9 +19,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
 
-func newLoggingLife(t *testing.T, change func(*sandbox.Config), types ...v1alpha1.LogType) *kindtest.Fixture {
+func newLoggingLife(t *testing.T, change func(*sandboxaws.Config), types ...v1alpha1.LogType) *kindtest.Fixture {
 	t.Helper()
-	return kindtest.NewFixture(t, Logging{}, func(c *sandbox.Config) {
+	return kindtest.NewFixture(t, Logging{}, func(c *sandboxaws.Config) {
 		c.Cluster.Endpoint = "https://127.0.0.1:6443"
 		if change != nil {
 			change(c)
@@ -63,7 +63,7 @@ func TestLoggingWithoutTypesIsNotCompared(t *testing.T) {
 }
 
 func TestLoggingIsPendingWhileEKSIsAtIt(t *testing.T) {
-	l := newLoggingLife(t, func(c *sandbox.Config) { c.Delays.Update = time.Hour }, "api")
+	l := newLoggingLife(t, func(c *sandboxaws.Config) { c.Delays.Update = time.Hour }, "api")
 	item := l.Items()[0]
 	if err := l.Write(t.Context(), l.Clients, item, l.ReadOne(item)); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
@@ -160,7 +160,7 @@ func TestANodeGroupThatDoesNotExistIsMissedOnceWithTheCommandThatMakesIt(t *test
 }
 
 func TestANodeGroupIsPendingWhileEKSIsAtIt(t *testing.T) {
-	l := kindtest.NewFixture(t, NodeGroups{}, func(c *sandbox.Config) {
+	l := kindtest.NewFixture(t, NodeGroups{}, func(c *sandboxaws.Config) {
 		kindtest.SystemGroup(c)
 		c.Delays.Update = time.Hour
 	}, v1alpha1.ClusterSpec{ManagedNodeGroups: []v1alpha1.ManagedNodeGroup{{Name: "system", Adopt: true, MaxSize: sdk.Int32(9)}}})

@@ -6,13 +6,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
 func TestTheVersionIsCompared(t *testing.T) {
-	l := kindtest.NewFixture(t, Version{}, func(c *sandbox.Config) { c.Cluster.Version, c.Cluster.Endpoint = "1.33", "https://127.0.0.1:6443" },
+	l := kindtest.NewFixture(t, Version{}, func(c *sandboxaws.Config) { c.Cluster.Version, c.Cluster.Endpoint = "1.33", "https://127.0.0.1:6443" },
 		v1alpha1.ClusterSpec{Version: "1.33"})
 	if bad := l.Differences(); len(bad) > 0 {
 		t.Errorf("%v differ", bad)

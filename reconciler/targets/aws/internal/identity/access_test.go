@@ -15,7 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
@@ -25,7 +25,7 @@ import (
 )
 
 func TestAnInstanceProfileIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
-	l := bootstrapped(t, InstanceProfiles{}, func(c *sandbox.Config) { c.Roles = []string{"other"} }, kindtest.Controlled(v1alpha1.IdentityPod))
+	l := bootstrapped(t, InstanceProfiles{}, func(c *sandboxaws.Config) { c.Roles = []string{"other"} }, kindtest.Controlled(v1alpha1.IdentityPod))
 	l.Converge()
 	got := l.ReadOne(l.Items()[0])
 	want := map[string]any{"role": "nodes", "tags": map[string]any{"team": "ml", tag.Cluster: kindtest.Mark, tag.DeletionPolicy: "Orphan"}}
@@ -51,7 +51,7 @@ func TestAnInstanceProfileIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T
 }
 
 func TestAnInstanceProfileOfOthersIsNotOurs(t *testing.T) {
-	l := kindtest.NewFixture(t, InstanceProfiles{}, func(c *sandbox.Config) {
+	l := kindtest.NewFixture(t, InstanceProfiles{}, func(c *sandboxaws.Config) {
 		c.Roles, c.Profiles = []string{"nodes"}, map[string]string{"nodes": "nodes"}
 	}, kindtest.Controlled(v1alpha1.IdentityPod))
 	if got := l.ReadOne(l.Items()[0]); got.Ours || got.Object["role"] != "nodes" {
@@ -89,7 +89,7 @@ func TestAnAccessEntryIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 }
 
 func TestAnEntryThatEKSMadeItselfIsNotOurs(t *testing.T) {
-	l := kindtest.NewFixture(t, AccessEntries{}, func(c *sandbox.Config) { c.Roles = []string{"nodes"} }, kindtest.Nodes(nil))
+	l := kindtest.NewFixture(t, AccessEntries{}, func(c *sandboxaws.Config) { c.Roles = []string{"nodes"} }, kindtest.Nodes(nil))
 	l.Do(l.Clients.EKS.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: nodePrincipal(l), Type: sdk.String("EC2_LINUX")}))
 	if got := l.ReadOne(l.Items()[0]); got.Ours || got.Object["type"] != "EC2_LINUX" {
 		t.Errorf("ours %v, %v", got.Ours, got.Object)
@@ -104,7 +104,7 @@ func TestAnEntryOfAnotherTypeThatOthersMadeIsNeverReplaced(t *testing.T) {
 		"with a tag of the team": {"team": "ml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := kindtest.NewFixture(t, AccessEntries{}, func(c *sandbox.Config) { c.Roles = []string{"nodes"} }, kindtest.Nodes(func(n *v1alpha1.NodeRole) { n.Adopt = true }))
+			l := kindtest.NewFixture(t, AccessEntries{}, func(c *sandboxaws.Config) { c.Roles = []string{"nodes"} }, kindtest.Nodes(func(n *v1alpha1.NodeRole) { n.Adopt = true }))
 			l.Do(l.Clients.EKS.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: nodePrincipal(l), Tags: tags}))
 			item := l.Items()[0]
 			got := l.ReadOne(item)
@@ -161,11 +161,11 @@ func TestOnlyARoleThatEKSDoesNotFindIsWaitedFor(t *testing.T) {
 }
 
 func TestARoleStaysInItsProfileUntilTheOtherMayComeIn(t *testing.T) {
-	l := kindtest.NewFixture(t, InstanceProfiles{}, func(c *sandbox.Config) {
+	l := kindtest.NewFixture(t, InstanceProfiles{}, func(c *sandboxaws.Config) {
 		c.Roles, c.Profiles = []string{"nodes", "other"}, map[string]string{"nodes": "other"}
 	}, kindtest.Controlled(v1alpha1.IdentityPod))
 	item := l.Items()[0]
-	if _, err := l.Cloud.Inject(sandbox.Fault{Service: "iam", Operation: "AddRoleToInstanceProfile", Code: "AccessDenied", Message: "not authorized to perform: iam:PassRole on resource: nodes", Status: http.StatusForbidden}); err != nil {
+	if _, err := l.Cloud.Inject(sandboxaws.Fault{Service: "iam", Operation: "AddRoleToInstanceProfile", Code: "AccessDenied", Message: "not authorized to perform: iam:PassRole on resource: nodes", Status: http.StatusForbidden}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Write(t.Context(), l.Clients, item, l.ReadOne(item)); !awserr.Denied(err) {
@@ -178,7 +178,7 @@ func TestARoleStaysInItsProfileUntilTheOtherMayComeIn(t *testing.T) {
 
 func TestAClusterWithoutAccessEntriesNamesTheRemedy(t *testing.T) {
 	l := kindtest.NewFixture(t, AccessEntries{}, nil, kindtest.Nodes(nil))
-	if _, err := l.Cloud.Inject(sandbox.Fault{
+	if _, err := l.Cloud.Inject(sandboxaws.Fault{
 		Service: "eks", Operation: "DescribeAccessEntry", Code: "InvalidRequestException",
 		Message: "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.",
 	}); err != nil {
@@ -212,7 +212,7 @@ func TestAClusterThatDoesNotExistIsAnError(t *testing.T) {
 }
 
 func TestAPodIdentityAssociationIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
-	l := bootstrapped(t, PodIdentityAssociations{}, func(c *sandbox.Config) {
+	l := bootstrapped(t, PodIdentityAssociations{}, func(c *sandboxaws.Config) {
 		c.Roles, c.Cluster.Addons = []string{"other"}, map[string]string{"eks-pod-identity-agent": "v1.3.8-eksbuild.2"}
 	}, kindtest.Controlled(v1alpha1.IdentityPod))
 	l.Converge()
@@ -245,18 +245,18 @@ func TestAMissingIdentityAgentIsNoted(t *testing.T) {
 		"`aws eks create-addon --cluster-name sandbox --region us-east-1 --addon-name eks-pod-identity-agent`"
 	for _, tt := range []struct {
 		name   string
-		change func(*sandbox.Config)
+		change func(*sandboxaws.Config)
 		denied bool
 		want   []string
 	}{
 		{"no add-on", nil, false, []string{missing}},
-		{"Auto Mode has it built in", func(c *sandbox.Config) { c.Cluster.AutoMode = true }, false, nil},
+		{"Auto Mode has it built in", func(c *sandboxaws.Config) { c.Cluster.AutoMode = true }, false, nil},
 		{"who may not read cannot report", nil, true, []string{"whether the add-on eks-pod-identity-agent is installed is unknown: denied eks:DescribeAddon"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := kindtest.NewFixture(t, PodIdentityAssociations{}, tt.change, kindtest.Controlled(v1alpha1.IdentityPod))
 			if tt.denied {
-				if _, err := l.Cloud.Inject(sandbox.Fault{Service: "eks", Operation: "DescribeAddon", Code: "AccessDeniedException", Status: http.StatusForbidden}); err != nil {
+				if _, err := l.Cloud.Inject(sandboxaws.Fault{Service: "eks", Operation: "DescribeAddon", Code: "AccessDeniedException", Status: http.StatusForbidden}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -270,7 +270,7 @@ func TestAMissingIdentityAgentIsNoted(t *testing.T) {
 
 func TestTheControllersTrustNamesItsIssuer(t *testing.T) {
 	for _, provider := range []bool{true, false} {
-		l := bootstrapped(t, Roles{}, func(c *sandbox.Config) { c.Cluster.OIDC = provider }, kindtest.Controlled(v1alpha1.IdentityIRSA))
+		l := bootstrapped(t, Roles{}, func(c *sandboxaws.Config) { c.Cluster.OIDC = provider }, kindtest.Controlled(v1alpha1.IdentityIRSA))
 		l.Converge()
 		item := l.Items()[1]
 		got := l.ReadOne(item)

@@ -13,7 +13,7 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
@@ -29,7 +29,7 @@ const (
 
 // bootstrapped is a fixture as bootstrap has it, in an account in which all that
 // comes before its kind is in place.
-func bootstrapped(t *testing.T, k resource.Kind, change func(*sandbox.Config), spec v1alpha1.ClusterSpec) *kindtest.Fixture {
+func bootstrapped(t *testing.T, k resource.Kind, change func(*sandboxaws.Config), spec v1alpha1.ClusterSpec) *kindtest.Fixture {
 	t.Helper()
 	return kindtest.Bootstrapped(t, []resource.Kind{Policies{}, Roles{}, InstanceProfiles{}}, k, change, spec)
 }
@@ -209,7 +209,7 @@ func TestEveryLifeOfAnIdentityMayEndAtAnyRequest(t *testing.T) {
 			return bootstrapped(t, InstanceProfiles{}, nil, kindtest.Controlled(v1alpha1.IdentityPod))
 		}},
 		{"an instance profile with another role is adopted", func(t *testing.T) *kindtest.Fixture {
-			l := kindtest.NewFixture(t, InstanceProfiles{}, func(c *sandbox.Config) {
+			l := kindtest.NewFixture(t, InstanceProfiles{}, func(c *sandboxaws.Config) {
 				c.Roles, c.Profiles = []string{"other", "nodes"}, map[string]string{"nodes": "other"}
 			}, adopted)
 			return l
@@ -218,7 +218,7 @@ func TestEveryLifeOfAnIdentityMayEndAtAnyRequest(t *testing.T) {
 			return bootstrapped(t, AccessEntries{}, nil, kindtest.Controlled(v1alpha1.IdentityPod))
 		}},
 		{"an access entry of ours has another type", func(t *testing.T) *kindtest.Fixture {
-			l := kindtest.NewFixture(t, AccessEntries{}, func(c *sandbox.Config) { c.Roles = []string{"nodes"} }, kindtest.Nodes(nil))
+			l := kindtest.NewFixture(t, AccessEntries{}, func(c *sandboxaws.Config) { c.Roles = []string{"nodes"} }, kindtest.Nodes(nil))
 			l.Do(l.Clients.EKS.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{
 				ClusterName: sdk.String("sandbox"), PrincipalArn: sdk.String(l.Clients.Scope.IAMARN("role/nodes")), Tags: tag.Of(l.Items()[0]),
 			}))
@@ -236,16 +236,16 @@ func TestWhatAWSDoesNotFindYetIsTriedAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		kind  resource.Kind
-		fault sandbox.Fault
+		fault sandboxaws.Fault
 	}{
-		{"a role is not found when a policy is attached", Roles{}, sandbox.Fault{Service: "iam", Operation: "AttachRolePolicy", Code: "NoSuchEntity", Status: http.StatusNotFound}},
-		{"a boundary is not found when a role is made", Roles{}, sandbox.Fault{Service: "iam", Operation: "CreateRole", Code: "NoSuchEntity", Status: http.StatusNotFound}},
-		{"the response to the creation of a role was lost", Roles{}, sandbox.Fault{Service: "iam", Operation: "CreateRole", Code: "EntityAlreadyExists", Status: http.StatusConflict, Lost: true}},
-		{"the response to the creation of a policy was lost", Policies{}, sandbox.Fault{Service: "iam", Operation: "CreatePolicy", Code: "EntityAlreadyExists", Status: http.StatusConflict, Lost: true}},
-		{"a role is not found when it is put into its profile", InstanceProfiles{}, sandbox.Fault{Service: "iam", Operation: "AddRoleToInstanceProfile", Code: "NoSuchEntity", Status: http.StatusNotFound}},
-		{"a role is not found when its access entry is made", AccessEntries{}, sandbox.Fault{Service: "iam", Operation: "GetRole", Code: "NoSuchEntity", Status: http.StatusNotFound}},
-		{"EKS does not have the role yet", AccessEntries{}, sandbox.Fault{Service: "eks", Operation: "CreateAccessEntry", Code: "InvalidParameterException", Message: "The specified principalArn is invalid: invalid principal."}},
-		{"EKS does not have the controller's role yet", PodIdentityAssociations{}, sandbox.Fault{Service: "eks", Operation: "CreatePodIdentityAssociation", Code: "InvalidParameterException", Message: "Role provided in the request does not exist."}},
+		{"a role is not found when a policy is attached", Roles{}, sandboxaws.Fault{Service: "iam", Operation: "AttachRolePolicy", Code: "NoSuchEntity", Status: http.StatusNotFound}},
+		{"a boundary is not found when a role is made", Roles{}, sandboxaws.Fault{Service: "iam", Operation: "CreateRole", Code: "NoSuchEntity", Status: http.StatusNotFound}},
+		{"the response to the creation of a role was lost", Roles{}, sandboxaws.Fault{Service: "iam", Operation: "CreateRole", Code: "EntityAlreadyExists", Status: http.StatusConflict, Lost: true}},
+		{"the response to the creation of a policy was lost", Policies{}, sandboxaws.Fault{Service: "iam", Operation: "CreatePolicy", Code: "EntityAlreadyExists", Status: http.StatusConflict, Lost: true}},
+		{"a role is not found when it is put into its profile", InstanceProfiles{}, sandboxaws.Fault{Service: "iam", Operation: "AddRoleToInstanceProfile", Code: "NoSuchEntity", Status: http.StatusNotFound}},
+		{"a role is not found when its access entry is made", AccessEntries{}, sandboxaws.Fault{Service: "iam", Operation: "GetRole", Code: "NoSuchEntity", Status: http.StatusNotFound}},
+		{"EKS does not have the role yet", AccessEntries{}, sandboxaws.Fault{Service: "eks", Operation: "CreateAccessEntry", Code: "InvalidParameterException", Message: "The specified principalArn is invalid: invalid principal."}},
+		{"EKS does not have the controller's role yet", PodIdentityAssociations{}, sandboxaws.Fault{Service: "eks", Operation: "CreatePodIdentityAssociation", Code: "InvalidParameterException", Message: "Role provided in the request does not exist."}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := bootstrapped(t, tt.kind, nil, kindtest.Controlled(v1alpha1.IdentityPod))
@@ -288,7 +288,7 @@ func TestIdentitiesAreRemovedWithAllThatHangsOnThem(t *testing.T) {
 }
 
 func TestARoleInAProfileOfOthersStaysWhole(t *testing.T) {
-	l := bootstrapped(t, Roles{}, func(c *sandbox.Config) {
+	l := bootstrapped(t, Roles{}, func(c *sandboxaws.Config) {
 		c.Profiles = map[string]string{"theirs": "other"}
 		c.Roles = []string{"other"}
 	}, kindtest.Nodes(nil))

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	iampolicy "github.com/poolwright/poolwright/config/iam"
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
-func newQueueLife(t *testing.T, change func(*sandbox.Config), q v1alpha1.InterruptionQueue) *kindtest.Fixture {
+func newQueueLife(t *testing.T, change func(*sandboxaws.Config), q v1alpha1.InterruptionQueue) *kindtest.Fixture {
 	t.Helper()
 	return kindtest.NewFixture(t, Queues{}, change, v1alpha1.ClusterSpec{InterruptionQueue: &q, Tags: map[string]string{"team": "ml"}})
 }
@@ -115,7 +115,7 @@ func TestTheSameKeyInAnotherFormIsEqual(t *testing.T) {
 }
 
 func TestAQueueOfOthersIsNotOurs(t *testing.T) {
-	l := newQueueLife(t, func(c *sandbox.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{})
+	l := newQueueLife(t, func(c *sandboxaws.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{})
 	if observed := l.ReadOne(l.Items()[0]); observed.Ours || observed.Object == nil {
 		t.Errorf("ours %v, object %v", observed.Ours, observed.Object)
 	}
@@ -129,7 +129,7 @@ func TestAQueueOfOthersIsNotOurs(t *testing.T) {
 func TestAQueueSurvivesACrashDuringItsCreation(t *testing.T) {
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture { return newQueueLife(t, nil, v1alpha1.InterruptionQueue{}) })
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture {
-		l := newQueueLife(t, func(c *sandbox.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{KMSKey: "alias/x", ResourcePolicy: v1alpha1.ResourcePolicy{Adopt: true}})
+		l := newQueueLife(t, func(c *sandboxaws.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{KMSKey: "alias/x", ResourcePolicy: v1alpha1.ResourcePolicy{Adopt: true}})
 		return l
 	})
 }

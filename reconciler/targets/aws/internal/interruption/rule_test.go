@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
@@ -24,7 +24,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
-func newRuleLife(t *testing.T, change func(*sandbox.Config)) *kindtest.Fixture {
+func newRuleLife(t *testing.T, change func(*sandboxaws.Config)) *kindtest.Fixture {
 	t.Helper()
 	return kindtest.NewFixture(t, Rules{}, change, v1alpha1.ClusterSpec{InterruptionQueue: &v1alpha1.InterruptionQueue{}, Tags: map[string]string{"team": "ml"}})
 }
@@ -148,7 +148,7 @@ func TestARuleThatIsPutRightKeepsItsRoleAndDescription(t *testing.T) {
 }
 
 func TestRulesOfOthersThatFillTheQueueAreNoted(t *testing.T) {
-	l := newRuleLife(t, func(c *sandbox.Config) { c.Queues = []string{"sandbox"} })
+	l := newRuleLife(t, func(c *sandboxaws.Config) { c.Queues = []string{"sandbox"} })
 	notes := func() string {
 		var out []string
 		for _, item := range l.Items() {
@@ -172,7 +172,7 @@ func TestRulesOfOthersThatFillTheQueueAreNoted(t *testing.T) {
 	if got := notes(); !strings.Contains(got, " and 1 more, so that") {
 		t.Errorf("of many: %q", got)
 	}
-	stop, err := l.Cloud.Inject(sandbox.Fault{Service: "events", Operation: "ListRuleNamesByTarget", Code: "AccessDenied", Status: http.StatusForbidden})
+	stop, err := l.Cloud.Inject(sandboxaws.Fault{Service: "events", Operation: "ListRuleNamesByTarget", Code: "AccessDenied", Status: http.StatusForbidden})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestRuleNamesFitAndStayApart(t *testing.T) {
 
 // TestARuleBringsASpotWarningToTheQueue is what all of this is for.
 func TestARuleBringsASpotWarningToTheQueue(t *testing.T) {
-	l := newRuleLife(t, func(c *sandbox.Config) { c.Delays.Running, c.Delays.Interrupt = 0, time.Hour })
+	l := newRuleLife(t, func(c *sandboxaws.Config) { c.Delays.Running, c.Delays.Interrupt = 0, time.Hour })
 	queue := &kindtest.Fixture{T: t, Kind: Queues{}, Clients: l.Clients, Cloud: l.Cloud, Declared: l.Declared}
 	queue.Converge()
 	l.Converge()

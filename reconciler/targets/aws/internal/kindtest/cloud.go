@@ -11,7 +11,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 
 	iampolicy "github.com/poolwright/poolwright/config/iam"
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
@@ -21,15 +21,15 @@ const Mark = "us-east-1/sandbox"
 
 // NewCloud starts an emulated account with one EKS cluster and nothing else of
 // what a Cluster declares, unless change adds it; and clients for it.
-func NewCloud(t *testing.T, change func(*sandbox.Config)) (*resource.Clients, *sandbox.Cloud) {
+func NewCloud(t *testing.T, change func(*sandboxaws.Config)) (*resource.Clients, *sandboxaws.Cloud) {
 	t.Helper()
-	cfg := sandbox.DefaultConfig()
+	cfg := sandboxaws.DefaultConfig()
 	cfg.Delays.Fleet, cfg.Delays.Response = 0, 0
 	cfg.Queues, cfg.Roles, cfg.Profiles, cfg.Tags = nil, nil, nil, map[string]string{}
 	if change != nil {
 		change(&cfg)
 	}
-	cloud, err := sandbox.New(cfg)
+	cloud, err := sandboxaws.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

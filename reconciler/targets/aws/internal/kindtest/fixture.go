@@ -17,7 +17,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
@@ -32,13 +32,13 @@ type Fixture struct {
 	*testing.T
 	resource.Kind
 	Clients  *resource.Clients
-	Cloud    *sandbox.Cloud
+	Cloud    *sandboxaws.Cloud
 	Declared resource.Declaration
 }
 
 // AtOnce makes an account in which nothing takes time; more may be nil.
-func AtOnce(more func(*sandbox.Config)) func(*sandbox.Config) {
-	return func(cfg *sandbox.Config) {
+func AtOnce(more func(*sandboxaws.Config)) func(*sandboxaws.Config) {
+	return func(cfg *sandboxaws.Config) {
 		cfg.Delays.Visible, cfg.Delays.Update = 0, 0
 		if more != nil {
 			more(cfg)
@@ -47,7 +47,7 @@ func AtOnce(more func(*sandbox.Config)) func(*sandbox.Config) {
 }
 
 // NewFixture makes a Fixture with an account of its own; change may be nil.
-func NewFixture(t *testing.T, k resource.Kind, change func(*sandbox.Config), spec v1alpha1.ClusterSpec) *Fixture {
+func NewFixture(t *testing.T, k resource.Kind, change func(*sandboxaws.Config), spec v1alpha1.ClusterSpec) *Fixture {
 	t.Helper()
 	c, cloud := NewCloud(t, AtOnce(change))
 	return &Fixture{T: t, Kind: k, Clients: c, Cloud: cloud, Declared: Defaulted(c, spec)}
@@ -262,7 +262,7 @@ func (l *Fixture) Requests(want map[string]int) {
 func (l *Fixture) Deny(service string, operations ...string) {
 	l.Helper()
 	for _, op := range operations {
-		stop, err := l.Cloud.Inject(sandbox.Fault{Service: service, Operation: op, Code: "AccessDenied", Status: http.StatusForbidden, Message: "User is not authorized to perform: x:" + op})
+		stop, err := l.Cloud.Inject(sandboxaws.Fault{Service: service, Operation: op, Code: "AccessDenied", Status: http.StatusForbidden, Message: "User is not authorized to perform: x:" + op})
 		if err != nil {
 			l.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func (l *Fixture) Do(_ any, err error) {
 // everywhere, and checks that the error of the writer is awserr.ErrNotYet.
 func (l *Fixture) Delay(service, operation string) {
 	l.Helper()
-	_, err := l.Cloud.Inject(sandbox.Fault{Service: service, Operation: operation, Code: "ResourceNotFoundException", Times: 1})
+	_, err := l.Cloud.Inject(sandboxaws.Fault{Service: service, Operation: operation, Code: "ResourceNotFoundException", Times: 1})
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -3,7 +3,7 @@ package kindtest
 import (
 	"testing"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
@@ -25,8 +25,8 @@ func Controlled(identity v1alpha1.IdentityKind) v1alpha1.ClusterSpec {
 }
 
 // SystemGroup adds a managed node group to an account, as somebody made it.
-func SystemGroup(c *sandbox.Config) {
-	c.Cluster.NodeGroups = []sandbox.NodeGroup{{
+func SystemGroup(c *sandboxaws.Config) {
+	c.Cluster.NodeGroups = []sandboxaws.NodeGroup{{
 		Name: "system", Min: 1, Desired: 2, Max: 4, Labels: map[string]string{"role": "system", "old": "x"},
 		Taints:        []string{"dedicated=system:NO_SCHEDULE", "old:PREFER_NO_SCHEDULE"},
 		InstanceTypes: []string{"t3.small", "m5.large"}, DiskSize: 50, CapacityType: "ON_DEMAND",
@@ -35,7 +35,7 @@ func SystemGroup(c *sandbox.Config) {
 
 // Bootstrapped is a Fixture that may write the controller's own role, in an account in which the
 // kinds before k, in their order, have converged; change may be nil.
-func Bootstrapped(t *testing.T, before []resource.Kind, k resource.Kind, change func(*sandbox.Config), spec v1alpha1.ClusterSpec) *Fixture {
+func Bootstrapped(t *testing.T, before []resource.Kind, k resource.Kind, change func(*sandboxaws.Config), spec v1alpha1.ClusterSpec) *Fixture {
 	t.Helper()
 	l := NewFixture(t, k, change, spec)
 	l.Declared.Bootstrap = true

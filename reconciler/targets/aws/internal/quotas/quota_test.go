@@ -13,7 +13,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/google/go-cmp/cmp"
 
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
@@ -217,7 +217,7 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = tt.limits }, v1alpha1.ClusterSpec{Version: "1.33"})
+			l := kindtest.NewFixture(t, New(), func(c *sandboxaws.Config) { c.Quotas = tt.limits }, v1alpha1.ClusterSpec{Version: "1.33"})
 			l.Declared.Pools = []state.Item{tt.pool(t)}
 			got := map[string][]string{}
 			for k, s := range l.ReadAll() {
@@ -237,7 +237,7 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 }
 
 func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
-	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l := kindtest.NewFixture(t, New(), func(c *sandboxaws.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
 	l.Declared.Pools = []state.Item{nodePool(t, "gpu", "", family("m5"), spotOnly)}
 	item := l.Items()[0]
 	kindtest.SpotInstance(l)
@@ -269,15 +269,15 @@ func TestUnusedCapacityReservationsAreCounted(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		requirement   string
-		reservation   sandbox.Reservation
+		reservation   sandboxaws.Reservation
 		used, already int64
 	}{
-		{"that no pool may use", onDemandOnly, sandbox.Reservation{Total: 3}, 12, 12},
-		{"that a pool may use", reservedToo, sandbox.Reservation{Total: 3}, 12, 0},
-		{"but no Capacity Blocks", onDemandOnly, sandbox.Reservation{Total: 3, CapacityBlock: true, Targeted: true, End: time.Now().Add(time.Hour)}, 0, 0},
+		{"that no pool may use", onDemandOnly, sandboxaws.Reservation{Total: 3}, 12, 12},
+		{"that a pool may use", reservedToo, sandboxaws.Reservation{Total: 3}, 12, 0},
+		{"but no Capacity Blocks", onDemandOnly, sandboxaws.Reservation{Total: 3, CapacityBlock: true, Targeted: true, End: time.Now().Add(time.Hour)}, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{gOnDemand: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+			l := kindtest.NewFixture(t, New(), func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gOnDemand: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
 			l.Declared.Pools = []state.Item{nodePool(t, "gpu", "", family("g5"), tt.requirement)}
 			tt.reservation.Type, tt.reservation.Zone = "g5.xlarge", "us-east-1a"
 			if _, err := l.Cloud.AddReservation(tt.reservation); err != nil {
@@ -292,7 +292,7 @@ func TestUnusedCapacityReservationsAreCounted(t *testing.T) {
 }
 
 func TestWhatAPoolUsesThatIsNotDeclaredIsNamed(t *testing.T) {
-	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l := kindtest.NewFixture(t, New(), func(c *sandboxaws.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
 	l.Declared.Pools = []state.Item{nodePool(t, "new", "", family("m5"), spotOnly)}
 	item := l.Items()[0]
 	id := kindtest.SpotInstance(l)
@@ -307,7 +307,7 @@ func TestWhatAPoolUsesThatIsNotDeclaredIsNamed(t *testing.T) {
 }
 
 func TestAQuotaThatTheAccountHasNoValueOfIsAWSsDefault(t *testing.T) {
-	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l := kindtest.NewFixture(t, New(), func(c *sandboxaws.Config) { c.Quotas = map[string]float64{standardSpot: 64} }, v1alpha1.ClusterSpec{Version: "1.33"})
 	l.Declared.Pools = []state.Item{nodePool(t, "gpu", "", family("m5"))}
 	if err := l.Cloud.UnsetQuota(standardOnDemand); err != nil {
 		t.Fatal(err)
@@ -317,7 +317,7 @@ func TestAQuotaThatTheAccountHasNoValueOfIsAWSsDefault(t *testing.T) {
 			t.Errorf("%s: %v, %v, %q", k.Name, got.Err, got.Object, got.Notes)
 		}
 	}
-	if _, err := l.Cloud.Inject(sandbox.Fault{Service: "servicequotas", Operation: "ListAWSDefaultServiceQuotas", Code: "AccessDeniedException"}); err != nil {
+	if _, err := l.Cloud.Inject(sandboxaws.Fault{Service: "servicequotas", Operation: "ListAWSDefaultServiceQuotas", Code: "AccessDeniedException"}); err != nil {
 		t.Fatal(err)
 	}
 	for k, got := range l.ReadAll() {
@@ -328,7 +328,7 @@ func TestAQuotaThatTheAccountHasNoValueOfIsAWSsDefault(t *testing.T) {
 }
 
 func TestAWarningNamesWhereItsPoolIsDeclared(t *testing.T) {
-	l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = map[string]float64{pOnDemand: 0} }, v1alpha1.ClusterSpec{Version: "1.33"})
+	l := kindtest.NewFixture(t, New(), func(c *sandboxaws.Config) { c.Quotas = map[string]float64{pOnDemand: 0} }, v1alpha1.ClusterSpec{Version: "1.33"})
 	pool := nodePool(t, "gpu", "", family("p5"), onDemandOnly)
 	for _, line := range []int{3, 7} { // of the same pool, which moved
 		pool.Origin = state.Origin{File: "pools/gpu.yaml", Line: line}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/poolwright/poolwright/provision/quota"
-	sandbox "github.com/poolwright/poolwright/provision/sandbox/aws"
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
@@ -61,7 +61,7 @@ func TestPoolsThatAQuotaIsTooSmallForTogetherAreWarnedOf(t *testing.T) {
 			map[string]float64{gOnDemand: 64, standardOnDemand: 64}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := kindtest.NewFixture(t, New(), func(c *sandbox.Config) { c.Quotas = tt.limits }, v1alpha1.ClusterSpec{Version: "1.33"})
+			l := kindtest.NewFixture(t, New(), func(c *sandboxaws.Config) { c.Quotas = tt.limits }, v1alpha1.ClusterSpec{Version: "1.33"})
 			for _, pool := range tt.pools {
 				l.Declared.Pools = append(l.Declared.Pools, pool(t))
 			}

@@ -74,7 +74,7 @@ func TestSpotPriceIsBelowOnDemandForEveryTypeAndZone(t *testing.T) {
 
 func TestSpotPriceDiffersBetweenZonesAndKeepsTheOrderOfSizes(t *testing.T) {
 	c := load(t)
-	seen := map[float64]bool{}
+	found := map[float64]bool{}
 	for _, zone := range zonesOf(t, "us-east-1") {
 		small, err1 := spotPrice(c, zone, "g5.xlarge")
 		large, err2 := spotPrice(c, zone, "g5.48xlarge")
@@ -84,10 +84,10 @@ func TestSpotPriceDiffersBetweenZonesAndKeepsTheOrderOfSizes(t *testing.T) {
 		if small >= large {
 			t.Errorf("in %s g5.xlarge costs %v and g5.48xlarge %v", zone.Name, small, large)
 		}
-		seen[large] = true
+		found[large] = true
 	}
-	if len(seen) != 3 {
-		t.Errorf("three zones have %d prices", len(seen))
+	if len(found) != 3 {
+		t.Errorf("three zones have %d prices", len(found))
 	}
 }
 

@@ -42,7 +42,7 @@ func (r *Reservation) match() string {
 }
 
 func (svc *Service) reservationElements(in *api.Call, r *Reservation) []query.Element {
-	kind, lent := "default", query.Element{}
+	kind, shared := "default", query.Element{}
 	if r.CapacityBlock {
 		kind = "capacity-block"
 	}
@@ -51,7 +51,7 @@ func (svc *Service) reservationElements(in *api.Call, r *Reservation) []query.El
 		end = []query.Element{query.Text("endDateType", "limited"), query.Text("endDate", ec2query.Stamp(r.End))}
 	}
 	if r.source != "" {
-		lent = query.Group("interruptionInfo", query.Text("sourceCapacityReservationId", r.source), query.Text("interruptionType", "adhoc"))
+		shared = query.Group("interruptionInfo", query.Text("sourceCapacityReservationId", r.source), query.Text("interruptionType", "adhoc"))
 	}
 	zone, _ := svc.offers.Zone(r.Zone)
 	return append(end,
@@ -60,5 +60,5 @@ func (svc *Service) reservationElements(in *api.Call, r *Reservation) []query.El
 		query.Text("tenancy", "default"), query.Int("totalInstanceCount", r.Total), query.Int("availableInstanceCount", r.Total-svc.used(r)),
 		query.Text("state", r.state(in.Now)), query.Text("createDate", ec2query.Stamp(r.created)), query.Text("startDate", ec2query.Stamp(r.created)),
 		query.Bool("ebsOptimized", false), query.Bool("ephemeralStorage", false), query.Text("instanceMatchCriteria", r.match()),
-		query.Text("reservationType", kind), query.Bool("interruptible", r.Interruptible), lent, ec2query.TagSet(r.Tags))
+		query.Text("reservationType", kind), query.Bool("interruptible", r.Interruptible), shared, ec2query.TagSet(r.Tags))
 }
