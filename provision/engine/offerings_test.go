@@ -36,7 +36,7 @@ func moreExpensive(t *testing.T) *catalog.Catalog {
 }
 
 // readsOfferings waits for the engine to have the prices and offerings of an AWS with the catalog
-// of dearer, whose zone us-east-1b does not offer g4dn.xlarge.
+// of moreExpensive, whose zone us-east-1b does not offer g4dn.xlarge.
 func readsOfferings(t *testing.T, eng *Engine) {
 	t.Helper()
 	eventually(t, "prices", func() error {

@@ -271,8 +271,8 @@ func firstColumn(heading string) ([]string, error) {
 }
 
 // retiredTerms counts, for each retired word, the names that are declared with it:
-// packages, files, types, functions, methods, parameters, results, fields, variables and
-// constants, fields of documents (by their tags) and flags.
+// packages, files, types, functions, methods, parameters, results, fields, variables (those
+// of functions too) and constants, fields of documents (by their tags) and flags.
 func retiredTerms(s *source) map[string]int {
 	count := newTermCount()
 	for _, p := range s.packages {
@@ -343,9 +343,37 @@ func (c termCount) declared(f *file) {
 			}
 		case *ast.CallExpr:
 			c.name(flagName(n))
+		default:
+			for _, id := range locals(n) {
+				c.name(id.Name)
+			}
 		}
 		return true
 	})
+}
+
+// locals are the names that a statement of a function declares.
+func locals(n ast.Node) []*ast.Ident {
+	var of []ast.Expr
+	switch n := n.(type) {
+	case *ast.AssignStmt:
+		if n.Tok == token.DEFINE {
+			of = n.Lhs
+		}
+	case *ast.RangeStmt:
+		if n.Tok == token.DEFINE {
+			of = []ast.Expr{n.Key, n.Value}
+		}
+	case *ast.DeclStmt:
+		return declares(n.Decl)
+	}
+	var out []*ast.Ident
+	for _, e := range of {
+		if id, ok := e.(*ast.Ident); ok {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // tagged returns the names that a field has in documents.

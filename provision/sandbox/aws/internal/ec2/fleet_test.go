@@ -141,7 +141,7 @@ func TestAPoolThatCannotLaunchLeavesAnErrorBesideTheOthers(t *testing.T) {
 			if tt.over.SubnetId != nil {
 				over.SubnetId = tt.over.SubnetId
 			}
-			// A pool of a dearer type from a template that is as it should be comes second.
+			// A pool of a more expensive type from a template that is as it should be comes second.
 			in.LaunchTemplateConfigs = append(in.LaunchTemplateConfigs, c.request("node", "on-demand", 2).LaunchTemplateConfigs[0])
 			in.LaunchTemplateConfigs[1].Overrides[0].InstanceType = "m5.24xlarge"
 			out, err := c.client.CreateFleet(t.Context(), in)
