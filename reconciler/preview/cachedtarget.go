@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
 
-// Cached is a target that is used for many steps from one base: what was observed of the
+// Cached is a target that is used for many merges from one base: what was observed of the
 // same desired state no longer ago than maxAge is not observed again. A hundred pull
 // requests into one branch have one base, and most have the same desired state in AWS. at
 // learns how old what is returned is.

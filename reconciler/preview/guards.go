@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// applyGuards reports what the Sync's rules make of a proposal, and blocks in its step what the
+// applyGuards reports what the Sync's rules make of a proposal, and blocks in Proposed what the
 // apply would hold.
 func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.Guard) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
@@ -82,7 +82,7 @@ func pendingPools(found plan.Proposal) []plan.Change {
 	})
 }
 
-// pendingText lists with what the step was counted.
+// pendingText lists with what the merge was counted.
 func pendingText(before []plan.Change) string {
 	var names []string
 	for _, c := range before[:min(len(before), 3)] {

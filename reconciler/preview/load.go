@@ -59,7 +59,7 @@ func (p *Previewer) load(ctx context.Context, s RevisionRange) (declaredRevision
 }
 
 // loadBase loads a revision that is not the one proposed. A folder that is not in it, or
-// declares nothing, is one that the step brings.
+// declares nothing, is one that the merge brings.
 func (p *Previewer) loadBase(ctx context.Context, at gitsource.Snapshot, s RevisionRange) (checked.Folder, error) {
 	out, err := p.Cache.Load(ctx, p.Renderer, at, s.Path, s.values)
 	if err == nil {

@@ -69,7 +69,7 @@ func (p *Planner) plan(ctx context.Context, pr forge.PullRequest) (report.Report
 	return out, reviewed, err
 }
 
-// Drift implements pullrequest.Planner: a step from the followed branch to itself.
+// Drift implements pullrequest.Planner: a merge of the followed branch into itself.
 func (p *Planner) Drift(ctx context.Context) (report.Report, error) {
 	ctx, limit := timeout.Start(ctx, p.Clock, pullrequest.PlanTime)
 	defer limit.Stop()

@@ -1,5 +1,5 @@
 // Package preview plans what merging a pull request would change: it loads both sides of the
-// merge, merges them as Git will, plans the step between them and forecasts what that does
+// merge, merges them as Git will, plans what that changes and forecasts what it does
 // to nodes.
 //
 // It changes nothing, and refuses to render what a pull request contains: a Renderer does, in
@@ -42,7 +42,7 @@ type RevisionRange struct {
 	values substitute.Values
 }
 
-// Previewer plans steps, those of pull requests and those of whoever plans by hand:
+// Previewer plans merges, those of pull requests and those of whoever plans by hand:
 // it is the same code. It is for one call at a time.
 type Previewer struct {
 	Renderer rendercache.Renderer
@@ -50,9 +50,9 @@ type Previewer struct {
 	// SyncKey is the Sync's, among the objects of the cluster.
 	SyncKey   state.Key
 	Variables *variables.Current
-	// SchemaErrors are what schemas refuse of a side, while the targets expand it.
+	// SchemaErrors are what schemas refuse of a revision, while the targets expand it.
 	SchemaErrors *validation.Errors
-	// Targets are what the step would change; offline, they expand the desired state
+	// Targets are what the merge would change; offline, they expand the desired state
 	// and observe nothing.
 	Targets []reconciler.NamedTarget
 	Offline bool
@@ -61,11 +61,11 @@ type Previewer struct {
 	Now      func() time.Time
 	// ObservedAt is when what the targets and the forecast returned was observed.
 	ObservedAt *ObservedAt
-	// MaxChanges is how many objects a step may change to be planned; 0 for any number.
+	// MaxChanges is how many objects a merge may change to be planned; 0 for any number.
 	MaxChanges int
 }
 
-// Preview plans a step. It changes nothing. Reviewed are the consequences that the report
+// Preview plans a merge. It changes nothing. Reviewed are the consequences that the report
 // shows; nil where they could not be computed.
 func (p *Previewer) Preview(ctx context.Context, s RevisionRange) (_ report.Report, reviewed *v1alpha1.ReviewedDisruption, _ error) {
 	p.ObservedAt.reset(p.Now())

@@ -14,7 +14,7 @@ type objectInFile struct {
 	object state.Key
 }
 
-// newProblems are those that the step brings. What a target reports of an object is
+// newProblems are those that the merge brings. What a target reports of an object is
 // not reported once more by its schema.
 func newProblems(found plan.Proposal, refused []state.Problem) []state.Problem {
 	out := without(found.Problems, found.Old)

@@ -1,4 +1,4 @@
-// Package proposal reports what the step from one revision to another does, kept apart
+// Package proposal reports what the merge of a revision changes, kept apart
 // from what the targets differ in already: Merge is what a merge will declare,
 // Propose what that changes.
 //

@@ -156,7 +156,7 @@ func TestAMergePutsTheFieldsOfOneThingTogether(t *testing.T) {
 	}
 }
 
-// FuzzMerge holds the laws of a merge: who changes nothing has no say, the sides do
+// FuzzMerge holds the properties of a merge: who changes nothing has no say, the sides do
 // not matter where they agree, and nothing that was given is changed.
 func FuzzMerge(f *testing.F) {
 	f.Add(`{"a":{"x":1}}`, `{"a":{"x":2}}`, `{"a":{"x":1,"y":[1]}}`)

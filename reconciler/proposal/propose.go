@@ -20,26 +20,26 @@ type RevisionState struct {
 
 func (s RevisionState) hasProblems() bool { return len(s.Problems) > 0 }
 
-// RevisionStates are the revisions before and after a step.
+// RevisionStates are the revisions before and after a merge.
 type RevisionStates struct {
 	Before, After RevisionState
-	// Declared is what the revision after the step declares. What it declares with a
+	// Declared is what the revision after the merge declares. What it declares with a
 	// mistake is not in After.Wanted, and is not removed by it either.
 	Declared state.Set
 	// Offline is true when no target was read: they count as being as in Before.Wanted.
 	Offline bool
 }
 
-// Propose reports what the step does, apart from what the targets differ in without it.
+// Propose reports what the merge does, apart from what the targets differ in without it.
 //
-// Step.Changes are the differences of After from Before. Each has what the live plan
-// after the step has of it: why it is held, what dies with it, who else manages the
+// Proposed.Changes are the differences of After from Before. Each has what the live plan
+// after the merge has of it: why it is held, what dies with it, who else manages the
 // thing. Where the live target makes something else of it (it is so already, it is gone,
-// it is not ours) a note reports that in one sentence. What the live plan after the step
+// it is not ours) a note reports that in one sentence. What the live plan after the merge
 // changes, and neither the revisions nor the one before it do, is among them as well.
 //
 // The policies run on the two live plans as a whole, so that a guard counts everything
-// that will be deleted and not the step's part alone. A deletion that they drop is shown
+// that will be deleted and not the merge's part alone. A deletion that they drop is shown
 // with the reason, as it is what the revision declares.
 func Propose(s RevisionStates, policies ...plan.Policy) plan.Proposal {
 	out := plan.Proposal{Problems: s.After.Problems, Old: shared(s.After.Problems, s.Before.Problems)}

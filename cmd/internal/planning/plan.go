@@ -1,5 +1,5 @@
 // Package planning is the plan command: what applying a folder would change in a live cluster and
-// in AWS, or what the step between two revisions would.
+// in AWS, or what the merge of one revision into another would.
 //
 // It writes nothing, and renders in its own process: a person started it on a folder of theirs.
 // Start reading at Plan.
@@ -53,8 +53,8 @@ type Request struct {
 	Sync *v1alpha1.Sync
 	// Namespace holds the Sync's inventory.
 	Namespace string
-	// Base is the revision from which on the step is planned; empty compares Dir with
-	// what is live. Head is the revision that the step leads to; empty for Dir as it is.
+	// Base is the revision that is merged into; empty compares Dir with what is live. Head
+	// is the revision that is merged; empty for Dir as it is.
 	Base, Head string
 	// Variables are given beside those of the Sync, and win over them. A Sync's manifest
 	// in a file takes the place of Sync.
@@ -65,7 +65,7 @@ type Request struct {
 }
 
 // Plan returns what applying a folder would change in the live cluster and in AWS,
-// which is read with the user's own credentials; or, from a base on, what the step
+// which is read with the user's own credentials; or, from a base on, what the merge
 // does. It writes nothing. The mistakes that Lint finds without a cluster are problems
 // of the report; of its advice, that about GPUs is among the warnings.
 func Plan(ctx context.Context, req Request) (report.Report, error) {
@@ -194,7 +194,7 @@ func (r Request) targets(refusals *validation.Errors) (awsTarget, kubeTarget tar
 	return awsTarget, connect.ValidatedTarget{Target: live, Errors: refusals, Live: reader}, vars, err
 }
 
-// planRange plans the step between two revisions, as for the comment of a pull
+// planRange plans the merge of one revision into another, as for the comment of a pull
 // request.
 func planRange(ctx context.Context, req Request) (report.Report, error) {
 	root, path, err := dir.Locate(req.Dir)

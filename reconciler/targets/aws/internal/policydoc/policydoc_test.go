@@ -85,7 +85,7 @@ func TestADocumentIsWrittenShort(t *testing.T) {
 	}
 }
 
-// FuzzDocument holds documents to their laws: the canonical form of a
+// FuzzDocument holds documents to their properties: the canonical form of a
 // canonical form is itself, also by way of its text, and no order, no single
 // string for a list and no URL-encoding makes a difference.
 func FuzzDocument(f *testing.F) {

@@ -40,9 +40,9 @@ func asObserved(before, after state.Set) state.Set {
 // proposer is one Propose at work.
 type proposer struct {
 	RevisionStates
-	// was and live are the live plans without the step and with it.
+	// was and live are the live plans without the merge and with it.
 	was, live map[state.Key]plan.Change
-	// changed are the keys of what the step changes.
+	// changed are the keys of what the merge changes.
 	changed map[state.Key]bool
 	changes []plan.Change
 	notes   []plan.Note
@@ -140,7 +140,7 @@ func compared(c plan.Change, reason string) plan.Change {
 	return c
 }
 
-// remove takes over that the step does not declare a thing any more.
+// remove takes over that the merge does not declare a thing any more.
 func (p *proposer) remove(c plan.Change) {
 	desired, _ := p.Before.Desired.Get(c.Key)
 	planned, will := p.live[c.Key]
@@ -194,7 +194,7 @@ func terminating(observed state.Item) bool {
 	return metadata["deletionTimestamp"] != nil
 }
 
-// addUndeclared takes over what the step brings about without changing it, such as a
+// addUndeclared takes over what the merge brings about without changing it, such as a
 // deletion that had to wait for a mistake to be mended.
 func (p *proposer) addUndeclared(c plan.Change) {
 	observed, _ := p.After.Observed.Get(c.Key)
@@ -227,7 +227,7 @@ func hide(c plan.Change, observed state.Item) (disclosed plan.Change, hidden boo
 	return c, true
 }
 
-// proposedPlan puts together what the step does.
+// proposedPlan puts together what the merge does.
 func (p *proposer) proposedPlan(live, was plan.Plan) plan.Plan {
 	out := plan.Plan{Unchanged: live.Unchanged, Managed: live.Managed, Changes: p.changes}
 	if p.Offline {

@@ -13,22 +13,22 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// declaredRevisions are both ends of a step as they are declared.
+// declaredRevisions are both ends of a range as they are declared.
 type declaredRevisions struct {
 	before, after declared.Declared
-	// refused are the mistakes that only the API server will refuse, and that the step
+	// refused are the mistakes that only the API server will refuse, and that the merge
 	// brings: nothing else waits for them.
 	refused []state.Problem
 	// empty is true where the mistakes leave nothing of the head to be applied.
 	empty bool
-	// notes are advice on what is declared after the step.
+	// notes are advice on what is declared after the merge.
 	notes []plan.Note
 	// warnings are why the merge is uncertain.
 	warnings []report.Guard
 }
 
-// declaredRevision is a side of a step. What was refused of an object where a revision declares it
-// so is refused of the side; the first of several has the lines.
+// declaredRevision is one of the two. What was refused of an object where a revision declares it
+// so is refused of it; the first of several has the lines.
 func (p *Previewer) declaredRevision(set state.Set, problems []state.Problem, from ...checked.Folder) declared.Declared {
 	clusters := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Clusters })
 	unknown := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Unknown })
@@ -68,7 +68,7 @@ func mergeProblems(mergeBase, base, head []state.Problem) []state.Problem {
 }
 
 // newNotes is the advice that the base was not given: the rest is nothing new of the
-// step.
+// merge.
 func newNotes(notes, known []plan.Note) []plan.Note {
 	// Lines move.
 	withoutLine := func(n plan.Note) plan.Note {
@@ -116,7 +116,7 @@ func (p *Previewer) mergeUncertain(ctx context.Context, s RevisionRange, mergeBa
 }
 
 // renderMerged takes what the merged files are rendered to for what is declared after the
-// step, where it is certain what Git makes of them: nothing is to be put together object
+// merge, where it is certain what Git makes of them: nothing is to be put together object
 // by object then. It reports whether it did.
 func (s *declaredRevisions) renderMerged(ctx context.Context, p *Previewer, of RevisionRange, merged gitsource.Snapshot, base checked.Folder) bool {
 	loaded, err := p.Cache.Load(ctx, p.Renderer, merged, of.Path, of.values)
@@ -140,7 +140,7 @@ func (s *declaredRevisions) renderMerged(ctx context.Context, p *Previewer, of R
 	return true
 }
 
-// checkSize refuses a step that changes too much to be planned for whoever proposes it.
+// checkSize refuses a merge that changes too much to be planned for whoever proposes it.
 func (s declaredRevisions) checkSize(most int, base string) error {
 	n := 0
 	for _, item := range s.after.Set.Items() {
