@@ -44,13 +44,13 @@ type Explanation struct {
 	// Causes are in the order in which they have to be removed; there is at least one.
 	Causes []causes.Cause `json:"causes"`
 	// NodePools are what each pool lacks for a pod, the closest first.
-	NodePools []Lacking `json:"nodePools,omitempty"`
+	NodePools []NodePoolCauses `json:"nodePools,omitempty"`
 	// Unknown are sentences on what could not be read or computed.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// Lacking is what a NodePool lacks for a pod.
-type Lacking struct {
+// NodePoolCauses are the causes for which a pod gets no node of a NodePool.
+type NodePoolCauses struct {
 	// Name is the NodePool's.
 	Name string `json:"name"`
 	// Causes are empty where it lacks nothing.
@@ -131,7 +131,7 @@ func (r *clusterReader) pod(ctx context.Context, t explainedObject) (Explanation
 	o.Events = r.events(ctx, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.name": pod.Name})
 	out := r.finish(o, object, pod.CreationTimestamp, causes.Pod(o, &pod, found, budgets))
 	for _, p := range found.Pools {
-		out.NodePools = append(out.NodePools, Lacking{Name: p.Name, Causes: causes.Obstacles(o, &pod, p)})
+		out.NodePools = append(out.NodePools, NodePoolCauses{Name: p.Name, Causes: causes.Obstacles(o, &pod, p)})
 	}
 	return out, nil
 }

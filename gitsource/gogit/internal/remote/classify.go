@@ -103,8 +103,9 @@ func (c *Connection) redacted(err error) error {
 
 // clientCertificateRefused reports whether the server asked for a certificate of the client, and ended the
 // connection with an alert of TLS: in the handshake, or at the first read after it in TLS 1.3. Which
-// alert it is differs between servers (RFC 8446, section 6.2), and crypto/tls has no type for it.
+// alert it is differs between servers (RFC 8446, section 6.2), and crypto/tls has no type for it: its
+// error is a net.OpError of no network.
 func (c *Connection) clientCertificateRefused(err error) bool {
-	remote, ok := errors.AsType[*net.OpError](err)
-	return ok && remote.Op == "remote error" && c.errors.certificateRequested()
+	alert, ok := errors.AsType[*net.OpError](err)
+	return ok && alert.Net == "" && c.errors.certificateRequested()
 }
