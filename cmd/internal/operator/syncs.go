@@ -286,7 +286,7 @@ func httpsCredentials(secret *corev1.Secret) (gogit.Credentials, error) {
 		Certificate: secret.Data[secrets.KeyTLSCert],
 		PrivateKey:  secret.Data[secrets.KeyTLSPrivateKey],
 	}
-	refused := ""
+	var refused string
 	switch {
 	case c.Password != "" && c.BearerToken != "":
 		refused = "has both keys password and bearerToken, of which one is sent; remove the other"
