@@ -41,6 +41,7 @@ import (
 	coreoperator "sigs.k8s.io/karpenter/pkg/operator"
 
 	"github.com/poolwright/poolwright/provision/engine/freshness"
+	"github.com/poolwright/poolwright/provision/engine/instancetypes"
 )
 
 // parts is what the controllers are built from.
@@ -91,8 +92,8 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 	}
 	p.collection = e.collectionGuard(mgr, config)
 	m, n := p.providers.instances, p.providers.network
-	p.undecorated = cloudmetrics.Decorate(recoveringProvider{driftProvider{awscloud.New(
-		driftInstanceTypes{m.types}, m.instances, p.recorder, p.client, p.providers.images.amis,
+	p.undecorated = cloudmetrics.Decorate(recoveringProvider{instancetypes.Drift{CloudProvider: awscloud.New(
+		instancetypes.Scoped{Provider: m.types}, m.instances, p.recorder, p.client, p.providers.images.amis,
 		n.securityGroups, n.reservations, n.placementGroups, p.store, p.providers.caBundle,
 	)}})
 	p.cloud = overlay.Decorate(p.undecorated, p.client, p.store)

@@ -75,7 +75,7 @@ func stock(theirs []string) []string {
 		karpenters + "nodeclaim/reboot.Controller":      {karpenters + "nodeclaim/reboot.Controller by engine.guardedClient if fresh"},
 		karpenters + "static/deprovisioning.Controller": {karpenters + "static/deprovisioning.Controller by engine.guardedClient if fresh"},
 		"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller": {
-			"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller by engine.collectionClient with live reads if collection is allowed",
+			"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller by garbagecollection.liveClient with live reads if collection is allowed",
 		},
 	})
 }

@@ -49,6 +49,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/engine/batcher"
 	"github.com/poolwright/poolwright/provision/engine/emptiness"
+	"github.com/poolwright/poolwright/provision/engine/instancetypes"
 	"github.com/poolwright/poolwright/provision/engine/podevents"
 )
 
@@ -209,7 +210,7 @@ func claimControllers(p *parts) []controller.Controller {
 	return []controller.Controller{
 		podEvents(p),
 		consistency.NewController(p.clock, p.client, p.cloud, p.recorder),
-		claimcollection.NewController(p.clock, p.client, withoutOverlays{p.cloud}),
+		claimcollection.NewController(p.clock, p.client, instancetypes.Without{CloudProvider: p.cloud}),
 		claimdisruption.NewController(p.clock, p.client, p.cloud),
 		claimhydration.NewController(p.client, p.cloud),
 		nodehydration.NewController(p.client, p.cloud),

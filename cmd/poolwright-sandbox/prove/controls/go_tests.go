@@ -190,16 +190,20 @@ func foundByTestsOfTheEngine() []Control {
 			test: "provision/engine/batcher.TestABatchWaitsForNodePoolsThatAreNotEvaluated",
 		}, {
 			Name: "live-claims", Summary: "An instance whose NodeClaim is not in the cache is not terminated, since NodeClaims are listed from the API server.",
-			file: "provision/engine/collection.go", old: "return c.live.List(ctx, claims, options...)", by: "return c.Client.List(ctx, claims, options...)",
+			file: "provision/engine/garbagecollection/garbagecollection.go", old: "return c.live.List(ctx, claims, options...)", by: "return c.Client.List(ctx, claims, options...)",
 			test: testOfCollection,
 		}, {
 			Name: "collection-past-caches", Summary: "Instances without a NodeClaim are terminated before the caches are proven fresh after a failed request.",
 			file: "provision/engine/collection.go", old: "\t\treturn e.config.AllowGarbageCollection\n",
-			by:   "\t\treturn func(ctx context.Context) error {\n\t\t\tif err := e.fresh.Check(ctx); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\treturn e.config.AllowGarbageCollection(ctx)\n\t\t}\n",
+			by:   "\t\treturn func(ctx context.Context) error {\n\t\t\tif err := e.freshness.Check(ctx); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\treturn e.config.AllowGarbageCollection(ctx)\n\t\t}\n",
 			test: testOfCollection,
 		}, {
 			Name: "collection-without-overlays", Summary: "Instances without a NodeClaim are terminated before the NodeOverlays are evaluated.",
-			file: "provision/engine/collection.go", old: "options.FeatureGates.NodeOverlay = false", by: "options.FeatureGates.NodeOverlay = true",
+			file: "provision/engine/instancetypes/instancetypes.go", old: "context.WithValue(ctx, without{}, true)", by: "ctx",
+			test: testOfCollection,
+		}, {
+			Name: "launching-claims", Summary: "An instance that may be the one of a NodeClaim without a provider ID is not terminated.",
+			file: "provision/engine/garbagecollection/garbagecollection.go", old: "return mayBeOf(instance, c)", by: "return false && mayBeOf(instance, c)",
 			test: testOfCollection,
 		},
 	}

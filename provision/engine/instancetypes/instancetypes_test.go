@@ -1,4 +1,4 @@
-package engine
+package instancetypes
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	awscloud "github.com/aws/karpenter-provider-aws/pkg/cloudprovider"
 	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/instance"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/instancetype"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 	"sigs.k8s.io/karpenter/pkg/scheduling"
 )
@@ -81,11 +83,11 @@ func TestDriftReadsOneInstanceType(t *testing.T) {
 		read := &countedTypes{}
 		var from instancetype.Provider = read
 		if one {
-			from = driftInstanceTypes{read}
+			from = Scoped{read}
 		}
 		// Without drift the instance is read next: the NodeClaim has none, which is an error.
 		ctx := awsoptions.ToContext(coreoptions.ToContext(t.Context(), &coreoptions.Options{}), &awsoptions.Options{})
-		cloud := driftProvider{awscloud.New(from, nil, nil, api, nil, nil, nil, nil, nil, new(""))}
+		cloud := Drift{awscloud.New(from, nil, nil, api, nil, nil, nil, nil, nil, new(""))}
 		reason, err := cloud.IsDrifted(ctx, claim)
 		return outcome{reason, fmt.Sprint(err)}, reads{read.gets, read.lists}
 	}
@@ -117,8 +119,38 @@ func TestDriftReadsOneInstanceType(t *testing.T) {
 
 func TestAllInstanceTypesAreListedForAnythingElse(t *testing.T) {
 	read := &countedTypes{}
-	got, err := driftInstanceTypes{read}.List(t.Context(), nil)
+	got, err := Scoped{read}.List(t.Context(), nil)
 	if err != nil || len(got) != 3 || read.gets != 0 {
 		t.Errorf("got %d instance types, %d gets, %v", len(got), read.gets, err)
+	}
+}
+
+// oneInstance is EC2 with one instance of a NodePool.
+type oneInstance struct{ instance.Provider }
+
+func (oneInstance) List(context.Context) ([]*instance.Instance, error) {
+	return []*instance.Instance{{
+		ID: "i-1", Type: "g4dn.xlarge", Zone: "us-east-1a", CapacityType: karpv1.CapacityTypeSpot,
+		Tags: map[string]string{karpv1.NodePoolLabelKey: "gpu"},
+	}}, nil
+}
+
+// TestInstancesAreListedWithoutTheirTypes runs Karpenter's own list with the NodeOverlays not
+// evaluated: with the instance types it is an error.
+func TestInstancesAreListedWithoutTheirTypes(t *testing.T) {
+	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	pool.Spec.Template.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: awsapis.Group, Kind: "EC2NodeClass", Name: "gpu"}
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	api := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(pool, class).Build()
+	read := &countedTypes{}
+	cloud := awscloud.New(Scoped{read}, oneInstance{}, nil, api, nil, nil, nil, nil, nodeoverlay.NewInstanceTypeStore(), new(""))
+	ctx := coreoptions.ToContext(t.Context(), &coreoptions.Options{FeatureGates: coreoptions.FeatureGates{NodeOverlay: true}})
+	ctx = awsoptions.ToContext(ctx, &awsoptions.Options{})
+	if _, err := cloud.List(ctx); !cloudprovider.IsUnevaluatedNodePoolError(err) || read.gets != 1 {
+		t.Errorf("with the instance types: %v, after %d gets", err, read.gets)
+	}
+	got, err := Without{cloud}.List(ctx)
+	if err != nil || len(got) != 1 || got[0].Status.ProviderID != "aws:///us-east-1a/i-1" || got[0].Labels[karpv1.NodePoolLabelKey] != "gpu" || read.gets != 1 {
+		t.Errorf("without them: %+v, %v, after %d gets", got, err, read.gets)
 	}
 }
