@@ -132,3 +132,21 @@ func TestARotatedClientCertificateIsUsedAtOnce(t *testing.T) {
 	cred.Certificate, cred.PrivateKey = certificate, key
 	mustFetch(t, source)
 }
+
+// TestAServerMayRefuseAMissingClientCertificateByAStatus is nginx, which asks for a certificate, accepts
+// none, and answers with 400.
+func TestAServerMayRefuseAMissingClientCertificateByAStatus(t *testing.T) {
+	srv := newGitServer(t)
+	srv.push("a.yaml", "one\n")
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, password, http.StatusBadRequest)
+	}))
+	secure.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12}
+	secure.StartTLS()
+	defer secure.Close()
+	there := func(c *Config) { c.URL = secure.URL + "/repo.git" }
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
+	if msg := fails(t, srv.source(Ref{}, there, using(Credentials{CABundle: ca})), gitsource.ErrUnauthorized); !strings.Contains(msg, "tls.crt") {
+		t.Errorf("the message does not name the key: %s", msg)
+	}
+}

@@ -52,7 +52,7 @@ func (c *Connection) classify(ctx context.Context, doing string, err error) erro
 		return wrap(gitsource.ErrEmpty, "push a commit")
 	case errors.Is(err, transport.ErrAuthenticationRequired):
 		if c.secret == "" {
-			return wrap(gitsource.ErrUnauthorized, "the server requires credentials and none are configured; set secretRef")
+			return wrap(gitsource.ErrUnauthorized, "the server requires credentials and none are configured; set secretRef, with password or bearerToken in the Secret")
 		}
 		return wrap(gitsource.ErrUnauthorized, "the server refuses the configured credentials; check whether they are right and have not expired")
 	case errors.Is(err, transport.ErrAuthorizationFailed):
@@ -79,13 +79,17 @@ func (c *Connection) classifyConnection(ctx context.Context, doing string, cause
 	case errors.As(cause, &unknown):
 		return unreachable("the server's certificate is signed by an unknown authority; put it into the Secret as ca.crt")
 	case c.clientCertificateRefused(cause):
-		return fmt.Errorf("%s: %w: the server requires a certificate of the client and accepts none that is configured; put tls.crt and tls.key into the Secret", doing, gitsource.ErrUnauthorized)
+		return errClientCertificate(doing)
 	case errors.As(cause, &verify):
 		return unreachable("verifying the server's certificate: %w", verify.Err)
 	case c.errors.fault() != nil:
 		return unreachable("%w", cause)
 	case strings.Contains(err.Error(), "not our ref"):
 		return fmt.Errorf("%s: %w: the server no longer has that commit", doing, gitsource.ErrNotFound)
+	}
+	// nginx, which most forges are behind, completes the handshake and has a status for it.
+	if c.errors.lastStatus() == http.StatusBadRequest && c.errors.certificateRequested() {
+		return errClientCertificate(doing)
 	}
 	if code := c.errors.lastStatus(); code >= 300 {
 		return unreachable("the server responded with status %d %s", code, http.StatusText(code))
@@ -101,11 +105,18 @@ func (c *Connection) redacted(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), c.secret, "(hidden)"))
 }
 
+// alertOfServer is the Op of the error that crypto/tls makes of an alert which the server has sent.
+const alertOfServer = "remote error"
+
 // clientCertificateRefused reports whether the server asked for a certificate of the client, and ended the
 // connection with an alert of TLS: in the handshake, or at the first read after it in TLS 1.3. Which
-// alert it is differs between servers (RFC 8446, section 6.2), and crypto/tls has no type for it: its
-// error is a net.OpError of no network.
+// alert it is differs between servers (RFC 8446, section 6.2), and crypto/tls has no type for it.
 func (c *Connection) clientCertificateRefused(err error) bool {
 	alert, ok := errors.AsType[*net.OpError](err)
-	return ok && alert.Net == "" && c.errors.certificateRequested()
+	return ok && alert.Net == "" && alert.Op == alertOfServer && c.errors.certificateRequested()
+}
+
+// errClientCertificate is what a server that requires a certificate of the client leads to.
+func errClientCertificate(doing string) error {
+	return fmt.Errorf("%s: %w: the server requires a certificate of the client and accepts none that is configured; put tls.crt and tls.key into the Secret", doing, gitsource.ErrUnauthorized)
 }
