@@ -75,8 +75,8 @@ const (
 	reasonChangeHeld Reason = "ChangeHeld"
 	// reasonBudgetClosed is a disruption budget that allows no node now.
 	reasonBudgetClosed Reason = "BudgetClosed"
-	// reasonCapacitySoldOut is that AWS had no capacity for the nodes that were to be launched for the pod.
-	reasonCapacitySoldOut Reason = "CapacitySoldOut"
+	// reasonInsufficientCapacity is that AWS had no capacity for the nodes that were to be launched for the pod.
+	reasonInsufficientCapacity Reason = "InsufficientCapacity"
 	// reasonOtherScheduler is a pod that another scheduler than kube-scheduler is to schedule.
 	reasonOtherScheduler Reason = "OtherScheduler"
 	// reasonVolumeZone is a volume that can be attached in another zone only.
@@ -217,7 +217,7 @@ func limitField(resource string) string { return `spec.limits["` + resource + `"
 func Reasons() []Reason {
 	return []Reason{
 		reasonAtLimit, reasonTaintNotTolerated, reasonZoneNotOffered, reasonInstanceTypeNotOffered, reasonLabelNotOffered, reasonGPUSharesNotOffered, reasonRequestTooLarge, reasonQuotaExceeded, reasonChangeHeld,
-		reasonBudgetClosed, reasonCapacitySoldOut, reasonOtherScheduler, reasonVolumeZone, reasonVolumeClaimUnusable, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonDaemonSets,
+		reasonBudgetClosed, reasonInsufficientCapacity, reasonOtherScheduler, reasonVolumeZone, reasonVolumeClaimUnusable, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonDaemonSets,
 		reasonTopology, reasonUnschedulable, reasonContended, reasonSchedulingGated, reasonDaemonSetPod, reasonNotTried, reasonPreempting, reasonEngineNotRunning, reasonNodeStarting, reasonNodeAvailable, reasonLaunchable,
 		reasonScheduled, reasonDoNotDisrupt, reasonPodDisruptionBudget, reasonConsolidateAfter, reasonConsolidateAfterNever, reasonBarePod, reasonGPUsInitializing, reasonInitializing, reasonDriftTurn, reasonWhenEmpty,
 		reasonUnconsolidatable, reasonNotEmpty, reasonTerminating, reasonNothingKeepsIt,

@@ -73,8 +73,8 @@ spec:
 				return []string{class, with(t, with(t, gpuPool, open, closed), "g4dn.xlarge, g5.xlarge", "g4dn.xlarge, g4dn.12xlarge"), generalPool}
 			},
 			func(w *target) { w.run("gpu-a", "gpu"); w.requests("nvidia.com/gpu", "4") }, "BudgetClosed AtLimit"},
-		"AWS has no capacity":                {nil, func(w *target) { w.quota(96, 8); w.soldOut() }, "CapacitySoldOut"},
-		"no capacity, and no quota is known": {nil, (*target).soldOut, "CapacitySoldOut?"},
+		"AWS has no capacity":                {nil, func(w *target) { w.quota(96, 8); w.soldOut() }, "InsufficientCapacity"},
+		"no capacity, and no quota is known": {nil, (*target).soldOut, "InsufficientCapacity?"},
 		"no capacity an hour ago":            {nil, func(w *target) { w.soldOut(); w.objects.Events[0].LastTimestamp = metav1.NewTime(noon.Add(-time.Hour)) }, "Launchable"},
 		"another scheduler":                  {nil, func(w *target) { w.pod.Spec.SchedulerName = "volcano"; w.pod.Status.Conditions = nil }, "OtherScheduler"},
 		"a volume in another zone":           {nil, func(w *target) { w.volumes = volumeIn("us-east-1c") }, "VolumeZone"},
@@ -193,7 +193,7 @@ func TestWhatKeepsAPoolFromLaunchingIsNamed(t *testing.T) {
 			w.backsOff()
 			w.objects.Plugins[0].Status.Pools[0].BackoffUntil = &metav1.Time{Time: noon}
 		}, "Launchable"},
-		"its claims found no capacity":             {func(w *target) { w.event(karpevents.InsufficientCapacityError, "NodeClaim", "", "gpu-x7k2p") }, "CapacitySoldOut?"},
+		"its claims found no capacity":             {func(w *target) { w.event(karpevents.InsufficientCapacityError, "NodeClaim", "", "gpu-x7k2p") }, "InsufficientCapacity?"},
 		"claims of a pool whose name begins alike": {func(w *target) { w.event(karpevents.InsufficientCapacityError, "NodeClaim", "", "gpu-large-x7k2p") }, "Launchable"},
 		"a change that is held":                    {func(w *target) { w.hold("gpu", "update") }, "ChangeHeld?"},
 		"a deletion that is held":                  {func(w *target) { w.hold("gpu", "delete") }, "Launchable"},

@@ -72,9 +72,13 @@ func unscheduled(pod *corev1.Pod) []Cause {
 func (o Objects) unusableClaims(namespace string) []Cause {
 	var out []Cause
 	for _, name := range slices.Sorted(maps.Keys(o.UnusableClaims)) {
+		verb := "describe"
+		if o.UnusableClaims[name] == ClaimNotFound {
+			verb = "get" // It is not there, or its columns name the volume or class that is not.
+		}
 		out = append(out, Cause{
 			Reason: reasonVolumeClaimUnusable, Object: "PersistentVolumeClaim/" + namespace + "/" + name, Detail: string(o.UnusableClaims[name]),
-			Changes: []Change{{Command: "kubectl -n " + namespace + " describe pvc " + name}},
+			Changes: []Change{{Command: "kubectl -n " + namespace + " " + verb + " pvc " + name}},
 		})
 	}
 	return out
@@ -110,7 +114,7 @@ func (p *podCauses) placed() []Cause {
 		out = append(out, exceeded)
 	case soldOut != nil:
 		out = append(out, Cause{
-			Reason: reasonCapacitySoldOut, Possible: !known, NodePool: pool.Name, Message: soldOut.Message,
+			Reason: reasonInsufficientCapacity, Possible: !known, NodePool: pool.Name, Message: soldOut.Message,
 			Changes: []Change{{Object: "NodePool/" + pool.Name, Field: "spec.template.spec.requirements"}},
 		})
 	}

@@ -35,7 +35,7 @@ func Pool(o Objects, pool *karpv1.NodePool) []Cause {
 	}
 	out = append(out, o.reached(pool)...)
 	if e := o.ofPool(events.InsufficientCapacityError, pool.Name); e != nil {
-		out = append(out, Cause{Reason: reasonCapacitySoldOut, Possible: true, NodePool: pool.Name, Message: e.Message, Changes: []Change{{Object: object, Field: "spec.template.spec.requirements"}, {Command: "poolwright get quota"}}})
+		out = append(out, Cause{Reason: reasonInsufficientCapacity, Possible: true, NodePool: pool.Name, Message: e.Message, Changes: []Change{{Object: object, Field: "spec.template.spec.requirements"}, {Command: "poolwright get quota"}}})
 	}
 	out = append(out, o.held(pool.Name, true)...)
 	if len(out) == 0 {

@@ -23,7 +23,7 @@ func TestATokenThatNothingWaitsForIsReportedByEveryRun(t *testing.T) {
 					s.restart()
 				}
 				s.later()
-				if got := s.mismatch(); !strings.Contains(got, quoted+", which fits nothing that waits") {
+				if got := s.mismatch(); !strings.Contains(got, quoted+", which matches no pending change") {
 					t.Errorf("run %d: %q, handled %q", i, got, s.sync().Status.LastHandledConfirmationTokens)
 				}
 			}

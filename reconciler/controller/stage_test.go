@@ -314,7 +314,7 @@ func (s *stage) edit(change func(*v1alpha1.Sync)) {
 	}
 }
 
-// confirm quotes tokens on the Sync.
+// confirm has tokens on the Sync.
 func (s *stage) confirm(tokens string) {
 	s.Helper()
 	s.edit(func(sync *v1alpha1.Sync) {

@@ -151,7 +151,7 @@ func (v runResult) confirmation(updated, sync *v1alpha1.Sync, done reconciliatio
 	for i := range strange {
 		strange[i] = limited(strange[i], nameLimit)
 	}
-	message := fmt.Sprintf("%s quotes %s, which fits nothing that waits; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits)
+	message := fmt.Sprintf("%s has %s, which matches no pending change; %s", v1alpha1.ConfirmAnnotation, strings.Join(strange, ","), waits)
 	conditions.MarkTrue(updated, confirmationMismatch, tokenNotPending, "%s", conditionMessage(message))
 }
 

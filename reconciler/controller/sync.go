@@ -109,7 +109,7 @@ func (r *SyncReconciler) refuse(ctx context.Context, sync *v1alpha1.Sync) (ctrl.
 		return ctrl.Result{RequeueAfter: young}, nil
 	}
 	before := sync.DeepCopy()
-	message := fmt.Sprintf("Syncs are honoured only in namespace %s; create it there", r.Namespace)
+	message := fmt.Sprintf("Syncs are reconciled only in namespace %s; create it there", r.Namespace)
 	sync.Status.ObservedGeneration = sync.Generation
 	conditions.MarkFalse(sync, fluxmeta.ReadyCondition, foreignNamespace, "%s", conditionMessage(message))
 	conditions.MarkStalled(sync, foreignNamespace, "%s", conditionMessage(message))

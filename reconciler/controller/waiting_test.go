@@ -58,7 +58,7 @@ func TestAConfirmationThatFitsNothingIsReported(t *testing.T) {
 	}
 	s.takeEvents()
 	s.confirm("000000000000")
-	want := "poolwright.dev/confirm quotes 000000000000, which fits nothing that waits; what waits is confirmed by " + fits
+	want := "poolwright.dev/confirm has 000000000000, which matches no pending change; what waits is confirmed by " + fits
 	for range 3 {
 		s.later()
 		if d := cmp.Diff(want, s.mismatch()); d != "" {
@@ -154,20 +154,20 @@ func TestAPartOfAConfirmationThatFitsNothingIsReported(t *testing.T) {
 	}
 	wrong := "deletions-1-" + strings.Repeat("0", 40)
 	for _, tt := range []struct{ name, quoted, want string }{
-		{"beside one that fits", rollout + "," + wrong, wrong + ", which fits nothing that waits; what waits is confirmed by " + deletion},
-		{"with what was used before", rollout + ", mistyped", "mistyped, which fits nothing that waits; what waits is confirmed by " + deletion},
-		{"where nothing else waits", deletion + "," + wrong + ",", wrong + ", which fits nothing that waits; nothing waits for a confirmation any more"},
+		{"beside one that fits", rollout + "," + wrong, wrong + ", which matches no pending change; what waits is confirmed by " + deletion},
+		{"with what was used before", rollout + ", mistyped", "mistyped, which matches no pending change; what waits is confirmed by " + deletion},
+		{"where nothing else waits", deletion + "," + wrong + ",", wrong + ", which matches no pending change; nothing waits for a confirmation any more"},
 		{"none", deletion, ""},
 	} {
 		s.takeEvents()
 		s.confirm(tt.quoted)
 		for range 3 {
 			s.later()
-			if got := s.mismatch(); got != "" && got != "poolwright.dev/confirm quotes "+tt.want || got == "" && tt.want != "" {
+			if got := s.mismatch(); got != "" && got != "poolwright.dev/confirm has "+tt.want || got == "" && tt.want != "" {
 				t.Errorf("%s: %q", tt.name, got)
 			}
 		}
-		if events := strings.Join(s.takeEvents(), "\n"); strings.Count(events, "Warning ConfirmationMismatch poolwright.dev/confirm quotes ") != min(len(tt.want), 1) {
+		if events := strings.Join(s.takeEvents(), "\n"); strings.Count(events, "Warning ConfirmationMismatch poolwright.dev/confirm has ") != min(len(tt.want), 1) {
 			t.Errorf("%s: events %s", tt.name, events)
 		}
 	}
@@ -202,7 +202,7 @@ func TestATokenForWhichNothingWaitsIsReported(t *testing.T) {
 	s.confirm(s.required("NodeReplacementHeld") + "," + wrong)
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
-	if got := s.mismatch(); got != "poolwright.dev/confirm quotes "+wrong+", which fits nothing that waits; nothing waits for a confirmation any more" {
+	if got := s.mismatch(); got != "poolwright.dev/confirm has "+wrong+", which matches no pending change; nothing waits for a confirmation any more" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -6,7 +6,7 @@ import "github.com/poolwright/poolwright/reconciler/state"
 // the targets differ in already. Package proposal makes it.
 //
 // Nothing live is shown of a thing that is not in the applied inventory: its note is
-// "exists, not ours". Where a Change of such a thing must have a Before all the same,
+// "exists, not managed by this Sync". Where a Change of such a thing must have a Before all the same,
 // its Object is that of After, so that no field differs.
 //
 // The confirmation tokens of its changes are those of the whole live plan after the merge:

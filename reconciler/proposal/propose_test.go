@@ -52,11 +52,11 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 			"the revision before was never applied", one, two, liveTarget{},
 			[]string{"update a x=1>2", "note a: is not applied now: it is made anew"}, []string{"create a"},
 		},
-		{"what comes exists and is not ours", none, one, liveTarget{"a": foreign(m{"x": "9"})}, []string{"create a", "note a: exists, not ours"}, nil},
-		{"what comes exists, is not ours and is the same", none, one, liveTarget{"a": foreign(a1)}, []string{"create a", "note a: exists, not ours"}, nil},
+		{"what comes exists and is not ours", none, one, liveTarget{"a": foreign(m{"x": "9"})}, []string{"create a", "note a: exists, not managed by this Sync"}, nil},
+		{"what comes exists, is not ours and is the same", none, one, liveTarget{"a": foreign(a1)}, []string{"create a", "note a: exists, not managed by this Sync"}, nil},
 		{
 			"what changes exists and is not ours", one, two, liveTarget{"a": foreign(m{"x": "9"})},
-			[]string{"update a x=1>2", "note a: exists, not ours"}, []string{"update a", "note a: exists, not ours"},
+			[]string{"update a x=1>2", "note a: exists, not managed by this Sync"}, []string{"update a", "note a: exists, not managed by this Sync"},
 		},
 		{
 			"what comes is there, as a deletion did not come to its end", none, one, liveTarget{"a": ours(a2)},
@@ -65,7 +65,7 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 		{"what goes is kept by its target", one, none, liveTarget{"a": {object: a1, applied: a1, kept: true}}, []string{"delete a " + kept}, nil},
 		{
 			"what goes is not ours", one, none, liveTarget{"a": foreign(m{"x": "9"})},
-			[]string{"delete a " + kept, "note a: exists, not ours"}, []string{"update a", "note a: exists, not ours"},
+			[]string{"delete a " + kept, "note a: exists, not managed by this Sync"}, []string{"update a", "note a: exists, not managed by this Sync"},
 		},
 		{
 			"what goes is on its way out", one, none, liveTarget{"a": {object: m{"x": "1", "y": "1", "metadata": m{"deletionTimestamp": "now"}}, applied: a1, kept: true}},
@@ -85,15 +85,15 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 		},
 		{
 			"what is read-only, by the text of its owner", none, one, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
-			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
+			[]string{"create a [never: adopt it]", "note a: exists, not managed by this Sync"}, nil,
 		},
 		{
 			"what changes is read-only, by the text of its owner", one, two, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
-			[]string{"update a x=1>2 [never: adopt it]", "note a: exists, not ours"}, []string{"update a [never: adopt it]", "note a: exists, not ours"},
+			[]string{"update a x=1>2 [never: adopt it]", "note a: exists, not managed by this Sync"}, []string{"update a [never: adopt it]", "note a: exists, not managed by this Sync"},
 		},
 		{
 			"what is read-only and the same", none, one, liveTarget{"a": {object: a1, terms: "adopt it"}},
-			[]string{"create a [never: adopt it]", "note a: exists, not ours"}, nil,
+			[]string{"create a [never: adopt it]", "note a: exists, not managed by this Sync"}, nil,
 		},
 		{
 			"what an API server refuses", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Findings{DryRunError: "x is immutable"}}},
@@ -144,7 +144,7 @@ func TestARefusalThatTheStepBringsIsReported(t *testing.T) {
 		s.After.Observed = refused.observe(after)
 		want := []string{"update a x=1>2", "note a: Warning: a dry run of it is refused: x was 1 and is immutable"}
 		if applied == nil {
-			want = []string{"update a x=1>2", "note a: exists, not ours", "note a: Warning: a dry run of it is refused"}
+			want = []string{"update a x=1>2", "note a: exists, not managed by this Sync", "note a: Warning: a dry run of it is refused"}
 		}
 		if d := cmp.Diff(want, summaryLines(proposal.Propose(s).Proposed)); d != "" {
 			t.Error(d)
@@ -347,7 +347,7 @@ func TestWhatTheStepBringsAboutWithoutChangingItIsAPartOfIt(t *testing.T) {
 	s := liveTarget{"a": ours(a1), "b": foreign(b1)}.sides(both, both)
 	s.After.Observed = liveTarget{"a": drifted(a1, m{"x": "8"}), "b": foreign(m{"x": "secret"})}.observe(both)
 	got := proposal.Propose(s)
-	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not ours"}, summaryLines(got.Proposed)); d != "" {
+	if d := cmp.Diff([]string{"update a x=8>1", "update b", "note b: exists, not managed by this Sync"}, summaryLines(got.Proposed)); d != "" {
 		t.Error(d)
 	}
 	if strings.Contains(liveValues(got), "secret") {

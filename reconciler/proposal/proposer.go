@@ -63,7 +63,7 @@ func newNote(c plan.Change, text string) plan.Note {
 
 // notOurs is all that is reported of what exists and is not in the applied inventory.
 func notOurs(c plan.Change) plan.Note {
-	n := newNote(c, "exists, not ours")
+	n := newNote(c, "exists, not managed by this Sync")
 	n.NotOurs = true
 	return n
 }

@@ -29,7 +29,7 @@ func (r Report) alarms(v markup.Style) []section.Section {
 	}
 	waiting.Title = fmt.Sprintf("Held (%d)", len(objects))
 	confirm := section.Section{Title: "To confirm all that waits", Color: "~", Lines: r.confirm(v)}
-	foreign := section.Section{Title: fmt.Sprintf("Exists already, and is not ours (%d)", len(r.foreign())), Color: "~"}
+	foreign := section.Section{Title: fmt.Sprintf("Exists already, and is not managed by this Sync (%d)", len(r.foreign())), Color: "~"}
 	for _, c := range r.foreign() {
 		foreign.Lines = append(foreign.Lines, v.Name(nameWithOrigin(c.Object, c.File, c.Line))+": what is live is not shown; once this is applied, whoever made it may put it back")
 	}

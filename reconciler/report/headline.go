@@ -35,7 +35,7 @@ func (r Report) detailed() bool { return r.Forecast != nil || r.proposal() }
 func (r Report) phrases(v markup.Style) []headline.Phrase {
 	out := r.extent(v)
 	if n := len(r.foreign()); n > 0 {
-		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d not ours", n)})
+		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d not managed by this Sync", n)})
 	}
 	if !r.idle() {
 		out = append(out, r.effects(v)...)

@@ -76,7 +76,7 @@ func drifting() plan.Plan {
 	compared := plan.Compute(state.NewSet(version), state.NewSet(live(version, object{"version": "1.33"})))
 	notes := plan.Plan{Notes: []plan.Note{
 		{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "old"}, Text: "11 others have it"},
-		{Key: gone.Changes[0].Key, Origin: gone.Changes[0].After.Origin, NotOurs: true, Text: "exists, not ours"},
+		{Key: gone.Changes[0].Key, Origin: gone.Changes[0].After.Origin, NotOurs: true, Text: "exists, not managed by this Sync"},
 		{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "cpu"}, Warning: true, Text: "needs 64 vCPUs, the quota is 32"},
 	}}
 	return join(weight, gone, compared, notes, quotaNote(quotaUsed), plan.Plan{Unknown: []plan.Unknown{{Key: state.Key{Target: "aws", Group: "eks", Kind: "Logging", Name: "dev"}, Reason: "denied: eks:DescribeCluster is missing"}}})
@@ -157,7 +157,7 @@ func foreign() plan.Plan {
 	node.ReadOnly = "run: aws eks update-nodegroup-config --nodegroup-name system --scaling-config desiredSize=3"
 	compared := plan.Compute(state.NewSet(node), state.NewSet(live(node, object{"desiredSize": int64(2)})))
 	return join(made, compared, plan.Plan{Notes: []plan.Note{
-		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, NotOurs: true, Text: "exists, not ours"},
+		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, NotOurs: true, Text: "exists, not managed by this Sync"},
 		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, Warning: true, Text: "a dry run of it is refused"},
 	}})
 }

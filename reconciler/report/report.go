@@ -233,7 +233,7 @@ type Drift struct {
 	Changes []Change `json:"changes"`
 	// Unknown lists what could not be compared.
 	Unknown []Unknown `json:"unknown"`
-	// Notes are other findings on things as they are, such as "exists, not ours", warnings
+	// Notes are other findings on things as they are, such as "exists, not managed by this Sync", warnings
 	// first. That a quota suffices is not among them.
 	Notes []Note `json:"notes"`
 }

@@ -59,7 +59,7 @@ func Followed(sync *v1alpha1.Sync) string {
 
 // AcceptsForcePush reports whether the Sync's branch may move from one commit to another
 // that does not descend from it: because spec.source.git.fastForwardOnly is false, or
-// because its annotation poolwright.dev/confirm quotes the token for this move.
+// because its annotation poolwright.dev/confirm has the token for this move.
 func AcceptsForcePush(sync *v1alpha1.Sync, from, to string) bool {
 	only := sync.Spec.Source.Git.FastForwardOnly
 	_, quoted := ForcePushToken(from, to).QuotedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], Scope(sync))

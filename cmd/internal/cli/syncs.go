@@ -250,7 +250,7 @@ func readyMessage(c *metav1.Condition) string {
 	return c.Reason + ": " + c.Message
 }
 
-// mismatch is the message on a confirmation that fits nothing that waits, on a line of its own; empty
+// mismatch is the message on a confirmation that matches no pending change, on a line of its own; empty
 // where there is none.
 func mismatch(sync *v1alpha1.Sync) string {
 	c := conditions.Get(sync, "ConfirmationMismatch")

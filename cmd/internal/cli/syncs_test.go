@@ -120,7 +120,7 @@ func TestARequestOnASyncThatIsBeingDeletedEndsWithTheDeletion(t *testing.T) {
 
 // Who quoted a wrong token reads that beside what waits, and also where nothing waits any more.
 func TestARequestAfterAWrongTokenPrintsThatItFitsNothing(t *testing.T) {
-	const text = "poolwright.dev/confirm quotes x, which fits nothing that waits; what waits is confirmed by y"
+	const text = "poolwright.dev/confirm has x, which matches no pending change; what waits is confirmed by y"
 	for name, c := range map[string]struct {
 		ready      metav1.Condition
 		err, wrote string

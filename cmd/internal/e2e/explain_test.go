@@ -121,7 +121,7 @@ func (s engineSuite) soldOutCapacityIsExplained() {
 	}
 	s.addPool(pool, []string{onDemand}, kind)
 	s.addPod(pool)
-	s.first("CapacitySoldOut", "NodePool/"+pool, "pod", pool, "-n", "default")
+	s.first("InsufficientCapacity", "NodePool/"+pool, "pod", pool, "-n", "default")
 }
 
 // patchPool changes the pool of this test.

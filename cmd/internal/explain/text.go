@@ -166,7 +166,7 @@ func (e Explanation) poolSentences() map[causes.Reason]func(causes.Cause) string
 		"QuotaExceeded": func(c causes.Cause) string {
 			return fmt.Sprintf("the quota %q has %s of %s vCPUs in use; %s, which lacks the fewest, has %s", c.Key, c.Used, c.Limit, c.InstanceType, c.Requested)
 		},
-		"CapacitySoldOut": func(c causes.Cause) string {
+		"InsufficientCapacity": func(c causes.Cause) string {
 			return fmt.Sprintf("AWS had no capacity for a node of NodePool %s in the last 20 minutes: allow more instance types, zones or capacity types", c.NodePool)
 		},
 		"ChangeHeld": func(c causes.Cause) string {

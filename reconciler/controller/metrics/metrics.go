@@ -34,7 +34,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
 			Help: "Declared or managed things that could not be read, by target (kubernetes, aws)."}, []string{"sync", "target"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
-			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, compared) and result (applied, failed, conflict, held, skipped)."},
+			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, read_only) and result (applied, failed, conflict, held, skipped)."},
 			[]string{"sync", "action", "cause", "result"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_sync_failures_total",
 			Help: "Runs that did not end ready, by reason."}, []string{"sync", "reason"}),

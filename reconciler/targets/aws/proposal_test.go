@@ -125,7 +125,7 @@ func TestAProposalOfAWSShowsNothingOfOthers(t *testing.T) {
 				notes = append(notes, n.Text)
 			}
 		}
-		if d := cmp.Diff([]string{"exists, not ours"}, notes); d != "" {
+		if d := cmp.Diff([]string{"exists, not managed by this Sync"}, notes); d != "" {
 			t.Error(d)
 		}
 		for _, c := range append(got.Proposed.Changes, got.Drift.Changes...) {

@@ -60,7 +60,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 		"update Secret/$NS/token", "  data.password: masked -> masked",
 		"update Deployment.apps/$NS/web", "  spec.template.spec.containers[name=web].image: nginx:1 -> nginx:2",
 		"delete ConfigMap/$NS/extra", "delete ConfigMap/$NS/kept",
-		"ConfigMap/$NS/other: exists, not ours",
+		"ConfigMap/$NS/other: exists, not managed by this Sync",
 		"ConfigMap/$NS/settings: has drifted live where the step changes it: data.a",
 	}
 	have := b.warnings(got.Proposed)

@@ -49,7 +49,7 @@ func (v View) nodes(list []provision.Node, c column) []string {
 	listed := list[:min(len(list), v.Lines.Many())]
 	rows := [][]string{{"", "NodeClaim", "Pool", "Type", "Zone", "Since", "Pods"}}
 	if c.value == nil {
-		c = column{"Held up by", nodeOutcomes{}.keptBy}
+		c = column{"Blocked by", nodeOutcomes{}.keptBy}
 	}
 	any := slices.ContainsFunc(listed, func(n provision.Node) bool { return c.value(n) != "" })
 	if any {

@@ -90,7 +90,7 @@ func (v View) replaced(f *provision.Forecast) section.Section {
 	if stuck == len(f.Replaced) {
 		out.Summary = "Node by node"
 	}
-	rows := [][]string{{"Pool", "Nodes", "At once", "Because of"}}
+	rows := [][]string{{"Pool", "Nodes", "Allowed disruptions", "Drift reason"}}
 	for _, p := range f.Pools {
 		if p.Replaced == 0 {
 			continue
@@ -105,7 +105,7 @@ func (v View) replaced(f *provision.Forecast) section.Section {
 		rows = append(rows, []string{v.Short(p.Name), nodes, pace, v.causes(f, p)})
 	}
 	out.Rows = v.stacked(v.Lines.Rows(rows))
-	out.Folded = v.nodes(f.Replaced, column{"Held up by", outcomes.keptBy})
+	out.Folded = v.nodes(f.Replaced, column{"Blocked by", outcomes.keptBy})
 	return out
 }
 
