@@ -44,6 +44,7 @@ func TestInstancesWithoutALiveNodeClaimAreTerminatedWhateverTheCachesHold(t *tes
 		// Their NodeClaims' status may be about to name them.
 		launchedClaim("launched-now", time.Now().Add(time.Hour)),
 		inPool("launching", launchedClaim("launched-in-an-outage", start)),
+		inPool("launching", launchedClaim("launched-by-a-clock-that-is-late", start.Add(-10*time.Second))),
 		inPool("launching", launchedClaim("older-than-the-claim", start.Add(-time.Minute))),
 		inPool("leaving", launchedClaim("of-a-deleted-claim", start)),
 	}}

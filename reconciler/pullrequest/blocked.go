@@ -48,7 +48,7 @@ func blockedReasons(pending []v1alpha1.PendingChange) string {
 // the reason for which the last try failed.
 func (p *reviewRun) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
 	ready := conditionOf(p.sync, fluxmeta.ReadyCondition)
-	if ready.Status != metav1.ConditionFalse || !p.lastAttemptContains(ctx, rec) {
+	if ready.Status != metav1.ConditionFalse || !p.lastAttemptedRevisionContains(ctx, rec) {
 		rec.rollout.failing = ""
 		return
 	}
@@ -75,8 +75,8 @@ func (p *reviewRun) blocked(ctx context.Context, rec *entry, a *report.MergeOutc
 	a.Failed, a.Stalled = ready.Reason, stalled
 }
 
-// lastAttemptContains reports whether the revision that the Sync tried last holds the merge.
-func (p *reviewRun) lastAttemptContains(ctx context.Context, rec *entry) bool {
+// lastAttemptedRevisionContains reports whether the revision that the Sync tried last holds the merge.
+func (p *reviewRun) lastAttemptedRevisionContains(ctx context.Context, rec *entry) bool {
 	revision := commit(p.sync.Status.LastAttemptedRevision)
 	if revision == "" {
 		return false

@@ -37,8 +37,8 @@ func (h *historian) took() int {
 // commitOf is the commit of the merge of a pull request.
 func commitOf(number int) string { return fmt.Sprintf("%07x%033x", number, 0) }
 
-// withHistory is a stage with merges that nobody was asked for yet, and who answers.
-func withHistory(t *testing.T, merges int) (*stage, *historian) {
+// withPastMerges is a stage with merges that nobody was asked for yet, and who answers.
+func withPastMerges(t *testing.T, merges int) (*stage, *historian) {
 	t.Helper()
 	s := newStage(t)
 	h := &historian{oracle: s.oracle}
@@ -55,7 +55,7 @@ func withHistory(t *testing.T, merges int) (*stage, *historian) {
 
 func TestWhatFollowingMergesCosts(t *testing.T) {
 	t.Run("without Git each pass requests once, ever more slowly, and goes on to publish", func(t *testing.T) {
-		s, h := withHistory(t, 40)
+		s, h := withPastMerges(t, 40)
 		h.holds = func(string) (bool, error) {
 			s.clock.Step(callTime)
 			return false, context.DeadlineExceeded
@@ -73,7 +73,7 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 		}
 	})
 	t.Run("requests end with the time of the pass, and go on soon", func(t *testing.T) {
-		s, h := withHistory(t, 40)
+		s, h := withPastMerges(t, 40)
 		h.holds = func(string) (bool, error) {
 			s.clock.Step(3 * time.Second)
 			return false, nil
@@ -93,7 +93,7 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 		}
 	})
 	t.Run("one that can never be decided keeps none of the others waiting", func(t *testing.T) {
-		s, h := withHistory(t, 4)
+		s, h := withPastMerges(t, 4)
 		lost := []string{commitOf(100), commitOf(101)}
 		h.holds = func(merge string) (bool, error) {
 			if slices.Contains(lost, merge) {
@@ -122,7 +122,7 @@ func TestWhatFollowingMergesCosts(t *testing.T) {
 		}
 	})
 	t.Run("the ends of comments are written for a stint", func(t *testing.T) {
-		s, h := withHistory(t, 40)
+		s, h := withPastMerges(t, 40)
 		h.holds = func(string) (bool, error) { return false, nil }
 		s.board.fail = func(call string) error {
 			if call != "list" {

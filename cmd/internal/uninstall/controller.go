@@ -171,7 +171,7 @@ func (u *Uninstall) deleteInstallation(ctx context.Context) error {
 		if err := u.remove(ctx, func(k state.Key) bool { return k.Kind == "Namespace" }); err != nil {
 			return err
 		}
-		return u.waitNamespaceDeleted(ctx)
+		return u.waitForNamespaceDeletion(ctx)
 	}
 	if err := u.target.Orphan(ctx); err != nil {
 		return err
@@ -180,8 +180,8 @@ func (u *Uninstall) deleteInstallation(ctx context.Context) error {
 	return nil
 }
 
-// waitNamespaceDeleted waits for the namespace. One that is not ours is not waited for.
-func (u *Uninstall) waitNamespaceDeleted(ctx context.Context) error {
+// waitForNamespaceDeletion waits for the namespace. One that is not ours is not waited for.
+func (u *Uninstall) waitForNamespaceDeletion(ctx context.Context) error {
 	err := installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		var ns corev1.Namespace
 		err := u.direct.Get(ctx, client.ObjectKey{Name: u.req.Namespace}, &ns)

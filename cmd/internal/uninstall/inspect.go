@@ -169,7 +169,7 @@ func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
 		labels := (&unstructured.Unstructured{Object: item.Object}).GetLabels()
 		_, expected := desired.Get(item.Key)
 		ours := !expected || labels[installation.PartOfLabel] == installation.Deployment || item.Key.Kind == "CustomResourceDefinition"
-		if item.Object == nil || !ours || u.sharedByOthers(item.Key) || u.goesWithNamespace(item) {
+		if item.Object == nil || !ours || u.sharedByOthers(item.Key) || u.deletedWithNamespace(item) {
 			continue
 		}
 		out = append(out, item)
@@ -182,9 +182,9 @@ func (u *Uninstall) sharedByOthers(k state.Key) bool {
 	return k.Kind == "CustomResourceDefinition" && len(u.found.elsewhere) > 0
 }
 
-// goesWithNamespace reports whether an object goes with a namespace that is
+// deletedWithNamespace reports whether an object goes with a namespace that is
 // being deleted: there is nothing to do about it.
-func (u *Uninstall) goesWithNamespace(item state.Item) bool {
+func (u *Uninstall) deletedWithNamespace(item state.Item) bool {
 	o := &unstructured.Unstructured{Object: item.Object}
 	return item.Key.Kind == "Namespace" && o.GetDeletionTimestamp() != nil
 }

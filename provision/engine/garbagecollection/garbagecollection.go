@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	upstream "github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,7 +52,7 @@ type launchedProvider struct {
 func (p launchedProvider) List(ctx context.Context) ([]*karpv1.NodeClaim, error) {
 	instances, err := p.CloudProvider.List(ctx)
 	if err != nil || len(instances) == 0 {
-		return instances, err //nolint:wrapcheck // The controller names what it lists.
+		return instances, err
 	}
 	var claims karpv1.NodeClaimList
 	if err := p.live.List(ctx, &claims); err != nil {
@@ -65,9 +66,12 @@ func (p launchedProvider) List(ctx context.Context) ([]*karpv1.NodeClaim, error)
 	}), nil
 }
 
-// mayBeOf reports whether an instance can be the one that was launched for a NodeClaim: nothing
-// else that is known of both until its status has the provider ID.
+// clockSkew is by how much the clocks of EC2 and of the API server may differ.
+const clockSkew = 30 * time.Second
+
+// mayBeOf reports whether an instance can be the one that was launched for a NodeClaim. Until its
+// status has the provider ID, the pool and the time are all that both have.
 func mayBeOf(instance *karpv1.NodeClaim, c karpv1.NodeClaim) bool {
 	return instance.Labels[karpv1.NodePoolLabelKey] == c.Labels[karpv1.NodePoolLabelKey] &&
-		!instance.CreationTimestamp.Before(&c.CreationTimestamp)
+		!instance.CreationTimestamp.Add(clockSkew).Before(c.CreationTimestamp.Time)
 }

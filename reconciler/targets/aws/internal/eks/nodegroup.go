@@ -206,7 +206,7 @@ func (NodeGroups) Write(ctx context.Context, c *resource.Clients, desired state.
 	}
 	in := &eks.UpdateNodegroupConfigInput{
 		ClusterName: &c.Scope.Cluster, NodegroupName: &desired.Key.Name,
-		ScalingConfig: newSizes(desired.Object, live.Object),
+		ScalingConfig: scalingConfigUpdate(desired.Object, live.Object),
 		Labels:        newLabels(desired.Object, live.Object),
 		Taints:        newTaints(desired.Object, live.Object),
 	}
@@ -217,10 +217,10 @@ func (NodeGroups) Write(ctx context.Context, c *resource.Clients, desired state.
 	return updated(err)
 }
 
-// newSizes are the sizes to set; nil where none differs. EKS refuses a minimum
+// scalingConfigUpdate are the sizes to set; nil where none differs. EKS refuses a minimum
 // above, or a maximum below, the number of nodes, so that this one goes along
 // where it must; elsewhere it is left to whoever scales the group.
-func newSizes(desired, live map[string]any) *ekstypes.NodegroupScalingConfig {
+func scalingConfigUpdate(desired, live map[string]any) *ekstypes.NodegroupScalingConfig {
 	differs := false
 	size := func(field string) (n int64, declared bool) {
 		w, declared := fields.Int64(desired[field])

@@ -125,7 +125,7 @@ func TestTheNumberOfNodesGoesAlongOnlyWhereItMust(t *testing.T) {
 					desired[field] = int64(n)
 				}
 			}
-			got := newSizes(desired, live)
+			got := scalingConfigUpdate(desired, live)
 			if got == nil {
 				got = &ekstypes.NodegroupScalingConfig{}
 			}
