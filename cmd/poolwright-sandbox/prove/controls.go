@@ -2,6 +2,7 @@ package prove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,6 +37,9 @@ func runControls(ctx context.Context, environment *sandbox.Environment, o Option
 		fmt.Fprintf(o.Progress, "without %s: found %v by %s\n", c.Name, result.Found, strings.Join(result.By, "; "))
 		kept.keep(record{Control: &result})
 		report.Controls = append(report.Controls, result)
+	}
+	if len(report.Controls) == 0 {
+		return errors.New("no control was selected: --run is a regular expression for their names, which --list prints")
 	}
 	return nil
 }
