@@ -45,11 +45,13 @@ func newDependent(applied string, has map[string]string) *dependent {
 	return d
 }
 
-// Correct records what it applies.
+// Correct records what it applies. A Loop calls it for several changes at once.
 func (r *recorded) Correct(ctx context.Context, c plan.Change) error {
 	if err := r.fakeTarget.Correct(ctx, c); err != nil {
 		return err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if delete(r.applied, c.Key.Name); c.Action != plan.Delete {
 		r.applied[c.Key.Name] = c.After.Object["value"].(string)
 	}

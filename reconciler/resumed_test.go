@@ -37,6 +37,8 @@ type recorded struct {
 
 func (r *recorded) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
 	all, err := r.fakeTarget.Observe(ctx, desired)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	observed := map[string]bool{}
 	items := all.Items()
 	for i := range items {
