@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 )
@@ -157,7 +158,7 @@ func (r Row) shares() [][]cell {
 	text := fmt.Sprintf(": a %s has %d GPUs", n.InstanceType, n.GPUs)
 	if n.Sharing != "whole" {
 		what = "a slice"
-		text = fmt.Sprintf(": a %s has %d slices of %s (%s)", n.InstanceType, n.Shares, count(n.GPUs, "GPU"), n.Sharing)
+		text = fmt.Sprintf(": a %s has %d slices of %s (%s)", n.InstanceType, n.Shares, plural.Count(n.GPUs, "GPU"), n.Sharing)
 	}
 	var prices []string
 	for _, x := range []struct {
@@ -354,11 +355,4 @@ func signed(text string, of float64) string {
 		return "−" + text
 	}
 	return "±" + text
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

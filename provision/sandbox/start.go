@@ -14,11 +14,12 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
 	"github.com/poolwright/poolwright/provision/sandbox/internal/build"
 	"github.com/poolwright/poolwright/provision/sandbox/internal/kube"
-	"github.com/poolwright/poolwright/provision/sandbox/internal/parallel"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
@@ -42,11 +43,10 @@ func (w *Environment) start(ctx context.Context) error {
 	if err := w.serveAWS(); err != nil {
 		return err
 	}
-	err = parallel.Run(ctx,
-		func(ctx context.Context) error { return w.startPlane(ctx, binaries.plane) },
-		func(ctx context.Context) error { return w.startGit(ctx, binaries.forge) },
-	)
-	if err != nil {
+	servers, started := errgroup.WithContext(ctx)
+	servers.Go(func() error { return w.startPlane(started, binaries.plane) })
+	servers.Go(func() error { return w.startGit(started, binaries.forge) })
+	if err := servers.Wait(); err != nil {
 		return err
 	}
 	return w.startNodes(ctx)

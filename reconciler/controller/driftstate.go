@@ -313,11 +313,3 @@ func firstOf(n int, one, more, first string) string {
 	}
 	return fmt.Sprintf("%d %s, the first: %s", n, more, first)
 }
-
-// count writes a number and its noun, in the plural where needed.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

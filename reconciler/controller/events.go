@@ -11,6 +11,7 @@ import (
 	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/events"
@@ -111,7 +112,7 @@ func corrected(c plan.Change) string {
 	case 1:
 		return fmt.Sprintf("%s: %s is as in Git again", name, sanitize.Text(c.Fields[0].Path))
 	}
-	return fmt.Sprintf("%s: %s and %s are as in Git again", name, sanitize.Text(c.Fields[0].Path), count(len(c.Fields)-1, "more field"))
+	return fmt.Sprintf("%s: %s and %s are as in Git again", name, sanitize.Text(c.Fields[0].Path), plural.Count(len(c.Fields)-1, "more field"))
 }
 
 // confirmedNames and confirmedName bound what the event on a confirmation names: how many
@@ -166,7 +167,7 @@ func confirmedChanges(sync *v1alpha1.Sync, part string, results []apply.Result) 
 		noun   string
 	}{{plan.Create, "creation"}, {plan.Update, "update"}, {plan.Delete, "deletion"}} {
 		if n := actions[of.action]; n > 0 {
-			counts = append(counts, count(n, of.noun))
+			counts = append(counts, plural.Count(n, of.noun))
 		}
 	}
 	slices.Sort(names)
@@ -175,7 +176,7 @@ func confirmedChanges(sync *v1alpha1.Sync, part string, results []apply.Result) 
 		objects += fmt.Sprintf(" and %d more", more)
 	}
 	if undone > 0 {
-		objects += fmt.Sprintf("; %s not made yet", count(undone, "change"))
+		objects += fmt.Sprintf("; %s not made yet", plural.Count(undone, "change"))
 	}
 	return token, strings.Join(counts, " and "), objects
 }

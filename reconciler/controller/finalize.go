@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
@@ -66,7 +67,7 @@ func (r *SyncReconciler) emitOrphaned(sync *v1alpha1.Sync, done reconciliation) 
 	case len(left) > 0:
 		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as they are (%d), the first: %s: %s", len(left), objectName(left[0].Key), left[0].Hold.String())
 	case sync.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && sync.Spec.Suspend && sync.Status.Objects > 0:
-		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as it is what the Sync applied (%s), since it is suspended: deletionPolicy Delete does not count then", count(int(sync.Status.Objects), "object"))
+		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as it is what the Sync applied (%s), since it is suspended: deletionPolicy Delete does not count then", plural.Count(int(sync.Status.Objects), "object"))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -68,7 +69,7 @@ func resultOf(done reconciliation) runResult {
 		var class state.Class
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Stalled
-		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), count(countAttempted(done.Plan), "change"), objectName(failed[0].Change.Key), sanitize.Text(failed[0].Why()))
+		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), plural.Count(countAttempted(done.Plan), "change"), objectName(failed[0].Change.Key), sanitize.Text(failed[0].Why()))
 		v.eventKey = eventKeyOf(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"
@@ -85,7 +86,7 @@ func resultOf(done reconciliation) runResult {
 	default:
 		v.ready, v.converged = true, v.drift.converged()
 		v.reason = fluxmeta.ReconciliationSucceededReason
-		v.message = fmt.Sprintf("Applied revision %s: %s", done.Revision, count(v.drift.objects, "object"))
+		v.message = fmt.Sprintf("Applied revision %s: %s", done.Revision, plural.Count(v.drift.objects, "object"))
 	}
 	return v
 }
@@ -233,7 +234,7 @@ func remainderMessage(done reconciliation) string {
 	case done.kind != full:
 		return ""
 	case waiting > 0:
-		return fmt.Sprintf("; all else of revision %s is applied, but for %s waiting for that", done.Revision, count(waiting, "deletion"))
+		return fmt.Sprintf("; all else of revision %s is applied, but for %s waiting for that", done.Revision, plural.Count(waiting, "deletion"))
 	}
 	return fmt.Sprintf("; all else of revision %s is applied", done.Revision)
 }
@@ -249,7 +250,7 @@ func otherObjectsMessage(done reconciliation, failed, refused int) string {
 	case declared == 0:
 		return "no object of this revision could be read, what was applied before stays"
 	case failed > 0:
-		return fmt.Sprintf("%s failed, as listed in status.pending, the rest are applied", count(failed, "other object"))
+		return fmt.Sprintf("%s failed, as listed in status.pending, the rest are applied", plural.Count(failed, "other object"))
 	}
 	return "all other objects are applied"
 }

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/metrics"
@@ -458,7 +459,7 @@ func (s *stage) objects(want int) {
 		s.Errorf("the status says %d objects, the metric %d, want %d", status, metric, want)
 	}
 	ready := meta.FindStatusCondition(s.sync().Status.Conditions, "Ready")
-	if ready.Status == metav1.ConditionTrue && !strings.HasSuffix(ready.Message, ": "+count(want, "object")) {
+	if ready.Status == metav1.ConditionTrue && !strings.HasSuffix(ready.Message, ": "+plural.Count(want, "object")) {
 		s.Errorf("Ready says %q, want %d objects", ready.Message, want)
 	}
 }

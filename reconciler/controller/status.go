@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -108,7 +109,7 @@ func differ(n int) string {
 
 // notCompared is what cannot be compared while the repository has mistakes.
 func notCompared(p driftState) string {
-	return fmt.Sprintf("What is declared with %s could not be compared with anything, as the condition Ready explains; all else matches the revision", count(p.problems, "mistake"))
+	return fmt.Sprintf("What is declared with %s could not be compared with anything, as the condition Ready explains; all else matches the revision", plural.Count(p.problems, "mistake"))
 }
 
 // The condition of a Sync of whose confirmation a part fits nothing, which is abnormal-true, and its reason.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -86,7 +87,7 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 		out = append(out, text)
 	}
 	if rest := len(all) - namedReasons; rest > 0 {
-		out = append(out, fmt.Sprintf("and %s in status.pending", count(rest, "more reason")))
+		out = append(out, fmt.Sprintf("and %s in status.pending", plural.Count(rest, "more reason")))
 	}
 	return strings.Join(out, "; ")
 }

@@ -1,7 +1,8 @@
 // Package notification sends the events of Syncs to Flux's notification-controller, or to another receiver of its API, beside
 // Kubernetes' events.
 //
-// It refuses to have a reconciliation wait: an event is put into a queue, which is bounded, and whose oldest event is dropped
+// It refuses to have a reconciliation wait, as the recorder of fluxcd/pkg/runtime/events does, which sends each event within the
+// call: an event is put into a queue, which is bounded, and whose oldest event is dropped
 // where it is full. What it sends is what the Kubernetes event has, so that who calls it has masked the text. Start reading at
 // Notifier.
 package notification

@@ -67,8 +67,8 @@ func (p Plan) Reasons() hold.Reasons {
 	listed := map[string]bool{}
 	for _, c := range p.Changes {
 		for _, r := range c.Hold {
-			if text := r.String(); !listed[text] {
-				listed[text], out = true, append(out, r)
+			if key := r.Key(); !listed[key] {
+				listed[key], out = true, append(out, r)
 			}
 		}
 	}

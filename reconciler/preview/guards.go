@@ -18,15 +18,15 @@ func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
 	for _, r := range found.Proposed.Reasons() {
 		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.QuotaExceeded, hold.LooserGuard}, r.Rule) {
-			out = append(out, report.Guard{Rule: string(r.Rule), Result: "held", Text: r.String()})
+			out = append(out, report.Guard{Key: r.Key(), Rule: string(r.Rule), Result: report.GuardHeld, Text: r.String()})
 		}
 	}
 	if n := len(found.Problems) - len(found.Old); n > 0 {
-		out = append(out, report.Guard{Rule: "lint", Result: "held", Text: "what the mistakes are in is not applied, and nothing is deleted while there are any"})
+		out = append(out, report.Guard{Rule: "lint", Result: report.GuardHeld, Text: "what the mistakes are in is not applied, and nothing is deleted while there are any"})
 	}
 	if len(found.Old) > 0 {
 		// Its text may quote what is in the file.
-		out = append(out, report.Guard{Rule: "lint", Result: "warning",
+		out = append(out, report.Guard{Rule: "lint", Result: report.GuardWarning,
 			Text: fmt.Sprintf("the base has mistakes already (%d), which keep things from being deleted; the first: %s", len(found.Old), positionOf(found.Old[0]))})
 	}
 	return changed, out
@@ -36,7 +36,7 @@ func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.
 // mistakes would be reported.
 func setNothingApplied(guards []report.Guard) {
 	for i, g := range guards {
-		if g.Rule == "lint" && g.Result == "held" {
+		if g.Rule == "lint" && g.Result == report.GuardHeld {
 			guards[i].Text = "nothing of the folder can be rendered: once merged, neither this nor any later commit is applied until that is mended"
 		}
 	}
@@ -61,15 +61,15 @@ func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) 
 	whole = whole.GuardNodes(new(int(*limit)), nil, "", forecast)
 	changed := found.Proposed
 	changed.Changes = whole.Changes[:len(found.Proposed.Changes)]
-	g := report.Guard{Rule: string(hold.MaxNodesReplaced), Result: "ok", Text: fmt.Sprintf("at most %d nodes may be replaced without confirmation", *limit)}
+	g := report.Guard{Rule: string(hold.MaxNodesReplaced), Result: report.GuardOK, Text: fmt.Sprintf("at most %d nodes may be replaced without confirmation", *limit)}
 	for _, r := range changed.Reasons() {
 		if r.Rule == hold.MaxNodesReplaced {
-			g.Result, g.Text = "held", r.String()
+			g.Key, g.Result, g.Text = r.Key(), report.GuardHeld, r.String()
 		}
 	}
 	out := []report.Guard{g}
 	if len(before) > 0 {
-		out = append(out, report.Guard{Rule: g.Rule, Result: "warning", Text: pendingText(before)})
+		out = append(out, report.Guard{Rule: g.Rule, Result: report.GuardWarning, Text: pendingText(before)})
 	}
 	return changed, out
 }

@@ -123,7 +123,7 @@ func (s *declaredRevisions) renderMerged(ctx context.Context, p *Previewer, of R
 	class, _, _ := state.Classify(err)
 	switch {
 	case err != nil && class == state.Stalled:
-		s.warnings = append(s.warnings, report.Guard{Rule: "merge", Result: "warning",
+		s.warnings = append(s.warnings, report.Guard{Rule: "merge", Result: report.GuardWarning,
 			Text: "what " + of.BaseName + " and this make together cannot be rendered, so that nothing of it would be applied: " + err.Error() + "; rebase to mend it"})
 		return false
 	case err != nil:

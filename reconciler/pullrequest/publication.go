@@ -136,7 +136,7 @@ func objects(r report.Report) bool {
 	if len(r.Problems) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(r.Guards, func(g report.Guard) bool { return g.Result == "held" })
+	return slices.ContainsFunc(r.Guards, func(g report.Guard) bool { return g.Result == report.GuardHeld })
 }
 
 // failure is the publication where there is no plan. What was reported of an older head stays

@@ -168,12 +168,12 @@ func (b builder) holds(changes []plan.Change) []Hold {
 			continue
 		}
 		for _, reason := range c.Hold {
-			text := reason.String()
-			if _, known := at[text]; !known {
-				at[text] = len(out)
-				out = append(out, Hold{Rule: reason.Rule, Reason: b.Text(text), Facts: b.facts(reason.Facts), Confirmable: reason.Token != nil})
+			key := reason.Key()
+			if _, known := at[key]; !known {
+				at[key] = len(out)
+				out = append(out, Hold{Key: key, Rule: reason.Rule, Reason: b.Text(reason.String()), Facts: b.facts(reason.Facts), Confirmable: reason.Token != nil})
 			}
-			h := &out[at[text]]
+			h := &out[at[key]]
 			h.Objects = append(h.Objects, b.object(c.Key))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/report/internal/diff"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
@@ -42,7 +43,7 @@ func (r Report) changesMarkdown(d *document, o Options) []string {
 	if details == len(changes) {
 		return nil
 	}
-	note := fmt.Sprintf("%s of %d not shown in full", markup.Count(len(changes)-details, "change"), len(changes))
+	note := fmt.Sprintf("%s of %d not shown in full", plural.Count(len(changes)-details, "change"), len(changes))
 	if missing := len(changes) - rows; missing > 0 {
 		note += fmt.Sprintf(", %d of them not listed either", missing)
 	}
@@ -68,9 +69,9 @@ func (d *document) tables(changes []Change) int {
 	}
 	summary := func(n int) string {
 		if n < len(rest) {
-			return fmt.Sprintf("%d of %s", n, markup.Count(len(rest), noun))
+			return fmt.Sprintf("%d of %s", n, plural.Count(len(rest), noun))
 		}
-		return markup.Count(n, noun)
+		return plural.Count(n, noun)
 	}
 	out, n := table(rest, d.share(2)-len(markup.Folded(summary(1), "")))
 	if n > 0 && d.add(markup.Folded(summary(n), strings.TrimSuffix(out, "\n"))) {
@@ -270,7 +271,7 @@ func (o Options) body(c Change) []diff.Line {
 	}
 	if limit > 0 && len(out) > limit {
 		left := len(out) - limit
-		out = append(out[:limit:limit], diff.Line{Symbol: " ", Text: fmt.Sprintf("… %s", markup.Count(left, "more line"))})
+		out = append(out[:limit:limit], diff.Line{Symbol: " ", Text: fmt.Sprintf("… %s", plural.Count(left, "more line"))})
 	}
 	// What a person needs is never cut off. The reason of a hold is shown once for all
 	// changes that it concerns; how to change what is only compared, with each.

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
@@ -48,17 +47,19 @@ func (r Report) guardLines(v markup.Style) (out []string, rest []Hold) {
 	for _, g := range r.Guards {
 		var l string
 		switch g.Result {
-		case "warning":
+		case GuardWarning:
 			l = v.Name(g.rule()) + " warns: " + v.Name(g.Text)
-		case "held":
+		case GuardHeld:
 			l = v.Name(g.rule()) + " holds it: "
-			at := slices.IndexFunc(rest, func(h Hold) bool { return string(h.Rule) == g.Rule && h.Reason == g.Text })
+			at := slices.IndexFunc(rest, func(h Hold) bool { return g.Key != "" && h.Key == g.Key })
 			if at < 0 {
-				l += v.Name(g.unnamed(g.Text))
+				l += v.Name(g.Text)
 				break
 			}
-			l += v.Name(g.unnamed(rest[at].Reason)) + ": " + markup.Names(objects(v, rest[at]))
+			l += v.Name(rest[at].unnamed()) + ": " + markup.Names(objects(v, rest[at]))
 			rest = slices.Delete(rest, at, at+1)
+		case GuardOK:
+			continue
 		default:
 			continue
 		}
@@ -67,9 +68,15 @@ func (r Report) guardLines(v markup.Style) (out []string, rest []Hold) {
 	return out, rest
 }
 
-// unnamed is a reason without the rule's name, which stands before it.
-func (g Guard) unnamed(reason string) string {
-	return strings.ReplaceAll(reason, " ("+g.rule()+")", "")
+// unnamed is the reason without the rule's name, which stands before it.
+func (h Hold) unnamed() string {
+	switch {
+	case h.Facts.Deletions != nil:
+		return h.Facts.Deletions.Unnamed()
+	case h.Facts.Quota != nil:
+		return h.Facts.Quota.Unnamed()
+	}
+	return h.Reason
 }
 
 // rule is the rule's name as a person reads it.
@@ -108,7 +115,7 @@ func (r Report) guardsThatHold(v markup.Style) []string {
 	var out []string
 	for _, g := range r.Guards {
 		name := v.Short(g.rule())
-		if g.Result == "held" && !slices.Contains(out, name) {
+		if g.Result == GuardHeld && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -47,7 +48,7 @@ func (r Report) phrases(v markup.Style) []headline.Phrase {
 		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d not compared", n), Rank: headline.RankUnknown})
 	}
 	if f := r.Forecast; f != nil && len(f.Unknown) > 0 && !r.idle() {
-		out = append(out, headline.Phrase{Text: markup.Count(len(f.Unknown), "unknown"), Rank: headline.RankWarning})
+		out = append(out, headline.Phrase{Text: plural.Count(len(f.Unknown), "unknown"), Rank: headline.RankWarning})
 	}
 	if n := r.driftedBefore(); n > 0 {
 		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d drifted before", n), Rank: headline.RankDrift})
@@ -69,7 +70,7 @@ func (r Report) effects(v markup.Style) []headline.Phrase {
 		out = append(out, headline.Phrase{Text: "quota short"})
 	}
 	if n := r.warned(); n > 0 {
-		out = append(out, headline.Phrase{Text: markup.Count(n, "warning"), Rank: headline.RankWarning})
+		out = append(out, headline.Phrase{Text: plural.Count(n, "warning"), Rank: headline.RankWarning})
 	}
 	if f != nil {
 		out = append(out, r.view(Options{}, v).Money(f.Cost)...)
@@ -115,7 +116,7 @@ func (r Report) extent(v markup.Style) []headline.Phrase {
 	var out []headline.Phrase
 	add := func(text string) { out = append(out, headline.Phrase{Text: text}) }
 	if r.Summary.Problems > 0 {
-		add(markup.Count(r.Summary.Problems, "problem"))
+		add(plural.Count(r.Summary.Problems, "problem"))
 	}
 	held := ""
 	if r.Summary.Held > 0 {
@@ -124,12 +125,12 @@ func (r Report) extent(v markup.Style) []headline.Phrase {
 	if rules := r.guardsThatHold(v); len(rules) > 0 {
 		by := headline.Phrase{Text: cmp.Or(held, "held") + " by " + markup.Names(rules)}
 		if len(rules) > 1 {
-			by.Brief, by.Rank = cmp.Or(held, "held")+" by "+markup.Count(len(rules), "rule"), headline.RankName
+			by.Brief, by.Rank = cmp.Or(held, "held")+" by "+plural.Count(len(rules), "rule"), headline.RankName
 		}
 		out, held = append(out, by), ""
 	}
 	if objects > 0 {
-		add(markup.Count(objects, "object"))
+		add(plural.Count(objects, "object"))
 	}
 	if inAWS > 0 {
 		add(fmt.Sprintf("%d AWS", inAWS))
@@ -153,13 +154,13 @@ func (r Report) headline() string {
 		out = fmt.Sprintf("Plan: %d to create, %d to update, %d to delete", s.Create, s.Update, s.Delete)
 	case s.Unknown > 0 && known == 0:
 		// "No changes" would be claimed of what nobody has observed.
-		out = fmt.Sprintf("Plan: incomplete, nothing could be compared (%s)", markup.Count(s.Unknown, "object"))
+		out = fmt.Sprintf("Plan: incomplete, nothing could be compared (%s)", plural.Count(s.Unknown, "object"))
 	case s.Unknown > 0:
 		out = fmt.Sprintf("Plan: incomplete, %d of %d objects could not be compared; %d as declared", s.Unknown, s.Unknown+known, s.Unchanged)
 	default:
 		out = "Plan: no changes"
 		if s.Unchanged > 0 {
-			out += ", " + markup.Count(s.Unchanged, "object") + " as declared"
+			out += ", " + plural.Count(s.Unchanged, "object") + " as declared"
 		}
 	}
 	if s.Held > 0 {
@@ -172,7 +173,7 @@ func (r Report) headline() string {
 		out += fmt.Sprintf("; %d unknown", s.Unknown)
 	}
 	if s.Warnings > 0 {
-		out += "; " + markup.Count(s.Warnings, "warning")
+		out += "; " + plural.Count(s.Warnings, "warning")
 	}
 	return out
 }

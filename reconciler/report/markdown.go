@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
@@ -126,7 +127,7 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 	left := r.changesMarkdown(d, o)
 	d.b.WriteString(end.b.String())
 	if n := d.leftOut + end.leftOut; n > 0 {
-		left = append(left, markup.Count(n, "part")+" not shown")
+		left = append(left, plural.Count(n, "part")+" not shown")
 	}
 	if len(left) > 0 {
 		d.b.WriteString("_" + strings.Join(left, "; ") + ": this text has reached its limit. `poolwright plan` shows all._\n")
@@ -143,7 +144,7 @@ func (r Report) sign() string {
 	}
 	stop := len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.PlainText())) > 0
 	warn := view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
-		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" })
+		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != GuardOK })
 	switch {
 	case r.idle():
 		return "✅"
@@ -172,7 +173,7 @@ func (r Report) driftMarkdown(d *document, o Options) {
 	changes := Report{Changes: r.Drift.Changes}.byDanger()
 	block, n := o.hunks(changes, budget-len(markup.Folded(title, text)))
 	if left := len(changes) - n; left > 0 {
-		block += fmt.Sprintf("\n_%s not shown: this text has reached its limit._\n", markup.Count(left, "drifted object"))
+		block += fmt.Sprintf("\n_%s not shown: this text has reached its limit._\n", plural.Count(left, "drifted object"))
 	}
 	if !d.add(markup.Folded(title, text+block)) {
 		d.leftOut++

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
@@ -151,7 +152,7 @@ func (a MergeOutcome) rollout() string {
 		case a.Removed > 0:
 			verb = "replaced or removed with their pool"
 		}
-		return fmt.Sprintf("Roll-out: %d of %s %s, %d left", a.Nodes-len(a.Remaining), markup.Count(a.Nodes, "node"), verb, len(a.Remaining))
+		return fmt.Sprintf("Roll-out: %d of %s %s, %d left", a.Nodes-len(a.Remaining), plural.Count(a.Nodes, "node"), verb, len(a.Remaining))
 	case a.Done.Before(a.Applied):
 		return "Roll-out: " + a.kinds("to replace", "to remove with their pool")
 	}
@@ -162,10 +163,10 @@ func (a MergeOutcome) rollout() string {
 func (a MergeOutcome) kinds(replaced, removed string) string {
 	var out []string
 	if n := a.Nodes - a.Removed; n > 0 {
-		out = append(out, markup.Count(n, "node")+" "+replaced)
+		out = append(out, plural.Count(n, "node")+" "+replaced)
 	}
 	if a.Removed > 0 {
-		out = append(out, markup.Count(a.Removed, "node")+" "+removed)
+		out = append(out, plural.Count(a.Removed, "node")+" "+removed)
 	}
 	return strings.Join(out, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
@@ -60,7 +61,7 @@ func (r Report) idle() bool {
 	if !r.proposal() || !r.Empty() || r.Summary.Warnings > 0 || len(r.Holds) > 0 {
 		return false
 	}
-	if slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != "ok" }) {
+	if slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != GuardOK }) {
 		return false
 	}
 	f := r.Forecast
@@ -89,10 +90,10 @@ func (r Report) driftTitle() string {
 		nodes = len(r.Forecast.Drifted)
 	}
 	if len(made) > 0 {
-		parts = append(parts, markup.Count(len(made), "object"))
+		parts = append(parts, plural.Count(len(made), "object"))
 	}
 	if nodes > 0 {
-		parts = append(parts, markup.Count(nodes, "node"))
+		parts = append(parts, plural.Count(nodes, "node"))
 	}
 	for _, p := range []struct {
 		n    int
@@ -148,10 +149,10 @@ func (d *Drift) noteCounts() []string {
 	}
 	var out []string
 	if warnings > 0 {
-		out = append(out, markup.Count(warnings, "warning"))
+		out = append(out, plural.Count(warnings, "warning"))
 	}
 	if n := len(d.Notes) - warnings; n > 0 {
-		out = append(out, markup.Count(n, "note"))
+		out = append(out, plural.Count(n, "note"))
 	}
 	return out
 }

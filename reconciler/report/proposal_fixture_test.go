@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/poolwright/poolwright/provision"
@@ -21,7 +22,7 @@ type proposed struct {
 
 func (p proposed) report() Report {
 	r := NewProposal(p.Proposal, p.problems, nil)
-	r.Forecast, r.Guards = p.forecast, p.guards
+	r.Forecast, r.Guards = p.forecast, p.withKeys()
 	r.Provenance = &Provenance{
 		Cluster: "dev", Base: "main", BaseCommit: "abc1234def5678900000000000000000000000aa",
 		HeadCommit: "def5678abc1234900000000000000000000000bb", MergeBase: "abc1234def5678900000000000000000000000aa",
@@ -340,4 +341,17 @@ func numerous(n int) plan.Plan {
 		}
 	}
 	return plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
+}
+
+// withKeys are the guards, each that holds changes with the key of its hold, as [preview] sets it.
+func (p proposed) withKeys() []Guard {
+	out := slices.Clone(p.guards)
+	for i := range out {
+		for _, r := range p.Proposed.Reasons() {
+			if out[i].Result == GuardHeld && string(r.Rule) == out[i].Rule {
+				out[i].Key = r.Key()
+			}
+		}
+	}
+	return out
 }

@@ -193,6 +193,8 @@ type Problem struct {
 
 // Hold is a reason for which changes are held back.
 type Hold struct {
+	// Key is the reason's, as hold.Reason.Key returns it.
+	Key  string    `json:"-"`
 	Rule hold.Rule `json:"rule"`
 	// Reason is what the rule found in a sentence, Facts the same as data.
 	Reason string     `json:"reason"`
@@ -238,12 +240,23 @@ type Drift struct {
 	Notes []Note `json:"notes"`
 }
 
+// GuardResult is what a rule makes of a change.
+type GuardResult string
+
+// The results.
+const (
+	GuardOK      GuardResult = "ok"
+	GuardWarning GuardResult = "warning"
+	GuardHeld    GuardResult = "held"
+)
+
 // Guard is the result of one rule for the step.
 type Guard struct {
+	// Key is that of the Hold which the rule reports; empty where it holds no change.
+	Key string `json:"-"`
 	// Rule is a hold.Rule, "lint" or "merge".
-	Rule string `json:"rule"`
-	// Result is "ok", "warning" or "held".
-	Result string `json:"result"`
+	Rule   string      `json:"rule"`
+	Result GuardResult `json:"result"`
 	// Text is what was found, and what lets it pass.
 	Text string `json:"text"`
 }

@@ -15,7 +15,7 @@ func (r Report) sanitized() Report {
 	if r.Guards != nil {
 		r.Guards = append([]Guard{}, r.Guards...)
 		for i, g := range r.Guards {
-			r.Guards[i] = Guard{Rule: sanitize.Redact(g.Rule), Result: sanitize.Redact(g.Result), Text: sanitize.Redact(g.Text)}
+			r.Guards[i] = Guard{Key: g.Key, Rule: sanitize.Redact(g.Rule), Result: g.Result, Text: sanitize.Redact(g.Text)}
 		}
 		slices.SortStableFunc(r.Guards, func(a, b Guard) int { return severity(a) - severity(b) })
 	}
@@ -30,10 +30,11 @@ func (r Report) sanitized() Report {
 
 func severity(g Guard) int {
 	switch g.Result {
-	case "held":
+	case GuardHeld:
 		return 0
-	case "warning":
+	case GuardWarning:
 		return 1
+	case GuardOK:
 	}
 	return 2
 }

@@ -150,7 +150,10 @@ func ratchetCases() []ratchetCase {
 			bad: map[string]string{"reconciler/x.go": code, "reconciler/b/x_test.go": code}, good: map[string]string{"reconciler/x.go": code, "reconciler/x_test.go": code + lines(10, "func g#() {}"), "a/x.go": code}},
 		{ratchet: "contract packages without an Example", why: "a test is none", subject: "gitsource", want: 1,
 			bad:  map[string]string{"gitsource/x.go": "package x\n", "gitsource/x_test.go": "package x\nfunc TestX() {}\n"},
-			good: map[string]string{"gitsource/x.go": "package x\n", "gitsource/x_test.go": "package x\nfunc ExampleX() {}\n"}},
+			good: map[string]string{"gitsource/x.go": "package x\n", "gitsource/x_test.go": "package x\nfunc ExampleX() {\n\t// Output:\n\t// x\n}\n"}},
+		{ratchet: "contract packages without an Example", why: "an Example without an output is not run", subject: "gitsource", want: 1,
+			bad:  map[string]string{"gitsource/x.go": "package x\n", "gitsource/x_test.go": "package x\nfunc ExampleX() {}\n"},
+			good: map[string]string{"gitsource/x.go": "package x\n", "gitsource/x_test.go": "package x\nfunc ExampleX() {\n\t// Output:\n\t// x\n}\n"}},
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 	"github.com/poolwright/poolwright/reconciler/variables"
@@ -151,9 +152,9 @@ func (b *Bootstrap) Waits(ctx context.Context) string {
 // isOrAre writes "1 file is" or "2 files are".
 func isOrAre(n int, what string) string {
 	if n == 1 {
-		return installation.Count(n, what) + " is"
+		return plural.Count(n, what) + " is"
 	}
-	return installation.Count(n, what) + " are"
+	return plural.Count(n, what) + " are"
 }
 
 // firstFew names the first three.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/engine/takeover"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
@@ -185,7 +186,7 @@ func (b *Bootstrap) TakesOver() (string, error) {
 		return "", nil
 	}
 	if len(b.others) > 1 {
-		return "", fmt.Errorf("%s run here: two Karpenters must never run at a time; scale all but one to zero first", installation.Count(len(b.others), "Karpenter"))
+		return "", fmt.Errorf("%s run here: two Karpenters must never run at a time; scale all but one to zero first", plural.Count(len(b.others), "Karpenter"))
 	}
 	k := b.others[0]
 	if n := len(k.compared.Obstacles); n > 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/config/crd"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -94,7 +95,7 @@ func (c *checker) controller(ctx context.Context) []Result {
 	if d.Spec.Replicas != nil {
 		want = *d.Spec.Replicas
 	}
-	message := fmt.Sprintf("%d of %s are available", d.Status.AvailableReplicas, installation.Count(int(want), "replica"))
+	message := fmt.Sprintf("%d of %s are available", d.Status.AvailableReplicas, plural.Count(int(want), "replica"))
 	if want == 0 {
 		return one(failed("scale Deployment "+installation.Deployment+" to 2 replicas", "the Deployment is scaled to zero"))
 	}

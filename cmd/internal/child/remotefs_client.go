@@ -12,7 +12,8 @@ import (
 )
 
 // remoteFS is the parent's tree in the child: every request goes to the parent, so that
-// links, errors and sizes are what they are there. Each is sent once: a tree does not
+// links, errors and sizes are what they are there, and of a large repository only what a
+// folder needs is sent, which an archive of the tree would send whole. Each is sent once: a tree does not
 // change. It is safe for concurrent use.
 type remoteFS struct {
 	mu    sync.Mutex

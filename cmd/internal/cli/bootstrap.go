@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/poolwright/poolwright/cmd/internal/bootstrap"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
@@ -160,7 +161,7 @@ func planned(ctx context.Context, req bootstrap.Request, streams Streams) (*boot
 		for _, p := range mistakes.Problems {
 			fmt.Fprintln(streams.Out, p)
 		}
-		return nil, fmt.Errorf("%s in %s: nothing was installed", counted(len(mistakes.Problems), "finding"), req.Dir)
+		return nil, fmt.Errorf("%s in %s: nothing was installed", plural.Count(len(mistakes.Problems), "finding"), req.Dir)
 	}
 	return b, err
 }
@@ -187,7 +188,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, stre
 	if err != nil {
 		return fmt.Errorf("installing: %w; run the same command again to continue", err)
 	}
-	fmt.Fprintf(streams.Err, "made %s\n", counted(b.Todo(), "change"))
+	fmt.Fprintf(streams.Err, "made %s\n", plural.Count(b.Todo(), "change"))
 	return nil
 }
 
@@ -195,7 +196,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, stre
 func confirmPrompt(b *bootstrap.Bootstrap) string {
 	var parts []string
 	if n := b.Todo(); n > 0 {
-		parts = append(parts, "make "+counted(n, "change"))
+		parts = append(parts, "make "+plural.Count(n, "change"))
 	}
 	if name, err := b.TakesOver(); err == nil && name != "" {
 		parts = append(parts, "take over from Deployment "+name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/check"
 	"github.com/poolwright/poolwright/cmd/internal/supportbundle"
+	"github.com/poolwright/poolwright/internal/plural"
 )
 
 // checkFlags are the input of check.
@@ -109,7 +110,7 @@ func printChecks(report check.Report, output string, streams Streams) error {
 	if err != nil {
 		return fmt.Errorf("writing the checks: %w", err)
 	}
-	count := fmt.Sprintf("%d ok, %s, %d failed, %d skipped", report.Count(check.OK), counted(report.Count(check.Warning), "warning"), report.Count(check.Failed), report.Count(check.Skipped))
+	count := fmt.Sprintf("%d ok, %s, %d failed, %d skipped", report.Count(check.OK), plural.Count(report.Count(check.Warning), "warning"), report.Count(check.Failed), report.Count(check.Skipped))
 	fmt.Fprintln(streams.Err, count)
 	if report.Count(check.Failed) > 0 {
 		return &exit{code: exitDifferent}

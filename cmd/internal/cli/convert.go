@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/poolwright/poolwright/cmd/internal/convert"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/declared/conversion/unified"
 )
@@ -86,8 +87,8 @@ func convertEnd(streams Streams, folder string, done convert.Outcome, flags conv
 	if done.Written {
 		verb = "changed"
 	}
-	sum := fmt.Sprintf("%s %s in %s: %d lossless, %s made explicit, %d for a person", counted(len(done.Changed), "file"), verb, folder,
-		grades[conversion.Lossless], counted(grades[conversion.Default], "default"), grades[conversion.Manual])
+	sum := fmt.Sprintf("%s %s in %s: %d lossless, %s made explicit, %d for a person", plural.Count(len(done.Changed), "file"), verb, folder,
+		grades[conversion.Lossless], plural.Count(grades[conversion.Default], "default"), grades[conversion.Manual])
 	if len(done.Changed)+len(done.Changes) == 0 {
 		sum = "nothing to convert in " + folder
 	}

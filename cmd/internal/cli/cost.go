@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/poolwright/poolwright/cmd/internal/costing"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -88,7 +89,7 @@ func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
 		fmt.Fprintln(streams.Err, p)
 	}
 	if n := len(table.Problems); n > 0 {
-		return &exit{code: exitError, err: fmt.Errorf("%s in %s: what it is about may be missing above", counted(n, "mistake"), flags.request.Dir)}
+		return &exit{code: exitError, err: fmt.Errorf("%s in %s: what it is about may be missing above", plural.Count(n, "mistake"), flags.request.Dir)}
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/poolwright/poolwright/cmd/internal/scaffold"
+	"github.com/poolwright/poolwright/internal/plural"
 )
 
 // defaultInstanceTypes are the smallest of two common families with GPUs.
@@ -55,7 +56,7 @@ No file is overwritten.`,
 			for _, file := range files {
 				fmt.Fprintln(streams.Out, file)
 			}
-			fmt.Fprintf(streams.Err, "wrote %s; check them with: poolwright lint %s\n", counted(len(files), "file"), args[0])
+			fmt.Fprintf(streams.Err, "wrote %s; check them with: poolwright lint %s\n", plural.Count(len(files), "file"), args[0])
 			return nil
 		},
 	}

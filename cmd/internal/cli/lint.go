@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/findings"
 	"github.com/poolwright/poolwright/cmd/internal/offline"
+	"github.com/poolwright/poolwright/internal/plural"
 )
 
 // lintFormats are the formats of lint's output.
@@ -70,11 +71,11 @@ Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 			if err := writeFindings(streams.Out, output, found); err != nil {
 				return fmt.Errorf("writing the findings: %w", err)
 			}
-			mistakes, warnings := counted(len(found.Mistakes), "mistake"), counted(len(found.Warnings), "warning")
+			mistakes, warnings := plural.Count(len(found.Mistakes), "mistake"), plural.Count(len(found.Warnings), "warning")
 			if len(found.Mistakes) > 0 {
 				return &exit{code: exitDifferent, err: fmt.Errorf("%s, %s in %s", mistakes, warnings, folder)}
 			}
-			fmt.Fprintf(streams.Err, "%s, %s, %s\n", counted(found.Objects, "object"), mistakes, warnings)
+			fmt.Fprintf(streams.Err, "%s, %s, %s\n", plural.Count(found.Objects, "object"), mistakes, warnings)
 			return nil
 		},
 	}

@@ -57,14 +57,6 @@ func writeJSON(w io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// counted writes a number of things.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // yesNo is a person's yes or no to what was shown.
 type yesNo struct{ yes, dryRun bool }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/uninstall"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -92,7 +93,7 @@ func raisePools(ctx context.Context, conn *connection, progress io.Writer) error
 		return fmt.Errorf("giving NodePools the limits back that an uninstall had lowered: %w", err)
 	}
 	if n > 0 {
-		fmt.Fprintf(progress, "gave %s the limits back that an uninstall had lowered\n", counted(n, "NodePool"))
+		fmt.Fprintf(progress, "gave %s the limits back that an uninstall had lowered\n", plural.Count(n, "NodePool"))
 	}
 	return nil
 }

@@ -54,8 +54,8 @@ func TestPullRequestsGetTheirPlan(t *testing.T) {
 		return step{name, func(s engineSuite) { part := *p; part.gpuSuite = g.in(s); do(&part) }}
 	}
 	runSteps(g.engineSuite,
-		run("a change of taints and disks is told, pushed again, merged and rolled out to its end", (*pulls).livesToItsEnd),
-		run("what cannot be rendered is said so, and hurts nobody", (*pulls).isABomb),
+		run("a change of taints and disks is planned, pushed again, merged and rolled out to its end", (*pulls).livesToItsEnd),
+		run("what cannot be rendered is reported, and hurts nobody", (*pulls).isABomb),
 		run("a pull request that changes nothing here is not commented", (*pulls).isElsewhere),
 		run("a merge that takes more than was reviewed is held", (*pulls).growsBeyondItsReview),
 		run("a pool that exceeds a quota is held until the quota is raised, or a person confirms", (*pulls).exceedsAQuota),

@@ -2,7 +2,6 @@ package installation
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
@@ -54,12 +53,4 @@ func (n progressTarget) Correct(ctx context.Context, c plan.Change) error {
 	}
 	n.progress(where + done + " " + c.Key.String())
 	return err
-}
-
-// Count is a number of things as text: "1 node", "2 nodes".
-func Count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -82,7 +83,7 @@ func (u *Uninstall) stop(ctx context.Context) error {
 		if err != nil {
 			return false, "", fmt.Errorf("listing the controller's pods: %w", err)
 		}
-		return len(pods.Items) == 0, installation.Count(len(pods.Items), "pod") + " of the controller left", nil
+		return len(pods.Items) == 0, plural.Count(len(pods.Items), "pod") + " of the controller left", nil
 	})
 	if err != nil {
 		return fmt.Errorf("stopping the controller: %w", err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
@@ -106,7 +107,7 @@ func remaining(claims []karpv1.NodeClaim) string {
 	case len(out) > 5:
 		out = append(out[:5], "…")
 	}
-	return fmt.Sprintf("%s left: %s", installation.Count(len(claims), "node"), strings.Join(out, ", "))
+	return fmt.Sprintf("%s left: %s", plural.Count(len(claims), "node"), strings.Join(out, ", "))
 }
 
 // lowering is what a NodePool had before.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/cmd/internal/installation"
 	iampolicy "github.com/poolwright/poolwright/config/iam"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -42,7 +42,7 @@ func (f *installedState) finalized(drain bool) string {
 		if left <= 0 {
 			continue
 		}
-		part := installation.Count(left, kind)
+		part := plural.Count(left, kind)
 		if strings.HasSuffix(part, "Classs") {
 			part = strings.TrimSuffix(part, "s") + "es"
 		}
@@ -58,7 +58,7 @@ func (f *installedState) kinds() string {
 	}
 	out := ", the kinds Sync and Cluster among them"
 	if n := len(f.clusters); n > 0 {
-		out += fmt.Sprintf(", with %s", installation.Count(n, "Cluster"))
+		out += fmt.Sprintf(", with %s", plural.Count(n, "Cluster"))
 	}
 	return out
 }
@@ -123,7 +123,7 @@ func (f *installedState) warnings(drain, released bool) []string {
 	var out []string
 	staying := len(f.claims) - f.terminating()
 	if !drain && staying > 0 && f.otherKarpenter == "" {
-		out = append(out, fmt.Sprintf("%s of the pools would continue to run, and cost, without a controller that terminates them: use --drain to remove them first", installation.Count(staying, "node")))
+		out = append(out, fmt.Sprintf("%s of the pools would continue to run, and cost, without a controller that terminates them: use --drain to remove them first", plural.Count(staying, "node")))
 	}
 	if !released || f.lease.EngineRuns() {
 		return out
@@ -135,7 +135,7 @@ func (f *installedState) warnings(drain, released bool) []string {
 		}
 	}
 	if slices.Sort(ids); len(ids) > 0 {
-		out = append(out, fmt.Sprintf("no engine runs that would end the termination of %s: the NodeClaims go, and the instances stay until you run aws ec2 terminate-instances --instance-ids %s", installation.Count(len(ids), "node"), strings.Join(ids, " ")))
+		out = append(out, fmt.Sprintf("no engine runs that would end the termination of %s: the NodeClaims go, and the instances stay until you run aws ec2 terminate-instances --instance-ids %s", plural.Count(len(ids), "node"), strings.Join(ids, " ")))
 	}
 	return out
 }

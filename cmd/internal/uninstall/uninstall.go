@@ -17,6 +17,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -183,17 +184,17 @@ func (u *Uninstall) schedule() {
 	add(len(f.syncs) > 0, u.suspend, "suspend %s, so that nothing is put back", names("Sync", f.syncs))
 	mark(suspending, n)
 	n = len(u.steps)
-	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and let no new one come", installation.Count(len(f.claims), "node"))
+	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and let no new one come", plural.Count(len(f.claims), "node"))
 	mark(draining, n)
-	add(!u.req.Drain && f.terminating() > 0 && f.lease.EngineRuns(), u.finish, "wait for %s that the engine is terminating", installation.Count(f.terminating(), "node"))
+	add(!u.req.Drain && f.terminating() > 0 && f.lease.EngineRuns(), u.finish, "wait for %s that the engine is terminating", plural.Count(f.terminating(), "node"))
 	n = len(u.steps)
 	add(f.has("Deployment") || f.lease.Exists, u.stop, "stop the controller and wait until it has given up its lease")
 	mark(stopping, n)
 	add(u.req.Drain || f.lowered > 0, u.restorePools, "give the NodePools their limits back")
 	add(u.releases(), u.release, "remove Karpenter's finalizers from %s, which stay as they are", cmp.Or(f.finalized(u.req.Drain), "whatever has one then"))
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
-	add(len(f.inventories) > 0, u.forgetAll, "delete the records of the Syncs (%s)", installation.Count(len(f.inventories), "object"))
-	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", installation.Count(f.objects(), "object"), f.kinds())
+	add(len(f.inventories) > 0, u.forgetAll, "delete the records of the Syncs (%s)", plural.Count(len(f.inventories), "object"))
+	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", plural.Count(f.objects(), "object"), f.kinds())
 	add(true, u.deleteInstallation, "delete Namespace %s, if nothing else is in it", u.req.Namespace)
 }
 

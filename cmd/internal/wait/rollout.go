@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
-	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
@@ -96,7 +96,7 @@ func replaced(nodes []provision.Node, unknown map[string][]string, ours map[stri
 		}
 	}
 	if len(names) > 0 {
-		sentence := installation.Count(len(names), "node") + " to be replaced"
+		sentence := plural.Count(len(names), "node") + " to be replaced"
 		if blocked > 0 {
 			sentence += fmt.Sprintf(", %d of them blocked", blocked)
 		}

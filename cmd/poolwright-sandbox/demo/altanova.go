@@ -118,5 +118,5 @@ func (s *Run) pushAgain(ctx context.Context) error {
 		return err
 	}
 	s.marks.mark(pullPushed, s.pullName(), "the disk stays: the node under the pod must not be replaced now", time.Now())
-	return s.commented(ctx, commentEdited, s.pull.comment)
+	return s.commented(ctx, commentEdited)
 }

@@ -10,8 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // forgeSecret holds what Poolwright may do at the forge.
@@ -53,7 +55,7 @@ func (s *Run) propose(ctx context.Context, title, body, change string) error {
 	}
 	s.pull = pull{number: number}
 	s.marks.mark(pullOpened, s.pullName(), change, at)
-	return s.commented(ctx, commentCreated, "")
+	return s.commented(ctx, commentCreated)
 }
 
 // merge merges the pull request, which is the commit that is applied.
@@ -76,14 +78,35 @@ func (s *Run) merge(ctx context.Context) error {
 	return nil
 }
 
-// waitForOutcome waits until the comment has what came of the merge.
+// waitForOutcome waits until the merge is applied, and the comment has what came of it.
 func (s *Run) waitForOutcome(ctx context.Context) error {
-	return s.commented(ctx, commentConcluded, "Applied")
+	err := s.retry(ctx, "waiting for what came of "+s.pullName(), func() error {
+		object, err := s.dyn.Resource(syncs()).Namespace(systemNamespace).Get(ctx, s.syncName(), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		var sync v1alpha1.Sync
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &sync); err != nil {
+			return err
+		}
+		if sync.Status.PullRequests == nil {
+			return errors.New("no pull request is reported")
+		}
+		for _, p := range sync.Status.PullRequests.Items {
+			if applied := p.Phase == v1alpha1.PullRequestRollingOut || p.Phase == v1alpha1.PullRequestDone; applied && p.Number == int64(s.pull.number) {
+				return nil
+			}
+		}
+		return fmt.Errorf("the pull requests are %+v", sync.Status.PullRequests.Items)
+	})
+	if err != nil {
+		return err
+	}
+	return s.commented(ctx, commentConcluded)
 }
 
-// commented waits for Poolwright's comment to be another than the last one, or with a
-// text to contain that, and marks it.
-func (s *Run) commented(ctx context.Context, event, text string) error {
+// commented waits for Poolwright's comment to be another than the last one, and marks it.
+func (s *Run) commented(ctx context.Context, event string) error {
 	return s.retry(ctx, "waiting for the comment on "+s.pullName(), func() error {
 		var comments []struct {
 			Body string `json:"body"`
@@ -95,7 +118,7 @@ func (s *Run) commented(ctx context.Context, event, text string) error {
 		for _, c := range comments {
 			body, ours := strings.CutPrefix(c.Body, "<!-- poolwright:plan ")
 			_, body, _ = strings.Cut(body, "\n")
-			if !ours || body == s.pull.comment || !strings.Contains(body, text) && text != s.pull.comment {
+			if !ours || body == s.pull.comment {
 				continue
 			}
 			s.pull.comment = body

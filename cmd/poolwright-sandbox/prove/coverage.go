@@ -29,16 +29,19 @@ func (c wireCoverage) sum() int {
 // wireCoverages are those of all wires, and last their sum.
 func (r *Report) wireCoverages() []wireCoverage {
 	// A scenario may be one that meets none of these faults, so the points are those of recordings.
-	type kind struct{ verb, kind string }
+	type kind struct {
+		verb, kind string
+		dryRun     bool
+	}
 	met := map[history.Wire]map[kind]*[3]bool{}
 	at := func(p point) *[3]bool {
 		if met[p.Wire] == nil {
 			met[p.Wire] = map[kind]*[3]bool{}
 		}
-		if met[p.Wire][kind{p.Verb, p.Kind}] == nil {
-			met[p.Wire][kind{p.Verb, p.Kind}] = &[3]bool{}
+		if met[p.Wire][kind{p.Verb, p.Kind, p.DryRun}] == nil {
+			met[p.Wire][kind{p.Verb, p.Kind, p.DryRun}] = &[3]bool{}
 		}
-		return met[p.Wire][kind{p.Verb, p.Kind}]
+		return met[p.Wire][kind{p.Verb, p.Kind, p.DryRun}]
 	}
 	for _, result := range r.Results {
 		for _, p := range result.Points {

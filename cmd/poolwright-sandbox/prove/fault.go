@@ -32,6 +32,8 @@ type point struct {
 	// Nth counts changes at a forge, which differ although their verb and kind do not: 2 for
 	// the second. It is 0 for the first, and elsewhere.
 	Nth int `json:"nth,omitempty"`
+	// DryRun is whether the requests are dry runs.
+	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // whole reports whether the point is all requests of the wire.
@@ -42,7 +44,7 @@ func (p point) String() string {
 	if p.whole() {
 		return string(p.Wire)
 	}
-	text := fmt.Sprintf("%s %s %s", p.Wire, p.Verb, p.Kind)
+	text := fmt.Sprintf("%s %s %s", p.Wire, history.VerbText(p.Verb, p.DryRun), p.Kind)
 	if p.Area != "" {
 		text += " (" + string(p.Area) + ")"
 	}
@@ -55,7 +57,7 @@ func (p point) String() string {
 // pointOf is the point of a request; false for one of another case's namespaces, which are
 // observed by every controller of the cluster.
 func pointOf(s *fixture.Fixture, q *history.Request) (point, bool) {
-	p := point{Wire: q.Wire, Verb: q.Verb, Kind: q.Kind}
+	p := point{Wire: q.Wire, Verb: q.Verb, Kind: q.Kind, DryRun: q.DryRun}
 	switch q.Namespace {
 	case s.System:
 		p.Area = system
@@ -74,12 +76,12 @@ func (p point) in(s *fixture.Fixture) wiretap.Point {
 		return wiretap.Point{Wire: p.Wire}
 	}
 	namespace := map[area]string{anywhere: wiretap.NoNamespace, system: s.System, apps: s.Apps}[p.Area]
-	return wiretap.Point{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: namespace}
+	return wiretap.Point{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: namespace, DryRun: p.DryRun}
 }
 
 // changes reports whether a request of the point changes something.
 func (p point) changes() bool {
-	q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind}
+	q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, DryRun: p.DryRun}
 	return q.Writes()
 }
 
@@ -118,9 +120,11 @@ func (f faultKind) points(observed []point) []point {
 
 func everywhere(point) bool { return true }
 
-func deletes(p point) bool { return p.Verb == "delete" && p.Area == apps }
+func deletes(p point) bool { return p.Verb == "delete" && !p.DryRun && p.Area == apps }
 
-func deletesPool(p point) bool { return p.Verb == "delete" && strings.HasPrefix(p.Kind, "nodepools.") }
+func deletesPool(p point) bool {
+	return p.Verb == "delete" && !p.DryRun && strings.HasPrefix(p.Kind, "nodepools.")
+}
 
 // faultKinds are all of them, in the order in which they are run and printed.
 func faultKinds() []faultKind {

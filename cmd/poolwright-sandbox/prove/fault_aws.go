@@ -29,9 +29,6 @@ func besides(do func(*fixture.Fixture, history.Request) error) func(context.Cont
 	}
 }
 
-// operationOf is the operation of a request, of a dry run, too.
-func operationOf(q history.Request) string { return strings.TrimSuffix(q.Verb, history.DryRun) }
-
 // awsFaults are what AWS does itself, in the form of each service.
 func awsFaults() []faultKind {
 	wire := []history.Wire{history.AWS}
@@ -41,7 +38,7 @@ func awsFaults() []faultKind {
 	return []faultKind{
 		{name: "throttle", summary: "AWS throttles the request and the next four of its operation", at: ofAWS,
 			fault: besides(func(s *fixture.Fixture, q history.Request) error {
-				_, err := s.AWS.Inject(sandboxaws.Fault{Service: q.Kind, Operation: operationOf(q), Throttle: true, Times: throttled})
+				_, err := s.AWS.Inject(sandboxaws.Fault{Service: q.Kind, Operation: q.Verb, Throttle: true, Times: throttled})
 				return err
 			})},
 		{name: "request-quota", summary: "EC2's token buckets are empty, and other clients of the account leave a tenth of what is added to them", wires: wire,
@@ -50,7 +47,7 @@ func awsFaults() []faultKind {
 				return err
 			})},
 		{name: "denied", summary: "for four seconds, the controller has no right to the operation", at: ofAWS,
-			fault: besides(func(s *fixture.Fixture, q history.Request) error { return s.Deny(q.Kind, operationOf(q), outage) })},
+			fault: besides(func(s *fixture.Fixture, q history.Request) error { return s.Deny(q.Kind, q.Verb, outage) })},
 		{name: "stale", summary: "for half a minute, the service's reads return what there was before the request", at: lagsBehind,
 			fault: besides(func(s *fixture.Fixture, q history.Request) error { return s.ReadStale(q.Kind, lag) })},
 		{name: "credentials-expired", summary: "for four seconds, AWS refuses the credentials as expired", wires: wire,
@@ -78,11 +75,11 @@ func capacity(name, summary, code string, named bool) faultKind {
 
 func ofAWS(p point) bool { return p.Wire == history.AWS }
 
-func launches(p point) bool { return ofAWS(p) && p.Verb == "CreateFleet" }
+func launches(p point) bool { return ofAWS(p) && p.Verb == "CreateFleet" && !p.DryRun }
 
 // lagsBehind reports whether what a point changes is what a later read is about: something begins
 // or ends to exist.
 func lagsBehind(p point) bool {
 	return ofAWS(p) && slices.ContainsFunc([]string{"Create", "PutRule", "Delete", "TerminateInstances"}, func(begin string) bool { return strings.HasPrefix(p.Verb, begin) }) &&
-		!strings.HasSuffix(p.Verb, history.DryRun) && p.Verb != "DeleteMessage"
+		!p.DryRun && p.Verb != "DeleteMessage"
 }

@@ -46,5 +46,5 @@ func onceOneLeads(do func()) wiretap.Fault {
 
 // taints reports whether a point changes the taints of a node.
 func taints(p point) bool {
-	return p.Wire == history.Kubernetes && p.Verb == "patch" && p.Kind == "nodes"
+	return p.Wire == history.Kubernetes && p.Verb == "patch" && !p.DryRun && p.Kind == "nodes"
 }

@@ -42,7 +42,7 @@ type Request struct {
 	Wire Wire `json:"wire"`
 	// Client is the process that sent it, as in Event.Client.
 	Client string `json:"client"`
-	// Verb is Kubernetes', with a note where it is a dry run, an operation of AWS, or a method
+	// Verb is Kubernetes', an operation of AWS, or a method
 	// of HTTP in lower case.
 	Verb string `json:"verb"`
 	// Kind is a resource with its group and subresource, a service of AWS, or a path
@@ -64,7 +64,7 @@ type Request struct {
 	// Holder is the holder that a Lease was to get; it is nil in other requests, and empty
 	// where the lease was released.
 	Holder *string `json:"holder,omitempty"`
-	// DryRun is whether the request changes nothing, which its verb has a note of, too.
+	// DryRun is whether the server is to change nothing.
 	DryRun bool `json:"dryRun,omitempty"`
 	// Status is that of the server's response, 0 where the request never reached the server.
 	Status int `json:"status,omitempty"`
@@ -83,11 +83,14 @@ var writing = []string{"create", "update", "patch", "delete", "deletecollection"
 // Writes reports whether the request is one of Kubernetes, AWS or a forge that changes
 // something. Reviews of rights and of tokens store nothing.
 func (r *Request) Writes() bool {
+	if r.DryRun {
+		return false
+	}
 	switch r.Wire {
 	case Forge:
 		return r.Verb != "get"
 	case AWS:
-		return !r.DryRun && !slices.ContainsFunc(reading, func(verb string) bool { return strings.HasPrefix(r.Verb, verb) })
+		return !slices.ContainsFunc(reading, func(verb string) bool { return strings.HasPrefix(r.Verb, verb) })
 	case Kubernetes:
 		return slices.Contains(writing, r.Verb) && !slices.Contains(reviews, r.Kind)
 	case Git:
@@ -98,8 +101,13 @@ func (r *Request) Writes() bool {
 // reading begin the names of AWS' operations that change nothing.
 var reading = []string{"Describe", "Get", "List", "Receive", "Assume", "Simulate"}
 
-// DryRun ends the verb of a request that changes nothing.
-const DryRun = " (dry run)"
+// VerbText is a verb for a person, with a dry run in brackets.
+func VerbText(verb string, dryRun bool) string {
+	if dryRun {
+		return verb + " (dry run)"
+	}
+	return verb
+}
 
 var reviews = []string{
 	"selfsubjectaccessreviews.authorization.k8s.io", "selfsubjectrulesreviews.authorization.k8s.io",

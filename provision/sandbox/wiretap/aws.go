@@ -19,7 +19,7 @@ import (
 // that they are for and the offerings that they request.
 func AWS() Protocol {
 	return Protocol{Parse: awsRequest, Response: func(q *history.Request, content []byte) {
-		if q.Verb == createFleet {
+		if q.Verb == createFleet && !q.DryRun {
 			q.Refused = refusedOfferings(q.Offerings, content)
 		}
 		for _, id := range instanceID.FindAllString(string(content), -1) {
@@ -58,9 +58,7 @@ func awsRequest(r *http.Request, content []byte) history.Request {
 			}
 		}
 	}
-	if parameters["DryRun"] == "true" {
-		q.Verb, q.DryRun = q.Verb+history.DryRun, true
-	}
+	q.DryRun = parameters["DryRun"] == "true"
 	q.Name = awsName(r, parameters)
 	if !q.Writes() {
 		return q

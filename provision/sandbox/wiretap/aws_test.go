@@ -17,7 +17,7 @@ func TestRequestsToAWSAreNamedByOperationAndService(t *testing.T) {
 		want                                         history.Request
 	}{
 		{"a launch", "ec2", "POST", "/", "", "Action=CreateFleet&Version=2016-11-15&Type=instant", history.Request{Verb: "CreateFleet", Kind: "ec2"}},
-		{"a dry run is none", "ec2", "POST", "/", "", "Action=CreateFleet&DryRun=true", history.Request{Verb: "CreateFleet (dry run)", Kind: "ec2", DryRun: true}},
+		{"a dry run is none", "ec2", "POST", "/", "", "Action=CreateFleet&DryRun=true", history.Request{Verb: "CreateFleet", Kind: "ec2", DryRun: true}},
 		{"a termination is of instances", "ec2", "POST", "/", "", "Action=TerminateInstances&InstanceId.1=i-00123456789abcdef&InstanceId.2=i-0fedcba9876543210",
 			history.Request{Verb: "TerminateInstances", Kind: "ec2", Instances: []string{"i-00123456789abcdef", "i-0fedcba9876543210"}}},
 		{"tags are an instance's", "ec2", "POST", "/", "", "Action=CreateTags&ResourceId.1=i-00123456789abcdef&Tag.1.Key=Name&Tag.1.Value=node",

@@ -43,11 +43,13 @@ type Point struct {
 	Verb      string       `json:"verb"`
 	Kind      string       `json:"kind"`
 	Namespace string       `json:"namespace,omitempty"`
+	// DryRun is whether requests of the verb are dry runs, all of them or none.
+	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// String is wire, verb and kind, with the namespace in brackets.
+// String is wire, verb and kind, with a dry run and the namespace in brackets.
 func (p Point) String() string {
-	text := fmt.Sprintf("%s %s %s", p.Wire, p.Verb, p.Kind)
+	text := fmt.Sprintf("%s %s %s", p.Wire, history.VerbText(p.Verb, p.DryRun), p.Kind)
 	if p.Namespace != "" {
 		text += " (" + p.Namespace + ")"
 	}
@@ -55,7 +57,7 @@ func (p Point) String() string {
 }
 
 func (p Point) matches(q *history.Request) bool {
-	return (p.Wire == "" || p.Wire == q.Wire) && (p.Verb == "" || p.Verb == q.Verb) && (p.Kind == "" || p.Kind == q.Kind) &&
+	return (p.Wire == "" || p.Wire == q.Wire) && (p.Verb == "" || p.Verb == q.Verb && p.DryRun == q.DryRun) && (p.Kind == "" || p.Kind == q.Kind) &&
 		(p.Namespace == "" || p.Namespace == q.Namespace || p.Namespace == NoNamespace && q.Namespace == "")
 }
 

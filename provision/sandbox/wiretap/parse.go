@@ -50,9 +50,7 @@ func kubernetesRequest(r *http.Request, content []byte) history.Request {
 	if info.Subresource != "" {
 		q.Kind += "/" + info.Subresource
 	}
-	if r.URL.Query().Get("dryRun") != "" {
-		q.Verb, q.DryRun = q.Verb+history.DryRun, true
-	}
+	q.DryRun = r.URL.Query().Get("dryRun") != ""
 	q.Namespace, q.Name = info.Namespace, info.Name
 	if info.Namespace != "" && info.Resource == "namespaces" {
 		q.Namespace = ""

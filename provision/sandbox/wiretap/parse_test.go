@@ -41,7 +41,7 @@ func TestARequestIsNamed(t *testing.T) {
 		{"a creation, by the object's name", "POST", "/api/v1/namespaces/apps/secrets", `{"metadata":{"name":"a"}}`,
 			history.Request{Verb: "create", Kind: "secrets", Namespace: "apps", Name: "a"}},
 		{"a dry run", "PATCH", "/api/v1/namespaces/apps/secrets/a?dryRun=All", "{}",
-			history.Request{Verb: "patch (dry run)", DryRun: true, Kind: "secrets", Namespace: "apps", Name: "a"}},
+			history.Request{Verb: "patch", DryRun: true, Kind: "secrets", Namespace: "apps", Name: "a"}},
 		{"a namespace, which is in none", "DELETE", "/api/v1/namespaces/apps", "", history.Request{Verb: "delete", Kind: "namespaces", Name: "apps"}},
 		{"what is no resource", "GET", "/openapi/v3/apis/apps/v1", "", history.Request{Verb: "get", Kind: "/openapi"}},
 		{"a lease in JSON", "PUT", "/apis/coordination.k8s.io/v1/namespaces/system/leases/poolwright", `{"spec":{"holderIdentity":"pod-1"}}`,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -86,10 +87,10 @@ func (r *rest) add(c conversion.Change) {
 func followed(r *rest, folder string) string {
 	var made []string
 	if r.defaults > 0 {
-		made = append(made, count(r.defaults, "default")+" made explicit")
+		made = append(made, plural.Count(r.defaults, "default")+" made explicit")
 	}
 	if r.lossless > 0 {
-		made = append(made, count(r.lossless, "lossless change"))
+		made = append(made, plural.Count(r.lossless, "lossless change"))
 	}
 	return fmt.Sprintf("an old API of Karpenter, followed as v1 with %s; `poolwright convert %s` shows them, and with --write writes them", strings.Join(made, " and "), folder)
 }
@@ -97,12 +98,5 @@ func followed(r *rest, folder string) string {
 // leftover sums up a file of which v1 does not read all.
 func leftover(r *rest, folder string) string {
 	return fmt.Sprintf("%s of an old API of Karpenter, of which nothing comes in v1; `poolwright convert %s` shows what v1 calls them, and with --write renames them",
-		count(r.defaults+r.lossless, "mention"), folder)
-}
-
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprint(n, " ", what)
+		plural.Count(r.defaults+r.lossless, "mention"), folder)
 }

@@ -6,6 +6,7 @@
 package hold
 
 import (
+	"encoding/json"
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -46,6 +47,16 @@ type Reason struct {
 	Facts Facts
 	// Token lets the change pass this rule; nil where no confirmation does.
 	Token *Token
+}
+
+// Key distinguishes what one rule found from what it or another rule found. It quotes the facts, which may
+// be secret: it is compared, and not printed.
+func (r Reason) Key() string {
+	facts, err := json.Marshal(r.Facts)
+	if err != nil { // of texts and numbers there is always a JSON
+		return r.String()
+	}
+	return string(r.Rule) + string(facts)
 }
 
 // Facts are what a rule found. Each rule fills in those that are named for it.

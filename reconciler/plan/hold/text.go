@@ -83,12 +83,17 @@ func (r Reason) phrases() []string {
 	return []string{f.Detail}
 }
 
-// String is how many things would be deleted.
+// String is how many things would be deleted, and the rule that limits it.
 func (d Deletions) String() string {
+	return fmt.Sprintf("%s (%s)", d.Unnamed(), MaxPrunePercent.Text())
+}
+
+// Unnamed is String without the rule, for a line that begins with it.
+func (d Deletions) Unnamed() string {
 	if d.Count == d.Managed {
-		return fmt.Sprintf("would delete all %d objects (%s)", d.Count, MaxPrunePercent.Text())
+		return fmt.Sprintf("would delete all %d objects", d.Count)
 	}
-	return fmt.Sprintf("would delete %d of %d objects, more than %d%% (%s)", d.Count, d.Managed, d.MaxPercent, MaxPrunePercent.Text())
+	return fmt.Sprintf("would delete %d of %d objects, more than %d%%", d.Count, d.Managed, d.MaxPercent)
 }
 
 func (f Facts) inUse() string {
@@ -124,14 +129,19 @@ func (n Nodes) String() string {
 }
 
 // String is which pools need more than there is.
-func (q Quota) String() string {
+func (q Quota) String() string { return q.text(" (" + QuotaExceeded.Text() + ")") }
+
+// Unnamed is String without the rule, for a line that begins with it.
+func (q Quota) Unnamed() string { return q.text("") }
+
+func (q Quota) text(rule string) string {
 	noun, need, allows, code := "NodePool", "needs", fmt.Sprintf("the quota allows %d", q.LimitVCPUs), "quota code "
 	if len(q.Pools) > 1 {
 		noun, need = "NodePools", "need"
 	}
 	pools := names(q.Pools)
 	if q.Unknown != "" {
-		return fmt.Sprintf("%s %s %s more than before of quotas that could not be read: %s (%s)", noun, pools, need, sanitize.Redact(q.Unknown), QuotaExceeded.Text())
+		return fmt.Sprintf("%s %s %s more than before of quotas that could not be read: %s%s", noun, pools, need, sanitize.Redact(q.Unknown), rule)
 	}
 	if len(q.Codes) > 1 {
 		allows, code = fmt.Sprintf("the quotas allow %d in all", q.LimitVCPUs), "quota codes "
@@ -142,15 +152,15 @@ func (q Quota) String() string {
 	code += strings.Join(q.Codes, ", ")
 	switch {
 	case q.Unlimited:
-		return fmt.Sprintf("%s %s would have no limit of CPUs, GPUs or nodes any more, and %s (%s): keep one of the limits", noun, pools, allows, QuotaExceeded.Text())
+		return fmt.Sprintf("%s %s would have no limit of CPUs, GPUs or nodes any more, and %s%s: keep one of the limits", noun, pools, allows, rule)
 	case q.SmallestType != "":
 		if len(q.Codes) > 1 {
 			allows = "none of the quotas has as many left"
 		}
-		return fmt.Sprintf("%s %s can have no node: its smallest instance type %s has %d vCPUs, %s (%s): request a quota increase (%s) or allow a smaller type",
-			noun, pools, sanitize.Name(q.SmallestType), q.NeededVCPUs, allows, QuotaExceeded.Text(), code)
+		return fmt.Sprintf("%s %s can have no node: its smallest instance type %s has %d vCPUs, %s%s: request a quota increase (%s) or allow a smaller type",
+			noun, pools, sanitize.Name(q.SmallestType), q.NeededVCPUs, allows, rule, code)
 	}
-	return fmt.Sprintf("%s %s %s at least %d vCPUs, %s (%s): request a quota increase (%s) or lower a limit", noun, pools, need, q.NeededVCPUs, allows, QuotaExceeded.Text(), code)
+	return fmt.Sprintf("%s %s %s at least %d vCPUs, %s%s: request a quota increase (%s) or lower a limit", noun, pools, need, q.NeededVCPUs, allows, rule, code)
 }
 
 // names lists names as a sentence does.

@@ -185,7 +185,7 @@ func (g *Generator) orphan() Operation {
 }
 
 func writes(p wiretap.Point) bool {
-	return (&history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind}).Writes()
+	return (&history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, DryRun: p.DryRun}).Writes()
 }
 
 // interval is about how often the controller fetches.

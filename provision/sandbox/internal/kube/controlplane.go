@@ -17,11 +17,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/poolwright/poolwright/provision/sandbox/internal/build"
-	"github.com/poolwright/poolwright/provision/sandbox/internal/parallel"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
@@ -113,15 +113,15 @@ func (c *ControlPlane) runAPI(ctx context.Context) error {
 // startControllers starts the controller manager and the scheduler side by
 // side, then waits for both.
 func (c *ControlPlane) startControllers(ctx context.Context) error {
-	return parallel.Run(ctx,
-		func(ctx context.Context) error {
-			return c.startClient(ctx, "kube-controller-manager", c.ids.manager, &c.ports.manager, managerFlags)
-		},
-		func(ctx context.Context) error {
-			return c.startClient(ctx, "kube-scheduler", c.ids.sched, &c.ports.scheduler, schedulerFlags)
-		},
-		func(ctx context.Context) error { return waitUsable(ctx, c.rest) },
-	)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return c.startClient(ctx, "kube-controller-manager", c.ids.manager, &c.ports.manager, managerFlags)
+	})
+	group.Go(func() error {
+		return c.startClient(ctx, "kube-scheduler", c.ids.sched, &c.ports.scheduler, schedulerFlags)
+	})
+	group.Go(func() error { return waitUsable(ctx, c.rest) })
+	return group.Wait()
 }
 
 // startClient starts one that has its own kubeconfig and a port for its health.

@@ -2,7 +2,8 @@
 // diff -u does, for people and for patch(1).
 //
 // It refuses to be clever about very different texts: beyond a bound they are
-// shown as one replaced by the other. Start reading at Diff.
+// shown as one replaced by the other. github.com/pmezard/go-difflib, which would be the library for it, has no
+// such bound, and is no longer maintained. Start reading at Diff.
 package unified
 
 import (

@@ -1,6 +1,7 @@
 package gpulint
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -67,7 +68,7 @@ func (c *linter) reserved() {
 	for _, p := range c.pools {
 		c.unreserved(p)
 	}
-	for _, name := range sortedKeys(c.classes) {
+	for _, name := range slices.Sorted(maps.Keys(c.classes)) {
 		if k := c.classes[name]; len(k.Spec.Reservations) > 0 {
 			c.unused(name, k)
 			c.ungated(name, k)

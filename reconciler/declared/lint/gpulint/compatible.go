@@ -1,10 +1,12 @@
 package gpulint
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/poolwright/poolwright/provision/catalog"
 )
@@ -67,7 +69,7 @@ func (p *pool) reachable(choices [][]catalog.Requirement) []instanceType {
 // be met.
 func alternatives(pod corev1.PodSpec) [][]catalog.Requirement {
 	var always []catalog.Requirement
-	for _, key := range sortedKeys(pod.NodeSelector) {
+	for _, key := range slices.Sorted(maps.Keys(pod.NodeSelector)) {
 		always = append(always, catalog.Requirement{Key: current(key), Operator: "In", Values: []string{pod.NodeSelector[key]}})
 	}
 	if pod.Affinity == nil || pod.Affinity.NodeAffinity == nil || pod.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
@@ -157,14 +159,6 @@ func (r *repository) toleratesAll(tolerations []corev1.Toleration, taints []core
 
 func tolerated(tolerations []corev1.Toleration, t corev1.Taint) bool {
 	return slices.ContainsFunc(tolerations, func(o corev1.Toleration) bool {
-		switch {
-		case o.Effect != "" && o.Effect != t.Effect:
-			return false
-		case o.Key == "":
-			return o.Operator == corev1.TolerationOpExists
-		case o.Key != t.Key:
-			return false
-		}
-		return o.Operator == corev1.TolerationOpExists || (o.Operator == "" || o.Operator == corev1.TolerationOpEqual) && o.Value == t.Value
+		return o.ToleratesTaint(klog.Background(), &t, false)
 	})
 }

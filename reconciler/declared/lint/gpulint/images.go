@@ -2,6 +2,7 @@ package gpulint
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -13,7 +14,7 @@ func (c *linter) images() {
 	if c.installs("gpu-operator", "nvidia/driver") {
 		return
 	}
-	for _, name := range sortedKeys(c.classes) {
+	for _, name := range slices.Sorted(maps.Keys(c.classes)) {
 		k := c.classes[name]
 		var pools []string
 		for _, p := range c.pools {
@@ -45,7 +46,7 @@ const unregisteredTaint = "karpenter.sh/unregistered"
 // registration finds classes of GPU pools whose nodes are open to pods before
 // Karpenter, and we, observe them. Nothing of the user data is repeated.
 func (c *linter) registration() {
-	for _, name := range sortedKeys(c.classes) {
+	for _, name := range slices.Sorted(maps.Keys(c.classes)) {
 		k := c.classes[name]
 		if !strings.EqualFold(k.Spec.Family, "Custom") || strings.Contains(k.Spec.UserData, unregisteredTaint) {
 			continue
@@ -71,7 +72,7 @@ func (t amiTerm) withoutDriver() string {
 		return what
 	}
 	texts := []string{t.Name}
-	for _, key := range sortedKeys(t.Tags) {
+	for _, key := range slices.Sorted(maps.Keys(t.Tags)) {
 		texts = append(texts, t.Tags[key])
 	}
 	for _, text := range texts {

@@ -2,6 +2,7 @@ package gpulint
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 // limits finds limits that count something else than they seem to, or nothing.
 func (c *linter) limits() {
 	for _, p := range c.pools {
-		for _, key := range sortedKeys(p.Spec.Limits) {
+		for _, key := range slices.Sorted(maps.Keys(p.Spec.Limits)) {
 			// 0 forbids, and does so in every unit.
 			if n, ok := p.limit(key); ok && n != 0 {
 				c.limit(p, key, n)

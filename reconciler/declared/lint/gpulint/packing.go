@@ -3,6 +3,7 @@ package gpulint
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -30,7 +31,7 @@ func (c *linter) packing() {
 			}
 		}
 	}
-	for _, name := range sortedKeys(worst) {
+	for _, name := range slices.Sorted(maps.Keys(worst)) {
 		p := worst[name]
 		c.advise(p.pool.item, "spec.template.spec.requirements",
 			"Karpenter buys the fewest nodes, not the cheapest: the %d pods of %s (%s), a GPU each, get %s at $%.2f an hour, where %d × %s cost $%.2f (on-demand prices of %s, %s), and it never splits a node later; "+

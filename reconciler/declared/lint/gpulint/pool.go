@@ -3,6 +3,7 @@ package gpulint
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -104,7 +105,7 @@ func (r *repository) readPool(item state.Item) {
 // requirements are those of the pool's nodes, labels of the template among them.
 func (p *pool) requirements() []catalog.Requirement {
 	out := slices.Clone(p.Spec.Template.Spec.Requirements)
-	for _, key := range sortedKeys(p.labels()) {
+	for _, key := range slices.Sorted(maps.Keys(p.labels())) {
 		out = append(out, catalog.Requirement{Key: key, Operator: "In", Values: []string{p.labels()[key]}})
 	}
 	return out
@@ -123,7 +124,7 @@ func (p *pool) forGPUs() bool {
 	_, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]
 	ours := func(key string) bool { return strings.HasPrefix(key, "nvidia.com/") }
 	return annotated || p.onlyGPUs() || slices.Contains(p.profile.Pools, p.name) ||
-		slices.ContainsFunc(sortedKeys(p.Spec.Limits), ours) ||
+		slices.ContainsFunc(slices.Sorted(maps.Keys(p.Spec.Limits)), ours) ||
 		slices.ContainsFunc(p.taintList(), func(t corev1.Taint) bool { return ours(t.Key) }) ||
 		slices.ContainsFunc(p.Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return strings.Contains(r.Key, "/instance-gpu-") })
 }
@@ -223,13 +224,4 @@ func counted(n float64, noun string) string {
 		return "1 " + noun
 	}
 	return number(n) + " " + noun + "s"
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -3,6 +3,7 @@ package gpulint
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -141,7 +142,7 @@ func nvidia(list corev1.ResourceList) []string {
 			named[string(name)] = true
 		}
 	}
-	return sortedKeys(named)
+	return slices.Sorted(maps.Keys(named))
 }
 
 // installs reports whether the repository runs an image with one of these in its

@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/mask"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -88,7 +89,7 @@ func listLines(path string, before, after any) ([]Line, bool) {
 	}
 	out := []Line{{"~", path + ":"}}
 	if same := len(b) - len(gone); same > 0 {
-		out = append(out, Line{" ", "  … " + markup.Count(same, "equal entry")})
+		out = append(out, Line{" ", "  … " + plural.Count(same, "equal entry")})
 	}
 	for _, s := range gone {
 		out = append(out, Line{"-", "  " + markup.Cut(sanitize.Escape(s), markup.Width)})
@@ -191,13 +192,13 @@ func lineDiff(before, after []string) []Line {
 	show := func(symbol, s string) Line { return Line{symbol, "  " + markup.Cut(sanitize.Escape(s), markup.Width)} }
 	var out []Line
 	if head > 1 {
-		out = append(out, Line{" ", "  … " + markup.Count(head-1, "equal line")})
+		out = append(out, Line{" ", "  … " + plural.Count(head-1, "equal line")})
 	}
 	if head > 0 {
 		out = append(out, show(" ", before[head-1]))
 	}
 	if len(b) > diffLines || len(a) > diffLines {
-		out = append(out, Line{"~", fmt.Sprintf("  %s → %s", markup.Count(len(b), "line"), markup.Count(len(a), "line"))})
+		out = append(out, Line{"~", fmt.Sprintf("  %s → %s", plural.Count(len(b), "line"), plural.Count(len(a), "line"))})
 	} else {
 		out = append(out, script(b, a, show)...)
 	}
@@ -205,7 +206,7 @@ func lineDiff(before, after []string) []Line {
 		out = append(out, show(" ", before[len(before)-tail]))
 	}
 	if tail > 1 {
-		out = append(out, Line{" ", "  … " + markup.Count(tail-1, "equal line")})
+		out = append(out, Line{" ", "  … " + plural.Count(tail-1, "equal line")})
 	}
 	return out
 }

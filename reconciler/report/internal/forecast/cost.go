@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
@@ -147,7 +148,7 @@ func (v View) amount(a provision.Amount) string {
 		parts = append(parts, v.between(least, most)+" spot")
 	}
 	if a.Unpriced > 0 {
-		parts = append(parts, unknownSum+" for "+markup.Count(a.Unpriced, "node"))
+		parts = append(parts, unknownSum+" for "+plural.Count(a.Unpriced, "node"))
 	}
 	if len(parts) == 0 {
 		return v.dollars(0)
@@ -169,7 +170,7 @@ func (v View) cost(f *provision.Forecast) section.Section {
 	}
 	out.Rows = append(rows, v.costRow("all", "", c))
 	if same > 0 && len(rows) > 1 {
-		out.Lines = append(out.Lines, markup.Count(same, "other pool")+" as before.")
+		out.Lines = append(out.Lines, plural.Count(same, "other pool")+" as before.")
 	}
 	out.Lines = append(out.Lines, slices.Concat(v.month(c), v.beside(c))...)
 	if c.Unblocked != nil {

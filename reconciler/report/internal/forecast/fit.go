@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
@@ -103,7 +104,7 @@ func (v View) alike(p provision.Placement) string {
 	if p.New {
 		details = "new, "
 	}
-	pods := markup.Count(1+p.Similar, "pod")
+	pods := plural.Count(1+p.Similar, "pod")
 	if p.Inactive {
 		details += withoutPodsReason(p.Workload) + ": "
 		if p.Similar == 0 {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
@@ -47,26 +48,26 @@ func (x nodeOutcomes) nodes(f *provision.Forecast, v View) []headline.Phrase {
 	}
 	switch {
 	case pools == 1:
-		removed := markup.Count(dying, "node") + " removed with "
+		removed := plural.Count(dying, "node") + " removed with "
 		out = append(out, headline.Phrase{Text: removed + "pool " + v.Short(onlyRemoved(f)), Brief: removed + "a pool", Rank: headline.RankName})
 	case pools > 1:
-		out = append(out, headline.Phrase{Text: fmt.Sprintf("%s removed with %s", markup.Count(dying, "node"), markup.Count(pools, "pool"))})
+		out = append(out, headline.Phrase{Text: fmt.Sprintf("%s removed with %s", plural.Count(dying, "node"), plural.Count(pools, "pool"))})
 	}
 	all, stuck := len(f.Replaced), x.count()
 	switch {
 	case all == 0 && dying > 0:
 	case all == 0 && atMost(f) > 0:
 		n := atMost(f)
-		out = append(out, headline.Phrase{Text: fmt.Sprintf("up to %s may be replaced", markup.Count(n, "node"))})
+		out = append(out, headline.Phrase{Text: fmt.Sprintf("up to %s may be replaced", plural.Count(n, "node"))})
 	case all == 0 && len(f.Unknown) > 0:
 		out = append(out, headline.Phrase{Text: "no node is known to be replaced"})
 	case all == 0:
 		out = append(out, headline.Phrase{Text: "no node is replaced"})
 	case stuck > 0:
-		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d of %s replaced%s", all-stuck, markup.Count(all, "node"), within(f.Rollout))},
-			headline.Phrase{Text: "never: " + x.why(), Brief: "never: " + markup.Count(stuck, "node"), Rank: headline.RankWhy})
+		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d of %s replaced%s", all-stuck, plural.Count(all, "node"), within(f.Rollout))},
+			headline.Phrase{Text: "never: " + x.why(), Brief: "never: " + plural.Count(stuck, "node"), Rank: headline.RankWhy})
 	default:
-		out = append(out, headline.Phrase{Text: markup.Count(all, "node") + " replaced" + within(f.Rollout)})
+		out = append(out, headline.Phrase{Text: plural.Count(all, "node") + " replaced" + within(f.Rollout)})
 	}
 	if x.unexplained {
 		out = append(out, headline.Phrase{Text: "never: some of them"})
@@ -103,13 +104,13 @@ func (x nodeOutcomes) why() string {
 		what string
 	}{{len(x.blocked), "blocked"}, {total(x.closed), "held by a budget"}, {total(x.full), "without room"}} {
 		if c.n == x.count() {
-			return markup.Count(c.n, "node") + " " + c.what
+			return plural.Count(c.n, "node") + " " + c.what
 		}
 		if c.n > 0 {
 			out = append(out, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
-	return markup.Count(x.count(), "node") + " (" + strings.Join(out, ", ") + ")"
+	return plural.Count(x.count(), "node") + " (" + strings.Join(out, ", ") + ")"
 }
 
 // within is the range of time that the replacing takes.
@@ -166,7 +167,7 @@ func (v View) Money(c provision.Cost) []headline.Phrase {
 func (v View) Phrases(f *provision.Forecast) []headline.Phrase {
 	out := v.nodePhrases(f)
 	if n := len(outcomesOf(f).uncontrolled); n > 0 {
-		out = append(out, headline.Phrase{Text: markup.Count(n, "pod") + " will not be recreated"})
+		out = append(out, headline.Phrase{Text: plural.Count(n, "pod") + " will not be recreated"})
 	}
 	if n := podsIn(f.Fit.Unscheduled); n > 0 {
 		out = append(out, headline.Phrase{Text: markup.Conjugated(n, "pod", "fit") + " no node"})
@@ -175,7 +176,7 @@ func (v View) Phrases(f *provision.Forecast) []headline.Phrase {
 		out = append(out, headline.Phrase{Text: markup.Conjugated(n, "new pod", "fit") + " no node"})
 	}
 	if n := len(overLimit(f)); n > 0 {
-		out = append(out, headline.Phrase{Text: markup.Count(n, "pool") + " over the limit"})
+		out = append(out, headline.Phrase{Text: plural.Count(n, "pool") + " over the limit"})
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
@@ -18,7 +19,7 @@ func (v View) reservationEnds(f *provision.Forecast) section.Section {
 			what = "Capacity Block"
 			then = fmt.Sprintf("Karpenter launches no node into it from %s on", minute(e.NodesLeave))
 			if e.Nodes > 0 {
-				then = fmt.Sprintf("Karpenter deletes its %s at %s, %.0f minutes before", markup.Count(e.Nodes, "node"), minute(e.NodesLeave), e.End.Sub(e.NodesLeave).Minutes())
+				then = fmt.Sprintf("Karpenter deletes its %s at %s, %.0f minutes before", plural.Count(e.Nodes, "node"), minute(e.NodesLeave), e.End.Sub(e.NodesLeave).Minutes())
 			}
 		}
 		out.Lines = append(out.Lines, fmt.Sprintf("%s %s of %s %s ends %s: %s", what, v.Name(e.ID), map[bool]string{true: "pool", false: "pools"}[len(e.Pools) == 1], markup.Names(each(e.Pools, v.Name)), minute(e.End), then))

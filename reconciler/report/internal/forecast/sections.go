@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
@@ -37,7 +38,7 @@ func (v View) removed(f *provision.Forecast) section.Section {
 			l = "pool " + v.Name(gone.Pool) + ": all its nodes are removed with their pods; their number is known only in the cluster"
 		case len(gone.Nodes) > 0:
 			l = fmt.Sprintf("pool %s: %s removed with %s at once, regardless of its budgets, and before replacements are started",
-				v.Name(gone.Pool), markup.Count(len(gone.Nodes), "node"), markup.Count(gone.Pods, "pod")) + podDestinations(gone) + v.slowTerminations(gone.Nodes)
+				v.Name(gone.Pool), plural.Count(len(gone.Nodes), "node"), plural.Count(gone.Pods, "pod")) + podDestinations(gone) + v.slowTerminations(gone.Nodes)
 		}
 		out.Lines = append(out.Lines, l)
 		nodes = append(nodes, gone.Nodes...)
@@ -56,10 +57,10 @@ func (v View) never(f *provision.Forecast) section.Section {
 			if p.RolloutRate.LimitReached != "" {
 				why = v.Name(p.RolloutRate.LimitReached)
 			}
-			out.Lines = append(out.Lines, fmt.Sprintf("pool %s, %s: %s", v.Name(p.Name), markup.Count(n, "node"), why))
+			out.Lines = append(out.Lines, fmt.Sprintf("pool %s, %s: %s", v.Name(p.Name), plural.Count(n, "node"), why))
 		}
 		if n := outcomes.closed[p.Name]; n > 0 {
-			out.Lines = append(out.Lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.Name(p.Name), markup.Count(n, "node"), v.Name(p.RolloutRate.Budget)))
+			out.Lines = append(out.Lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.Name(p.Name), plural.Count(n, "node"), v.Name(p.RolloutRate.Budget)))
 		}
 	}
 	for _, n := range outcomes.blocked {
@@ -81,7 +82,7 @@ func (v View) replaced(f *provision.Forecast) section.Section {
 	outcomes := outcomesOf(f)
 	number, stuck := "none", outcomes.count()
 	if n := len(f.Replaced) - stuck; n > 0 {
-		number = fmt.Sprintf("%d, with %s", n, markup.Count(outcomes.pods, "pod"))
+		number = fmt.Sprintf("%d, with %s", n, plural.Count(outcomes.pods, "pod"))
 	}
 	if stuck > 0 {
 		number += fmt.Sprintf("; %d never", stuck)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -57,17 +58,6 @@ func Cut(s string, width int) string {
 	return s[:end] + "… (" + strconv.Itoa(n-width) + " more characters)"
 }
 
-// Count writes a number and its noun, in the plural where needed.
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if stem, ok := strings.CutSuffix(noun, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // Clip shortens s to width runes, the last of which marks it.
 func Clip(s string, width int) string {
 	r := []rune(s)
@@ -82,7 +72,7 @@ func Conjugated(n int, noun, verb string) string {
 	if n == 1 {
 		verb += "s"
 	}
-	return Count(n, noun) + " " + verb
+	return plural.Count(n, noun) + " " + verb
 }
 
 // Names lists the first few names, and how many more there are.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 )
 
@@ -45,7 +46,7 @@ func (p Section) grid(limit int) string {
 			}
 		}
 		if left := len(p.Rows) - n; left > 0 {
-			fmt.Fprintf(&b, "\n… %s\n", markup.Count(left, "more row"))
+			fmt.Fprintf(&b, "\n… %s\n", plural.Count(left, "more row"))
 		}
 		return b.String() + "\n"
 	})
@@ -62,7 +63,7 @@ func (p Section) Bullets(limit int) string {
 			b.WriteString("- " + l + "\n")
 		}
 		if left := len(p.Lines) - n; left > 0 {
-			fmt.Fprintf(&b, "- … %s\n", markup.Count(left, "more line"))
+			fmt.Fprintf(&b, "- … %s\n", plural.Count(left, "more line"))
 		}
 		return b.String() + "\n"
 	})
@@ -79,7 +80,7 @@ func (p Section) fold(summary string, limit int) string {
 // UpTo are the first n lines and how many more there are.
 func UpTo(lines []string, n int) []string {
 	if left := len(lines) - n; left > 0 {
-		return append(lines[:n:n], "… "+markup.Count(left, "more line"))
+		return append(lines[:n:n], "… "+plural.Count(left, "more line"))
 	}
 	return lines
 }

@@ -1,7 +1,8 @@
 // Package parallel does several things at a time, and no more than so many.
 //
-// It does not handle errors and contexts: what is done collects its own. It is one
-// function, Each.
+// It does not handle errors and contexts: what is done collects its own. errgroup.Group and
+// workqueue.ParallelizeUntil end at the first error or with the context, so that some items would have no
+// result, which must not be taken for an absent object. It is one function, Each.
 package parallel
 
 import "sync"

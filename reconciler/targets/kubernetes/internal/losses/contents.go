@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
@@ -95,7 +96,7 @@ func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.Removal,
 		}
 		as := lostAs(kind)
 		if n := len(found[i][as]); n > 0 {
-			parts = append(parts, Count(n, thing(kind)))
+			parts = append(parts, plural.Count(n, thing(kind)))
 		}
 		for name := range found[i][as] {
 			lost.Add(as, name)

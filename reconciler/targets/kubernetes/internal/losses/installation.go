@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -101,7 +102,7 @@ func (c Counter) lostSync(ctx context.Context, k state.Key, live *unstructured.U
 	} else if policy == string(v1alpha1.DeletionPolicyDelete) {
 		does, losses = "deletes what it applied (%s)", loss.Counts{"Object": 1 + n}
 	}
-	return loss.Removal{Impact: fmt.Sprintf("the cluster stops following %s, and %s "+does, follows, rule, Count(n, "object")), Losses: losses}, nil
+	return loss.Removal{Impact: fmt.Sprintf("the cluster stops following %s, and %s "+does, follows, rule, plural.Count(n, "object")), Losses: losses}, nil
 }
 
 // quoted is a text of a commit in a sentence by which a person decides: it cannot be taken for
@@ -162,5 +163,5 @@ func lostVersions(ctx context.Context, c Counter, u Update) (loss.Removal, error
 	if err != nil || n == 0 {
 		return loss.Removal{}, err
 	}
-	return lost.Removal(fmt.Sprintf("%s may be stored as %s, which is not served any more", Count(n, "object"), strings.Join(dropped, " or "))), nil
+	return lost.Removal(fmt.Sprintf("%s may be stored as %s, which is not served any more", plural.Count(n, "object"), strings.Join(dropped, " or "))), nil
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -153,7 +154,7 @@ func (c Deletion) lostObjects(ctx context.Context, live *unstructured.Unstructur
 	err := c.API.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
 	objects := len(lost[lostAs(kind)])
 	lost.Add("CustomResourceDefinition", live.GetName())
-	return lost.Removal(fmt.Sprintf("the kind %s and %s go with it", kind.Kind, Count(objects, "object"))), err
+	return lost.Removal(fmt.Sprintf("the kind %s and %s go with it", kind.Kind, plural.Count(objects, "object"))), err
 }
 
 // lostNodes counts the nodes of a pool, those on their way included, and the pods on
@@ -170,7 +171,7 @@ func (c Counter) lostNodes(ctx context.Context, pool string) (loss.Removal, erro
 	if err := c.lostPods(ctx, lost, names); err != nil {
 		return loss.Removal{}, err
 	}
-	return lost.Removal(fmt.Sprintf("%s, %s go with it", Count(all, "node"), Count(len(lost["Pod"]), "pod"))), nil
+	return lost.Removal(fmt.Sprintf("%s, %s go with it", plural.Count(all, "node"), plural.Count(len(lost["Pod"]), "pod"))), nil
 }
 
 // lostNodeClaim counts the node of a NodeClaim and the pods on it.
@@ -183,7 +184,7 @@ func (c Counter) lostNodeClaim(ctx context.Context, live *unstructured.Unstructu
 		lost.Add("Node", karpenter.Coming(live.GetName()))
 	}
 	err := c.lostPods(ctx, lost, on)
-	return lost.Removal("its instance and " + Count(len(lost["Pod"]), "pod") + " go with it"), err
+	return lost.Removal("its instance and " + plural.Count(len(lost["Pod"]), "pod") + " go with it"), err
 }
 
 // lostNode counts a Node and the pods on it, which are deleted with it. Karpenter terminates
@@ -192,7 +193,7 @@ func (c Counter) lostNode(ctx context.Context, name string) (loss.Removal, error
 	lost := loss.Names{}
 	lost.Add("Node", name)
 	err := c.lostPods(ctx, lost, map[string]bool{name: true})
-	return lost.Removal("the node and " + Count(len(lost["Pod"]), "pod") + " go with it"), err
+	return lost.Removal("the node and " + plural.Count(len(lost["Pod"]), "pod") + " go with it"), err
 }
 
 // lostPods adds the pods on nodes to what is lost, but for those of DaemonSets.
@@ -243,19 +244,11 @@ func (c Deletion) lostClass(ctx context.Context, k state.Key) (loss.Removal, err
 	var users []string
 	for _, kind := range []string{"NodeClaim", "NodePool"} {
 		if n := len(lost[kind]); n > 0 {
-			users = append(users, Count(n, kind))
+			users = append(users, plural.Count(n, kind))
 		}
 	}
 	if len(users) == 0 {
 		return loss.Removal{}, nil
 	}
 	return lost.Removal(strings.Join(users, " and ") + " still use it"), nil
-}
-
-// Count is a number of things, with the plural of the kind.
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -80,7 +81,7 @@ func (u uncoveredNodes) removal() loss.Removal {
 	case len(u.nodes) == 0:
 		return loss.Removal{}
 	}
-	return u.nodes.Removal("no plugin offers the GPUs of " + Count(len(u.nodes["Node"]), "node") + " any more")
+	return u.nodes.Removal("no plugin offers the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
 }
 
 // LostGPUs counts for one profile, or for all where it is empty, what goes with the

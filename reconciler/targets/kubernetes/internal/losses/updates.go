@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
@@ -153,7 +154,7 @@ func lostReplicas(ctx context.Context, c Counter, u Update) (loss.Removal, error
 	if err != nil || n <= 0 {
 		return loss.Removal{}, err
 	}
-	return loss.Removal{Impact: Count(n, "node") + " of the pool would go", Losses: loss.Counts{"Node": n}}, nil
+	return loss.Removal{Impact: plural.Count(n, "node") + " of the pool would go", Losses: loss.Counts{"Node": n}}, nil
 }
 
 // lostOrdinals counts the claims of the pods that a StatefulSet has no more, where it has
@@ -180,7 +181,7 @@ func lostOrdinals(ctx context.Context, c Counter, u Update) (loss.Removal, error
 	if err != nil || len(lost) == 0 {
 		return loss.Removal{}, err
 	}
-	return lost.Removal("its persistentVolumeClaimRetentionPolicy deletes " + Count(len(lost[claimKind]), claimKind)), nil
+	return lost.Removal("its persistentVolumeClaimRetentionPolicy deletes " + plural.Count(len(lost[claimKind]), claimKind)), nil
 }
 
 // lostVolume is the data of a volume that is deleted, or emptied for the next claim, as

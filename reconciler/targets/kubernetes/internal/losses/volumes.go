@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
@@ -44,7 +45,7 @@ func (c Deletion) lostClaims(ctx context.Context, k state.Key, live *unstructure
 	if err != nil || len(claims) == 0 {
 		return loss.Removal{}, err
 	}
-	return claims.Removal("its persistentVolumeClaimRetentionPolicy deletes " + Count(len(claims[claimKind]), claimKind)), nil
+	return claims.Removal("its persistentVolumeClaimRetentionPolicy deletes " + plural.Count(len(claims[claimKind]), claimKind)), nil
 }
 
 // claimsOf are the claims of a StatefulSet's pods, by the names that Kubernetes gives
