@@ -35,7 +35,7 @@ const (
 	// held it learns of that.
 	LeaseDeleted = "lease-deleted"
 	// DisruptionAllowed: Object. From then on, machines of the NodePool may be ended that are
-	// empty, or the NodeClaim whatever runs there.
+	// empty, or the NodeClaim whatever runs there, or the pods of a namespace may be deleted.
 	DisruptionAllowed = "disruption-allowed"
 	// PodBound: Object. From then on a pod uses the node of the NodeClaim.
 	PodBound = "pod-bound"

@@ -36,10 +36,12 @@ type Config struct {
 	CapacityType string
 	// NeverOffers has those of the cheapest instance type never offer their GPUs.
 	NeverOffers bool
+	// Shared has them offer their GPUs by the DevicePlugin of PluginSpec, which is declared in Git.
+	// Otherwise they are Bottlerocket's, which offer GPUs without a plugin of ours.
+	Shared bool
 }
 
-// objects are what an engine needs: a Cluster, and a NodePool with GPUs, whose machines
-// are Bottlerocket's, since these offer their GPUs without a plugin of ours.
+// objects are what an engine needs: a Cluster, and a NodePool with GPUs.
 const objects = `apiVersion: poolwright.dev/v1alpha1
 kind: Cluster
 metadata: {name: cluster}
@@ -53,7 +55,7 @@ apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
 metadata: {name: gpu}
 spec:
-  amiSelectorTerms: [{alias: bottlerocket@latest}]
+  amiSelectorTerms: [{alias: %[6]s}]
   role: KarpenterNodeRole-sandbox
   subnetSelectorTerms: [{tags: {karpenter.sh/discovery: %[1]s}}]
   securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: %[1]s}}]
@@ -89,11 +91,14 @@ spec:
 
 // Objects are a Cluster, and the pool with what belongs to it.
 func (c Config) Objects(cluster, region, account string) ([]*unstructured.Unstructured, error) {
-	template, plugin := "", ""
+	template, plugin, image := "", "", "bottlerocket@latest"
 	if c.NeverOffers {
 		template, plugin = faultyTemplate, devicePlugin
 	}
-	text := fmt.Sprintf(objects, cluster, region, account, cmp.Or(c.CapacityType, "on-demand"), template) + plugin
+	if c.Shared {
+		image = "al2023@latest"
+	}
+	text := fmt.Sprintf(objects, cluster, region, account, cmp.Or(c.CapacityType, "on-demand"), template, image) + plugin
 	var out []*unstructured.Unstructured
 	for decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 1<<10); ; {
 		object := &unstructured.Unstructured{}
@@ -106,7 +111,15 @@ func (c Config) Objects(cluster, region, account string) ([]*unstructured.Unstru
 	}
 }
 
-// PodSpec is that of a pod which takes the GPU of a machine.
+// PluginName is the name of the DevicePlugin of PluginSpec.
+const PluginName = "nvidia"
+
+// PluginSpec is the spec of the DevicePlugin, as YAML, by which so many pods share each GPU of the pool.
+func PluginSpec(replicas int) string {
+	return fmt.Sprintf("  profiles: [{name: shared, nodePools: [%s], timeSlicing: {replicas: %d}}]\n", Pool, replicas)
+}
+
+// PodSpec is that of a pod which takes the GPU of a machine, or the part of it that it is shared by.
 func PodSpec() (spec corev1.PodSpec, err error) {
 	err = yaml.Unmarshal([]byte(`
 terminationGracePeriodSeconds: 0

@@ -4,6 +4,6 @@ package scenarios
 func All() []Scenario {
 	return append([]Scenario{
 		firstApply(), update(), refusedCommits(), pruneWithLosses(), syncDeleted(), syncOrphaned(), pullRequest(), twoReplicas(), reviewedByTwo(),
-		prerequisitesMade(), prerequisitesChanged(), scaleUp(), scaleUpAgain(), scaleDown(), nodeUsedAgain(), nodeNeverOffers(), interruption(),
+		prerequisitesMade(), prerequisitesChanged(), scaleUp(), scaleUpAgain(), scaleDown(), nodeUsedAgain(), nodeNeverOffers(), sharingChanged(), interruption(),
 	}, upgrades()...)
 }

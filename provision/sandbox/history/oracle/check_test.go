@@ -90,6 +90,8 @@ func TestTheOracle(t *testing.T) {
 	leaked := write("c1", "patch", a, "uid-a")
 	leaked.Secrets = []string{"git token"}
 	planted := history.Event{Kind: history.SecretAdded, Secret: "git token", Wires: []history.Wire{history.Git}}
+	plugin := history.Object{Kind: pods, Namespace: "kube-system", Name: "nvidia-device-plugin-a"}
+	disruptable := history.Event{Kind: history.DisruptionAllowed, Object: history.Object{Kind: pods, Namespace: plugin.Namespace}}
 	broken := map[string]bool{}
 	for _, c := range []struct {
 		name    string
@@ -132,6 +134,11 @@ func TestTheOracle(t *testing.T) {
 			on(committed(a), committed(a, b), history.Event{Kind: history.Ended, Client: "c1"}, started("c2"), lease("c2"), write("c2", "delete", b, "uid-b"), committed(a)),
 			[]string{"deletions: deletes configmaps apps/b (UID uid-b), which every followed commit declares"}},
 		{"a deletion of what no commit declares, where there is none", ordered(started("c1"), lease("c1"), write("c1", "create", a, "uid-a"), write("c1", "delete", a, "uid-a")), nil},
+		{"a pod of a namespace whose pods may be deleted", on(committed(a), disruptable, write("c1", "delete", plugin, "uid-p")), nil},
+		{"a pod of another namespace than that", on(committed(a), disruptable, write("c1", "delete", history.Object{Kind: pods, Namespace: "apps", Name: "p"}, "uid-p")),
+			[]string{"deletions: deletes pods apps/p (UID uid-p), an incarnation that the product did not make"}},
+		{"all pods of a namespace whose pods may be deleted", on(committed(a), disruptable, write("c1", "deletecollection", history.Object{Kind: pods, Namespace: "kube-system"}, "")),
+			[]string{"deletions: deletes pods kube-system/ (UID ), a whole collection"}},
 		{"a deletion of a kubelet's node is none of these", on(committed(a), write("c1", "delete", b, "uid-b"), write("c1", "delete", history.Object{Kind: "nodes", Name: "n"}, "uid-n")), nil},
 		{"a deletion of what an earlier release applied and a commit removed is allowed", ordered(append([]any{history.Event{Kind: history.AppliedBefore, UID: "uid-b"}, started("c1"), lease("c1"),
 			committed(a), write("c1", "patch", a, "uid-a"), write("c1", "delete", b, "uid-b")}, ended()...)...), nil},

@@ -6,9 +6,11 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/history"
 )
 
+const pods = "pods"
+
 // deletions follows each incarnation from who made it to who deletes it.
 func deletions(records []history.Record) []Violation {
-	d := deletionCheck{product: processes(records), ours: map[string]bool{}, kept: map[string]bool{}, costly: map[string]bool{}, since: map[string]int{}}
+	d := deletionCheck{product: processes(records), ours: map[string]bool{}, kept: map[string]bool{}, costly: map[string]bool{}, since: map[string]int{}, evictable: map[string]bool{}}
 	for _, r := range records {
 		if r.Event != nil {
 			d.event(r.Event)
@@ -28,7 +30,9 @@ type deletionCheck struct {
 	// the one that was the newest when it began.
 	commits []map[history.Object]string
 	since   map[string]int
-	out     []Violation
+	// evictable are the namespaces whose pods may be deleted.
+	evictable map[string]bool
+	out       []Violation
 }
 
 func (d *deletionCheck) event(e *history.Event) {
@@ -45,6 +49,8 @@ func (d *deletionCheck) event(e *history.Event) {
 		delete(d.ours, e.UID)
 	case history.AppliedBefore:
 		d.ours[e.UID] = true
+	case history.DisruptionAllowed:
+		d.evictable[e.Object.Namespace] = e.Object.Kind == pods || d.evictable[e.Object.Namespace]
 	}
 }
 
@@ -65,6 +71,8 @@ func (d *deletionCheck) request(r history.Record) {
 	switch {
 	case q.Kind == "nodes":
 		// A kubelet made it; the rule of terminations is about its instance.
+	case q.Kind == pods && q.Verb == "delete" && d.evictable[q.Namespace]:
+		// A DaemonSet made it, and makes another in its place.
 	case q.Verb == "deletecollection":
 		report("a whole collection")
 	case d.kept[q.UID]:

@@ -101,7 +101,10 @@ func unexpectedEnd(id string, i *launched, at time.Time, deleted map[string]bool
 	return ""
 }
 
-const nodeClaims = "nodeclaims.karpenter.sh"
+const (
+	nodeClaims = "nodeclaims.karpenter.sh"
+	nodePools  = "nodepools.karpenter.sh"
+)
 
 // allowances returns, for a place and a NodeClaim, why it must not be disrupted there; empty where it
 // may be.
@@ -115,7 +118,7 @@ func allowances(records []history.Record) func(n int, claim string) string {
 			ofClaim := r.Event.Object == history.Object{Kind: nodeClaims, Name: claim}
 			switch r.Event.Kind {
 			case history.DisruptionAllowed:
-				allowed = allowed || ofClaim || r.Event.Object.Kind != nodeClaims
+				allowed = allowed || ofClaim || r.Event.Object.Kind == nodePools
 			case history.PodBound:
 				used = used || ofClaim
 			case history.PodDeleted:

@@ -56,7 +56,7 @@ func pod(kind string) history.Event {
 }
 
 func TestTheRulesForMachines(t *testing.T) {
-	allowed := history.Event{Kind: history.DisruptionAllowed}
+	allowed := history.Event{Kind: history.DisruptionAllowed, Object: history.Object{Kind: nodePools, Name: "gpu"}}
 	whole := history.Event{Kind: history.Observed, Machines: []history.Machine{{NodeClaim: "a", Instance: "i-1", Node: "n"}}}
 	for _, c := range []struct {
 		name    string
@@ -73,6 +73,10 @@ func TestTheRulesForMachines(t *testing.T) {
 			[]string{"terminations: deletes the NodeClaim a, which has an instance, although nobody allowed a disruption"}},
 		{"a NodeClaim that is deleted although another one alone may be",
 			over(timed{0, started("c1")}, timed{1, launch("i-1")}, timed{2, nodeClaim("patch", "a", "i-1")}, timed{3, history.Event{Kind: history.DisruptionAllowed, Object: history.Object{Kind: nodeClaims, Name: "b"}}},
+				timed{4, nodeClaim("delete", "a", "i-1")}, timed{5, terminate("i-1")}),
+			[]string{"terminations: deletes the NodeClaim a, which has an instance, although nobody allowed a disruption"}},
+		{"a NodeClaim that is deleted although pods of a namespace alone may be",
+			over(timed{0, started("c1")}, timed{1, launch("i-1")}, timed{2, nodeClaim("patch", "a", "i-1")}, timed{3, history.Event{Kind: history.DisruptionAllowed, Object: history.Object{Kind: pods, Namespace: "kube-system"}}},
 				timed{4, nodeClaim("delete", "a", "i-1")}, timed{5, terminate("i-1")}),
 			[]string{"terminations: deletes the NodeClaim a, which has an instance, although nobody allowed a disruption"}},
 		{"a NodeClaim that is deleted while a pod uses its node",
