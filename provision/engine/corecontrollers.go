@@ -115,7 +115,10 @@ func provisioningControllers(p *parts, provisioner *provisioning.Provisioner, lo
 	windows := batcher.NewWindows(p.settings.Batch.Idle, PaceFast.BatchIdle(), p.settings.Batch.Max)
 	batch := batcher.New(p.clock, windows, batcher.NewOwners(p.clock, p.client, p.live))
 	pools := batcher.NewEvaluatedPools(p.clock, p.client, p.cloud)
-	synced := func(ctx context.Context) bool { return p.cluster.Synced(ctx) && pools.All(ctx) }
+	overlays := batcher.NewEvaluatedOverlays(p.clock, p.client)
+	synced := func(ctx context.Context) bool {
+		return p.cluster.Synced(ctx) && pools.All(ctx) && (!coreoptions.FromContext(ctx).FeatureGates.NodeOverlay || overlays.All(ctx))
+	}
 	return []controller.Controller{
 		batcher.NewProvisioner(provisioner, batch, p.client, synced, lock.Launches()),
 		batcher.NewPodTrigger(p.client, batch, p.cluster),

@@ -189,6 +189,10 @@ func foundByTestsOfTheEngine() []Control {
 			file: "provision/engine/batcher/evaluated.go", old: "if now.Sub(since) < evaluationTimeout {", by: "if now.Sub(since) < 0 {",
 			test: "provision/engine/batcher.TestABatchWaitsForNodePoolsThatAreNotEvaluated",
 		}, {
+			Name: "evaluated-overlays", Summary: "A batch waits until the NodeOverlays are evaluated as they are now.",
+			file: "provision/engine/batcher/overlays.go", old: "all = all && e.clock", by: "all = all || e.clock",
+			test: "provision/engine/batcher.TestABatchWaitsForNodeOverlaysThatAreNotEvaluated",
+		}, {
 			Name: "live-claims", Summary: "An instance whose NodeClaim is not in the cache is not terminated, since NodeClaims are listed from the API server.",
 			file: "provision/engine/garbagecollection/garbagecollection.go", old: "return c.live.List(ctx, claims, options...)", by: "return c.Client.List(ctx, claims, options...)",
 			test: testOfCollection,

@@ -28,7 +28,7 @@ func sharingChanged() Scenario {
 			return s.Request(ctx)
 		},
 		Converge: func(ctx context.Context, s *fixture.Fixture) error {
-			if err := s.Converge(ctx); err != nil {
+			if err := s.Applied(ctx); err != nil {
 				return err
 			}
 			return s.ConvergeToShares(ctx, 4)
