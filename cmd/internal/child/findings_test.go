@@ -1,7 +1,6 @@
 package child
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -9,7 +8,9 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -56,21 +57,21 @@ func TestAFolderOfManyMistakesListsSomeAndCountsAll(t *testing.T) {
 
 func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 	long := strings.Repeat("ä", 1<<19)
-	var hostile result
+	var hostile checked.Folder
 	for i := range 5 * maxFindings {
 		p := state.Problem{Origin: state.Origin{File: "a.yaml", Line: i}, Message: "x", Omitted: math.MaxInt - i%2*math.MaxInt - i%2}
 		if i < 2 {
 			p.Message, p.Origin.File, p.Object.Name = long, long, long
 			p.Field, p.UnknownField, p.Detail, p.DuplicateKey = long, long, long, long
 		}
-		hostile.Folder.Problems, hostile.Folder.Refused = append(hostile.Folder.Problems, p), append(hostile.Folder.Refused, p)
-		hostile.Folder.Notes = append(hostile.Folder.Notes, plan.Note{Origin: p.Origin, Text: p.Message, Omitted: p.Omitted})
+		hostile.Problems, hostile.Refused = append(hostile.Problems, p), append(hostile.Refused, p)
+		hostile.Notes = append(hostile.Notes, plan.Note{Origin: p.Origin, Text: p.Message, Omitted: p.Omitted})
 	}
-	hostile.Folder.Clusters = checked.ObjectProblems{}
+	hostile.Clusters = checked.ObjectProblems{}
 	for i := range 5 {
-		hostile.Folder.Clusters[state.Key{Name: fmt.Sprint(i)}] = hostile.Folder.Problems
+		hostile.Clusters[state.Key{Name: fmt.Sprint(i)}] = hostile.Problems
 	}
-	raw, err := json.Marshal(hostile)
+	raw, err := encoded([]any{hostile})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestClustersWithoutProblemsNeedNoRoom(t *testing.T) {
 	for i := range maxFindings + 1 {
 		clusters[state.Key{Name: fmt.Sprintf("a%05d", i)}] = []state.Problem{{Message: "x"}}
 	}
-	raw, err := json.Marshal(result{Folder: checked.Folder{Clusters: clusters}})
+	raw, err := encoded([]any{checked.Folder{Clusters: clusters}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,12 +135,76 @@ func TestClustersWithoutProblemsNeedNoRoom(t *testing.T) {
 	}
 }
 
+func TestAFolderIsDecodedFromNothingButAListOfItAndItems(t *testing.T) {
+	const folder = `{"problems":[{"Message":"p"}]}`
+	const item = `{"key":{"Kind":"ConfigMap","Name":"a"},"version":"v1","object":{"n":1,"f":1.0}}`
+	for name, c := range map[string]struct {
+		text            string
+		problems, items int
+		fails           bool
+	}{
+		"nothing":               {"", 0, 0, false},
+		"a folder and items":    {"[" + folder + ",[" + item + "]]", 1, 1, false},
+		"a folder alone":        {"[" + folder + "]", 1, 0, false},
+		"no folder":             {"[null,[" + item + "]]", 0, 1, false},
+		"no items":              {"[" + folder + ",null]", 1, 0, false},
+		"more than that":        {"[" + folder + ",[" + item + "],[{}],1]", 1, 1, false},
+		"equal keys":            {"[" + folder + ",[" + item + "," + item + "]]", 1, 1, false},
+		"an empty list":         {"[]", 0, 0, false},
+		"a folder without list": {folder, 0, 0, true},
+		"items in its place":    {"[[" + item + "]]", 0, 0, true},
+		"an item in a map":      {"[" + folder + "," + item + "]", 0, 0, true},
+		"a number":              {"[1]", 0, 0, true},
+		"an incomplete text":    {"[" + folder + ",[", 0, 0, true},
+		"two texts":             {"[" + folder + "][]", 0, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := (&Runner{}).Decode([]byte(c.text))
+			if (err != nil) != c.fails || len(got.Problems) != c.problems || got.Set.Len() != c.items {
+				t.Fatalf("%d problems, %d items, %v", len(got.Problems), got.Set.Len(), err)
+			}
+			for _, i := range got.Set.Items() {
+				if d := cmp.Diff(map[string]any{"n": int64(1), "f": 1.0}, i.Object); d != "" {
+					t.Error(d)
+				}
+			}
+		})
+	}
+}
+
+func TestAFolderIsDecodedAsItWasEncoded(t *testing.T) {
+	want := checked.Folder{Refused: []state.Problem{{Message: "r"}}, Notes: []plan.Note{{Text: "n"}}}
+	want.Problems = []state.Problem{{Origin: state.Origin{File: "a.yaml", Line: 1}, Message: "p"}}
+	object := map[string]any{"int": int64(3), "large": int64(math.MaxInt64), "whole": 3.0, "half": 1.5, "huge": 1e300, "text": "<&>\u2028", "null": nil, "list": []any{2.0, map[string]any{}, []any{}}}
+	want.Set = state.NewSet(
+		state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: "b"}, Version: "v1", Object: object, Origin: state.Origin{File: "b.yaml", Line: 2}},
+		state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: "a"}, Version: "v1", Object: map[string]any{}},
+	)
+	raw, err := encodeFolder(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&Runner{}).Decode(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want.Set.Items(), got.Set.Items()); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(declared.Declared{}, "Set"), cmpopts.IgnoreUnexported(declared.Declared{})); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(any(3.0), object["whole"]); d != "" {
+		t.Errorf("encoding changed the object: %s", d)
+	}
+}
+
 func TestAHostileChildSetsNothingOfAnItemButWhatADeclarationFills(t *testing.T) {
 	want := state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: "a"}, Version: "v1", Object: map[string]any{"kind": "ConfigMap"}, Origin: state.Origin{File: "a.yaml", Line: 1}}
 	hostile := want
 	hostile.Live.UID, hostile.Applied, hostile.Owner.Name, hostile.Wave = "u", "x", "o", 7
 	hostile.Adopt, hostile.Unread, hostile.Impact = true, true, "none"
-	raw, err := json.Marshal(result{Items: []state.Item{hostile}})
+	raw, err := encoded([]any{checked.Folder{}, []state.Item{hostile}})
 	if err != nil {
 		t.Fatal(err)
 	}

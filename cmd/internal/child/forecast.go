@@ -17,37 +17,37 @@ import (
 // to after does, under an engine of these settings. Broken limits, and a crash of
 // Karpenter's code over what the snapshots hold, are errors as those of Load are.
 func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
-	raw, err := r.run(ctx, job{verb: verbForecast, doing: "forecasting", exchange: func(in *writer, out *reader) ([]byte, error) {
+	raw, err := r.run(ctx, job{verb: verbForecast, doing: "forecasting", exchange: func(in *writer, out *reader) (frame, error) {
 		if err := send(in, settings, before, after); err != nil {
-			return nil, err
+			return frame{}, err
 		}
-		return out.expect(frameResult)
+		return out.last()
 	}})
 	if err != nil {
 		return provision.Forecast{}, err
 	}
-	var response result
-	if err := utiljson.Unmarshal(raw, &response); err != nil {
+	var forecast *provision.Forecast
+	if err := utiljson.Unmarshal(raw, &forecast); err != nil {
 		return provision.Forecast{}, fmt.Errorf("reading what was forecast: %w", err)
 	}
-	switch {
-	case response.Failure != nil:
-		return provision.Forecast{}, response.Failure.err()
-	case response.Forecast == nil:
+	if forecast == nil {
 		return provision.Forecast{}, errors.New("reading the forecast: the response has none")
 	}
-	return *response.Forecast, nil
+	return *forecast, nil
 }
 
-func serveForecast(ctx context.Context, t *frameExchange) (result, error) {
+func serveForecast(ctx context.Context, t *frameExchange) ([]byte, error) {
 	settings, before, after, err := receive(t.expect)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	types, err := catalog.Load()
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	forecast, err := simulate.Compare(engine.Offline(ctx, settings), before, after, types)
-	return result{Forecast: &forecast}, err
+	if err != nil {
+		return nil, err
+	}
+	return encoded(forecast)
 }

@@ -3,6 +3,7 @@ package child
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,12 +14,13 @@ type frameType byte
 
 const (
 	// From the child: it is limited now; a request for the tree; a part that it made, and which
-	// ones it used; the result.
+	// ones it used; the result, or an errorObject, why there is none.
 	frameReady  frameType = 'r'
 	frameRead   frameType = 'a'
 	frameMade   frameType = 'm'
 	frameUsed   frameType = 'u'
 	frameResult frameType = 'z'
+	frameError  frameType = 'e'
 	// To the child: a part that is kept; what to do; the response to a request; one object of a
 	// snapshot.
 	framePart    frameType = 'p'
@@ -26,6 +28,20 @@ const (
 	frameReply   frameType = 'b'
 	frameObject  frameType = 'o'
 )
+
+type frame struct {
+	kind    frameType
+	payload []byte
+}
+
+// encoded is a result as a frame has it.
+func encoded(found any) ([]byte, error) {
+	raw, err := json.Marshal(found)
+	if err != nil {
+		return nil, fmt.Errorf("writing the response: %w", err)
+	}
+	return raw, nil
+}
 
 // frameHead is a type and the payload's length, big-endian.
 const frameHead = 5
@@ -105,6 +121,18 @@ func (r *reader) expect(m frameType) ([]byte, error) {
 	}
 	return payload, err
 }
+
+// last returns the next frame, which must be the child's last.
+func (r *reader) last() (frame, error) {
+	kind, payload, err := r.next()
+	if err == nil && !kind.last() {
+		err = unexpected(kind)
+	}
+	return frame{kind, payload}, err
+}
+
+// last reports whether nothing comes after a frame of that type.
+func (t frameType) last() bool { return t == frameResult || t == frameError }
 
 func unexpected(got frameType) error { return fmt.Errorf("a frame %q came out of turn", byte(got)) }
 

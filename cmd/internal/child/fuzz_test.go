@@ -43,9 +43,21 @@ func FuzzFrames(f *testing.F) {
 func FuzzConversations(f *testing.F) {
 	f.Add([]byte("a\x00\x00\x00\x02s.a\x00\x00\x00\x02d.a\x00\x00\x00\x02fxz\x00\x00\x00\x02{}"))
 	f.Add([]byte("a\x00\x00\x00\x04f../a\x00\x00\x00\x00"))
-	f.Fuzz(func(_ *testing.T, got []byte) {
+	f.Add([]byte("e\x00\x00\x00\x0b{\"class\":7}"))
+	f.Add([]byte("z\x00\x00\x00\x0b[{},[{},1]]"))
+	f.Fuzz(func(t *testing.T, got []byte) {
 		tree := fstest.MapFS{"x": &fstest.MapFile{Data: []byte("y")}}
-		_, _ = serveTree(tree, &writer{to: io.Discard, remaining: 1 << 16}, &reader{from: bytes.NewReader(got), remaining: 1 << 16}, &returnedParts{})
+		last, err := serveTree(tree, &writer{to: io.Discard, remaining: 1 << 16}, &reader{from: bytes.NewReader(got), remaining: 1 << 16}, &returnedParts{})
+		if err != nil {
+			return
+		}
+		raw, err := Limits{}.withDefaults().decodable("rendering", last)
+		if (err != nil) != (last.kind == frameError) {
+			t.Fatalf("%q: %v", last.kind, err)
+		}
+		if err == nil {
+			_, _ = (&Runner{}).Decode(raw)
+		}
 	})
 }
 

@@ -79,8 +79,17 @@ var behaviors = map[string]func(out *writer, in *reader) error{
 		<-time.After(time.Hour)
 		return nil
 	},
-	"send bytes that are no frame":     func(*writer, *reader) error { _, err := os.Stdout.WriteString("nonsense, and more of it"); return err },
-	"return incomplete JSON":           func(out *writer, _ *reader) error { return out.send(frameResult, []byte(`{"items":[1,`)) },
+	"send bytes that are no frame":                     func(*writer, *reader) error { _, err := os.Stdout.WriteString("nonsense, and more of it"); return err },
+	"return incomplete JSON once it is requested":      respondToRequestWith("[{},[1,"),
+	"return JSON that is no list once it is requested": respondToRequestWith(`{"problems":[]}`),
+	"return an error that is too large":                func(out *writer, _ *reader) error { return out.send(frameError, make([]byte, 64<<20)) },
+	"return an error of many small maps": func(out *writer, _ *reader) error {
+		return out.send(frameError, []byte(`{"x":[`+strings.Repeat(`{"a":0},`, 1<<18)+`{}]}`))
+	},
+	"return an error that is no JSON": func(out *writer, _ *reader) error { return out.send(frameError, []byte(`{"class":`)) },
+	"return an error of a long text": func(out *writer, _ *reader) error {
+		return out.send(frameError, []byte(`{"class":2,"reason":"X","text":"`+strings.Repeat("x", 1<<20)+`"}`))
+	},
 	"send a frame of another exchange": func(out *writer, _ *reader) error { return out.send(frameObject, nil) },
 	"send the length of a frame that is too long": func(*writer, *reader) error {
 		_, err := os.Stdout.Write([]byte{byte(frameResult), 0xff, 0xff, 0xff, 0xff})
@@ -167,9 +176,19 @@ func respondWith(of func() string) func(*writer, *reader) error {
 	return func(out *writer, _ *reader) error { return out.send(frameResult, []byte(of())) }
 }
 
+// respondToRequestWith is a behavior that returns a text once it has read what it is to do.
+func respondToRequestWith(text string) func(*writer, *reader) error {
+	return func(out *writer, in *reader) error {
+		if _, _, err := in.next(); err != nil {
+			return err
+		}
+		return out.send(frameResult, []byte(text))
+	}
+}
+
 // runBehavior has a child perform a behavior in place of rendering.
 func (r *Runner) runBehavior(ctx context.Context, behavior string) (string, error) {
-	raw, err := r.run(ctx, job{verb: behavior, doing: "rendering", exchange: func(in *writer, out *reader) ([]byte, error) {
+	raw, err := r.run(ctx, job{verb: behavior, doing: "rendering", exchange: func(in *writer, out *reader) (frame, error) {
 		return serveTree(fstest.MapFS{}, in, out, &returnedParts{})
 	}})
 	return string(raw), err
@@ -208,6 +227,9 @@ func TestAChildThatMisbehavesIsAnErrorWithARemedy(t *testing.T) {
 		"it requests input without end":                 {"request input without end", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
 		"it requests more input than is allowed":        {"request input without end", Limits{Input: 4 << 20}, state.Stalled, "LimitExceeded", "rendering needs more than 4 MiB of input"},
 		"its result is too large":                       {"return too much", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"its error is too large":                        {"return an error that is too large", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
+		"its error takes too much once it is decoded":   {"return an error of many small maps", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than fits into 96 MiB"},
+		"its error cannot be decoded":                   {"return an error that is no JSON", Limits{}, state.Retry, "Failed", "rendering: reading the error: unexpected end of JSON input"},
 		"the length of its frame exceeds what it sends": {"send the length of a frame that is too long", Limits{}, state.Stalled, "LimitExceeded", "rendering gave more than 16 MiB"},
 		"it sends nothing":                              {"send nothing", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
 		"it does not end":                               {"sleep after a frame", Limits{Deadline: late}, state.Retry, "Failed", "rendering timed out after 5s, in which it got "},
@@ -249,6 +271,22 @@ func TestAChildThatMisbehavesIsAnErrorWithARemedy(t *testing.T) {
 			}
 			goesOn(t, r)
 		})
+	}
+}
+
+func TestWhatIsNoListIsAnErrorBeforeItIsCached(t *testing.T) {
+	for _, behavior := range []string{"return incomplete JSON once it is requested", "return JSON that is no list once it is requested"} {
+		encoded, err := (&Runner{Args: []string{"misbehave", behavior}}).Render(t.Context(), fstest.MapFS{}, ".", substitute.Values{})
+		if class, _, _ := state.Classify(err); err == nil || class != state.Retry || encoded != nil {
+			t.Errorf("%s: %q, %v", behavior, encoded, err)
+		}
+	}
+}
+
+func TestAnErrorOfAChildHasAClassAndABoundedText(t *testing.T) {
+	_, err := (&Runner{}).runBehavior(t.Context(), "return an error of a long text")
+	if class, reason, _ := state.Classify(err); class != state.Stalled || reason != "X" || len(err.Error()) > maxFailureBytes {
+		t.Errorf("%s %s with %d bytes", class, reason, len(fmt.Sprint(err)))
 	}
 }
 
@@ -319,10 +357,10 @@ func TestACancelledCallEndsItsChild(t *testing.T) {
 	r := &Runner{}
 	done := make(chan error, 1)
 	go func() {
-		_, err := r.run(stopping, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
+		_, err := r.run(stopping, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) (frame, error) {
 			close(requested)
 			_, _, err := out.next()
-			return nil, err
+			return frame{}, err
 		}})
 		done <- err
 	}()
@@ -341,10 +379,10 @@ func TestAThirdChildWaitsAndItsContextCounts(t *testing.T) {
 	ready, done := make(chan struct{}), make(chan error)
 	for range atOnce {
 		go func() {
-			_, err := r.run(ctx, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
+			_, err := r.run(ctx, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) (frame, error) {
 				ready <- struct{}{}
 				_, _, err := out.next()
-				return nil, err
+				return frame{}, err
 			}})
 			done <- err
 		}()

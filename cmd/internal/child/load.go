@@ -11,7 +11,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute/fluxexpr"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // loadRequest is what to load.
@@ -25,18 +24,18 @@ type loadRequest struct {
 	Parts *int `json:"parts,omitempty"`
 }
 
-func serveLoad(_ context.Context, t *frameExchange) (result, error) {
+func serveLoad(_ context.Context, t *frameExchange) ([]byte, error) {
 	raw, err := t.expect(frameRequest)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	var req loadRequest
 	if err := json.Unmarshal(raw, &req); err != nil {
-		return result{}, fmt.Errorf("reading what to load: %w", err)
+		return nil, fmt.Errorf("reading what to load: %w", err)
 	}
 	parts, err := keptParts(t, req.Parts)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	tree := &remoteFS{out: t.out, reply: func() ([]byte, error) { return t.expect(frameReply) }, known: map[string]known{}}
 	var files fs.FS = tree
@@ -46,21 +45,17 @@ func serveLoad(_ context.Context, t *frameExchange) (result, error) {
 	var values substitute.Values
 	if len(req.Values) > 0 {
 		if values, err = substitute.Restore(fluxexpr.Parse, req.Values); err != nil {
-			return result{}, err
+			return nil, err
 		}
 	}
 	found, err := checked.Load(files, req.Folder, values, parts, readStandards)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	if err := sendParts(t.out, parts); err != nil {
-		return result{}, err
+		return nil, err
 	}
-	out := result{Items: found.Set.Items(), Folder: limited(found)}
-	for i, item := range out.Items {
-		out.Items[i].Object, _ = state.Fractional(item.Object).(map[string]any)
-	}
-	return out, nil
+	return encodeFolder(found)
 }
 
 func readStandards() (out checked.Standards, err error) {

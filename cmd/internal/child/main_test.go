@@ -18,6 +18,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	// With a behavior in place of the verb that it was started with.
+	if len(os.Args) == 6 && os.Args[1] == "misbehave" {
+		if err := beChild(os.Args[2], os.Args[4], os.Args[5]); err != nil {
+			fmt.Fprintln(os.Stderr, "Error:", err)
+		}
+		os.Exit(2)
+	}
 	if len(os.Args) == 2 && os.Args[1] == "parent" {
 		if err := beParent(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -47,13 +54,13 @@ func beChild(verb, memory, seconds string) error {
 // beParent starts a child, passes on what it tells of itself, and waits for it.
 func beParent() error {
 	r := &Runner{}
-	_, err := r.run(context.Background(), job{verb: "send its process id and sleep", doing: "sleeping", exchange: func(_ *writer, out *reader) ([]byte, error) {
+	_, err := r.run(context.Background(), job{verb: "send its process id and sleep", doing: "sleeping", exchange: func(_ *writer, out *reader) (frame, error) {
 		id, err := out.expect(frameRead)
 		if err != nil {
-			return nil, err
+			return frame{}, err
 		}
 		fmt.Println(string(id))
-		return out.expect(frameResult)
+		return out.last()
 	}})
 	return err
 }

@@ -2,6 +2,7 @@ package child
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,11 +25,12 @@ type job struct {
 	verb string
 	// doing begins the sentences about what went wrong: "rendering".
 	doing string
-	// exchange exchanges the frames once the child is ready and returns the result.
-	exchange func(in *writer, out *reader) ([]byte, error)
+	// exchange exchanges the frames once the child is ready and returns the last.
+	exchange func(in *writer, out *reader) (frame, error)
 }
 
-// run starts a child, exchanges frames with it and waits for its end.
+// run starts a child, exchanges frames with it and waits for its end. It returns the result; that
+// the child sent an error instead is an error of the same class.
 func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	semaphore := r.Semaphore
 	if semaphore == nil {
@@ -59,12 +61,12 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	})
 	out := &reader{from: p.out, remaining: limits.Output, parts: maxPartBytes}
 	ready := true
-	var raw []byte
+	var last frame
 	if _, err = out.expect(frameReady); err != nil {
 		ready = false
 	} else {
 		err = apply.Recover(func() (err error) {
-			raw, err = j.exchange(&writer{to: p.in, remaining: limits.Input}, out)
+			last, err = j.exchange(&writer{to: p.in, remaining: limits.Input}, out)
 			return err
 		})
 	}
@@ -75,7 +77,7 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 	p.wait()
 	switch {
 	case err == nil:
-		return limits.decodable(j.doing, raw)
+		return limits.decodable(j.doing, last)
 	case context.Cause(ctx) != nil:
 		return nil, limits.late(j.doing, ready, p.used(), context.Cause(ctx))
 	case !ready:
@@ -164,11 +166,18 @@ func (p *process) wait() {
 }
 
 // decodable passes on a result that takes no more memory than allowed once decoded.
-func (l Limits) decodable(doing string, raw []byte) ([]byte, error) {
-	if manifest.Decoded(raw) > l.Decoded {
+func (l Limits) decodable(doing string, last frame) ([]byte, error) {
+	if manifest.Decoded(last.payload) > l.Decoded {
 		return nil, state.Failf(state.Stalled, "LimitExceeded", "%s gave more than fits into %d MiB of memory; declare less in this folder", doing, l.Decoded>>20)
 	}
-	return raw, nil
+	if last.kind != frameError {
+		return last.payload, nil
+	}
+	var failure errorObject
+	if err := json.Unmarshal(last.payload, &failure); err != nil {
+		return nil, fmt.Errorf("%s: reading the error: %w", doing, err)
+	}
+	return nil, failure.err()
 }
 
 // idle is the part of the time up to its deadline that a child must have worked for being

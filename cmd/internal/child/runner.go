@@ -104,47 +104,42 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 		return nil, fmt.Errorf("sealing the variables: %w", err)
 	}
 	var parts returnedParts
-	raw, err := r.run(ctx, job{verb: verbLoad, doing: "rendering", exchange: func(in *writer, out *reader) ([]byte, error) {
+	raw, err := r.run(ctx, job{verb: verbLoad, doing: "rendering", exchange: func(in *writer, out *reader) (frame, error) {
 		if err := r.send(in, tree, loadRequest{Folder: folder, Links: links, Values: sealed}); err != nil {
-			return nil, err
+			return frame{}, err
 		}
 		return serveTree(tree, in, out, &parts)
 	}})
 	if err != nil {
 		return nil, err
 	}
-	var found struct {
-		Failure *errorObject `json:"failure"`
-	}
-	if err := json.Unmarshal(raw, &found); err != nil {
+	// What is no list at all is not cached.
+	if err := json.Unmarshal(raw, &[0]any{}); err != nil {
 		return nil, fmt.Errorf("reading what was rendered: %w", err)
-	}
-	if found.Failure != nil {
-		return nil, found.Failure.err()
 	}
 	r.Parts.Keep(tree, parts.used, parts.made)
 	return bytes.Clone(raw), nil
 }
 
-// serveTree serves requests about the tree, and takes parts, until the result comes.
-func serveTree(tree fs.FS, in *writer, out *reader, parts *returnedParts) ([]byte, error) {
+// serveTree serves requests about the tree, and takes parts, until the last frame comes.
+func serveTree(tree fs.FS, in *writer, out *reader, parts *returnedParts) (frame, error) {
 	for {
 		m, payload, err := out.next()
-		if err != nil || m == frameResult {
-			return payload, err
+		if err != nil || m.last() {
+			return frame{m, payload}, err
 		}
 		if m != frameRead {
 			if taken, err := parts.add(m, payload); err != nil || !taken {
-				return nil, cmp.Or(err, unexpected(m))
+				return frame{}, cmp.Or(err, unexpected(m))
 			}
 			continue
 		}
 		reply, err := respond(tree, payload, in.remaining)
 		if err != nil {
-			return nil, err
+			return frame{}, err
 		}
 		if err := in.send(frameReply, reply); err != nil {
-			return nil, err
+			return frame{}, err
 		}
 	}
 }

@@ -20,10 +20,10 @@ func occupied(t *testing.T, slots *Semaphore, proposals int) (release func()) {
 	for range proposals {
 		go func() {
 			r := &Runner{Semaphore: slots, Proposed: true}
-			_, _ = r.run(ctx, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) ([]byte, error) {
+			_, _ = r.run(ctx, job{verb: "sleep after a frame", doing: "rendering", exchange: func(_ *writer, out *reader) (frame, error) {
 				ready <- struct{}{}
 				_, _, err := out.next()
-				return nil, err
+				return frame{}, err
 			}})
 			done <- struct{}{}
 		}()

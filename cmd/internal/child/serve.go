@@ -14,9 +14,6 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/child/confine"
-	"github.com/poolwright/poolwright/provision"
-	"github.com/poolwright/poolwright/reconciler/declared/checked"
-	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // The verbs.
@@ -43,7 +40,7 @@ func Confine(memory, seconds string) error {
 // It returns when the result is written, or when in ends or ctx does: then nobody is
 // left to read it. An error of the work itself is part of the result.
 func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error {
-	verbs := map[string]func(context.Context, *frameExchange) (result, error){verbLoad: serveLoad, verbForecast: serveForecast}
+	verbs := map[string]verbFunc{verbLoad: serveLoad, verbForecast: serveForecast}
 	do, ok := verbs[verb]
 	if !ok {
 		return fmt.Errorf("a worker process has no command %q, only %s; poolwright alone starts it", verb, strings.Join(slices.Sorted(maps.Keys(verbs)), " and "))
@@ -67,6 +64,9 @@ func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error 
 	}
 }
 
+// verbFunc does the work of a verb and encodes its result.
+type verbFunc func(context.Context, *frameExchange) ([]byte, error)
+
 // maxExchange bounds what a child reads and writes where its parent set nothing
 // narrower: it is limited in memory anyway.
 const maxExchange = 1 << 30
@@ -79,11 +79,6 @@ type frameExchange struct {
 	frames chan frame
 	// ended is closed when the input ends.
 	ended chan struct{}
-}
-
-type frame struct {
-	kind    frameType
-	payload []byte
 }
 
 // listen reads also while nobody waits for a frame, to learn of the parent's end.
@@ -116,56 +111,19 @@ func (t *frameExchange) expect(m frameType) ([]byte, error) {
 	}
 }
 
-// serve does the work and writes the result.
-func (t *frameExchange) serve(ctx context.Context, do func(context.Context, *frameExchange) (result, error)) error {
-	found, err := do(ctx, t)
+// serve does the work and writes the result, or why there is none.
+func (t *frameExchange) serve(ctx context.Context, do verbFunc) error {
+	kind := frameResult
+	raw, err := do(ctx, t)
 	if err != nil {
-		found = result{Failure: errorObjectOf(err)}
-	}
-	raw, err := json.Marshal(found)
-	if err != nil {
-		raw, err = json.Marshal(result{Failure: errorObjectOf(fmt.Errorf("writing the response: %w", err))})
+		kind = frameError
+		raw, err = json.Marshal(errorObjectOf(err))
 	}
 	if err != nil {
 		return err
 	}
-	if err := t.out.send(frameResult, raw); err != nil {
+	if err := t.out.send(kind, raw); err != nil {
 		return fmt.Errorf("writing the response: %w", err)
 	}
 	return nil
-}
-
-// result is that of either verb.
-type result struct {
-	Failure *errorObject `json:"failure,omitempty"`
-	// Items are those of the Folder's Set.
-	Items    []state.Item        `json:"items,omitempty"`
-	Folder   checked.Folder      `json:"folder,omitzero"`
-	Forecast *provision.Forecast `json:"forecast,omitempty"`
-}
-
-// errorObject is an error with its class.
-type errorObject struct {
-	Class  state.Class   `json:"class"`
-	Reason string        `json:"reason"`
-	After  time.Duration `json:"after,omitempty"`
-	Text   string        `json:"text"`
-}
-
-func errorObjectOf(err error) *errorObject {
-	class, reason, after := state.Classify(err)
-	return &errorObject{Class: class, Reason: reason, After: after, Text: err.Error()}
-}
-
-// err is the error again, of the same class.
-func (f *errorObject) err() error {
-	text := errors.New(shortened(f.Text, maxFailureBytes))
-	switch f.Class {
-	case state.Stalled:
-		return state.Fail(state.Stalled, f.Reason, text)
-	case state.Wait:
-		return state.WaitFor(f.After, f.Reason, text)
-	case state.Retry:
-	}
-	return text
 }
