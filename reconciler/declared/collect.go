@@ -7,16 +7,14 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
-	"github.com/poolwright/poolwright/reconciler/declared/render"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // collect checks objects, refuses the second of each key, and converts old ones.
-func (d *Declared) collect(found render.Result) error {
-	d.Problems = found.Problems
-	first, documents := map[state.Key]manifest.Object{}, d.Documents()
-	var items []state.Item
-	for _, o := range found.Objects {
+func (d *Declared) collect(objects []manifest.Object) error {
+	first, documents := map[state.Key]int{}, d.Documents()
+	items := make([]state.Item, 0, len(objects))
+	for i, o := range objects {
 		item, err := d.item(o)
 		if err != nil {
 			d.Problems = append(d.Problems, state.Problem{Origin: o.Origin, Message: err.Error()})
@@ -25,11 +23,11 @@ func (d *Declared) collect(found render.Result) error {
 		if at, dup := first[item.Key]; dup {
 			d.Problems = append(d.Problems, state.Problem{
 				Origin:  o.Origin,
-				Message: fmt.Sprintf("%s is declared twice, %s", item.Key, twice(at, o)),
+				Message: fmt.Sprintf("%s is declared twice, %s", item.Key, twice(objects[at], o)),
 			})
 			continue
 		}
-		first[item.Key] = o
+		first[item.Key] = i
 		if problem, refused := d.confirming(item, documents); refused {
 			d.Problems = append(d.Problems, problem)
 			continue

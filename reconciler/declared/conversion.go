@@ -40,7 +40,7 @@ func (d *Declared) distinct(items []state.Item) state.Set {
 	first := map[state.Key]state.Origin{}
 	var kept []state.Item
 	for _, item := range items {
-		_, err := d.item(manifest.Object{Value: item.Object, Origin: item.Origin})
+		_, err := d.item(manifest.Object{Item: item})
 		at, twice := first[item.Key]
 		switch {
 		case err != nil:

@@ -50,7 +50,7 @@ func (d *Declared) item(o manifest.Object) (state.Item, error) {
 	if d.draft {
 		return o.Draft()
 	}
-	return o.Item()
+	return o.Checked()
 }
 
 // Document reads again the document that an origin points into, for whoever
@@ -127,26 +127,27 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 	if tree.Err() != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), tree.Err())
 	}
-	var found render.Result
+	var objects []manifest.Object
+	var problems []state.Problem
 	parts := renderer{tree, fsys, options.Parts}
 	if err != nil || kustomization != "" {
-		found, err = parts.kustomization(folder)
+		objects, problems, err = parts.kustomization(folder)
 	} else {
-		found, err = renderManifests(parts, folder)
+		objects, problems, err = renderManifests(parts, folder)
 	}
 	if err != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)
 	}
-	if len(found.Objects) == 0 && len(found.Problems) == 0 {
+	if len(objects) == 0 && len(problems) == 0 {
 		return Declared{}, state.Failf(state.Stalled, "NoManifests",
 			"%s declares no object; put manifests or a kustomization.yaml into it, or correct the path", called(folder))
 	}
-	d := Declared{files: fsys, limits: options.Limits, draft: options.Draft}
+	d := Declared{Problems: problems, files: fsys, limits: options.Limits, draft: options.Draft}
 	if len(options.Values.Names()) == 0 && !options.Draft {
-		found = d.refuseUnfilled(found)
+		objects = d.refuseUnfilled(objects)
 	}
-	if found, err = d.fill(found, options.Values); err == nil {
-		err = d.collect(found)
+	if objects, err = d.fill(objects, options.Values); err == nil {
+		err = d.collect(objects)
 	}
 	if err != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)

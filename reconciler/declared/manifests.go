@@ -3,6 +3,7 @@ package declared
 import (
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
@@ -13,20 +14,23 @@ import (
 // manifestWalker collects the objects of plain manifests.
 type manifestWalker struct {
 	renderer
-	found render.Result
-	files int
+	// objects are those of each file and kustomization, count of them how many there are.
+	objects  [][]manifest.Object
+	count    int
+	problems []state.Problem
+	files    int
 }
 
-func renderManifests(parts renderer, folder string) (render.Result, error) {
+func renderManifests(parts renderer, folder string) ([]manifest.Object, []state.Problem, error) {
 	w := &manifestWalker{renderer: parts}
 	if err := w.folder(folder, 0); err != nil {
-		return render.Result{}, err
+		return nil, nil, err
 	}
-	return w.found, nil
+	return slices.Concat(w.objects...), w.problems, nil
 }
 
 func (w *manifestWalker) problem(file, message string) {
-	w.found.Problems = append(w.found.Problems, state.Problem{Origin: state.Origin{File: file}, Message: message})
+	w.problems = append(w.problems, state.Problem{Origin: state.Origin{File: file}, Message: message})
 }
 
 func (w *manifestWalker) folder(folder string, depth int) error {
@@ -67,21 +71,17 @@ func (w *manifestWalker) below(folder string) (bool, error) {
 	if err == nil && file == "" {
 		return false, nil
 	}
-	r, err := w.kustomization(folder)
+	objects, problems, err := w.kustomization(folder)
 	if err != nil {
 		return false, err
 	}
-	return true, w.add(r)
+	return true, w.add(objects, problems)
 }
 
-func (w *manifestWalker) add(r render.Result) error {
-	w.found.Objects = append(w.found.Objects, r.Objects...)
-	w.found.Problems = append(w.found.Problems, r.Problems...)
-	return w.count()
-}
-
-func (w *manifestWalker) count() error {
-	if limit := w.tree.Limits().Objects; len(w.found.Objects) > limit {
+func (w *manifestWalker) add(objects []manifest.Object, problems []state.Problem) error {
+	w.objects, w.problems = append(w.objects, objects), append(w.problems, problems...)
+	w.count += len(objects)
+	if limit := w.tree.Limits().Objects; w.count > limit {
 		return manifest.Exceeded("more than %d objects are declared", limit)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (w *manifestWalker) entry(name string, e fs.DirEntry, depth int) error {
 		if w.tree.Err() != nil {
 			return w.tree.Err()
 		}
-		w.found.Problems = append(w.found.Problems, unreadable(name, err))
+		w.problems = append(w.problems, unreadable(name, err))
 	}
 	return nil
 }
@@ -129,39 +129,37 @@ func (w *manifestWalker) link(name string) error {
 }
 
 func (w *manifestWalker) file(name string) error {
-	r, err := w.part(ofFile+name, func(tree *manifest.Tree) (render.Result, error) { return manifests(tree, name) })
+	objects, problems, err := w.part(ofFile+name, func(tree *manifest.Tree) ([]manifest.Object, []state.Problem, error) { return manifests(tree, name) })
 	if err != nil {
 		return err
 	}
-	return w.add(r)
+	return w.add(objects, problems)
 }
 
 // manifests are the objects of a file.
-func manifests(tree *manifest.Tree, name string) (found render.Result, err error) {
+func manifests(tree *manifest.Tree, name string) ([]manifest.Object, []state.Problem, error) {
 	content, err := tree.Read(name)
 	if tree.Err() != nil {
-		return found, tree.Err()
+		return nil, nil, tree.Err()
 	}
 	if err != nil {
-		found.Problems = append(found.Problems, unreadable(name, err))
-		return found, nil
+		return nil, []state.Problem{unreadable(name, err)}, nil
 	}
 	docs, problems, err := tree.Parse(name, content)
 	if err != nil {
-		return found, err
+		return nil, nil, err
 	}
-	found.Problems = append(found.Problems, problems...)
+	var found []manifest.Object
 	for _, d := range docs {
-		objects, problems := d.Objects()
+		objects, more := d.Objects()
 		for _, o := range objects {
 			if err := tree.Declares(o); err != nil {
-				return found, err
+				return nil, nil, err
 			}
 		}
-		found.Objects = append(found.Objects, objects...)
-		found.Problems = append(found.Problems, problems...)
+		found, problems = append(found, objects...), append(problems, more...)
 	}
-	return found, nil
+	return found, problems, nil
 }
 
 func unreadable(name string, err error) state.Problem {

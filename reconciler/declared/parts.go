@@ -26,6 +26,9 @@ type renderedPart struct {
 	manifest.Usage
 }
 
+// renderFunc renders a part of a tree: its objects, or the user's mistakes.
+type renderFunc func(*manifest.Tree) ([]manifest.Object, []state.Problem, error)
+
 // Names of parts begin with what they are made from.
 const (
 	ofKustomization = "kustomization:"
@@ -33,57 +36,58 @@ const (
 )
 
 // kustomization is [render.Run] of a folder.
-func (r renderer) kustomization(folder string) (render.Result, error) {
-	return r.part(ofKustomization+folder, func(tree *manifest.Tree) (render.Result, error) { return render.Run(tree, folder) })
+func (r renderer) kustomization(folder string) ([]manifest.Object, []state.Problem, error) {
+	return r.part(ofKustomization+folder, func(tree *manifest.Tree) ([]manifest.Object, []state.Problem, error) { return render.Run(tree, folder) })
 }
 
 // part is what a part of the tree comes to: what was kept of it, or what do makes of it. Only what
 // has no problem is kept, since the line of a problem need not be that of a read.
-func (r renderer) part(name string, do func(*manifest.Tree) (render.Result, error)) (render.Result, error) {
+func (r renderer) part(name string, do renderFunc) ([]manifest.Object, []state.Problem, error) {
 	if r.parts == nil {
 		return do(r.tree)
 	}
 	if content, ok := r.parts.Find(name); ok {
-		return r.decode(content)
+		objects, err := r.decode(content)
+		return objects, nil, err
 	}
 	recorder := part.Record(r.fs)
 	tree := r.tree.Part(recorder.FS())
-	found, err := do(tree)
-	if err != nil || len(found.Problems) > 0 {
-		return found, err
+	objects, problems, err := do(tree)
+	if err != nil || len(problems) > 0 {
+		return objects, problems, err
 	}
-	content, err := encodePart(found, tree.Usage())
+	content, err := encodePart(objects, tree.Usage())
 	if err != nil {
-		return found, nil // It cannot be kept, which only costs time.
+		return objects, nil, nil // It cannot be kept, which only costs time.
 	}
 	r.parts.Make(part.Part{Name: name, Reads: recorder.Reads(), Content: content})
-	return found, nil
+	return objects, nil, nil
 }
 
-func encodePart(of render.Result, usage manifest.Usage) ([]byte, error) {
-	out := renderedPart{Objects: slices.Clone(of.Objects), Usage: usage}
+func encodePart(objects []manifest.Object, usage manifest.Usage) ([]byte, error) {
+	out := renderedPart{Objects: slices.Clone(objects), Usage: usage}
 	for i, o := range out.Objects {
-		out.Objects[i].Value, _ = state.Fractional(o.Value).(map[string]any)
+		out.Objects[i].Object, _ = state.Fractional(o.Object).(map[string]any)
 	}
 	return json.Marshal(out)
 }
 
 // decode counts what it decodes, as if it had been read.
-func (r renderer) decode(content []byte) (render.Result, error) {
+func (r renderer) decode(content []byte) ([]manifest.Object, error) {
 	var found renderedPart
 	if err := utiljson.Unmarshal(content, &found); err != nil {
-		return render.Result{}, err
+		return nil, err
 	}
 	if err := r.tree.Count(found.Usage); err != nil {
-		return render.Result{}, err
+		return nil, err
 	}
 	if limit := r.tree.Limits().Objects; len(found.Objects) > limit {
-		return render.Result{}, manifest.Exceeded("more than %d objects are declared", limit)
+		return nil, manifest.Exceeded("more than %d objects are declared", limit)
 	}
 	for _, o := range found.Objects {
 		if err := r.tree.Declares(o); err != nil {
-			return render.Result{}, err
+			return nil, err
 		}
 	}
-	return render.Result{Objects: found.Objects}, nil
+	return found.Objects, nil
 }

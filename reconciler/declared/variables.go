@@ -6,33 +6,29 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
-	"github.com/poolwright/poolwright/reconciler/declared/render"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// refuseUnfilled takes out of what was rendered, with a Problem each, the objects that
+// refuseUnfilled leaves out of what was rendered, with a Problem each, the objects that
 // nodes are made of and that hold a variable. It is for a Sync without any: such text
 // would reach the cluster as it is, and no node would ever come of it.
-func (d *Declared) refuseUnfilled(found render.Result) render.Result {
+func (d *Declared) refuseUnfilled(objects []manifest.Object) []manifest.Object {
 	documents := d.Documents()
-	var kept []manifest.Object
-	for _, o := range found.Objects {
-		path, name := unfilled(o.Value)
+	return slices.DeleteFunc(objects, func(o manifest.Object) bool {
+		path, name := unfilled(o.Object)
 		if name == "" {
-			kept = append(kept, o)
-			continue
+			return false
 		}
 		at := o.Origin
 		if doc, ok := documents(at); ok {
 			at.Line, _ = doc.Find(path)
 		}
-		found.Problems = append(found.Problems, state.Problem{Origin: at, Message: fmt.Sprintf(
+		d.Problems = append(d.Problems, state.Problem{Origin: at, Message: fmt.Sprintf(
 			"%v %s holds ${%s}, and the Sync has no variables: set %s in its spec.substitute, or on a command line with --substitute %s=VALUE or --sync-file; "+
-				"where the text is meant as it is, put the annotation %s: disabled on the object", o.Value["kind"], named(o.Value), name, name, name, substitute.Toggle)})
-	}
-	found.Objects = kept
-	return found
+				"where the text is meant as it is, put the annotation %s: disabled on the object", o.Object["kind"], named(o.Object), name, name, name, substitute.Toggle)})
+		return true
+	})
 }
 
 // unfilled is the first field of an object of Karpenter's or ours that holds a variable,
@@ -83,9 +79,10 @@ func named(object map[string]any) string {
 }
 
 // fill puts the variables' values into what was rendered.
-func (d *Declared) fill(found render.Result, values substitute.Values) (render.Result, error) {
-	objects, problems, err := substitute.Apply(found.Objects, values, substitute.Options{
+func (d *Declared) fill(objects []manifest.Object, values substitute.Values) ([]manifest.Object, error) {
+	objects, problems, err := substitute.Apply(objects, values, substitute.Options{
 		Strict: true, Documents: d.Documents(), Limits: d.limits,
 	})
-	return render.Result{Objects: objects, Problems: append(found.Problems, problems...)}, err
+	d.Problems = append(d.Problems, problems...)
+	return objects, err
 }

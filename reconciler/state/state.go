@@ -102,10 +102,10 @@ type Identity struct {
 // Item is one thing: its key, its content, and where it comes from. Its JSON form has all of it
 // and leaves out what is zero.
 type Item struct {
-	Key Key `json:"key"`
+	Key Key `json:"key,omitzero"`
 	// Version is the API version in which Object is written, without its
 	// group ("v1").
-	Version string `json:"version"`
+	Version string `json:"version,omitempty"`
 	// Object is the content in canonical JSON form (map[string]any, []any,
 	// string, bool, int64, float64, nil). It is never changed in place.
 	Object map[string]any `json:"object"`

@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 func TestOnlyTheValuesOfTheLoadedRevisionAreRevealed(t *testing.T) {
@@ -21,11 +22,11 @@ func TestOnlyTheValuesOfTheLoadedRevisionAreRevealed(t *testing.T) {
 		}, fixedKey)
 	}}
 	secret := func() map[string]any {
-		out, _, err := substitute.Apply([]manifest.Object{{Value: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": "${TOKEN}"}}}}, vars.Newest(), substitute.Options{Strict: true})
+		out, _, err := substitute.Apply([]manifest.Object{{Item: state.Item{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "stringData": map[string]any{"a": "${TOKEN}"}}}}}, vars.Newest(), substitute.Options{Strict: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return out[0].Value
+		return out[0].Object
 	}
 	before, err := vars.Refresh(t.Context())
 	if err != nil {

@@ -23,11 +23,11 @@ func noKey(context.Context) ([]byte, error) { return nil, errors.New("the key is
 // filledIn is what a text comes to.
 func filledIn(t *testing.T, values substitute.Values, text string) string {
 	t.Helper()
-	out, problems, err := substitute.Apply([]manifest.Object{{Value: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "text": text}}}, values, substitute.Options{Strict: true})
+	out, problems, err := substitute.Apply([]manifest.Object{{Item: state.Item{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "text": text}}}}, values, substitute.Options{Strict: true})
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
-	got, _ := out[0].Value["text"].(string)
+	got, _ := out[0].Object["text"].(string)
 	return got
 }
 

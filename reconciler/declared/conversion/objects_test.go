@@ -32,7 +32,7 @@ func written(fsys fstest.MapFS) (state.Set, error) {
 				return state.Set{}, fmt.Errorf("%v", problems)
 			}
 			for _, o := range objects {
-				item, err := o.Item()
+				item, err := o.Checked()
 				if err != nil {
 					return state.Set{}, err
 				}

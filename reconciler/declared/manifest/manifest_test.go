@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/json"
 	"io/fs"
 	"strings"
 	"testing"
@@ -99,14 +100,22 @@ func TestNamesAreCheckedAsTheirKindAllows(t *testing.T) {
 		"dots for a name":          {"example.com/v1", "Thing", "..", false},
 		"a very long name":         {"example.com/v1", "Thing", strings.Repeat("a", 254), false},
 	} {
-		o := Object{Value: map[string]any{"apiVersion": c.apiVersion, "kind": c.kind, "metadata": map[string]any{"name": c.name}}}
-		item, err := o.Item()
+		o := Object{Item: state.Item{Object: map[string]any{"apiVersion": c.apiVersion, "kind": c.kind, "metadata": map[string]any{"name": c.name}}}}
+		item, err := o.Checked()
 		if (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err == nil && item.Key != (state.Key{Target: "kubernetes", Group: strings.Split(c.apiVersion, "/")[0], Kind: c.kind, Name: c.name}) {
 			t.Errorf("%s: %+v", name, item.Key)
 		}
+	}
+}
+
+// A part of what is rendered is kept as JSON, within a budget in bytes.
+func TestTheJSONOfAnObjectHasOnlyWhatIsRead(t *testing.T) {
+	o := Object{Item: state.Item{Object: map[string]any{"kind": "A"}, Origin: state.Origin{File: "a.yaml", Line: 1}}}
+	if raw, err := json.Marshal(o); err != nil || string(raw) != `{"object":{"kind":"A"},"origin":{"File":"a.yaml","Line":1}}` {
+		t.Errorf("%s, %v", raw, err)
 	}
 }
 

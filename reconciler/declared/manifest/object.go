@@ -15,10 +15,9 @@ import (
 
 // Object is one Kubernetes object, where it was written.
 type Object struct {
-	// Value is the content in canonical JSON form.
-	Value map[string]any `json:"value"`
-	// Origin is the object's first line.
-	Origin state.Origin `json:"origin"`
+	// Item has the content and the object's first line; what is read of the content, only after
+	// Checked or Draft.
+	state.Item
 	// Via is the kustomization file that rendered the object, or empty where
 	// its own file was read as it is.
 	Via string `json:"via,omitempty"`
@@ -44,7 +43,7 @@ func expand(d Document, n *yaml.Node, m map[string]any, depth int) ([]Object, []
 	items, isList := m["items"].([]any)
 	kind, _ := m["kind"].(string)
 	if !isList || !strings.HasSuffix(kind, "List") || depth >= maxListDepth {
-		return []Object{{Value: m, Origin: d.At(n)}}, nil
+		return []Object{{Item: state.Item{Object: m, Origin: d.At(n)}}}, nil
 	}
 	nodes := Items(Child(n, "items"))
 	var objects []Object
@@ -76,17 +75,17 @@ func strictGroup(group string) bool {
 	return false
 }
 
-// Item checks what every Kubernetes object must have and makes it an Item of
-// the target Kubernetes. The message of an error ends in what to do.
-func (o Object) Item() (state.Item, error) { return o.item(false) }
+// Checked checks what every Kubernetes object must have, and returns the Item with its key and
+// version, of the target Kubernetes. The message of an error ends in what to do.
+func (o Object) Checked() (state.Item, error) { return o.checked(false) }
 
-// Draft is Item for an object whose variables have no values yet: a name and a
+// Draft is Checked for an object whose variables have no values yet: a name and a
 // namespace that hold a variable, such as ${NAME}, are not checked.
-func (o Object) Draft() (state.Item, error) { return o.item(true) }
+func (o Object) Draft() (state.Item, error) { return o.checked(true) }
 
-func (o Object) item(draft bool) (state.Item, error) {
-	apiVersion, _ := o.Value["apiVersion"].(string)
-	kind, _ := o.Value["kind"].(string)
+func (o Object) checked(draft bool) (state.Item, error) {
+	apiVersion, _ := o.Object["apiVersion"].(string)
+	kind, _ := o.Object["kind"].(string)
 	switch {
 	case apiVersion == "" && kind == "":
 		return state.Item{}, fmt.Errorf("this is not a Kubernetes object: it has neither apiVersion nor kind; move files that are not manifests out of the folder, or name it in a kustomization")
@@ -99,7 +98,7 @@ func (o Object) item(draft bool) (state.Item, error) {
 	if err != nil || gv.Version == "" {
 		return state.Item{}, fmt.Errorf("apiVersion %q is not of the form group/version", apiVersion)
 	}
-	meta, ok := o.Value["metadata"].(map[string]any)
+	meta, ok := o.Object["metadata"].(map[string]any)
 	if !ok {
 		return state.Item{}, fmt.Errorf("%s has no metadata.name; add it", kind)
 	}
@@ -116,10 +115,9 @@ func (o Object) item(draft bool) (state.Item, error) {
 			return state.Item{}, fmt.Errorf("%s/%s: %w", kind, name, err)
 		}
 	}
-	return state.Item{
-		Key:     state.Key{Target: state.TargetKubernetes, Group: gv.Group, Kind: kind, Namespace: namespace, Name: name},
-		Version: gv.Version, Object: o.Value, Origin: o.Origin,
-	}, nil
+	o.Key = state.Key{Target: state.TargetKubernetes, Group: gv.Group, Kind: kind, Namespace: namespace, Name: name}
+	o.Version = gv.Version
+	return o.Item, nil
 }
 
 // checkNamespace returns the namespace, which may be left out, null or empty.

@@ -245,7 +245,7 @@ func (t *Tree) Parse(file string, content []byte) ([]Document, []state.Problem, 
 
 // Declares counts an object that is declared. The error is a broken limit.
 func (t *Tree) Declares(o Object) error {
-	size := DecodedValue(o.Value)
+	size := DecodedValue(o.Object)
 	if t.rendered += size; size > t.most {
 		t.most, t.largest = size, o.Origin
 	}

@@ -125,7 +125,7 @@ func (s *survey) checkResource(d manifest.Document, c *cost) {
 		} else {
 			s.declared[d.File] = append(s.declared[d.File], declaredObject{item.Key, o.Origin})
 		}
-		kind, _ := o.Value["kind"].(string)
+		kind, _ := o.Object["kind"].(string)
 		c.sizes.add(kind, 1, d.Bytes())
 	}
 	c.objects += len(objects)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/render/namereference"
+	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // What kustomize does for one object depends in a few ways only on the others: it compares each
@@ -283,7 +284,7 @@ func (s *survey) render(folder string, objects int, give func(manifest.Object) e
 	}
 	files := &fileSystem{tree: s.tree, replaced: map[string][]byte{s.root.file: content}}
 	return build(func() error {
-		return runKustomize(files, folder, func(value map[string]any) error { return give(manifest.Object{Value: value}) })
+		return runKustomize(files, folder, func(value map[string]any) error { return give(manifest.Object{Item: state.Item{Object: value}}) })
 	})
 }
 
@@ -318,7 +319,7 @@ func valuesOf(groups [][]manifest.Object) [][]map[string]any {
 	out := make([][]map[string]any, len(groups))
 	for i, g := range groups {
 		for _, o := range g {
-			out[i] = append(out[i], o.Value)
+			out[i] = append(out[i], o.Object)
 		}
 	}
 	return out
@@ -346,7 +347,7 @@ func (s *survey) renderGroup(folder string, g renderGroup, origins bool) (out []
 	files := &fileSystem{tree: s.tree, replaced: replaced}
 	err = build(func() error {
 		return runKustomize(files, folder, func(value map[string]any) error {
-			out = append(out, manifest.Object{Value: value})
+			out = append(out, manifest.Object{Item: state.Item{Object: value}})
 			return nil
 		})
 	})

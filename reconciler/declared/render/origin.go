@@ -21,10 +21,10 @@ const originAnnotation = "config.kubernetes.io/origin"
 // annotation a patch removed is searched for in every file; one that is nowhere points
 // to the root kustomization.
 func (s *survey) origin(folder string, o manifest.Object) state.Origin {
-	meta, _ := o.Value["metadata"].(map[string]any)
+	meta, _ := o.Object["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	text, _ := annotations[originAnnotation].(string)
-	kind, _ := o.Value["kind"].(string)
+	kind, _ := o.Object["kind"].(string)
 	name, _ := meta["name"].(string)
 	if file := o.Origin.File; file != "" {
 		line, _ := s.line(file, kind, name)
@@ -219,8 +219,8 @@ func matches(found []manifest.Object, written []writtenObject) bool {
 		return false
 	}
 	for i, o := range found {
-		kind, _ := o.Value["kind"].(string)
-		metadata, _ := o.Value["metadata"].(map[string]any)
+		kind, _ := o.Object["kind"].(string)
+		metadata, _ := o.Object["metadata"].(map[string]any)
 		name, _ := metadata["name"].(string)
 		if kind != written[i].kind || !strings.Contains(name, written[i].name) {
 			return false

@@ -19,18 +19,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Result is what a kustomization came to.
-type Result struct {
-	// Objects are in kustomize's order.
-	Objects []manifest.Object
-	// Problems are the user's mistakes. If there is one, Objects is empty:
-	// kustomize renders all or nothing.
-	Problems []state.Problem
-}
-
-// Run renders the kustomization in a folder of the tree. Its error is for what
-// makes the tree unusable: a broken limit, a source that fails.
-func Run(tree *manifest.Tree, folder string) (Result, error) {
+// Run renders the kustomization in a folder of the tree: its objects in kustomize's order, or
+// the user's mistakes. If there is one, there are no objects: kustomize renders all or nothing.
+// Its error is for what makes the tree unusable: a broken limit, a source that fails.
+func Run(tree *manifest.Tree, folder string) ([]manifest.Object, []state.Problem, error) {
 	s := newSurvey(tree)
 	return s.run(folder)
 }
@@ -44,41 +36,41 @@ func newSurvey(tree *manifest.Tree) *survey {
 	}
 }
 
-func (s *survey) run(folder string) (Result, error) {
+func (s *survey) run(folder string) ([]manifest.Object, []state.Problem, error) {
 	tree := s.tree
 	total, err := s.folder(folder, state.Origin{File: folder}, nil)
 	if err != nil {
-		return Result{}, err
+		return nil, nil, err
 	}
 	s.checkGrowth()
 	if len(s.problems) > 0 || s.root == nil {
-		return Result{Problems: s.problems}, nil
+		return nil, s.problems, nil
 	}
 	if err := s.checkVars(total); err != nil {
-		return Result{}, err
+		return nil, nil, err
 	}
-	var result Result
+	objects := make([]manifest.Object, 0, total.objects)
 	own := ownOrigins(s.root)
 	err = s.render(folder, total.objects, func(o manifest.Object) error {
 		o.Origin, o.Via = s.origin(folder, o), s.root.file
 		if !own {
-			stripOrigin(o.Value)
+			stripOrigin(o.Object)
 		}
-		result.Objects = append(result.Objects, o)
-		if limit := tree.Limits().Objects; len(result.Objects) > limit {
+		objects = append(objects, o)
+		if limit := tree.Limits().Objects; len(objects) > limit {
 			return manifest.Exceeded("%s renders to more than %d objects", s.root.file, limit)
 		}
 		return tree.Declares(o)
 	})
 	switch {
 	case tree.Err() != nil:
-		return Result{}, tree.Err()
+		return nil, nil, tree.Err()
 	case errors.Is(err, manifest.ErrLimit):
-		return Result{}, err
+		return nil, nil, err
 	case tooMuchCopied(err):
-		return Result{}, manifest.Exceeded("%s: a JSON patch copies more than %d KiB within one object", s.copying(), maxCopied>>10)
+		return nil, nil, manifest.Exceeded("%s: a JSON patch copies more than %d KiB within one object", s.copying(), maxCopied>>10)
 	case err != nil:
-		return Result{Problems: []state.Problem{{Origin: state.Origin{File: s.root.file}, Message: "kustomize: " + s.message(err)}}}, nil
+		return nil, []state.Problem{{Origin: state.Origin{File: s.root.file}, Message: "kustomize: " + s.message(err)}}, nil
 	}
-	return result, nil
+	return objects, nil, nil
 }

@@ -34,11 +34,11 @@ func TestMessagesOfKustomizeHoldNoSecrets(t *testing.T) {
 			for name, content := range files {
 				fsys[name] = &fstest.MapFile{Data: []byte(content)}
 			}
-			r, err := Run(manifest.NewTree(fsys, manifest.Limits{}), ".")
-			if err != nil || len(r.Problems) == 0 {
-				t.Fatalf("%d objects, %v: not a problem", len(r.Objects), err)
+			objects, problems, err := Run(manifest.NewTree(fsys, manifest.Limits{}), ".")
+			if err != nil || len(problems) == 0 {
+				t.Fatalf("%d objects, %v: not a problem", len(objects), err)
 			}
-			for _, p := range r.Problems {
+			for _, p := range problems {
 				if strings.Contains(p.String(), secret) || strings.Contains(p.String(), "104 117") || strings.Contains(p.String(), "0x") {
 					t.Errorf("the secret is in: %s", p)
 				}
@@ -50,8 +50,8 @@ func TestMessagesOfKustomizeHoldNoSecrets(t *testing.T) {
 
 func TestAReplacementIsMeasuredWhereNoFileHoldsAnObject(t *testing.T) {
 	kustomization := "configMapGenerator:\n- {name: x, literals: [a=b]}\nreplacements:\n- source: {kind: ConfigMap, fieldPath: data.a}\n  targets: [{select: {kind: ConfigMap}, fieldPaths: [data.b], options: {create: true}}]\n"
-	r, err := Run(manifest.NewTree(fstest.MapFS{"kustomization.yaml": {Data: []byte(kustomization)}}, manifest.Limits{}), ".")
-	if err != nil || len(r.Problems) > 0 || len(r.Objects) != 1 {
-		t.Errorf("%d objects, %v, %v", len(r.Objects), r.Problems, err)
+	objects, problems, err := Run(manifest.NewTree(fstest.MapFS{"kustomization.yaml": {Data: []byte(kustomization)}}, manifest.Limits{}), ".")
+	if err != nil || len(problems) > 0 || len(objects) != 1 {
+		t.Errorf("%d objects, %v, %v", len(objects), problems, err)
 	}
 }

@@ -17,7 +17,7 @@ func many(n int, text string) []manifest.Object {
 		for j := range 20 {
 			spec[fmt.Sprintf("field%d", j)] = map[string]any{"name": fmt.Sprintf("value-%d-%d", i, j), "list": []any{"a long enough text to look at", int64(j)}}
 		}
-		o.Value["spec"] = spec
+		o.Object["spec"] = spec
 		out[i] = o
 	}
 	return out

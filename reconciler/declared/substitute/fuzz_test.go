@@ -52,12 +52,12 @@ func agree(t *testing.T, o manifest.Object, vars map[string]string, strict bool)
 	if err != nil || len(problems) > 0 {
 		return // what is refused here and not there is held by other tests
 	}
-	want, err := whole(o.Value, vars, strict)
+	want, err := whole(o.Object, vars, strict)
 	if err != nil {
-		t.Fatalf("Flux refuses what came to\n%s: %v", yamlOf(t, out[0].Value), err)
+		t.Fatalf("Flux refuses what came to\n%s: %v", yamlOf(t, out[0].Object), err)
 	}
-	if d := cmp.Diff(want, out[0].Value); d != "" {
-		t.Fatalf("from\n%s%s", yamlOf(t, o.Value), d)
+	if d := cmp.Diff(want, out[0].Object); d != "" {
+		t.Fatalf("from\n%s%s", yamlOf(t, o.Object), d)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestWhatIsNotRefusedIsWhatFluxComesTo(t *testing.T) {
 		}
 		o := textObject(b.String())
 		if r.IntN(4) == 0 {
-			o.Value["k"+b.String()] = []any{b.String(), map[string]any{"n": int64(1)}}
+			o.Object["k"+b.String()] = []any{b.String(), map[string]any{"n": int64(1)}}
 		}
 		strict := r.IntN(2) == 0
 		if _, problems, err := substitute.Apply([]manifest.Object{o}, values(t, vars), substitute.Options{Strict: strict}); err == nil && len(problems) == 0 {
@@ -110,7 +110,7 @@ func FuzzNoTextLeaksASecretOrPanics(f *testing.F) {
 		}
 		for _, kind := range []string{"Secret", "ConfigMap"} {
 			o := textObject(text)
-			o.Value["kind"], o.Value[field] = kind, map[string]any{key1: text, "whole": "${TOKEN}"}
+			o.Object["kind"], o.Object[field] = kind, map[string]any{key1: text, "whole": "${TOKEN}"}
 			out, problems, err := substitute.Apply([]manifest.Object{o}, v, substitute.Options{Strict: len(text)%2 == 0})
 			var observed strings.Builder
 			for _, p := range problems {
@@ -118,16 +118,16 @@ func FuzzNoTextLeaksASecretOrPanics(f *testing.F) {
 			}
 			fmt.Fprint(&observed, err)
 			for _, o := range out {
-				b, err := json.Marshal(o.Value)
+				b, err := json.Marshal(o.Object)
 				if err != nil {
 					t.Fatal(err)
 				}
 				observed.Write(b)
-				masked, err := json.Marshal(substitute.Mask(o.Value))
+				masked, err := json.Marshal(substitute.Mask(o.Object))
 				if err != nil || strings.Contains(string(masked), token) {
 					t.Fatal("masked: ", err)
 				}
-				sent, err := substitute.Reveal(o.Value, v)
+				sent, err := substitute.Reveal(o.Object, v)
 				if kind != "Secret" && err == nil && strings.Contains(fmt.Sprint(sent), token) {
 					t.Fatalf("a ConfigMap is sent with the value of a Secret: %v", sent)
 				}

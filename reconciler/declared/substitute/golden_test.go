@@ -26,10 +26,10 @@ func TestTheManifestsOfASetUpAreAsTheirGoldenFile(t *testing.T) {
 	}
 	var b strings.Builder
 	for _, o := range out {
-		fmt.Fprintf(&b, "# from line %d\n%s", o.Origin.Line, yamlOf(t, substitute.Mask(o.Value)))
+		fmt.Fprintf(&b, "# from line %d\n%s", o.Origin.Line, yamlOf(t, substitute.Mask(o.Object)))
 	}
 	b.WriteString("# as sent\n")
-	sent, err := substitute.Reveal(out[len(out)-1].Value, v)
+	sent, err := substitute.Reveal(out[len(out)-1].Object, v)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 
 // textObject holds a text that need not be writable as YAML by hand.
 func textObject(text string) manifest.Object {
-	return manifest.Object{
-		Value:  map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": map[string]any{"a": text}},
+	return manifest.Object{Item: state.Item{
+		Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}, "data": map[string]any{"a": text}},
 		Origin: state.Origin{File: "a.yaml", Line: 1},
-	}
+	}}
 }
 
 func TestHostileTextEndsSoon(t *testing.T) {
@@ -110,8 +110,8 @@ func TestAValueCannotLeaveItsPlace(t *testing.T) {
 				if err != nil || len(out)+len(problems) != 1 {
 					t.Fatal(out, problems, err)
 				}
-				if len(out) == 1 && strings.Contains(yamlOf(t, out[0].Value), "\nadded:") {
-					t.Errorf("%q added a key: %s", value, yamlOf(t, out[0].Value))
+				if len(out) == 1 && strings.Contains(yamlOf(t, out[0].Object), "\nadded:") {
+					t.Errorf("%q added a key: %s", value, yamlOf(t, out[0].Object))
 				}
 			}
 		}

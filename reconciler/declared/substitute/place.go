@@ -235,7 +235,7 @@ func (a *applier) line(at state.Origin, path []string) state.Origin {
 func (a *applier) named(o manifest.Object, value map[string]any, r result) bool {
 	before := len(a.problems)
 	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}} {
-		if was := textAt(o.Value, path); was == "" {
+		if was := textAt(o.Object, path); was == "" {
 			continue
 		}
 		if now := textAt(value, path); now == "" {

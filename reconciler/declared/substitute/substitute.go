@@ -90,16 +90,16 @@ func (a *applier) problem(at state.Origin, format string, args ...any) {
 
 // object returns the object with its variables filled in; false after a Problem.
 func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
-	found := scan(o.Value)
+	found := scan(o.Object)
 	if found.markPath != nil {
 		a.problem(a.line(o.Origin, found.markPath), reserved)
 		return o, false, nil
 	}
 	none := a.values.language == nil || len(a.values.variables) == 0 && !a.options.Always
-	if none || !found.variable || Disabled(o.Value) {
+	if none || !found.variable || Disabled(o.Object) {
 		return o, true, nil
 	}
-	text, err := sigsyaml.Marshal(o.Value)
+	text, err := sigsyaml.Marshal(o.Object)
 	if err != nil {
 		a.problem(o.Origin, "this holds characters that YAML cannot write as they are, so that no variables can be filled in; remove them, or put the annotation %s: %s on the object", Toggle, off)
 		return o, false, nil
@@ -142,14 +142,15 @@ func (a *applier) reread(o manifest.Object, before string, r result) (manifest.O
 		a.problem(o.Origin, "with %s filled in, this is not one Kubernetes object any more; check the values' quotes", r.names())
 		return o, false, nil
 	}
-	if path, ok := within(o.Value, value, nil); !ok {
+	if path, ok := within(o.Object, value, nil); !ok {
 		a.problem(a.line(o.Origin, path), "with %s filled in, a value reaches beyond its own field, up to here; check the values' quotes and brackets", r.names())
 		return o, false, nil
 	}
 	if !a.placeholdersValid(o, value) || !a.named(o, value, r) {
 		return o, false, nil
 	}
-	return manifest.Object{Value: value, Origin: o.Origin, Via: o.Via}, true, nil
+	o.Object = value
+	return o, true, nil
 }
 
 // unreadable reports text that is no longer valid. The reason may quote a
@@ -160,7 +161,7 @@ func (a *applier) unreadable(o manifest.Object, before string, r result, p state
 		at = a.fieldLine(o, lastField(before, p.Origin.Line))
 	}
 	switch {
-	case maybeSecret(o.Value):
+	case maybeSecret(o.Object):
 		a.problem(at, "with %s filled in, this Secret is not valid YAML; quote the value, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", r.names())
 	case p.DuplicateKey != "":
 		a.problem(at, "with %s filled in, key %q is given twice; give the variables different values, or remove one of the keys", r.names(), p.DuplicateKey)

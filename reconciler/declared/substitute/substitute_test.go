@@ -56,7 +56,7 @@ func apply(t testing.TB, text string, v substitute.Values, o substitute.Options)
 	if err != nil || len(problems) > 0 || len(out) != 1 {
 		t.Fatalf("%d objects, %v, %v", len(out), problems, err)
 	}
-	return out[0].Value
+	return out[0].Object
 }
 
 // problems are those of filling values in, one a line.
@@ -78,7 +78,7 @@ func problems(t testing.TB, text string, v substitute.Values, o substitute.Optio
 func object(t testing.TB, text string) map[string]any {
 	t.Helper()
 	objects, _ := read(t, text)
-	return objects[0].Value
+	return objects[0].Object
 }
 
 // configMap is an object with one field under data.

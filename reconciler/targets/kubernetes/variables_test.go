@@ -29,7 +29,7 @@ func (b *bench) filled(text string, values substitute.Values) state.Set {
 	b.Helper()
 	var objects []manifest.Object
 	for _, item := range b.declare(text).Items() {
-		objects = append(objects, manifest.Object{Value: item.Object, Origin: item.Origin})
+		objects = append(objects, manifest.Object{Item: item})
 	}
 	objects, problems, err := substitute.Apply(objects, values, substitute.Options{Strict: true})
 	if err != nil || len(problems) > 0 {
@@ -37,7 +37,7 @@ func (b *bench) filled(text string, values substitute.Values) state.Set {
 	}
 	var items []state.Item
 	for _, o := range objects {
-		item, err := o.Item()
+		item, err := o.Checked()
 		if err != nil {
 			b.Fatal(err)
 		}
