@@ -5,14 +5,6 @@ import (
 	"fmt"
 )
 
-// activeRevision is the revision that a run works with, and what it declares, which is in no cache
-// meanwhile. The zero value is none.
-type activeRevision struct {
-	revision *revision
-	decoded  *decodedRevision
-	release  func()
-}
-
 // Load gets the revision ready that the next run works with: the newest, or the one
 // planned last, which Correct works with. It may take minutes: a large revision is not kept
 // between runs, and its memory is shared with the runs of others. The runs do it themselves
@@ -49,13 +41,13 @@ func (l *Loop) acquire(ctx context.Context, planned bool) error {
 		}
 		l.unload() // Who waits for memory holds none.
 		l.mu.Unlock()
-		has, release, err := l.cache.reload(ctx, r)
+		has, err := l.cache.reload(ctx, r)
 		if err != nil {
 			return fmt.Errorf("loading %s again: %w", r.snapshot.Revision, err)
 		}
 		l.mu.Lock()
 		l.unload()
-		l.active = activeRevision{r, has, release}
+		l.active = has
 		l.mu.Unlock()
 	}
 }
@@ -76,7 +68,7 @@ func (l *Loop) revisionFor(planned bool) *revision {
 // activateCached makes a revision the active one if nothing has to be loaded for that; no revision
 // needs nothing.
 func (l *Loop) activateCached(r *revision) bool {
-	if r == nil || l.active.revision == r {
+	if r == nil || l.active != nil && l.active.of == r {
 		return true
 	}
 	has := l.cache.take(r)
@@ -84,18 +76,22 @@ func (l *Loop) activateCached(r *revision) bool {
 		return false
 	}
 	l.unload()
-	l.active = activeRevision{r, has, func() {}}
+	l.active = has
 	return true
 }
 
 // unload gives the active revision back to the cache.
 func (l *Loop) unload() {
 	was := l.active
-	if l.active = (activeRevision{}); was.revision == nil {
+	if l.active = nil; was == nil {
 		return
 	}
-	if was.revision == l.last || was.revision == l.planned {
-		l.cache.put(was.revision, was.decoded)
+	release := was.release
+	was.release = nil
+	if was.of == l.last || was.of == l.planned {
+		l.cache.put(was)
 	}
-	was.release()
+	if release != nil {
+		release()
+	}
 }

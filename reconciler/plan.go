@@ -24,7 +24,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	if l.planned != l.last {
 		l.cache.take(l.planned) // From here on the targets know what another one wants.
 	}
-	has := l.active.decoded
+	has := l.active
 	has.desired = nil
 	has.activate()
 	defer func() {
@@ -34,9 +34,9 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	}()
 	all := map[string]state.Set{}
 	wanted, observed := state.Set{}, state.Set{}
-	problems := has.declared.Problems
+	problems := has.Problems
 	for _, w := range l.targets {
-		desired, more, err := l.last.desired(ctx, w.Target, has.declared.Set)
+		desired, more, err := l.last.desired(ctx, w.Target, has.Set)
 		if err != nil {
 			return result, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}
@@ -75,8 +75,8 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 
 // activate makes the revision the one that the targets are used for.
 func (c *decodedRevision) activate() {
-	if c.declared.BeforeDesired != nil {
-		c.declared.BeforeDesired()
+	if c.BeforeDesired != nil {
+		c.BeforeDesired()
 	}
 }
 
@@ -188,7 +188,7 @@ func (l *Loop) trim() {
 
 // desired is what the targets make of the active revision.
 func (l *Loop) desired(ctx context.Context) (map[string]state.Set, error) {
-	has := l.active.decoded
+	has := l.active
 	if has.desired != nil {
 		return has.desired, nil
 	}
@@ -196,7 +196,7 @@ func (l *Loop) desired(ctx context.Context) (map[string]state.Set, error) {
 	has.activate()
 	for _, w := range l.targets {
 		var err error
-		if all[w.Name], _, err = l.active.revision.desired(ctx, w.Target, has.declared.Set); err != nil {
+		if all[w.Name], _, err = has.of.desired(ctx, w.Target, has.Set); err != nil {
 			l.trim()
 			return nil, fmt.Errorf("preparing %s: %w", w.Name, err)
 		}

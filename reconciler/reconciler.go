@@ -61,9 +61,10 @@ type Loop struct {
 	// hands to the next (controller's session) relies on that.
 	mu sync.Mutex
 	// last is the newest revision, planned the newest that was compared with
-	// the targets; active is that with which a run works, or will.
+	// the targets; active is what that declares with which a run works, or will, and which is in
+	// no cache meanwhile; nil where none does.
 	last, planned *revision
-	active        activeRevision
+	active        *decodedRevision
 	// waiting is true while a revision must not be applied yet, and plannedWaiting where that was
 	// so when everything was planned last.
 	waiting, plannedWaiting bool

@@ -53,9 +53,12 @@ func NewRevisionCache(capacity, uncached int64) *RevisionCache {
 
 // decodedRevision is what a revision declares.
 type decodedRevision struct {
-	declared declared.Declared
+	declared.Declared
+	of *revision
 	// desired is what the targets made of it; nil before they were asked.
 	desired map[string]state.Set
+	// release ends the use of what is in no cache; nil where it is from the cache.
+	release func()
 }
 
 // size estimates how many bytes of memory a revision takes.
@@ -77,7 +80,7 @@ func (c *RevisionCache) loadFirst(ctx context.Context, r *revision) error {
 		return err
 	}
 	r.size = size(d)
-	c.put(r, &decodedRevision{declared: d})
+	c.put(&decodedRevision{Declared: d, of: r})
 	return nil
 }
 
@@ -88,18 +91,18 @@ func (r *revision) decode(ctx context.Context) (d declared.Declared, err error) 
 	return d, err
 }
 
-// reload loads a revision that is not kept. release ends its use.
-func (c *RevisionCache) reload(ctx context.Context, r *revision) (has *decodedRevision, release func(), err error) {
+// reload loads a revision that is not kept.
+func (c *RevisionCache) reload(ctx context.Context, r *revision) (*decodedRevision, error) {
 	n := min(r.size, c.maxUncached)
 	if err := c.uncached.Acquire(ctx, n); err != nil {
-		return nil, nil, fmt.Errorf("waiting until runs of other large revisions end: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("waiting until runs of other large revisions end: %w", context.Cause(ctx))
 	}
 	d, err := r.decode(ctx)
 	if err != nil {
 		c.uncached.Release(n)
-		return nil, nil, err
+		return nil, err
 	}
-	return &decodedRevision{declared: d}, func() { c.uncached.Release(n) }, nil
+	return &decodedRevision{Declared: d, of: r, release: func() { c.uncached.Release(n) }}, nil
 }
 
 // take takes a revision's contents out of the cache, for a run; nil where they are not in it.
@@ -122,7 +125,8 @@ func (c *RevisionCache) remove(r *revision) {
 }
 
 // put keeps a revision's contents, or evicts them at once.
-func (c *RevisionCache) put(r *revision, has *decodedRevision) {
+func (c *RevisionCache) put(has *decodedRevision) {
+	r := has.of
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.remove(r)
