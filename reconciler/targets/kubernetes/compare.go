@@ -15,7 +15,7 @@ import (
 // liveItem is a live object of which memory has no current state, with the wanted item
 // where there is one.
 type liveItem struct {
-	item state.Item
+	state.Item
 	live *unstructured.Unstructured
 }
 
@@ -61,13 +61,13 @@ func (o *observation) compareDesired(item state.Item, live *unstructured.Unstruc
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.uncertain = append(o.uncertain, liveItem{item: item, live: live})
+	o.uncertain = append(o.uncertain, liveItem{item, live})
 }
 
 // compareUncertain compares the uncertain ones with the API server's help.
 func (o *observation) compareUncertain(ctx context.Context) {
 	parallel.Each(requests, o.uncertain, func(d liveItem) {
-		found, err := o.target.diff.Diff(ctx, d.item, d.live)
+		found, err := o.target.diff.Diff(ctx, d.Item, d.live)
 		if err != nil {
 			o.fail(err)
 			return

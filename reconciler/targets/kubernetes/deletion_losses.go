@@ -26,15 +26,15 @@ import (
 func (o *observation) countLosses(ctx context.Context) {
 	removed := map[state.Key]map[string]any{}
 	for _, s := range o.orphans {
-		removed[s.item.Key] = s.live.Object
+		removed[s.Key] = s.live.Object
 	}
 	coverage := losses.NewCoverage(o.desired.Items(), removed)
 	o.target.coverage.Store(&coverage)
 	dying := map[state.Key]bool{}
 	var last, others []liveItem
 	for _, s := range o.orphans {
-		dying[s.item.Key] = true
-		if losses.IsNamespace(s.item.Key) || s.item.Key.Kind == karpenter.NodeClass {
+		dying[s.Key] = true
+		if losses.IsNamespace(s.Key) || s.Key.Kind == karpenter.NodeClass {
 			last = append(last, s)
 		} else {
 			others = append(others, s)
@@ -68,7 +68,7 @@ func (o *observation) countLosses(ctx context.Context) {
 
 // addDeletion adds an object that is not wanted any more to what was observed.
 func (o *observation) addDeletion(ctx context.Context, s liveItem, count losses.Deletion) (state.Item, bool) {
-	item := diff.Found(s.item, s.live, manifest.Strip(s.live.Object), s.item.Applied)
+	item := diff.Found(s.Item, s.live, manifest.Strip(s.live.Object), s.Applied)
 	if kinds.IsSecret(item.Key) {
 		if err := o.target.mask.Load(ctx); err != nil {
 			o.fail(err)

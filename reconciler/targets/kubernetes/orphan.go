@@ -52,9 +52,9 @@ func (o *observation) orphan(k state.Key, kind kinds.Kind, live *unstructured.Un
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.orphans = append(o.orphans, liveItem{item: state.Item{
+	o.orphans = append(o.orphans, liveItem{state.Item{
 		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: kinds.ObjectWave(k, live.Object), Owner: other,
-	}, live: live})
+	}, live})
 }
 
 // defined reports whether a CustomResourceDefinition for the kind exists
