@@ -121,7 +121,7 @@ func (s *syncState) unknownUpdates(sync *v1alpha1.Sync, part string, unknown []p
 	updates, lost := true, false
 	for _, l := range s.drift.pendingChanges {
 		if fits(sync, part, l.tokens) {
-			updates = updates && l.change.Action != string(plan.Delete)
+			updates = updates && l.Action != string(plan.Delete)
 			lost = lost || slices.ContainsFunc(unknown, func(u plan.Unknown) bool { return u.Key == l.key })
 		}
 	}

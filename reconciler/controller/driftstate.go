@@ -36,8 +36,8 @@ type driftState struct {
 
 // pendingChange is a change that was not made.
 type pendingChange struct {
-	key    state.Key
-	change v1alpha1.PendingChange
+	v1alpha1.PendingChange
+	key state.Key
 	// drift is why the live thing is taken for drifted, as the condition has it; empty
 	// where it is not.
 	drift string
@@ -65,14 +65,14 @@ func driftStateOf(done reconciliation) driftState {
 			continue
 		}
 		c := r.Change
-		l := pendingChange{key: c.Key, readOnly: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, change: v1alpha1.PendingChange{
+		l := pendingChange{key: c.Key, readOnly: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, PendingChange: v1alpha1.PendingChange{
 			Object: objectName(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
 		for _, rule := range c.Hold.Rules() {
-			l.change.Rules = append(l.change.Rules, string(rule))
+			l.Rules = append(l.Rules, string(rule))
 		}
 		if r.Err != nil {
-			l.change.Reason = sanitize.Text(r.Why())
+			l.Reason = sanitize.Text(r.Why())
 		}
 		l.waits, l.losses = awaited(r), lossCount(c)
 		l.missing = !c.ReadOnly() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
@@ -160,7 +160,7 @@ func (p driftState) after(done reconciliation) driftState {
 func replaced(old, fresh []pendingChange, observed []state.Key) []pendingChange {
 	var out []pendingChange
 	for _, l := range old {
-		if !slices.Contains(observed, l.key) || l.change.Action == string(plan.Delete) { // Which no run of some things reads.
+		if !slices.Contains(observed, l.key) || l.Action == string(plan.Delete) { // Which no run of some things reads.
 			out = append(out, l)
 		} else if at := slices.IndexFunc(fresh, func(f pendingChange) bool { return f.key == l.key }); at >= 0 {
 			out = append(out, fresh[at])
@@ -205,11 +205,11 @@ func managed(done reconciliation) int {
 func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
 	left := slices.Clone(p.pendingChanges)
 	slices.SortStableFunc(left, func(a, b pendingChange) int {
-		return cmp.Or(cmp.Compare(b.losses, a.losses), strings.Compare(a.change.Object, b.change.Object))
+		return cmp.Or(cmp.Compare(b.losses, a.losses), strings.Compare(a.Object, b.Object))
 	})
 	var out []v1alpha1.PendingChange
 	for _, l := range left[:min(len(left), pendingLimit)] {
-		c := l.change
+		c := l.PendingChange
 		c.Object, c.Reason, c.Source = listedName(c.Object), cut(sanitize.Escape(c.Reason), reasonLimit), listedName(c.Source)
 		if l.held.NeedsConfirmation() {
 			c.ConfirmationToken = hold.Join(slices.Concat(l.tokens, l.held.Tokens()), in)
@@ -236,7 +236,7 @@ func (p driftState) drifted() (n int, reason string) {
 
 // isPending reports whether a change of the object, as a status names it, is left undone.
 func (p driftState) isPending(object string) bool {
-	return slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return listedName(l.change.Object) == object })
+	return slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return listedName(l.Object) == object })
 }
 
 // waits reports whether changes wait for a person.
@@ -269,7 +269,7 @@ func (p driftState) added(before driftState, reported []v1alpha1.PendingChange) 
 		return l.drift != driftReported ||
 			slices.ContainsFunc(before.pendingChanges, func(b pendingChange) bool { return b.key == l.key && b.drift == l.drift }) ||
 			slices.ContainsFunc(reported, func(c v1alpha1.PendingChange) bool {
-				return c.Object == listedName(l.change.Object) && c.Action == l.change.Action
+				return c.Object == listedName(l.Object) && c.Action == l.Action
 			})
 	})
 }
@@ -300,11 +300,11 @@ func unknowns(list []plan.Unknown) string {
 
 // reportedOnly names the first of the things that differ, and counts all.
 func reportedOnly(list []pendingChange) string {
-	first := list[0].change.Object
-	if at := list[0].change.Source; at != "" {
+	first := list[0].Object
+	if at := list[0].Source; at != "" {
 		first += " (" + at + ")"
 	}
-	return firstOf(len(list), "live thing differs from Git and stays so", "live things differ from Git and stay so", first+": "+list[0].change.Reason)
+	return firstOf(len(list), "live thing differs from Git and stays so", "live things differ from Git and stay so", first+": "+list[0].Reason)
 }
 
 func firstOf(n int, one, more, first string) string {

@@ -24,9 +24,9 @@ func (p driftState) pendingReason(revision string) (reason, message, key string)
 	for _, l := range p.pendingChanges {
 		switch l.waits {
 		case pruneHeld, guardChangeHeld:
-			of = append(of, l.change.Reason)
+			of = append(of, l.Reason)
 		case nodeReplacementHeld, quotaHeld:
-			of = append(of, l.change.Object, revision)
+			of = append(of, l.Object, revision)
 		default:
 			continue
 		}
