@@ -41,7 +41,7 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 	}
 	w.drift.Begin(k)
 	defer w.drift.End(k)
-	j := correction{Target: w, ref: ref, kind: kind, change: change, secret: kinds.IsSecret(k)}
+	j := correction{Target: w, Change: change, ref: ref, kind: kind, secret: kinds.IsSecret(k)}
 	switch change.Action {
 	case plan.Create:
 		return j.create(ctx)
@@ -56,18 +56,18 @@ func (w *Target) Correct(ctx context.Context, change plan.Change) error {
 // correction is one Correct at work.
 type correction struct {
 	*Target
-	ref    api.Ref
-	kind   kinds.Kind
-	change plan.Change
-	secret bool
+	plan.Change // Its Key and Drift are selected by Change: a Target has a Key and a drift, too.
+	ref         api.Ref
+	kind        kinds.Kind
+	secret      bool
 }
 
 // body is what is sent: the wanted object, unmasked.
 func (j *correction) body() (map[string]any, error) {
 	if !j.secret {
-		return j.change.After.Object, nil
+		return j.After.Object, nil
 	}
-	plain, read := j.desired.Unmasked(*j.change.After)
+	plain, read := j.desired.Unmasked(*j.After)
 	if !read || j.cfg.Preview {
 		return nil, state.Failf(state.Retry, "Changed", "its content was not read by this process")
 	}
@@ -83,7 +83,7 @@ const noVersion = "1"
 // absent, also where no field is in conflict: that is another's, and adopting it is for
 // a plan to show.
 func (j *correction) create(ctx context.Context) error {
-	if err := j.drift.Allow(j.change, nil); err != nil {
+	if err := j.drift.Allow(j.Change, nil); err != nil {
 		return err
 	}
 	body, err := j.body()
@@ -110,7 +110,7 @@ func (j *correction) create(ctx context.Context) error {
 		return refused
 	}
 	j.accepted(live)
-	j.drift.Corrected(j.change)
+	j.drift.Corrected(j.Change)
 	return nil
 }
 
@@ -126,12 +126,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 func (j *correction) update(ctx context.Context) error {
-	before := j.change.Before
+	before := j.Before
 	if err := j.updatable(); err != nil {
 		return err
 	}
-	owners, scaled := j.diff.Owners(j.change.Key), j.desired.Scaled(j.change.Key)
-	if err := j.drift.Allow(j.change, owners.Rivals); err != nil {
+	owners, scaled := j.diff.Owners(j.Change.Key), j.desired.Scaled(j.Change.Key)
+	if err := j.drift.Allow(j.Change, owners.Rivals); err != nil {
 		return err
 	}
 	body, err := j.body()
@@ -153,19 +153,19 @@ func (j *correction) update(ctx context.Context) error {
 	if err := j.updateError(err); err != nil {
 		return err
 	}
-	if kinds.OwnsWholeSpec(j.change.Key.Group, j.change.Key.Kind) && before.Owner == (owner.Reference{}) {
+	if kinds.OwnsWholeSpec(j.Change.Key.Group, j.Change.Key.Kind) && before.Owner == (owner.Reference{}) {
 		if live, err = j.trim(ctx, live, scaled); err != nil {
 			return err
 		}
 	}
 	j.accepted(live)
-	j.drift.Corrected(j.change)
+	j.drift.Corrected(j.Change)
 	return nil
 }
 
 // updatable returns why the object is not to be updated now, or nil.
 func (j *correction) updatable() error {
-	before := j.change.Before
+	before := j.Before
 	metadata, _ := before.Object["metadata"].(map[string]any)
 	if at, leaving := metadata["deletionTimestamp"]; leaving {
 		err := fmt.Errorf("it is being deleted since %v and will be made anew once it is gone", at)
@@ -183,12 +183,12 @@ func (j *correction) updatable() error {
 // hasGuards reports whether the object is one whose fields are guards: what a person made
 // stricter since the plan must not be overwritten.
 func (j *correction) hasGuards() bool {
-	return j.change.Key.Group == v1alpha1.GroupVersion.Group && j.change.Key.Kind == "Sync"
+	return j.Change.Key.Group == v1alpha1.GroupVersion.Group && j.Change.Key.Kind == "Sync"
 }
 
 // preconditions adds what must still hold of the live object for an update.
 func (j *correction) preconditions(body map[string]any) map[string]any {
-	live := j.change.Before.Live
+	live := j.Before.Live
 	if live.UID != "" {
 		body = manifest.WithMetadata(body, "uid", live.UID)
 	}
@@ -200,7 +200,7 @@ func (j *correction) preconditions(body map[string]any) map[string]any {
 
 // updateError is the error of an update for which the API server returned err, or nil.
 func (j *correction) updateError(err error) error {
-	other := j.change.Before.Owner
+	other := j.Before.Owner
 	if j.hasGuards() && other == (owner.Reference{}) && apierrors.IsConflict(err) {
 		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	}
@@ -215,7 +215,7 @@ func (j *correction) updateError(err error) error {
 // server-side apply cannot remove what it does not own. Karpenter's hash
 // controller moves the object right after each change, so it tries again.
 func (j *correction) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
-	canonical, err := j.diff.Canonical(ctx, *j.change.After, live)
+	canonical, err := j.diff.Canonical(ctx, *j.After, live)
 	if err != nil {
 		// Without its canonical form an addition cannot be distinguished from a default; what
 		// we declared is in place.
@@ -261,9 +261,9 @@ func removal(version string, pointers []string) ([]byte, error) {
 // accepted records what the API server returned.
 func (j *correction) accepted(live *unstructured.Unstructured) {
 	j.store.Put(inventory.Record{
-		Key: j.change.Key, Version: j.change.After.Version, Desired: state.Hash(j.change.After.Object),
-		Fingerprint: fields.FingerprintOf(live.Object, j.diff.Options(j.change.Key)),
+		Key: j.Change.Key, Version: j.After.Version, Desired: state.Hash(j.After.Object),
+		Fingerprint: fields.FingerprintOf(live.Object, j.diff.Options(j.Change.Key)),
 	})
-	j.ready.Record(j.change.Key, live)
-	j.health.Applied(j.change.Key, live)
+	j.ready.Record(j.Change.Key, live)
+	j.health.Applied(j.Change.Key, live)
 }

@@ -30,7 +30,7 @@ func (j *correction) removeEmptied(ctx context.Context, body map[string]any) err
 		if err != nil {
 			return api.Refused(doing, err, j.secret)
 		}
-		if string(live.GetUID()) != j.change.Before.Live.UID {
+		if string(live.GetUID()) != j.Before.Live.UID {
 			return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
 		}
 		pointers, claim := fields.Emptied(live.Object, body, v1alpha1.FieldManager)

@@ -20,7 +20,7 @@ import (
 // where it is more than was planned with. What only puts back what a hand has changed
 // takes nothing that the repository gave.
 func (j *correction) checkUpdate(ctx context.Context) error {
-	u := losses.Update{Key: j.change.Key, Before: j.change.Before.Object, After: j.change.After.Object}
+	u := losses.Update{Key: j.Change.Key, Before: j.Before.Object, After: j.After.Object}
 	if !u.Loses() {
 		return nil
 	}
@@ -30,8 +30,8 @@ func (j *correction) checkUpdate(ctx context.Context) error {
 	}
 	u.Live = live
 	now := j.losses.Update(ctx, u)
-	if !j.change.Drift {
-		if err := targets.MayDelete(j.change, now); err != nil {
+	if !j.Change.Drift {
+		if err := targets.MayDelete(j.Change, now); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 	if !j.stillDeletable(live) {
 		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	}
-	k := j.change.Key
+	k := j.Change.Key
 	if !j.losses.Counts(k, live.Object) {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), kinds.Profile(live.Object))
 	}
 	lost := now.Removal(ctx, k, live)
-	if err := targets.MayDelete(j.change, lost); err != nil {
+	if err := targets.MayDelete(j.Change, lost); err != nil {
 		return err
 	}
 	return j.awaitEngine(ctx, lost)
@@ -78,8 +78,8 @@ func (j *correction) awaitEngine(ctx context.Context, lost loss.Removal) error {
 // counts is whether somebody took it from us or marked it to be kept.
 func (j *correction) stillDeletable(live *unstructured.Unstructured) bool {
 	label := live.GetLabels()[v1alpha1.SyncLabel]
-	return string(live.GetUID()) == j.change.Before.Live.UID &&
+	return string(live.GetUID()) == j.Before.Live.UID &&
 		(label == j.owner.Label || label == "") &&
 		live.GetAnnotations()[v1alpha1.PruneAnnotation] != "disabled" &&
-		ownership.Of(live, nil) == j.change.Before.Owner
+		ownership.Of(live, nil) == j.Before.Owner
 }

@@ -15,17 +15,17 @@ import (
 // counts right before each request how much that is; and where its version has moved (a
 // status update, a heartbeat), whether it is still ours.
 func (j *correction) remove(ctx context.Context) error {
-	id := j.change.Before.Live
+	id := j.Before.Live
 	if id.UID == "" {
 		return errors.New("it was never observed")
 	}
 	version := id.ResourceVersion
-	recheck := j.losses.Counts(j.change.Key, j.change.Before.Object)
+	recheck := j.losses.Counts(j.Change.Key, j.Before.Object)
 	for attempt := 0; ; attempt++ {
 		if recheck {
 			live, err := j.api.Get(ctx, j.ref)
 			if apierrors.IsNotFound(err) {
-				j.store.Remove(j.change.Key)
+				j.store.Remove(j.Change.Key)
 				return nil
 			}
 			if err != nil {
@@ -39,12 +39,12 @@ func (j *correction) remove(ctx context.Context) error {
 		err := j.api.Delete(ctx, j.ref, types.UID(id.UID), version)
 		switch {
 		case err == nil:
-			if !deletedAsynchronously(j.change.Before) {
-				j.store.Remove(j.change.Key)
+			if !deletedAsynchronously(j.Before) {
+				j.store.Remove(j.Change.Key)
 			}
 			return nil
 		case apierrors.IsNotFound(err):
-			j.store.Remove(j.change.Key)
+			j.store.Remove(j.Change.Key)
 			return nil
 		case !apierrors.IsConflict(err) || attempt == 5:
 			return api.ResponseError(err, j.secret)

@@ -30,7 +30,7 @@ func (j *correction) prepare(ctx context.Context, m diff.Owners, scaled bool) er
 	if err != nil {
 		return api.ResponseError(err, j.secret)
 	}
-	if string(live.GetUID()) != j.change.Before.Live.UID {
+	if string(live.GetUID()) != j.Before.Live.UID {
 		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	}
 	if scaled {
@@ -38,7 +38,7 @@ func (j *correction) prepare(ctx context.Context, m diff.Owners, scaled bool) er
 			return err
 		}
 	}
-	if !m.ClientSide || j.change.Before.Owner != (owner.Reference{}) {
+	if !m.ClientSide || j.Before.Owner != (owner.Reference{}) {
 		return nil
 	}
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(manifest.ClientSideManager), v1alpha1.FieldManager)
@@ -57,7 +57,7 @@ func (j *correction) handOver(ctx context.Context, live *unstructured.Unstructur
 	ours := fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager), "spec", "replicas")
 	others := fields.Owners(live.Object, v1alpha1.FieldManager, "spec", "replicas")
 	others = slices.DeleteFunc(others, func(m string) bool { return m == manifest.ClientSideManager })
-	if !found || err != nil || len(others) > 0 || !ours && !j.diff.Owners(j.change.Key).ClientSide {
+	if !found || err != nil || len(others) > 0 || !ours && !j.diff.Owners(j.Change.Key).ClientSide {
 		return nil
 	}
 	_, err = j.api.Apply(ctx, j.ref, map[string]any{
