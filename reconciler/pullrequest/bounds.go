@@ -72,10 +72,10 @@ func (s *reviewState) evictComments() {
 func (e *entry) commentBytes() int {
 	n := 0
 	if e.publication != nil {
-		n = len(e.publication.comment.Body)
+		n = len(e.publication.Body)
 	}
 	if e.good != nil && e.good != e.publication {
-		n += len(e.good.comment.Body)
+		n += len(e.good.Body)
 	}
 	return n
 }

@@ -59,9 +59,9 @@ type made struct {
 
 // publication is what is to be published about one head.
 type publication struct {
+	forge.Comment
 	// item is what the Sync's status lists once the forge has the comment.
-	item    v1alpha1.PullRequestStatus
-	comment forge.Comment
+	item v1alpha1.PullRequestStatus
 	// line is the description of the commit status, state its state.
 	line  string
 	state forge.State

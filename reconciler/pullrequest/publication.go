@@ -87,7 +87,7 @@ func (p *reviewRun) publicationOf(pr forge.PullRequest, planned report.Report, r
 			Number: int64(pr.Number), Head: pr.Head.SHA, Headline: cut(planned.Headline(), maxHeadlineLength),
 			Phase: v1alpha1.PullRequestPlanned, Reviewed: reviewed.DeepCopy(),
 		},
-		state: forge.Success, comment: forge.Comment{Marker: p.marker(), EditOnly: untouched(planned)},
+		state: forge.Success, Comment: forge.Comment{Marker: p.marker(), EditOnly: untouched(planned)},
 	}
 	if b := planned.Provenance; b != nil {
 		a.item.Head, a.item.Base = cmp.Or(b.HeadCommit, a.item.Head), b.BaseCommit
@@ -100,7 +100,7 @@ func (p *reviewRun) publicationOf(pr forge.PullRequest, planned report.Report, r
 		a.state = forge.Failure
 	}
 	a.item.CommentKind = v1alpha1.PullRequestCommentPlan
-	if a.comment.EditOnly {
+	if a.EditOnly {
 		a.item.CommentKind = v1alpha1.PullRequestCommentUnaffected
 	}
 	a.item.CommentHash = commentHash(a.item.CommentKind, a.item.Head, hours, planned.Content())
@@ -109,7 +109,7 @@ func (p *reviewRun) publicationOf(pr forge.PullRequest, planned report.Report, r
 	if err := planned.Markdown(&body, options); err != nil {
 		return p.unwritable(a, err)
 	}
-	a.comment.Body = body.String()
+	a.Body = body.String()
 	return a
 }
 
@@ -122,7 +122,7 @@ func commentHash(kind v1alpha1.PullRequestCommentKind, of ...any) string {
 func (p *reviewRun) unwritable(a *publication, err error) *publication {
 	a.state, a.item.Phase, a.item.Headline = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(failure.Text(err))
 	a.line = a.item.Headline
-	a.comment.Body = "### " + forge.PlainText(a.item.Headline, reasonWidth) + "\n"
+	a.Body = "### " + forge.PlainText(a.item.Headline, reasonWidth) + "\n"
 	return a
 }
 
@@ -157,21 +157,21 @@ func (p *reviewRun) failure(t task, err error, class state.Class) *publication {
 			Headline: what + ": " + plainText(failure.Text(err)), Phase: v1alpha1.PullRequestFailed,
 		},
 		line: what + ": " + plainText(why), state: forge.Broken,
-		comment: forge.Comment{Marker: p.marker(), EditOnly: class != state.Stalled},
+		Comment: forge.Comment{Marker: p.marker(), EditOnly: class != state.Stalled},
 	}
 	a.item.CommentKind = v1alpha1.PullRequestCommentPlan
 	a.item.CommentHash = commentHash(a.item.CommentKind, head, class.String(), hashed)
 	why = forge.PlainText(why, reasonWidth)
 	good := t.rec.good
 	switch {
-	case good == nil || good.comment.EditOnly:
-		a.comment.Body = fmt.Sprintf("### `%s` %s\n\n%s\n", short(head), what, why)
+	case good == nil || good.EditOnly:
+		a.Body = fmt.Sprintf("### `%s` %s\n\n%s\n", short(head), what, why)
 	case good.item.Head == head:
-		a.comment.Body = fmt.Sprintf("**Stale:** `%s` %s again: %s\n\n%s", short(head), what, why, good.comment.Body)
+		a.Body = fmt.Sprintf("**Stale:** `%s` %s again: %s\n\n%s", short(head), what, why, good.Body)
 	default:
-		a.comment.Body = fmt.Sprintf("**Stale:** this was planned for `%s`; `%s` %s: %s\n\n%s", short(good.item.Head), short(head), what, why, good.comment.Body)
+		a.Body = fmt.Sprintf("**Stale:** this was planned for `%s`; `%s` %s: %s\n\n%s", short(good.item.Head), short(head), what, why, good.Body)
 	}
-	a.comment.Body += after
+	a.Body += after
 	return a
 }
 

@@ -14,7 +14,7 @@ import (
 // commit that it holds for.
 func (p *reviewRun) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	a := rec.publication
-	posted, err := p.postComment(ctx, pr.Number, a.comment)
+	posted, err := p.postComment(ctx, pr.Number, a.Comment)
 	if err != nil && !permanent(err) {
 		p.publishFailed(rec, err)
 		return
