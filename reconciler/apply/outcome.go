@@ -32,7 +32,7 @@ const (
 
 // Result is what became of one change.
 type Result struct {
-	Change plan.Change
+	plan.Change
 	// Err is nil for Applied and Held. It states why, and not what was being done to
 	// what: Change has that.
 	Err    error
