@@ -2,6 +2,7 @@ package quota
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -28,15 +29,31 @@ type shortage struct {
 	needs float64
 }
 
-func (s shortage) text(limits map[string]Limit) string {
+// Shortfall is that NodePools need more vCPUs than quotas allow.
+type Shortfall struct {
+	// Pools are the names of those that need more, together where they are several.
+	Pools []string
+	// QuotaCodes are what Service Quotas calls the quotas in requests for an increase.
+	QuotaCodes []string
+	// NeededVCPUs is with how many vCPUs they would reach their limits, or have one node where SmallestType is set.
+	NeededVCPUs int64
+	// SmallestType is the instance type with the fewest vCPUs of a pool that can have no node; empty for all others.
+	SmallestType string
+	// Text is the same for people, with the remedy.
+	Text string
+}
+
+func (s shortage) shortfall(limits map[string]Limit) Shortfall {
+	out := Shortfall{QuotaCodes: quotaCodes(s.classes, limits), NeededVCPUs: int64(math.Ceil(s.needs))}
 	var names []string
 	for _, p := range s.pools {
-		names = append(names, p.String())
+		out.Pools, names = append(out.Pools, p.Name), append(names, p.String())
 	}
 	last := len(names) - 1
 	allows, codes := allowance(s.classes, limits)
-	return fmt.Sprintf("NodePools %s and %s need at least %.0f vCPUs together to reach their limits, %s: request a quota increase (%s) or lower a limit",
+	out.Text = fmt.Sprintf("NodePools %s and %s need at least %.0f vCPUs together to reach their limits, %s: request a quota increase (%s) or lower a limit",
 		strings.Join(names[:last], ", "), names[last], s.needs, allows, codes)
+	return out
 }
 
 // shortages are the sets of two pools and more whose needs exceed what all quotas that they can draw on have left, the
@@ -102,11 +119,11 @@ func (p Pool) within(classes []string) bool {
 // Advice is for which pools the quota of a class is too small, alone and together. A pool that may draw on
 // several quotas is warned of only where all of them together are: Karpenter
 // goes to the next when one is used up.
-func Advice(pools []Pool, class string, limits map[string]Limit) []string {
-	var out []string
+func Advice(pools []Pool, class string, limits map[string]Limit) []Shortfall {
+	var out []Shortfall
 	for _, s := range shortages(pools, limits) {
 		if slices.Contains(s.classes, class) {
-			out = append(out, s.text(limits))
+			out = append(out, s.shortfall(limits))
 		}
 	}
 	for _, p := range pools {
@@ -114,7 +131,7 @@ func Advice(pools []Pool, class string, limits map[string]Limit) []string {
 			continue
 		}
 		if s := p.alone(limits); s.needs > 0 {
-			out = append(out, s.text(p, limits))
+			out = append(out, s.shortfall(p, limits))
 		}
 	}
 	return out
@@ -130,20 +147,24 @@ type poolShortage struct {
 	smallest string
 }
 
-func (s poolShortage) text(p Pool, limits map[string]Limit) string {
+func (s poolShortage) shortfall(p Pool, limits map[string]Limit) Shortfall {
+	out := Shortfall{Pools: []string{p.Name}, QuotaCodes: quotaCodes(p.Classes(), limits), NeededVCPUs: int64(math.Ceil(s.needs))}
 	allows, codes := allowance(p.Classes(), limits)
 	if s.what == "" {
 		if len(p.demands) > 1 {
 			allows = "none of the quotas has as many left"
 		}
-		return fmt.Sprintf("NodePool %s can have no node: its smallest instance type %s has %.0f vCPUs, %s: request a quota increase (%s)",
+		out.SmallestType = s.smallest
+		out.Text = fmt.Sprintf("NodePool %s can have no node: its smallest instance type %s has %.0f vCPUs, %s: request a quota increase (%s)",
 			p, s.smallest, s.needs, allows, codes)
+		return out
 	}
 	lower := "the limit"
 	if p.replicas != nil {
 		lower = "spec.replicas"
 	}
-	return fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach %s, %s: request a quota increase (%s) or lower %s", p, s.needs, s.what, allows, codes, lower)
+	out.Text = fmt.Sprintf("NodePool %s needs at least %.0f vCPUs to reach %s, %s: request a quota increase (%s) or lower %s", p, s.needs, s.what, allows, codes, lower)
+	return out
 }
 
 // alone is what the pool cannot reach even if no other draws on its quotas; nothing where a
@@ -175,14 +196,22 @@ func (p Pool) smallest() (name string, vcpus float64) {
 	return name, vcpus
 }
 
+// quotaCodes are what Service Quotas calls some quotas in requests.
+func quotaCodes(names []string, limits map[string]Limit) []string {
+	var out []string
+	for _, name := range names {
+		out = append(out, limits[name].Code)
+	}
+	return out
+}
+
 // allowance is what some quotas allow, and by which codes they are increased.
 func allowance(names []string, limits map[string]Limit) (allows, codes string) {
-	var all []string
+	all := quotaCodes(names, limits)
 	vcpus, taken := int64(0), false
 	for _, name := range names {
 		vcpus += limits[name].VCPUs
 		taken = taken || limits[name].Used > 0
-		all = append(all, limits[name].Code)
 	}
 	allows, codes = fmt.Sprintf("the quota allows %d", vcpus), "quota code "+strings.Join(all, ", ")
 	if len(all) > 1 {

@@ -66,6 +66,40 @@ func TestWhatOtherInstancesUseIsNotLeftForThePools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := readers(t).pool("web", `{"cpu":64}`, family("m5"), onDemandOnly)
 			got := Advice([]Pool{p}, standardOnDemand, map[string]Limit{standardOnDemand: {Code: "L", VCPUs: 64, Used: c.taken}})
+			if diff := cmp.Diff(c.want, texts(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func texts(of []Shortfall) []string {
+	var out []string
+	for _, s := range of {
+		out = append(out, s.Text)
+	}
+	return out
+}
+
+func TestAShortfallHasItsNumbers(t *testing.T) {
+	r := readers(t)
+	limits := map[string]Limit{standardOnDemand: {Code: "L", VCPUs: 64}}
+	web, api := r.pool("web", `{"cpu":60}`, family("m5"), onDemandOnly), r.pool("api", `{"cpu":20}`, family("m5"), onDemandOnly)
+	for name, c := range map[string]struct {
+		pools []Pool
+		vcpus int64
+		want  []Shortfall
+	}{
+		"two pools together":        {[]Pool{web, api}, 64, []Shortfall{{Pools: []string{"web", "api"}, QuotaCodes: []string{"L"}, NeededVCPUs: 80}}},
+		"a pool alone":              {[]Pool{web}, 32, []Shortfall{{Pools: []string{"web"}, QuotaCodes: []string{"L"}, NeededVCPUs: 60}}},
+		"a pool that can have none": {[]Pool{web}, 1, []Shortfall{{Pools: []string{"web"}, QuotaCodes: []string{"L"}, NeededVCPUs: 2, SmallestType: "m5.large"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limits[standardOnDemand] = Limit{Code: "L", VCPUs: c.vcpus}
+			got := Advice(c.pools, standardOnDemand, limits)
+			for i := range got {
+				got[i].Text = ""
+			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -90,7 +124,7 @@ func TestTheSentencesNameWhatIsExceeded(t *testing.T) {
 			"NodePool a needs at least 168 vCPUs to reach its 30 replicas, the quotas allow 72 in all: request a quota increase (quota codes L-G, L-P) or lower spec.replicas"},
 	} {
 		limits[gOnDemand], limits[pOnDemand] = Limit{Code: "L-G", VCPUs: c.g}, Limit{Code: "L-P", VCPUs: c.p}
-		if diff := cmp.Diff([]string{c.want}, Advice([]Pool{c.pool}, gOnDemand, limits)); diff != "" {
+		if diff := cmp.Diff([]string{c.want}, texts(Advice([]Pool{c.pool}, gOnDemand, limits))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

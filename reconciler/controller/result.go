@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/targets"
 )
@@ -118,7 +119,8 @@ func schemaProblems(failed []apply.Result) []state.Problem {
 	var out []state.Problem
 	for _, r := range failed {
 		if r.Misfit() {
-			out = append(out, state.Problem{Origin: r.Change.Origin(), Message: objectName(r.Change.Key) + ": " + sanitize.Text(r.Why())})
+			out = append(out, state.NewProblem(r.Change.Origin(), finding.New(finding.RefusedByAPIServer, "%s: %s",
+				finding.Of("object", objectName(r.Change.Key)), finding.Of("reason", sanitize.Text(r.Why())))))
 		}
 	}
 	return out

@@ -8,6 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // collect checks objects, refuses the second of each key, and converts old ones.
@@ -17,14 +18,12 @@ func (d *Declared) collect(objects []manifest.Object) error {
 	for i, o := range objects {
 		item, err := d.item(o)
 		if err != nil {
-			d.Problems = append(d.Problems, state.Problem{Origin: o.Origin, Message: err.Error()})
+			d.Problems = append(d.Problems, invalid(o.Origin, err))
 			continue
 		}
 		if at, dup := first[item.Key]; dup {
-			d.Problems = append(d.Problems, state.Problem{
-				Origin:  o.Origin,
-				Message: fmt.Sprintf("%s is declared twice, %s", item.Key, twice(objects[at], o)),
-			})
+			d.Problems = append(d.Problems, state.NewProblem(o.Origin, finding.New(finding.DuplicateObject, "%s is declared twice, %s",
+				finding.Of("object", item.Key), finding.As("declaredAt", objects[at].Origin, twice(objects[at], o)))))
 			continue
 		}
 		first[item.Key] = i
@@ -43,6 +42,11 @@ func (d *Declared) collect(objects []manifest.Object) error {
 	slices.SortStableFunc(d.Problems, compareProblems)
 	d.Problems = slices.Compact(d.Problems)
 	return nil
+}
+
+// invalid is the problem of what is no object.
+func invalid(at state.Origin, err error) state.Problem {
+	return state.NewProblem(at, finding.New(finding.ObjectInvalid, "%v", finding.Of("reason", err)))
 }
 
 // twice names where an object was found first, and the remedy.
@@ -77,8 +81,9 @@ func (d *Declared) confirming(item state.Item, documents func(state.Origin) (man
 				at.Line = line
 			}
 		}
-		return state.Problem{Origin: at, Message: fmt.Sprintf(
-			"%s: the annotation %s is a person's consent and never comes from a repository; take it out here, and set it on the live object with kubectl annotate", item.Key, name)}, true
+		return state.NewProblem(at, finding.New(codeConfirmationInRepository,
+			"%s: the annotation %s is a person's consent and never comes from a repository; take it out here, and set it on the live object with kubectl annotate",
+			finding.Of("object", item.Key), finding.Of("annotation", name))), true
 	}
 	return state.Problem{}, false
 }

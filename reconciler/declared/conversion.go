@@ -6,6 +6,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // deprecatedAPI reports whether an item is of a kind or version of Karpenter's that v1 took
@@ -44,12 +45,10 @@ func (d *Declared) distinct(items []state.Item) state.Set {
 		at, twice := first[item.Key]
 		switch {
 		case err != nil:
-			d.Problems = append(d.Problems, state.Problem{Origin: item.Origin, Message: err.Error()})
+			d.Problems = append(d.Problems, invalid(item.Origin, err))
 		case twice:
-			d.Problems = append(d.Problems, state.Problem{
-				Origin:  item.Origin,
-				Message: fmt.Sprintf("%s is declared twice once the old API of Karpenter is converted, first in %s; rename one", item.Key, at),
-			})
+			d.Problems = append(d.Problems, state.NewProblem(item.Origin, finding.New(finding.DuplicateObject,
+				"%s is declared twice once the old API of Karpenter is converted, first in %s; rename one", finding.Of("object", item.Key), finding.Of("declaredAt", at))))
 		default:
 			first[item.Key] = item.Origin
 			kept = append(kept, item)

@@ -9,6 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // manifestWalker collects the objects of plain manifests.
@@ -29,8 +30,8 @@ func renderManifests(parts renderer, folder string) ([]manifest.Object, []state.
 	return slices.Concat(w.objects...), w.problems, nil
 }
 
-func (w *manifestWalker) problem(file, message string) {
-	w.problems = append(w.problems, state.Problem{Origin: state.Origin{File: file}, Message: message})
+func (w *manifestWalker) problem(file string, f finding.Finding) {
+	w.problems = append(w.problems, state.NewProblem(state.Origin{File: file}, f))
 }
 
 func (w *manifestWalker) folder(folder string, depth int) error {
@@ -117,10 +118,10 @@ func (w *manifestWalker) link(name string) error {
 	case w.tree.Err() != nil:
 		return w.tree.Err()
 	case err != nil:
-		w.problem(name, "this symbolic link cannot be followed: "+err.Error())
+		w.problem(name, finding.New(codeSymbolicLinkInvalid, "this symbolic link cannot be followed: %v", finding.Of("reason", err)))
 		return nil
 	case info.IsDir():
-		w.problem(name, "this symbolic link leads to a folder, which plain manifests do not follow; use a kustomization, or move the folder here")
+		w.problem(name, finding.New(codeSymbolicLinkInvalid, "this symbolic link leads to a folder, which plain manifests do not follow; use a kustomization, or move the folder here"))
 		return nil
 	case manifest.IsManifest(name):
 		return w.file(name)
@@ -163,5 +164,5 @@ func manifests(tree *manifest.Tree, name string) ([]manifest.Object, []state.Pro
 }
 
 func unreadable(name string, err error) state.Problem {
-	return state.Problem{Origin: state.Origin{File: name}, Message: "this cannot be read: " + err.Error()}
+	return state.NewProblem(state.Origin{File: name}, finding.New(finding.FileUnreadable, "this cannot be read: %v", finding.Of("reason", err)))
 }

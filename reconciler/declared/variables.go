@@ -1,13 +1,13 @@
 package declared
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // refuseUnfilled leaves out of what was rendered, with a Problem each, the objects that
@@ -24,9 +24,10 @@ func (d *Declared) refuseUnfilled(objects []manifest.Object) []manifest.Object {
 		if doc, ok := documents(at); ok {
 			at.Line, _ = doc.Find(path)
 		}
-		d.Problems = append(d.Problems, state.Problem{Origin: at, Message: fmt.Sprintf(
+		d.Problems = append(d.Problems, state.NewProblem(at, finding.New(codeVariableNotSubstituted,
 			"%v %s holds ${%s}, and the Sync has no variables: set %s in its spec.substitute, or on a command line with --substitute %s=VALUE or --sync-file; "+
-				"where the text is meant as it is, put the annotation %s: disabled on the object", o.Object["kind"], named(o.Object), name, name, name, substitute.Toggle)})
+				"where the text is meant as it is, put the annotation %s: disabled on the object",
+			finding.Of("kind", o.Object["kind"]), finding.Of("name", named(o.Object)), finding.Of("variable", name), name, name, substitute.Toggle)))
 		return true
 	})
 }

@@ -1,7 +1,6 @@
 package deviceplugin
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // cluster is the target of everything that is read and made here.
@@ -44,10 +44,12 @@ func ExpandKeeping(declared state.Set, counts map[string][]int) (state.Set, []st
 // Refuse is Expand where something outside the repository prevents carrying the
 // DevicePlugin out: each is a Problem with the reason given, and whatever depends on
 // them stays as it is.
-func Refuse(declared state.Set, why string) (state.Set, []state.Problem) {
+func Refuse(declared state.Set, why finding.Finding) (state.Set, []state.Problem) {
 	e := survey(declared.Items())
 	for _, item := range e.plugins {
-		e.problem(item, "%s: %s", item.Key, why)
+		refused := finding.New(why.Code, "%s: %s", item.Key, why.Text)
+		refused.Facts = why.Facts
+		e.problems = append(e.problems, state.NewProblem(item.Origin, refused.With(finding.Of("object", item.Key))))
 	}
 	e.drop()
 	return e.finish()
@@ -109,8 +111,8 @@ func survey(items []state.Item) *expander {
 	return e
 }
 
-func (e *expander) problem(item state.Item, format string, args ...any) {
-	e.problems = append(e.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
+func (e *expander) problem(item state.Item, code finding.Code, format string, args ...any) {
+	e.problems = append(e.problems, state.NewProblem(item.Origin, finding.New(code, format, args...)))
 }
 
 // exclude takes a declared item out of the result.
@@ -120,8 +122,8 @@ func (e *expander) exclude(item state.Item) { e.replaced[item.Key] = nil }
 func (e *expander) expand() {
 	first := e.plugins[0]
 	for _, more := range e.plugins[1:] {
-		e.problem(more, "%s is a second DevicePlugin beside %s (%s), and a cluster has one: move its profiles there and remove it",
-			more.Key, first.Key.Name, first.Origin)
+		e.problem(more, codeSecondDevicePlugin, "%s is a second DevicePlugin beside %s (%s), and a cluster has one: move its profiles there and remove it",
+			finding.Of("object", more.Key), finding.Of("devicePlugin", first.Key.Name), finding.Of("declaredAt", first.Origin))
 	}
 	plugin := e.read(first)
 	if len(e.problems) > 0 {
@@ -187,7 +189,8 @@ func (e *expander) result() state.Set {
 		instead, otherwise := e.replaced[item.Key]
 		switch {
 		case made[item.Key]:
-			e.problem(item, "%s is made by the DevicePlugin %s (%s): remove it here", item.Key, e.sharing.Name, e.plugins[0].Origin)
+			e.problem(item, codeObjectOfDevicePlugin, "%s is made by the DevicePlugin %s (%s): remove it here",
+				finding.Of("object", item.Key), finding.Of("devicePlugin", e.sharing.Name), finding.Of("declaredAt", e.plugins[0].Origin))
 		case !otherwise:
 			all = append(all, item)
 		case instead != nil:

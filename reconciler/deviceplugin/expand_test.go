@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // read declares the documents of a text; each is on a line of its own number.
@@ -242,8 +243,8 @@ func TestTheDeclarationIsNotChangedInPlace(t *testing.T) {
 
 func TestWhatIsRefusedIsLeftWithAllThatDependsOnIt(t *testing.T) {
 	const unlimited = "\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: other}\nspec: {}"
-	out, problems := deviceplugin.Refuse(read(t, whole+limitedPool+unlimited), "there is another")
-	if len(problems) != 1 || problems[0].String() != "gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: there is another" {
+	out, problems := deviceplugin.Refuse(read(t, whole+limitedPool+unlimited), finding.Finding{Code: "DevicePluginOfOther", Text: "there is another"})
+	if len(problems) != 1 || problems[0].Code != "DevicePluginOfOther" || problems[0].String() != "gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: there is another" {
 		t.Errorf("problems: %v", problems)
 	}
 	if items := out.Items(); len(items) != 1 || items[0].Key.Name != "other" {

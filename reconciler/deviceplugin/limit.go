@@ -8,6 +8,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // maxLimit is far above any quota, and far from where a product of it with the
@@ -30,27 +31,27 @@ func (e *expander) limit(pool state.Item) {
 	}
 	profile, ok := e.sharing.For(pool.Key.Name)
 	if !ok {
-		e.problem(pool, "%s has the annotation %s, and no profile of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits",
-			pool.Key, v1alpha1.GPULimitAnnotation)
+		e.problem(pool, codeGPULimitWithoutProfile, "%s has the annotation %s, and no profile of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits",
+			finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation))
 		return
 	}
 	text, _ := at(pool.Object, "metadata", "annotations")[v1alpha1.GPULimitAnnotation].(string)
 	gpus, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || gpus < 1 || gpus > maxLimit || strconv.FormatInt(gpus, 10) != text {
-		e.problem(pool, "%s: the annotation %s is %.40q and must be a number of GPUs, \"1\" or more",
-			pool.Key, v1alpha1.GPULimitAnnotation, text)
+		e.problem(pool, codeGPULimitInvalid, "%s: the annotation %s is %.40q and must be a number of GPUs, \"1\" or more",
+			finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation), text)
 		return
 	}
 	spec, isMap := pool.Object["spec"].(map[string]any)
 	limits, limitsAreMap := spec["limits"].(map[string]any)
 	if !isMap || spec["limits"] != nil && !limitsAreMap {
-		e.problem(pool, "%s: spec.limits cannot be read, and the API server would refuse it", pool.Key)
+		e.problem(pool, finding.ObjectInvalid, "%s: spec.limits cannot be read, and the API server would refuse it", finding.Of("object", pool.Key))
 		return
 	}
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
 		if _, twice := limits[string(name)]; twice {
-			e.problem(pool, "%s has the annotation %s and spec.limits[%s], which would be two limits on the same GPUs: keep one",
-				pool.Key, v1alpha1.GPULimitAnnotation, name)
+			e.problem(pool, codeGPULimitTwice, "%s has the annotation %s and spec.limits[%s], which would be two limits on the same GPUs: keep one",
+				finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation), finding.Of("resource", name))
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Defaults and bounds of the CustomResourceDefinition, for objects that no API server
@@ -43,7 +44,7 @@ func (e *expander) read(item state.Item) *v1alpha1.DevicePlugin {
 		err = json.Unmarshal(raw, plugin)
 	}
 	if err != nil {
-		e.problem(item, "%s cannot be read, and the API server would refuse it: %v", item.Key, err)
+		e.problem(item, finding.ObjectInvalid, "%s cannot be read, and the API server would refuse it: %v", finding.Of("object", item.Key), finding.Of("reason", err))
 		return plugin
 	}
 	r := pluginValidation{expander: e, item: item, spec: &plugin.Spec, owners: map[string]string{}, names: map[string]bool{}}
@@ -63,7 +64,7 @@ type pluginValidation struct {
 }
 
 func (r *pluginValidation) wrong(format string, args ...any) {
-	r.problem(r.item, "%s: %s", r.item.Key, fmt.Sprintf(format, args...))
+	r.problem(r.item, codeDevicePluginInvalid, "%s: %s", finding.Of("object", r.item.Key), finding.Of("reason", fmt.Sprintf(format, args...)))
 }
 
 func (r *pluginValidation) defaults() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 const byHand = "run: aws eks update-cluster-version"
@@ -25,7 +26,9 @@ func unknown(i state.Item, reason string) state.Item {
 }
 
 func noted(i state.Item, notes ...string) state.Item {
-	i.Notes = notes
+	for _, text := range notes {
+		i.Notes = append(i.Notes, finding.Finding{Text: text})
+	}
 	return i
 }
 
@@ -96,7 +99,7 @@ func TestComputeConcludesNothingFromWhatIsUnknown(t *testing.T) {
 func TestANoteIsNoChange(t *testing.T) {
 	a, gone := inAWS("a", nil), inAWS("gone", nil)
 	a.Origin = state.Origin{File: "cluster.yaml", Line: 2}
-	missing := state.Item{Key: gone.Key, Findings: state.Findings{Notes: []string{"its name is free again in 60 s"}}}
+	missing := state.Item{Key: gone.Key, Findings: state.Findings{Notes: []finding.Finding{{Text: "its name is free again in 60 s"}}}}
 	p := plan.Compute(state.NewSet(a), state.NewSet(noted(a, "one", "two")))
 	if !p.Empty() || p.Unchanged != 1 {
 		t.Errorf("changes %v, %d unchanged", steps(p), p.Unchanged)

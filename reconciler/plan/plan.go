@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
@@ -133,10 +134,18 @@ type Note struct {
 	NotFound bool
 	// Unread is true for a warning that a quota could not be read ([state.Quota.Unread]).
 	Unread bool
-	Text   string
+	// Code and Facts are Text as data.
+	Code  finding.Code
+	Facts finding.Facts
+	Text  string
 	// Omitted is how many notes this one stands for, which are not listed. Default 0, for
 	// one that stands for itself.
 	Omitted int
+}
+
+// NewNote is a finding about a thing.
+func NewNote(k state.Key, declared state.Origin, f finding.Finding) Note {
+	return Note{Key: k, Origin: declared, Code: f.Code, Facts: f.Facts, Text: f.Text}
 }
 
 // Compute lists the changes that turn observed into wanted. A thing that is
@@ -216,11 +225,15 @@ func (p *Plan) addNote(o state.Item, declared state.Origin, ours bool) {
 		}
 	}
 	unread := o.Quota != nil && o.Quota.Unread != ""
-	for _, text := range o.Warnings {
-		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, Warning: true, Unread: unread, Text: text})
+	for _, f := range o.Warnings {
+		n := NewNote(o.Key, declared, f)
+		n.Warning, n.Unread = true, unread
+		p.Notes = append(p.Notes, n)
 	}
-	for _, text := range o.Notes {
-		p.Notes = append(p.Notes, Note{Key: o.Key, Origin: declared, NotFound: o.NotFound, Text: text})
+	for _, f := range o.Notes {
+		n := NewNote(o.Key, declared, f)
+		n.NotFound = o.NotFound
+		p.Notes = append(p.Notes, n)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/validation"
 )
 
@@ -54,7 +55,9 @@ func moved(was, is *state.Item) []state.Problem {
 	detail := strings.Join(what, ", ") + ": a Cluster stays that of one EKS cluster. " +
 		"Once this is applied the engine is held, since this API server is not that of the EKS cluster named (gate Identity): no node is launched, replaced or removed any more, " +
 		"and what was made in AWS for the old one is no longer wanted. Undo it; for another EKS cluster write a folder with a Cluster of its own and run poolwright bootstrap there"
-	return []state.Problem{{Origin: is.Origin, Object: is.Key, Message: is.Key.String() + ": " + detail, Detail: detail}}
+	found := state.NewProblem(is.Origin, finding.New(codeClusterMoved, "%s: %s", finding.Of("object", is.Key), detail).With(finding.Of("changes", what)))
+	found.Object, found.Detail = is.Key, detail
+	return []state.Problem{found}
 }
 
 // clusterIn is the name of the cluster that a revision declares; empty where it

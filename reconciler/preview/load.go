@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // load renders the three revisions, each in a child process, and merges them as Git
@@ -48,8 +49,10 @@ func (p *Previewer) load(ctx context.Context, s RevisionRange) (declaredRevision
 	}
 	for _, key := range both {
 		item, _ := merged.Get(key)
-		out.notes = append(out.notes, plan.Note{Key: key, Origin: item.Origin, Warning: true, Text: s.BaseName +
-			" changed it as well since the two parted: Git may merge it otherwise, or report a conflict; rebase to be sure"})
+		n := plan.NewNote(key, item.Origin, finding.New(codeChangedOnBothSides,
+			"%s changed it as well since the two parted: Git may merge it otherwise, or report a conflict; rebase to be sure", finding.Of("base", s.BaseName)))
+		n.Warning = true
+		out.notes = append(out.notes, n)
 	}
 	if tangled {
 		out.warnings = append(out.warnings, report.Guard{Rule: "merge", Result: report.GuardWarning,

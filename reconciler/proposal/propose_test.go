@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
@@ -105,17 +106,17 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 		},
 		{
 			"notes of both are the drift's, those of one the step's", set(thing("quota", m{})), set(thing("quota", m{})),
-			liveTarget{"quota": {object: m{}, findings: state.Findings{Notes: []string{"used: 3"}}}}, nil, []string{"note quota: used: 3"},
+			liveTarget{"quota": {object: m{}, findings: state.Findings{Notes: []finding.Finding{{Text: "used: 3"}}}}}, nil, []string{"note quota: used: 3"},
 		},
 		{
-			"a quota that the step requires", none, set(thing("quota", m{})), liveTarget{"quota": {object: m{}, findings: state.Findings{Warnings: []string{"too small"}}}},
+			"a quota that the step requires", none, set(thing("quota", m{})), liveTarget{"quota": {object: m{}, findings: state.Findings{Warnings: []finding.Finding{{Text: "too small"}}}}},
 			[]string{"note quota: Warning: too small"}, nil,
 		},
 		{
-			"notes of what is not ours are about it, and are not reported", one, one, liveTarget{"a": {object: a1, findings: state.Findings{Notes: []string{"its password is 1"}}}},
+			"notes of what is not ours are about it, and are not reported", one, one, liveTarget{"a": {object: a1, findings: state.Findings{Notes: []finding.Finding{{Text: "its password is 1"}}}}},
 			nil, nil,
 		},
-		{"notes of what is ours", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Findings{Notes: []string{"three nodes"}}}}, []string{"update a x=1>2"}, []string{"note a: three nodes"}},
+		{"notes of what is ours", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Findings{Notes: []finding.Finding{{Text: "three nodes"}}}}}, []string{"update a x=1>2"}, []string{"note a: three nodes"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // undecided is what a revision declares, as if it had been found: the terms are those
@@ -48,22 +49,22 @@ type proposer struct {
 	notes   []plan.Note
 }
 
-func (p *proposer) addNote(c plan.Change, text string) { p.notes = append(p.notes, newNote(c, text)) }
+func (p *proposer) addNote(c plan.Change, f finding.Finding) {
+	p.notes = append(p.notes, newNote(c, f))
+}
 
 // warn adds a note that is a warning.
-func (p *proposer) warn(c plan.Change, text string) {
-	n := newNote(c, text)
+func (p *proposer) warn(c plan.Change, f finding.Finding) {
+	n := newNote(c, f)
 	n.Warning = true
 	p.notes = append(p.notes, n)
 }
 
-func newNote(c plan.Change, text string) plan.Note {
-	return plan.Note{Key: c.Key, Origin: c.Origin(), Text: text}
-}
+func newNote(c plan.Change, f finding.Finding) plan.Note { return plan.NewNote(c.Key, c.Origin(), f) }
 
 // notOurs is all that is reported of what exists and is not in the applied inventory.
 func notOurs(c plan.Change) plan.Note {
-	n := newNote(c, "exists, not managed by this Sync")
+	n := newNote(c, finding.New(codeNotManaged, "exists, not managed by this Sync"))
 	n.NotOurs = true
 	return n
 }
@@ -100,18 +101,18 @@ func (p *proposer) addLiveNote(c plan.Change, observed state.Item, planned plan.
 		// Nothing is known of the live thing, as its target itself reports.
 	case observed.Unread:
 		if c.Action == plan.Update {
-			p.addNote(c, "is not applied by this Sync: for a comment, it is not read whether it exists")
+			p.addNote(c, finding.New(codeNotRead, "is not applied by this Sync: for a comment, it is not read whether it exists"))
 		}
 	case exists && !ours(observed):
 		p.foreign(c, planned)
 	case exists && !will:
-		p.addNote(c, "is so already")
+		p.addNote(c, finding.New(codeAlreadyApplied, "is so already"))
 	case exists && c.Action == plan.Create:
-		p.addNote(c, "exists already, and is ours: it is changed, not made")
+		p.addNote(c, finding.New(codeExists, "exists already, and is ours: it is changed, not made"))
 	case exists:
 		p.overlaps(c, planned)
 	case c.Action == plan.Update:
-		p.addNote(c, "is not applied now: it is made anew")
+		p.addNote(c, finding.New(codeNotApplied, "is not applied now: it is made anew"))
 	}
 }
 
@@ -154,7 +155,7 @@ func (p *proposer) remove(c plan.Change) {
 			c = compared(c, reason)
 		}
 	case desired.ReadOnly != "":
-		p.addNote(c, "is not compared any more")
+		p.addNote(c, finding.New(codeNotComparedAnyMore, "is not compared any more"))
 		return
 	case after.Unknown != "" || before.Unknown != "":
 		// Nothing is known of the live thing, as its target itself reports.
@@ -165,9 +166,9 @@ func (p *proposer) remove(c plan.Change) {
 	case after.Object != nil:
 		c = compared(withLosses(c, after), "nothing is deleted (prune: false)")
 	case before.Object == nil:
-		p.addNote(c, "is not applied now: nothing is deleted")
+		p.addNote(c, finding.New(codeNotApplied, "is not applied now: nothing is deleted"))
 	case terminating(before):
-		p.addNote(c, "is being deleted already")
+		p.addNote(c, finding.New(codeTerminating, "is being deleted already"))
 	default:
 		c = compared(c, "is not deleted with it: a deletion policy, another owner or what still uses it keeps it")
 		if !ours(before) {
@@ -203,7 +204,7 @@ func (p *proposer) addUndeclared(c plan.Change) {
 		p.notes = append(p.notes, notOurs(c))
 	}
 	if c.Action == plan.Delete && p.Before.hasProblems() && !p.After.hasProblems() {
-		p.addNote(c, "was removed before, and waited for the repository's mistakes to be mended")
+		p.addNote(c, finding.New(codeDeletionResumed, "was removed before, and waited for the repository's mistakes to be mended"))
 	}
 	p.changes = append(p.changes, visible)
 }
@@ -248,16 +249,16 @@ func (p *proposer) proposedPlan(live, was plan.Plan) plan.Plan {
 		}
 	}
 
-	type noteID struct {
-		key  state.Key
-		text string
+	withoutOrigin := func(n plan.Note) plan.Note {
+		n.Origin = state.Origin{}
+		return n
 	}
-	old := map[noteID]bool{}
+	old := map[plan.Note]bool{}
 	for _, n := range was.Notes {
-		old[noteID{n.Key, n.Text}] = true
+		old[withoutOrigin(n)] = true
 	}
 	for _, n := range publishable(live.Notes, p.After.Observed) {
-		if !old[noteID{n.Key, n.Text}] {
+		if !old[withoutOrigin(n)] {
 			out.Notes = append(out.Notes, n)
 		}
 	}
@@ -285,7 +286,7 @@ func (p *proposer) foreign(c, planned plan.Change) {
 		p.addNote(c, found.Uncompared())
 	case found.DryRunError != "":
 		p.notes = append(p.notes, notOurs(c))
-		p.warn(c, "a dry run of it is refused")
+		p.warn(c, finding.New(finding.DryRunRefused, "a dry run of it is refused"))
 	default:
 		p.notes = append(p.notes, notOurs(c))
 	}
@@ -302,11 +303,11 @@ func findings(c plan.Change) state.Findings {
 // overlaps is where the change of a thing that is ours overlaps another of the live
 // target. It names fields and no values: the drift has them, masked.
 func (p *proposer) overlaps(c, planned plan.Change) {
-	before, text := findings(p.was[c.Key]).Uncompared(), findings(planned).Uncompared()
-	if text != "" && text != before {
-		p.warn(c, text)
+	before, now := findings(p.was[c.Key]).Uncompared(), findings(planned).Uncompared()
+	if now.Code != "" && now != before {
+		p.warn(c, now)
 	}
-	if text != "" || before != "" {
+	if now.Code != "" || before.Code != "" {
 		return // What was not compared differs from its defaults everywhere.
 	}
 	drifted := p.was[c.Key].Fields
@@ -322,10 +323,10 @@ func (p *proposer) overlaps(c, planned plan.Change) {
 		}
 	}
 	if len(met) > 0 {
-		p.addNote(c, "has drifted live where the step changes it: "+few(met))
+		p.addNote(c, finding.New(codeDriftedField, "has drifted live where the step changes it: %s", finding.As("fields", met, few(met))))
 	}
 	if len(more) > 0 {
-		p.addNote(c, "live, the step changes more of it: "+few(more))
+		p.addNote(c, finding.New(codeMoreFieldsChange, "live, the step changes more of it: %s", finding.As("fields", more, few(more))))
 	}
 }
 

@@ -77,8 +77,8 @@ func summaryLines(p plan.Plan) []string {
 				line += fmt.Sprintf(" %s=%v>%v", f.Path, f.Before, f.After)
 			}
 		}
-		if c.Before != nil && c.Before.Uncompared() != "" {
-			line += " (" + c.Before.Uncompared() + ")"
+		if c.Before != nil && c.Before.Uncompared().Code != "" {
+			line += " (" + c.Before.Uncompared().Text + ")"
 		}
 		switch {
 		case c.ReadOnly():

@@ -3,6 +3,8 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/report/internal/mask"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
@@ -63,7 +66,7 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 		r.Unknown = append(r.Unknown, Unknown{Object: b.object(u.Key), File: b.Text(u.Origin.File), Line: u.Origin.Line, Reason: b.Text(u.Reason)})
 	}
 	for _, n := range p.Notes {
-		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, Unread: n.Unread, Text: b.Text(n.Text)}
+		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, Unread: n.Unread, Code: n.Code, Facts: n.Facts.Texts(b.Text), Text: b.Text(n.Text)}
 		if n.Warning {
 			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
 			r.Summary.Warnings++
@@ -73,7 +76,7 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 	}
 	for _, p := range problems {
 		r.Summary.Problems += p.Count()
-		r.Problems = append(r.Problems, Problem{File: b.Text(p.Origin.File), Line: p.Origin.Line, Message: b.Text(p.Message)})
+		r.Problems = append(r.Problems, Problem{File: b.Text(p.Origin.File), Line: p.Origin.Line, Code: p.Code, Facts: p.Facts.Texts(b.Text), Message: b.Text(p.Message)})
 	}
 	r.Quota = quotaOf(r.Notes, r.Unknown)
 	return r
@@ -99,7 +102,11 @@ func (s *Summary) add(c plan.Change) {
 }
 
 func (r Report) digest() string {
-	raw, err := json.Marshal(r.Changes)
+	changes := slices.Clone(r.Changes)
+	for i := range changes {
+		changes[i].Findings = nil // They are the Notes.
+	}
+	raw, err := json.Marshal(changes)
 	if err != nil {
 		return ""
 	}
@@ -146,15 +153,38 @@ func (b builder) change(c plan.Change) Change {
 	case plan.Update:
 		out.Fields = b.Diff(c)
 	case plan.Delete:
-		if c.Before != nil && c.Before.Impact != "" {
-			out.Notes = append(out.Notes, b.Text(c.Before.Impact))
+	}
+	for _, f := range about(c) {
+		f.Facts, f.Text = f.Facts.Texts(b.Text), b.Text(f.Text)
+		out.Findings, out.Notes = append(out.Findings, f), append(out.Notes, f.Text)
+	}
+	return out
+}
+
+// The codes of what is found of a change.
+const (
+	codeDeletionImpact finding.Code = "DeletionImpact"
+	codeManagedByOther finding.Code = "ManagedByOther"
+)
+
+// about is what is found of a thing that changes.
+func about(c plan.Change) []finding.Finding {
+	if c.Before == nil {
+		return nil
+	}
+	var out []finding.Finding
+	if c.Action == plan.Delete && c.Before.Impact != "" {
+		var losses []string
+		for _, kind := range slices.Sorted(maps.Keys(c.Before.Losses)) {
+			losses = append(losses, fmt.Sprintf("%s=%d", kind, c.Before.Losses[kind]))
 		}
+		out = append(out, finding.New(codeDeletionImpact, "%s", c.Before.Impact).With(finding.Of("losses", losses)))
 	}
-	if c.Before != nil && c.Before.Uncompared() != "" {
-		out.Notes = append(out.Notes, b.Text(c.Before.Uncompared()))
+	if f := c.Before.Uncompared(); f.Code != "" {
+		out = append(out, f)
 	}
-	if c.Before != nil && c.Before.Owner != (owner.Reference{}) {
-		out.Notes = append(out.Notes, "also managed by "+b.Text(c.Before.Owner.String()))
+	if c.Before.Owner != (owner.Reference{}) {
+		out = append(out, finding.New(codeManagedByOther, "also managed by %s", finding.Of("owner", c.Before.Owner.String())))
 	}
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // aws is a thing of AWS that the Cluster in cluster.yaml declares.
@@ -45,7 +46,7 @@ func account() plan.Plan {
 	disabled := live(rule, object{"state": "DISABLED", "target": "dev"})
 	disabled.Applied = state.Hash(rule.Object)
 	noted := live(quota, object{})
-	noted.Notes, noted.Warnings = []string{"12 of 64 vCPUs are in use"}, []string{"NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"}
+	noted.Notes, noted.Warnings = []finding.Finding{{Text: "12 of 64 vCPUs are in use"}}, []finding.Finding{{Text: "NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"}}
 	return plan.Compute(
 		state.NewSet(role, rule, version, addon, queue, logs, quota, pool),
 		state.NewSet(disabled, live(version, object{"version": "1.33"}), noted, live(pool, object{"spec": object{"weight": int64(5)}}),
@@ -125,10 +126,10 @@ func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 	compared.ReadOnly = "run: aws eks update-cluster-version"
 	lost := state.Item{Key: compared.Key, Findings: state.Findings{Unknown: "denied"}}
 	noted := live(compared, compared.Object)
-	noted.Notes = []string{"look at this"}
+	noted.Notes = []finding.Finding{{Text: "look at this"}}
 	ours := aws("sqs", "Queue", "eu-west-1", "dev", object{"retention": "5m"})
 	warned := live(ours, ours.Object)
-	warned.Warnings = []string{"it is about to end"}
+	warned.Warnings = []finding.Finding{{Text: "it is about to end"}}
 	tests := []struct {
 		name     string
 		p        plan.Plan
@@ -164,7 +165,7 @@ func TestFindingsAreMaskedLikeEverythingElse(t *testing.T) {
 	lost := aws("sqs", "Queue", "eu-west-1", "lost", nil)
 	secret := item("kubernetes", "", "Secret", "git", "s.yaml", 1, object{"stringData": object{"password": "hunter2-new"}})
 	p := plan.Compute(state.NewSet(i, lost, secret), state.NewSet(state.Item{Key: lost.Key, Findings: state.Findings{
-		Unknown: "asking https://robot:hunter3@proxy.example.com: no route", Notes: []string{"the answer held hunter2-new"},
+		Unknown: "asking https://robot:hunter3@proxy.example.com: no route", Notes: []finding.Finding{{Text: "the answer held hunter2-new"}},
 	}}))
 	for form, got := range all(t, New(p, nil)) {
 		for _, leak := range []string{"abcdef0123456789", "hunter"} {
@@ -207,7 +208,7 @@ func TestMarkdownFindsRoomForSomeOfEveryFinding(t *testing.T) {
 			observed = append(observed, state.Item{Key: i.Key, Findings: state.Findings{Unknown: "denied: sqs:GetQueueAttributes is missing"}})
 		case 1:
 			noted := live(i, i.Object)
-			noted.Notes = []string{"mind the gap"}
+			noted.Notes = []finding.Finding{{Text: "mind the gap"}}
 			observed = append(observed, noted)
 		}
 	}

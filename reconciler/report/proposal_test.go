@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -154,7 +155,7 @@ func proposing(s string) Report {
 	created := state.Item{Key: key("new"), Object: content, Origin: state.Origin{File: s, Line: 1}}
 	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Impact: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
-	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []string{s + ".", warning + s + "."}}}
+	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []finding.Finding{{Text: s + "."}, {Text: warning + s + "."}}}}
 	wanted := []state.Item{created, lost}
 	for c := 'a'; c < 'i'; c++ { // Too much to be told briefly.
 		wanted = append(wanted, state.Item{Key: key("next-" + string(c)), Object: content, Origin: created.Origin})

@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/report/internal/mask"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Report is everything there is to show, masked. Its JSON form is stable:
@@ -137,8 +138,10 @@ type Change struct {
 	// Desired is the whole object that a creation makes, with secret values
 	// replaced by "(masked)".
 	Desired map[string]any `json:"desired,omitempty"`
-	// Notes are other findings: what dies with a deletion, who else manages the thing.
-	Notes []string `json:"notes,omitempty"`
+	// Notes are other findings: what dies with a deletion, who else manages the thing. Findings are
+	// the same with their codes and facts.
+	Notes    []string          `json:"notes,omitempty"`
+	Findings []finding.Finding `json:"findings,omitempty"`
 	// Hold is why the change is held back.
 	Hold string `json:"hold,omitempty"`
 	// ReadOnly is true for a thing that Poolwright compares and never writes:
@@ -177,8 +180,11 @@ type Note struct {
 	// NotFound is true where the API has nothing of that name: a quota that is not listed.
 	NotFound bool `json:"notFound,omitempty"`
 	// Unread is true for a warning that quotas could not be read.
-	Unread bool   `json:"unread,omitempty"`
-	Text   string `json:"text"`
+	Unread bool `json:"unread,omitempty"`
+	// Code is a code of docs/findings.md, Facts are Text as data.
+	Code  finding.Code  `json:"code,omitempty"`
+	Facts finding.Facts `json:"facts,omitempty"`
+	Text  string        `json:"text"`
 }
 
 // warning begins a warning in a text.
@@ -186,9 +192,12 @@ const warning = "Warning: "
 
 // Problem is a mistake in the repository.
 type Problem struct {
-	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`
-	Message string `json:"message"`
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	// Code is a code of docs/findings.md, Facts are Message as data.
+	Code    finding.Code  `json:"code,omitempty"`
+	Facts   finding.Facts `json:"facts,omitempty"`
+	Message string        `json:"message"`
 }
 
 // Hold is a reason for which changes are held back.

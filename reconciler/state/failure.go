@@ -4,12 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Problem is a user's mistake in the repository: not an error of ours, but a
 // finding with a place and a remedy.
 type Problem struct {
 	Origin Origin
+	// Code and Facts are Message as data.
+	Code  finding.Code  `json:",omitempty"`
+	Facts finding.Facts `json:",omitempty"`
 	// Message is what is wrong and what to do about it.
 	Message string
 	// Object is the object that it is about, with whose key Message begins; else zero.
@@ -31,6 +36,11 @@ type Problem struct {
 	// DuplicateKey is the key that a mapping has twice, where that is what is wrong; else
 	// empty.
 	DuplicateKey string `json:",omitempty"`
+}
+
+// NewProblem is a finding about what is written at a place.
+func NewProblem(at Origin, f finding.Finding) Problem {
+	return Problem{Origin: at, Code: f.Code, Facts: f.Facts, Message: f.Text}
 }
 
 // Count is how many problems this one stands for.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -169,8 +170,8 @@ type Findings struct {
 	// difference. Such an Item has no Object. Default false.
 	Unread bool
 	// Warnings are what will go wrong unless somebody acts, such as a quota that is too
-	// small for a pool. Notes are what else concerns a reader. Both are sorted.
-	Warnings, Notes []string
+	// small for a pool. Notes are what else concerns a reader. Both are sorted by their texts.
+	Warnings, Notes []finding.Finding
 	// Unreadable is why its content may not be read, such as Forbidden: it counts as
 	// different, so that the change is tried and its error reported. Empty for all others.
 	Unreadable string
@@ -205,16 +206,15 @@ type Quota struct {
 	Unread string
 }
 
-// Uncompared is why the content could not be compared, or not all of it, as a phrase for
-// people; empty where it could.
-func (f Findings) Uncompared() string {
+// Uncompared is why the content could not be compared, or not all of it; the zero value where it could.
+func (f Findings) Uncompared() finding.Finding {
 	switch {
 	case f.Unreadable != "":
-		return "unreadable: " + f.Unreadable
+		return finding.New(finding.Unreadable, "unreadable: %s", finding.Of("reason", f.Unreadable))
 	case f.DryRunError != "":
-		return "a dry run of it is refused: " + f.DryRunError
+		return finding.New(finding.DryRunRefused, "a dry run of it is refused: %s", finding.Of("reason", f.DryRunError))
 	}
-	return ""
+	return finding.Finding{}
 }
 
 // Set holds at most one Item per Key. The zero Set is empty and ready to read;

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // randomKey is for a command without a cluster: nothing that it masks outlives it.
@@ -64,7 +64,9 @@ func UnknownOf(sync *v1alpha1.Sync) Unknown {
 	return out
 }
 
-// Warning is the text about a variable that is one of them.
-func (u Unknown) Warning(variable string) string {
-	return fmt.Sprintf("${%s} is the value of SSM parameter %s, which is not read here, and fields that contain it are not validated; give it one with --substitute %s=VALUE", variable, u[variable], variable)
+// Warning is the warning about a variable that is one of them.
+func (u Unknown) Warning(variable string) finding.Finding {
+	return finding.New(codeParameterUnread,
+		"${%s} is the value of SSM parameter %s, which is not read here, and fields that contain it are not validated; give it one with --substitute %s=VALUE",
+		finding.Of("variable", variable), finding.Of("parameter", u[variable]), variable)
 }

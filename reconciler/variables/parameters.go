@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Pinned are the values of the Sync's SSM parameters as its status has them, by variable;
@@ -55,26 +56,32 @@ func WithValues(ctx context.Context, sync, live *v1alpha1.Sync, read ReadParamet
 func Notes(key state.Key, sync *v1alpha1.Sync, values substitute.Values) []plan.Note {
 	var out []plan.Note
 	for _, p := range ssmversion.Pinned(sync).Pins {
-		text := fmt.Sprintf("${%s} is %s, from SSM parameter %s", p.Variable, p.Value, p.Name)
+		variable, parameter, value := finding.Of("variable", p.Variable), finding.Of("parameter", p.Name), finding.Of("value", p.Value)
+		found := finding.New(codeParameterValue, "${%s} is %s, from SSM parameter %s", variable, value, parameter)
 		other := elsewhere(values, p.Variable, p.Name)
 		switch {
 		case other != "":
-			text = fmt.Sprintf("${%s} comes from %s: SSM parameter %s, of which the Sync has the value %s, is not used", p.Variable, other, p.Name, p.Value)
+			found = finding.New(codeParameterOverridden, "${%s} comes from %s: SSM parameter %s, of which the Sync has the value %s, is not used",
+				variable, finding.Of("source", other), parameter, value)
 		case p.PinnedAt.IsZero():
-			text += ", and stays that once the Sync has read it"
+			found.Text += ", and stays that once the Sync has read it"
 		case p.Latest != "":
-			text += fmt.Sprintf(" on %s; the newest is %s: poolwright reconcile %s --update-parameters takes it", p.PinnedAt.UTC().Format(time.DateOnly), p.Latest, sync.Name)
+			found.Code = codeParameterOutdated
+			found = found.With(finding.Of("newest", p.Latest))
+			found.Text += fmt.Sprintf(" on %s; the newest is %s: poolwright reconcile %s --update-parameters takes it", p.PinnedAt.UTC().Format(time.DateOnly), p.Latest, sync.Name)
 		default:
-			text += " on " + p.PinnedAt.UTC().Format(time.DateOnly)
+			found.Text += " on " + p.PinnedAt.UTC().Format(time.DateOnly)
 		}
-		out = append(out, plan.Note{Key: key, Text: text})
+		out = append(out, plan.NewNote(key, state.Origin{}, found))
 	}
 	left := UnknownOf(sync)
 	for _, variable := range slices.Sorted(maps.Keys(left)) {
 		if elsewhere(values, variable, left[variable]) != "" {
 			continue
 		}
-		out = append(out, plan.Note{Key: key, Warning: true, Text: left.Warning(variable)})
+		warning := plan.NewNote(key, state.Origin{}, left.Warning(variable))
+		warning.Warning = true
+		out = append(out, warning)
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package child
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 const (
@@ -57,7 +57,7 @@ func limitedProblems(list []state.Problem) []state.Problem {
 		for _, text := range []*string{&p.Origin.File, &p.Message, &p.Detail, &p.Field, &p.UnknownField, &p.DuplicateKey} {
 			*text = shortened(*text, maxFindingBytes)
 		}
-		p.Object = shortenedKey(p.Object)
+		p.Object, p.Code, p.Facts = shortenedKey(p.Object), published(p.Code), bounded(p.Facts)
 		p.Omitted = min(max(p.Omitted, 0), math.MaxInt32)
 		list[i] = p
 	}
@@ -77,8 +77,9 @@ func omitted(list []state.Problem) state.Problem {
 	for _, p := range list {
 		n, unknown = min(n+min(max(p.Omitted, 1), math.MaxInt32), math.MaxInt32), cmp.Or(unknown, p.UnknownField)
 	}
-	return state.Problem{Origin: list[0].Origin, Omitted: n, UnknownField: unknown,
-		Message: fmt.Sprintf("%d more problems from here on are not listed; mend those above first", n)}
+	out := state.NewProblem(list[0].Origin, finding.New(finding.FindingsOmitted, "%d more problems from here on are not listed; mend those above first", finding.Of("omitted", n)))
+	out.Omitted, out.UnknownField = n, unknown
+	return out
 }
 
 func limitedNotes(list []plan.Note) []plan.Note {
@@ -87,16 +88,33 @@ func limitedNotes(list []plan.Note) []plan.Note {
 		for _, n := range list[maxFindings:] {
 			more = min(more+min(max(n.Omitted, 1), math.MaxInt32), math.MaxInt32)
 		}
-		list = append(slices.Clone(list[:maxFindings]), plan.Note{
-			Origin: list[maxFindings].Origin, Omitted: more, Warning: true, Text: fmt.Sprintf("%d more warnings are not listed", more),
-		})
+		rest := plan.NewNote(state.Key{}, list[maxFindings].Origin, finding.New(finding.FindingsOmitted, "%d more warnings are not listed", finding.Of("omitted", more)))
+		rest.Omitted, rest.Warning = more, true
+		list = append(slices.Clone(list[:maxFindings]), rest)
 	}
 	for i, n := range list {
 		n.Omitted = min(max(n.Omitted, 0), math.MaxInt32)
+		n.Code, n.Facts = published(n.Code), bounded(n.Facts)
 		n.Origin.File, n.Text = shortened(n.Origin.File, maxFindingBytes), shortened(n.Text, maxFindingBytes)
 		list[i] = n
 	}
 	return list
+}
+
+// published is a code of ours; the others, which only a compromised child returns, are dropped.
+func published(code finding.Code) finding.Code {
+	if _, ok := finding.Describe(code); !ok {
+		return ""
+	}
+	return code
+}
+
+// bounded are the facts unless they are longer than the text that is made from them may be.
+func bounded(facts finding.Facts) finding.Facts {
+	if len(facts) > 2*maxFindingBytes {
+		return ""
+	}
+	return finding.Facts(strings.Clone(string(facts)))
 }
 
 // shortened is the beginning of a text of at most so many bytes, copied: the rest is not

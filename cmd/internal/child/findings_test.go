@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 func TestAFolderOfManyMistakesListsSomeAndCountsAll(t *testing.T) {
@@ -63,9 +64,10 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 		if i < 2 {
 			p.Message, p.Origin.File, p.Object.Name = long, long, long
 			p.Field, p.UnknownField, p.Detail, p.DuplicateKey = long, long, long, long
+			p.Code, p.Facts = finding.Code(long), finding.FactsOf(finding.Of("long", long))
 		}
 		hostile.Problems, hostile.Refused = append(hostile.Problems, p), append(hostile.Refused, p)
-		hostile.Notes = append(hostile.Notes, plan.Note{Origin: p.Origin, Text: p.Message, Omitted: p.Omitted})
+		hostile.Notes = append(hostile.Notes, plan.Note{Origin: p.Origin, Code: p.Code, Facts: p.Facts, Text: p.Message, Omitted: p.Omitted})
 	}
 	hostile.Clusters = checked.ObjectProblems{}
 	for i := range 5 {
@@ -91,7 +93,7 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 		t.Errorf("%d problems of %d Clusters", in, len(got.Clusters))
 	}
 	for _, n := range got.Notes {
-		lists = append(lists, []state.Problem{{Origin: n.Origin, Message: n.Text, Omitted: n.Omitted}})
+		lists = append(lists, []state.Problem{{Origin: n.Origin, Code: n.Code, Facts: n.Facts, Message: n.Text, Omitted: n.Omitted}})
 	}
 	for _, list := range lists {
 		if len(list) > maxFindings+1 || counted(list) < len(list) {
@@ -100,6 +102,9 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 		for _, p := range list {
 			if len(p.Message) > maxFindingBytes || max(len(p.Origin.File), len(p.Object.Name), len(p.Field), len(p.UnknownField), len(p.Detail), len(p.DuplicateKey)) > maxFindingBytes || p.Omitted < 0 || p.Omitted > math.MaxInt32 {
 				t.Errorf("a text of %d bytes in a file's name of %d, for %d", len(p.Message), len(p.Origin.File), p.Omitted)
+			}
+			if p.Code != "" && p.Code != finding.FindingsOmitted || len(p.Facts) > 2*maxFindingBytes {
+				t.Errorf("a code of %d bytes, and facts of %d", len(p.Code), len(p.Facts))
 			}
 		}
 	}

@@ -7,12 +7,15 @@ package findings
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/poolwright/poolwright/cmd/internal/offline"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // List is the JSON form of what lint found.
@@ -25,11 +28,14 @@ type List struct {
 // Finding is one of them. File is relative to the repository's root; Line is 0 where only the
 // file is known.
 type Finding struct {
-	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`
-	Object  string `json:"object,omitempty"`
-	Field   string `json:"field,omitempty"`
-	Message string `json:"message"`
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Object string `json:"object,omitempty"`
+	Field  string `json:"field,omitempty"`
+	// Code is a code of docs/findings.md, Facts are Message as data.
+	Code    finding.Code  `json:"code"`
+	Facts   finding.Facts `json:"facts,omitempty"`
+	Message string        `json:"message"`
 }
 
 // JSON is what lint found, for JSON.
@@ -37,7 +43,7 @@ func JSON(found offline.Linted) List {
 	list := func(problems []state.Problem) []Finding {
 		out := make([]Finding, 0, len(problems))
 		for _, p := range problems {
-			one := Finding{File: p.Origin.File, Line: p.Origin.Line, Field: p.Field, Message: p.Message}
+			one := Finding{File: p.Origin.File, Line: p.Origin.Line, Field: p.Field, Code: p.Code, Facts: p.Facts, Message: p.Message}
 			if p.Object != (state.Key{}) {
 				one.Object = p.Object.String()
 			}
@@ -59,14 +65,15 @@ func WriteWorkflowCommands(w io.Writer, found offline.Linted) error {
 		problems []state.Problem
 	}{{"error", found.Mistakes}, {"warning", found.Warnings}} {
 		for _, p := range level.problems {
-			place := ""
+			var properties []string
 			if p.Origin.File != "" {
-				place = " file=" + property.Replace(printable(p.Origin.File))
+				properties = append(properties, "file="+property.Replace(printable(p.Origin.File)))
 			}
 			if p.Origin.Line > 0 {
-				place += fmt.Sprintf(",line=%d", p.Origin.Line)
+				properties = append(properties, fmt.Sprintf("line=%d", p.Origin.Line))
 			}
-			fmt.Fprintf(&text, "::%s%s::%s\n", level.name, place, value.Replace(printable(p.Message)))
+			properties = append(properties, "title="+property.Replace(printable(string(p.Code))))
+			fmt.Fprintf(&text, "::%s %s::%s\n", level.name, strings.Join(properties, ","), value.Replace(printable(p.Message)))
 		}
 	}
 	_, err := io.WriteString(w, text.String())
@@ -104,17 +111,23 @@ type (
 		Rules   []sarifRule `json:"rules"`
 	}
 	sarifRule struct {
-		ID               string       `json:"id"`
-		ShortDescription sarifMessage `json:"shortDescription"`
+		ID                   finding.Code       `json:"id"`
+		ShortDescription     sarifMessage       `json:"shortDescription"`
+		Help                 sarifMessage       `json:"help"`
+		HelpURI              string             `json:"helpUri"`
+		DefaultConfiguration sarifConfiguration `json:"defaultConfiguration"`
+	}
+	sarifConfiguration struct {
+		Level finding.Severity `json:"level"`
 	}
 	sarifMessage struct {
 		Text string `json:"text"`
 	}
 	sarifResult struct {
-		RuleID    string          `json:"ruleId"`
-		Level     string          `json:"level"`
-		Message   sarifMessage    `json:"message"`
-		Locations []sarifLocation `json:"locations,omitempty"`
+		RuleID    finding.Code     `json:"ruleId"`
+		Level     finding.Severity `json:"level"`
+		Message   sarifMessage     `json:"message"`
+		Locations []sarifLocation  `json:"locations,omitempty"`
 	}
 	sarifLocation struct {
 		PhysicalLocation sarifPhysicalLocation `json:"physicalLocation"`
@@ -131,32 +144,39 @@ type (
 	}
 )
 
-const (
-	ruleMistake = "mistake"
-	ruleWarning = "warning"
-)
-
 // SARIF is what lint of a version found as a SARIF log, for JSON.
 func SARIF(found offline.Linted, version string) any { return sarifOf(found, version) }
 
 func sarifOf(found offline.Linted, version string) sarifLog {
-	results := append(sarifResults(found.Mistakes, ruleMistake, "error"), sarifResults(found.Warnings, ruleWarning, "warning")...)
+	results := append(sarifResults(found.Mistakes, finding.Error), sarifResults(found.Warnings, finding.Warning)...)
 	return sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
 		Runs: []sarifRun{{
-			Tool: sarifTool{Driver: sarifDriver{Name: "poolwright lint", Version: version, Rules: []sarifRule{
-				{ruleMistake, sarifMessage{"What cannot work, or a secret in Git"}},
-				{ruleWarning, sarifMessage{"What may have another effect or a higher price than intended"}},
-			}}},
+			Tool:    sarifTool{Driver: sarifDriver{Name: "poolwright lint", Version: version, Rules: sarifRules(results)}},
 			Results: results,
 		}},
 	}
 }
 
-func sarifResults(problems []state.Problem, rule, level string) []sarifResult {
+// sarifRules are the codes of the results, as far as the table of codes has them.
+func sarifRules(results []sarifResult) []sarifRule {
+	used := map[finding.Code]bool{}
+	for _, r := range results {
+		used[r.RuleID] = true
+	}
+	out := []sarifRule{}
+	for _, code := range slices.Sorted(maps.Keys(used)) {
+		if d, ok := finding.Describe(code); ok {
+			out = append(out, sarifRule{code, sarifMessage{d.Summary}, sarifMessage{d.Remedy}, d.HelpURI(), sarifConfiguration{d.Severity}})
+		}
+	}
+	return out
+}
+
+func sarifResults(problems []state.Problem, level finding.Severity) []sarifResult {
 	out := make([]sarifResult, 0, len(problems))
 	for _, p := range problems {
-		result := sarifResult{RuleID: rule, Level: level, Message: sarifMessage{p.Message}}
+		result := sarifResult{RuleID: p.Code, Level: level, Message: sarifMessage{p.Message}}
 		if p.Origin.File != "" {
 			place := sarifPhysicalLocation{ArtifactLocation: sarifArtifactLocation{(&url.URL{Path: p.Origin.File}).String()}}
 			if p.Origin.Line > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/offline"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 func TestAFolderWithoutFindingsIsAnEmptyList(t *testing.T) {
@@ -35,15 +36,15 @@ func TestAFindingIsOneWorkflowCommand(t *testing.T) {
 	}{
 		{
 			"a message of several lines",
-			state.Problem{Origin: state.Origin{File: "a.yaml", Line: 3}, Message: "50% of it\n::set-output name=x::y\r\x1b[2J"},
-			"::error file=a.yaml,line=3::50%25 of it%0A::set-output name=x::y%0D\uFFFD[2J\n",
+			state.Problem{Origin: state.Origin{File: "a.yaml", Line: 3}, Code: "YAMLInvalid", Message: "50% of it\n::set-output name=x::y\r\x1b[2J"},
+			"::error file=a.yaml,line=3,title=YAMLInvalid::50%25 of it%0A::set-output name=x::y%0D\uFFFD[2J\n",
 		},
 		{
 			"a file whose name has separators",
-			state.Problem{Origin: state.Origin{File: "a,line=9:b.yaml"}, Message: "m"},
-			"::error file=a%2Cline=9%3Ab.yaml::m\n",
+			state.Problem{Origin: state.Origin{File: "a,line=9:b.yaml"}, Code: "a,b:c", Message: "m"},
+			"::error file=a%2Cline=9%3Ab.yaml,title=a%2Cb%3Ac::m\n",
 		},
-		{"no file", state.Problem{Message: "m"}, "::error::m\n"},
+		{"no file", state.Problem{Code: "C", Message: "m"}, "::error title=C::m\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out strings.Builder
@@ -62,5 +63,39 @@ func TestAFileIsAURIInSARIF(t *testing.T) {
 	place := sarifOf(found, "v1").Runs[0].Results[0].Locations[0].PhysicalLocation
 	if got := place.ArtifactLocation.URI; got != "a%20b/100%25%23.yaml" || place.Region != nil {
 		t.Errorf("it is %q, in %v", got, place.Region)
+	}
+}
+
+func TestSARIFHasARuleForEachCodeOfTheResults(t *testing.T) {
+	problem := func(code finding.Code) state.Problem { return state.Problem{Code: code, Message: "m"} }
+	log := sarifOf(offline.Linted{
+		Mistakes: []state.Problem{problem(finding.DuplicateObject), problem(finding.DuplicateKey), problem(finding.DuplicateObject)},
+		Warnings: []state.Problem{problem("GPUTaintMissing")},
+	}, "v1").Runs[0]
+	var results, rules []finding.Code
+	for _, r := range log.Results {
+		results = append(results, r.RuleID)
+	}
+	for _, r := range log.Tool.Driver.Rules {
+		rules = append(rules, r.ID)
+		d, ok := finding.Describe(r.ID)
+		if !ok || r.ShortDescription.Text != d.Summary || r.Help.Text != d.Remedy || r.HelpURI != d.HelpURI() || r.DefaultConfiguration.Level != d.Severity {
+			t.Errorf("%s is %+v", r.ID, r)
+		}
+	}
+	if diff := cmp.Diff([]finding.Code{"DuplicateObject", "DuplicateKey", "DuplicateObject", "GPUTaintMissing"}, results); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]finding.Code{"DuplicateKey", "DuplicateObject", "GPUTaintMissing"}, rules); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFindingHasItsCodeAndFactsInJSON(t *testing.T) {
+	p := state.NewProblem(state.Origin{File: "a.yaml", Line: 3}, finding.New(finding.DuplicateKey, "key %q is given twice", finding.Of("key", "spec")))
+	got, err := json.Marshal(JSON(offline.Linted{Mistakes: []state.Problem{p}}).Mistakes)
+	const want = `[{"file":"a.yaml","line":3,"code":"DuplicateKey","facts":{"key":"spec"},"message":"key \"spec\" is given twice"}]`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
 	}
 }

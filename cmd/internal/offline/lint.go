@@ -37,7 +37,7 @@ type Linted struct {
 func (l Linted) All() []state.Problem {
 	all := slices.Clone(l.Mistakes)
 	for _, p := range l.Warnings {
-		all = append(all, state.Problem{Origin: p.Origin, Message: "warning: " + p.Message})
+		all = append(all, state.Problem{Origin: p.Origin, Code: p.Code, Facts: p.Facts, Message: "warning: " + p.Message})
 	}
 	return lint.Sorted(all)
 }

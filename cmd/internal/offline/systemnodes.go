@@ -16,7 +16,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
+
+// codeControllerDoesNotFit is of node groups that cannot hold the controller.
+const codeControllerDoesNotFit finding.Code = "ControllerDoesNotFit"
 
 // systemNodes warns of a Cluster whose managed node groups cannot hold the replicas of the
 // controller. Groups that it does not declare are not known, and neither is what else runs on
@@ -47,11 +51,10 @@ func systemNodes(d declared.Declared) ([]state.Problem, error) {
 		if placed.Status != check.Failed {
 			continue
 		}
-		detail := fmt.Sprintf("the controller does not fit onto the node groups that are declared: %s: %s", placed.Message, placed.Remedy)
-		out = append(out, state.Problem{
-			Origin: lint.At(d.Documents(), item, path), Object: item.Key, Field: path, Detail: detail,
-			Message: item.Key.String() + ": " + path + ": " + detail,
-		})
+		found := state.NewProblem(lint.At(d.Documents(), item, path), finding.New(codeControllerDoesNotFit,
+			"the controller does not fit onto the node groups that are declared: %s: %s", finding.Of("reason", placed.Message), placed.Remedy))
+		found.Object, found.Field, found.Detail, found.Message = item.Key, path, found.Message, item.Key.String()+": "+path+": "+found.Message
+		out = append(out, found)
 	}
 	return out, nil
 }

@@ -64,7 +64,7 @@ func gpuProblems(d declared.Declared) ([]state.Problem, []plan.Note, error) {
 	var notes []plan.Note
 	for _, f := range gpulint.Check(d, types) {
 		if f.Advice {
-			notes = append(notes, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text})
+			notes = append(notes, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Code: f.Code, Facts: f.Facts, Text: f.Text})
 		} else {
 			problems = append(problems, f.Problem())
 		}

@@ -22,7 +22,7 @@ func Conversions(d declared.Declared, folder string) ([]plan.Note, error) {
 	}
 	var out []plan.Note
 	for _, p := range found {
-		out = append(out, plan.Note{Origin: p.Origin, Text: p.Message, Warning: p.Manual})
+		out = append(out, plan.Note{Origin: p.Origin, Code: p.Code, Facts: p.Facts, Text: p.Message, Warning: p.Manual})
 	}
 	return out, nil
 }
@@ -52,5 +52,5 @@ func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.N
 }
 
 func warning(f lint.Finding) plan.Note {
-	return plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Text: f.Text}
+	return plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Code: f.Code, Facts: f.Facts, Text: f.Text}
 }

@@ -15,7 +15,11 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/conversion/internal/table"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
+
+// codeConversionBlocked is of what cannot be written as v1.
+const codeConversionBlocked finding.Code = "ConversionBlocked"
 
 // Objects converts objects that were rendered together, for a loop that follows
 // a repository written for an old API. Items that need nothing come back as they
@@ -61,7 +65,10 @@ func Objects(items []state.Item, opts Options) ([]state.Item, []Change, []state.
 	var problems []state.Problem
 	for _, c := range sorted(r.changes) {
 		if c.Blocks {
-			problems = append(problems, state.Problem{Origin: c.Origin, Message: c.Object + ": " + c.Text, Detail: c.Text})
+			problems = append(problems, state.Problem{
+				Origin: c.Origin, Code: codeConversionBlocked, Facts: finding.FactsOf(finding.Of("object", c.Object), finding.Of("reason", c.Text)),
+				Message: c.Object + ": " + c.Text, Detail: c.Text,
+			})
 		} else {
 			changes = append(changes, c)
 		}

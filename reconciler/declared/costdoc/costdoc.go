@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/provision/cost"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // FileName is what such a file is called.
@@ -41,6 +42,9 @@ func Find(fsys fs.FS, folder string) string {
 		}
 	}
 }
+
+// codeDocumentInvalid is of what is wrong with a document's file.
+const codeDocumentInvalid finding.Code = "CostDocumentInvalid"
 
 // Read reads and parses a file of a tree. An error is that of the tree.
 func Read(fsys fs.FS, file string) (cost.Document, []state.Problem, error) {
@@ -95,7 +99,7 @@ func (r *reader) problem(at *yaml.Node, format string, args ...any) {
 	if at != nil && at.Line > 0 {
 		origin.Line = at.Line
 	}
-	r.problems = append(r.problems, state.Problem{Origin: origin, Message: fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, state.NewProblem(origin, finding.New(codeDocumentInvalid, format, args...)))
 }
 
 func (r *reader) document(n *yaml.Node) cost.Document {

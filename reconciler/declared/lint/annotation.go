@@ -8,6 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // knownAnnotations are our annotations that mean something on an object in a repository.
@@ -22,7 +23,8 @@ func (c *schemaValidator) annotations(item state.Item) {
 	given, _ := metadata["annotations"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if strings.HasPrefix(name, v1alpha1.GroupVersion.Group+"/") && !slices.Contains(knownAnnotations(), name) {
-			c.report(item, "metadata.annotations["+name+"]", "nobody reads this annotation%s", manifest.Suggest(name, knownAnnotations()))
+			c.report(item, "metadata.annotations["+name+"]", codeAnnotationUnknown, "nobody reads this annotation%s",
+				finding.As("suggestion", manifest.Meant(name, knownAnnotations()), manifest.Suggest(name, knownAnnotations())))
 		}
 	}
 }

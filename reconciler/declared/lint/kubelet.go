@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -34,6 +35,9 @@ func (c *schemaValidator) kubelet(item state.Item) {
 		if len(text) > maxKubeletDetail {
 			text = strings.ToValidUTF8(text[:maxKubeletDetail], "") + "…"
 		}
-		c.findings = append(c.findings, Finding{Key: item.Key, Origin: At(c.documents, item, path), Text: text, Field: path, Detail: text})
+		c.findings = append(c.findings, Finding{
+			Key: item.Key, Origin: At(c.documents, item, path), Code: codeKubeletInvalid, Facts: finding.FactsOf(finding.Of("reason", text)),
+			Text: text, Field: path, Detail: text,
+		})
 	}
 }

@@ -8,7 +8,6 @@ package lint
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -27,6 +27,9 @@ import (
 type Finding struct {
 	Key    state.Key
 	Origin state.Origin
+	// Code and Facts are Text as data.
+	Code  finding.Code
+	Facts finding.Facts
 	// Text is what is wrong and what to do about it. It names Field, and not the object.
 	Text string
 	// Field, UnknownField and Detail are as state.Problem has them.
@@ -35,7 +38,10 @@ type Finding struct {
 
 // Problem is the finding as a Problem, which names the object.
 func (f Finding) Problem() state.Problem {
-	return state.Problem{Origin: f.Origin, Message: f.Key.String() + ": " + f.Text, Object: f.Key, Field: f.Field, Detail: f.Detail, UnknownField: f.UnknownField}
+	return state.Problem{
+		Origin: f.Origin, Code: f.Code, Facts: f.Facts, Message: f.Key.String() + ": " + f.Text,
+		Object: f.Key, Field: f.Field, Detail: f.Detail, UnknownField: f.UnknownField,
+	}
 }
 
 // Check returns everything that is wrong with d: the problems of loading it, and what
@@ -133,13 +139,15 @@ func (c *schemaValidator) refused(item state.Item) {
 type groupKind struct{ group, kind string }
 
 // report adds a finding about a field of an item; an empty path is the item.
-func (c *schemaValidator) report(item state.Item, path, format string, args ...any) {
-	detail := fmt.Sprintf(format, args...)
-	text := detail
+func (c *schemaValidator) report(item state.Item, path string, code finding.Code, format string, args ...any) {
+	found := finding.New(code, format, args...)
+	text := found.Text
 	if path != "" {
-		text = sanitize.Name(path) + ": " + detail
+		text = sanitize.Name(path) + ": " + text
 	}
-	c.findings = append(c.findings, Finding{Key: item.Key, Origin: At(c.documents, item, path), Text: text, Field: path, Detail: detail})
+	c.findings = append(c.findings, Finding{
+		Key: item.Key, Origin: At(c.documents, item, path), Code: code, Facts: found.Facts, Text: text, Field: path, Detail: found.Text,
+	})
 }
 
 // At is the place of a field of an item, of its deepest part that is written
@@ -218,7 +226,7 @@ func (c *schemaValidator) secret(item state.Item) {
 	for _, field := range []string{"data", "stringData"} {
 		m, _ := item.Object[field].(map[string]any)
 		if slices.ContainsFunc(slices.Collect(maps.Values(m)), inGit) {
-			c.report(item, field, "this secret is in Git for everyone who may read the repository; keep it in a secret store, and rotate it")
+			c.report(item, field, codeSecretInGit, "this secret is in Git for everyone who may read the repository; keep it in a secret store, and rotate it")
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // needsPerson begins the message of a problem that is Manual.
@@ -19,7 +20,7 @@ func (c *schemaValidator) machine(item state.Item) bool {
 	if item.Key.Group != "karpenter.sh" || item.Key.Kind != "Machine" {
 		return false
 	}
-	c.report(item, "apiVersion", "only Karpenter made machines, which are NodeClaims now, and none are declared; remove it")
+	c.report(item, "apiVersion", codeMachineDeclared, "only Karpenter made machines, which are NodeClaims now, and none are declared; remove it")
 	return true
 }
 
@@ -38,7 +39,7 @@ func Conversions(d declared.Declared, folder string) ([]state.Problem, error) {
 			return nil, fmt.Errorf("finding objects of Karpenter's old APIs: %w", err)
 		}
 		for _, p := range blocked {
-			p.Message, p.Manual = needsPerson+p.Message, true
+			p.Code, p.Message, p.Manual = codeConversionReviewRequired, needsPerson+p.Message, true
 			out = append(out, p)
 		}
 		changes, summary = left, leftover
@@ -50,7 +51,10 @@ func Conversions(d declared.Declared, folder string) ([]state.Problem, error) {
 			if c.Object != "" {
 				message = needsPerson + c.Object + ": " + c.Text
 			}
-			out = append(out, state.Problem{Origin: c.Origin, Message: message, Detail: c.Text, Manual: true})
+			out = append(out, state.Problem{
+				Origin: c.Origin, Code: codeConversionReviewRequired, Facts: finding.FactsOf(finding.Of("object", c.Object), finding.Of("reason", c.Text)),
+				Message: message, Detail: c.Text, Manual: true,
+			})
 			continue
 		}
 		f := files[c.Origin.File]
@@ -61,7 +65,7 @@ func Conversions(d declared.Declared, folder string) ([]state.Problem, error) {
 		f.add(c)
 	}
 	for _, f := range files {
-		out = append(out, state.Problem{Origin: f.first, Message: summary(f, folder)})
+		out = append(out, state.NewProblem(f.first, summary(f, folder)))
 	}
 	return Sorted(out), nil
 }
@@ -84,7 +88,7 @@ func (r *rest) add(c conversion.Change) {
 }
 
 // followed sums up a file that is written for an old API.
-func followed(r *rest, folder string) string {
+func followed(r *rest, folder string) finding.Finding {
 	var made []string
 	if r.defaults > 0 {
 		made = append(made, plural.Count(r.defaults, "default")+" made explicit")
@@ -92,11 +96,12 @@ func followed(r *rest, folder string) string {
 	if r.lossless > 0 {
 		made = append(made, plural.Count(r.lossless, "lossless change"))
 	}
-	return fmt.Sprintf("an old API of Karpenter, followed as v1 with %s; `poolwright convert %s` shows them, and with --write writes them", strings.Join(made, " and "), folder)
+	return finding.New(codeOldAPIFollowed, "an old API of Karpenter, followed as v1 with %s; `poolwright convert %s` shows them, and with --write writes them",
+		strings.Join(made, " and "), folder).With(finding.Of("defaults", r.defaults), finding.Of("losslessChanges", r.lossless))
 }
 
 // leftover sums up a file of which v1 does not read all.
-func leftover(r *rest, folder string) string {
-	return fmt.Sprintf("%s of an old API of Karpenter, of which nothing comes in v1; `poolwright convert %s` shows what v1 calls them, and with --write renames them",
-		plural.Count(r.defaults+r.lossless, "mention"), folder)
+func leftover(r *rest, folder string) finding.Finding {
+	return finding.New(codeOldAPIMentioned, "%s of an old API of Karpenter, of which nothing comes in v1; `poolwright convert %s` shows what v1 calls them, and with --write renames them",
+		finding.As("mentions", r.defaults+r.lossless, plural.Count(r.defaults+r.lossless, "mention")), folder)
 }

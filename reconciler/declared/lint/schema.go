@@ -21,6 +21,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -59,7 +60,7 @@ func (c *schemaValidator) defineOwn() {
 		}
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &crd); err != nil {
-			c.report(item, "", "this is not a valid CustomResourceDefinition: %v", err)
+			c.report(item, "", codeDefinitionInvalid, "this is not a valid CustomResourceDefinition: %v", finding.Of("reason", err))
 			continue
 		}
 		if _, given := c.kinds[groupKind{crd.Spec.Group, crd.Spec.Names.Kind}]; !given {
@@ -96,11 +97,12 @@ func (c *schemaValidator) schema(item state.Item) {
 	v, ok := k.versions[item.Version]
 	if !ok {
 		served := slices.Sorted(maps.Keys(k.versions))
-		c.report(item, "apiVersion", "version %q of %s is not served; use %s", item.Version, item.Key.Kind, strings.Join(served, " or "))
+		c.report(item, "apiVersion", codeVersionNotServed, "version %q of %s is not served; use %s",
+			finding.Of("version", item.Version), finding.Of("kind", item.Key.Kind), finding.As("served", served, strings.Join(served, " or ")))
 		return
 	}
 	if err := v.compile(); err != nil {
-		c.report(item, "", "the CustomResourceDefinition of this kind cannot be used: %v", err)
+		c.report(item, "", codeDefinitionInvalid, "the CustomResourceDefinition of this kind cannot be used: %v", finding.Of("reason", err))
 		return
 	}
 	object := runtime.DeepCopyJSON(item.Object)
@@ -109,7 +111,7 @@ func (c *schemaValidator) schema(item state.Item) {
 	for _, path := range pruning.PruneWithOptions(object, v.tree, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
 		meant := fieldMeant(v.tree, path)
 		misspelled[sibling(path, meant)] = true
-		c.report(item, path, "unknown field%s", suggested(meant))
+		c.report(item, path, codeUnknownField, "unknown field%s", finding.As("suggestion", meant, suggested(meant)))
 		c.findings[len(c.findings)-1].UnknownField = path
 	}
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, v.tree)
@@ -118,7 +120,7 @@ func (c *schemaValidator) schema(item state.Item) {
 		if err.Type == field.ErrorTypeRequired && misspelled[fieldOf(err)] {
 			continue // It is there, under the unknown name that is reported.
 		}
-		c.report(item, fieldOf(err), "%s", detail(err))
+		c.report(item, fieldOf(err), codeOf(err), "%s", finding.Of("reason", detail(err)))
 	}
 }
 

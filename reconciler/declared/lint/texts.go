@@ -27,13 +27,13 @@ func (c *schemaValidator) texts(item state.Item) {
 		}
 		values, isMap := given.(map[string]any)
 		if !isMap {
-			c.report(item, field, "this must be a map of texts")
+			c.report(item, field, codeTypeInvalid, "this must be a map of texts")
 			continue
 		}
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			// The API server reads null as an empty text.
 			if _, isText := values[key].(string); !isText && values[key] != nil {
-				c.report(item, field+"["+key+"]", "this must be text; quote it")
+				c.report(item, field+"["+key+"]", codeTypeInvalid, "this must be text; quote it")
 			}
 		}
 	}

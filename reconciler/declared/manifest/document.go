@@ -3,7 +3,6 @@ package manifest
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 
 	"go.yaml.in/yaml/v3"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/internal/yamlvalue"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Document is one YAML document of a file that parsed and passed the limits.
@@ -69,10 +69,8 @@ func parse(file string, content []byte, limits Limits) ([]Document, []state.Prob
 	for _, part := range split(content) {
 		node, err := parseOne(part)
 		if err != nil {
-			problems = append(problems, state.Problem{
-				Origin:  state.Origin{File: file, Line: faultLine(part, err)},
-				Message: "this is not valid YAML: " + lineless(err),
-			})
+			problems = append(problems, state.NewProblem(state.Origin{File: file, Line: faultLine(part, err)},
+				finding.New(codeYAMLInvalid, "this is not valid YAML: %s", finding.Of("reason", lineless(err)))))
 			continue
 		}
 		if node == nil {
@@ -228,15 +226,15 @@ func (in *inspector) keys(n *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k := n.Content[i]
 		if k.Kind != yaml.ScalarNode {
-			in.problems = append(in.problems, state.Problem{Origin: in.doc.At(k), Message: "a key must be a plain scalar; quote it, or remove the braces of an unrendered template"})
+			in.problems = append(in.problems, state.NewProblem(in.doc.At(k),
+				finding.New(codeKeyNotScalar, "a key must be a plain scalar; quote it, or remove the braces of an unrendered template")))
 			continue
 		}
 		if first, dup := found[k.Value]; dup && k.Value != "<<" {
-			in.problems = append(in.problems, state.Problem{
-				Origin:       in.doc.At(k),
-				Message:      fmt.Sprintf("key %q is given twice, first in line %d; remove one", k.Value, first),
-				DuplicateKey: k.Value,
-			})
+			twice := state.NewProblem(in.doc.At(k), finding.New(finding.DuplicateKey, "key %q is given twice, first in line %d; remove one",
+				finding.Of("key", k.Value), finding.Of("firstLine", first)))
+			twice.DuplicateKey = k.Value
+			in.problems = append(in.problems, twice)
 			continue
 		}
 		found[k.Value] = k.Line

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Object is one Kubernetes object, where it was written.
@@ -27,11 +28,11 @@ type Object struct {
 func (d Document) Objects() ([]Object, []state.Problem) {
 	v, err := d.Value()
 	if err != nil {
-		return nil, []state.Problem{{Origin: d.Origin(), Message: "this cannot be read: " + err.Error()}}
+		return nil, []state.Problem{state.NewProblem(d.Origin(), finding.New(finding.ObjectInvalid, "this cannot be read: %v", finding.Of("reason", err)))}
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, []state.Problem{{Origin: d.Origin(), Message: "this is not a Kubernetes object: it must start with apiVersion and kind"}}
+		return nil, []state.Problem{state.NewProblem(d.Origin(), finding.New(codeNotAnObject, "this is not a Kubernetes object: it must start with apiVersion and kind"))}
 	}
 	return expand(d, d.Node, m, 0)
 }
@@ -55,7 +56,7 @@ func expand(d Document, n *yaml.Node, m map[string]any, depth int) ([]Object, []
 		}
 		im, ok := item.(map[string]any)
 		if !ok {
-			problems = append(problems, state.Problem{Origin: d.At(at), Message: "an item of a List must be a Kubernetes object"})
+			problems = append(problems, state.NewProblem(d.At(at), finding.New(codeNotAnObject, "an item of a List must be a Kubernetes object")))
 			continue
 		}
 		o, p := expand(d, at, im, depth+1)

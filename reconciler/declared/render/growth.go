@@ -67,7 +67,7 @@ func (s *survey) checkGrowth() {
 	}
 	for _, r := range s.growing() {
 		if doublings += len(r.targets); doublings > 30 || largest<<doublings > maxGrown {
-			s.problem(r.at, "replacements: too many of them copy whole maps or join texts, each of which can double the size of an object; copy single values")
+			s.problem(r.at, codeReplacementsTooLarge, "replacements: too many of them copy whole maps or join texts, each of which can double the size of an object; copy single values")
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // A few hundred bytes of a kustomization may render to any amount: what is written
@@ -117,7 +118,7 @@ func (s *survey) values(k *kustomization) error {
 // name refuses a name that is longer than any may be.
 func (s *survey) name(k *kustomization, field string, n *yaml.Node) {
 	if len(manifest.Text(n)) > maxName {
-		s.problem(k.doc.At(n), "%s: this is longer than a name may be", field)
+		s.problem(k.doc.At(n), codeKustomizationInvalid, "%s: this is longer than a name may be", finding.Of("field", field))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Run renders the kustomization in a folder of the tree: its objects in kustomize's order, or
@@ -70,7 +71,9 @@ func (s *survey) run(folder string) ([]manifest.Object, []state.Problem, error) 
 	case tooMuchCopied(err):
 		return nil, nil, manifest.Exceeded("%s: a JSON patch copies more than %d KiB within one object", s.copying(), maxCopied>>10)
 	case err != nil:
-		return nil, []state.Problem{{Origin: state.Origin{File: s.root.file}, Message: "kustomize: " + s.message(err)}}, nil
+		return nil, []state.Problem{
+			state.NewProblem(state.Origin{File: s.root.file}, finding.New(codeKustomizeFailed, "kustomize: %s", finding.Of("reason", s.message(err)))),
+		}, nil
 	}
 	return objects, nil, nil
 }

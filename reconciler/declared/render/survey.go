@@ -17,6 +17,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -108,8 +109,8 @@ type kustomization struct {
 	extraFields int
 }
 
-func (s *survey) problem(o state.Origin, format string, args ...any) {
-	s.problems = append(s.problems, state.Problem{Origin: o, Message: fmt.Sprintf(format, args...)})
+func (s *survey) problem(o state.Origin, code finding.Code, format string, args ...any) {
+	s.problems = append(s.problems, state.NewProblem(o, finding.New(code, format, args...)))
 }
 
 // folder surveys the kustomization in a folder. The error is for what makes
@@ -117,7 +118,7 @@ func (s *survey) problem(o state.Origin, format string, args ...any) {
 func (s *survey) folder(folder string, from state.Origin, above []string) (cost, error) {
 	for _, a := range above {
 		if a == folder || strings.HasPrefix(a, folder+"/") || folder == "." {
-			s.problem(from, "%s is, or holds, a kustomization that leads here: this is a cycle", sanitize.Name(folder))
+			s.problem(from, codeKustomizationCycle, "%s is, or holds, a kustomization that leads here: this is a cycle", finding.Of("folder", sanitize.Name(folder)))
 			return cost{}, nil
 		}
 	}
@@ -157,11 +158,11 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 		return nil, s.tree.Err()
 	}
 	if err != nil {
-		s.problem(from, "folder %s cannot be used: %v", sanitize.Name(folder), err)
+		s.problem(from, codePathInvalid, "folder %s cannot be used: %v", finding.Of("path", sanitize.Name(folder)), finding.Of("reason", err))
 		return nil, nil
 	}
 	if file == "" {
-		s.problem(from, "folder %s has no kustomization.yaml; add one, or name its files one by one", sanitize.Name(folder))
+		s.problem(from, codeKustomizationMissing, "folder %s has no kustomization.yaml; add one, or name its files one by one", finding.Of("folder", sanitize.Name(folder)))
 		return nil, nil
 	}
 	docs, err := s.parse(file, state.Origin{File: file})
@@ -169,13 +170,13 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 		return nil, err
 	}
 	if len(docs) != 1 {
-		s.problem(state.Origin{File: file}, "a kustomization must be exactly one document; this file holds %d", len(docs))
+		s.problem(state.Origin{File: file}, codeKustomizationInvalid, "a kustomization must be exactly one document; this file holds %d", finding.Of("documents", len(docs)))
 		return nil, nil
 	}
 	k := &kustomization{folder: folder, file: file, doc: docs[0]}
 	s.kustomizations[file] = k
 	if k.doc.Node.Kind != yaml.MappingNode {
-		s.problem(k.doc.Origin(), "this is not a kustomization: it must be a map of fields")
+		s.problem(k.doc.Origin(), codeKustomizationInvalid, "this is not a kustomization: it must be a map of fields")
 		return nil, nil
 	}
 	known := s.checkFields(k)
@@ -184,7 +185,7 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 		return nil, err
 	}
 	if err := sigsyaml.UnmarshalStrict(content, &k.spec); err != nil && known {
-		s.problem(k.doc.At(blamed(k.doc.Node, err)), "this is not a valid kustomization: %s", unwrapMessage(err))
+		s.problem(k.doc.At(blamed(k.doc.Node, err)), codeKustomizationInvalid, "this is not a valid kustomization: %s", finding.Of("reason", unwrapMessage(err)))
 		return nil, nil
 	}
 	return k, nil
@@ -241,7 +242,7 @@ func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, err
 		return nil, s.tree.Err()
 	}
 	if err != nil {
-		s.problem(from, "reading %s: %s", sanitize.Name(file), unwrapMessage(err))
+		s.problem(from, finding.FileUnreadable, "reading %s: %s", finding.Of("path", sanitize.Name(file)), finding.Of("reason", unwrapMessage(err)))
 		return nil, nil
 	}
 	docs, problems, err := s.tree.Parse(file, content)
@@ -278,11 +279,12 @@ func (s *survey) checkFields(k *kustomization) bool {
 		key := k.doc.Node.Content[i]
 		at := k.doc.At(key)
 		if reason := refused(key.Value); reason != "" {
-			s.problem(at, "%s: %s", key.Value, reason)
+			s.problem(at, codeKustomizationFieldNotSupported, "%s: %s", finding.Of("field", key.Value), reason)
 			continue
 		}
 		if key.Value != "<<" && !known[key.Value] {
-			s.problem(at, "unknown field %q in a kustomization%s", key.Value, manifest.Suggest(key.Value, slices.Collect(maps.Keys(known))))
+			fields := slices.Collect(maps.Keys(known))
+			s.problem(at, codeKustomizationFieldUnknown, "unknown field %q in a kustomization%s", finding.Of("field", key.Value), finding.As("suggestion", manifest.Meant(key.Value, fields), manifest.Suggest(key.Value, fields)))
 		}
 	}
 	return len(s.problems) == before
@@ -297,24 +299,24 @@ var remote = regexp.MustCompile(`(?i)://|^(git::|https?:|ssh:|file:|github\.com[
 // tree, or "" after noting the problem.
 func (s *survey) local(k *kustomization, at state.Origin, field, given string) string {
 	if remote.MatchString(strings.TrimSpace(given)) {
-		s.problem(at, "%s: %s is on another machine, and remote bases are not fetched: copy it into this repository", field, sanitize.Name(redact(given)))
+		s.problem(at, codeRemoteBase, "%s: %s is on another machine, and remote bases are not fetched: copy it into this repository", finding.Of("field", field), finding.Of("address", sanitize.Name(redact(given))))
 		return ""
 	}
 	switch {
 	case given == "":
-		s.problem(at, "%s: a path is empty", field)
+		s.problem(at, codePathInvalid, "%s: a path is empty", finding.Of("field", field))
 		return ""
 	case path.IsAbs(given):
-		s.problem(at, "%s: %q is an absolute path; write it relative to this file", field, given)
+		s.problem(at, codePathInvalid, "%s: %q is an absolute path; write it relative to this file", finding.Of("field", field), finding.Of("path", given))
 		return ""
 	}
 	joined := path.Join(k.folder, given)
 	if joined == ".." || strings.HasPrefix(joined, "../") {
-		s.problem(at, "%s: %q leads out of the repository or, outside Git, out of the folder that is read; make what holds both a Git working copy (git init), so that folders beside it can be used", field, given)
+		s.problem(at, codePathOutsideRepository, "%s: %q leads out of the repository or, outside Git, out of the folder that is read; make what holds both a Git working copy (git init), so that folders beside it can be used", finding.Of("field", field), finding.Of("path", given))
 		return ""
 	}
 	if !fs.ValidPath(joined) {
-		s.problem(at, "%s: %q is not a valid path", field, given)
+		s.problem(at, codePathInvalid, "%s: %q is not a valid path", finding.Of("field", field), finding.Of("path", given))
 		return ""
 	}
 	real, err := s.tree.Real(joined)
@@ -323,9 +325,9 @@ func (s *survey) local(k *kustomization, at state.Origin, field, given string) s
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.problem(at, "%s: %q does not exist; check the path, which is relative to this file", field, given)
+		s.problem(at, codePathNotFound, "%s: %q does not exist; check the path, which is relative to this file", finding.Of("field", field), finding.Of("path", given))
 	case err != nil:
-		s.problem(at, "%s: %q: %s", field, given, unwrapMessage(err))
+		s.problem(at, codePathInvalid, "%s: %q: %s", finding.Of("field", field), finding.Of("path", given), finding.Of("reason", unwrapMessage(err)))
 	default:
 		return real
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // scanned is what a first pass over an object finds.
@@ -239,7 +240,8 @@ func (a *applier) named(o manifest.Object, value map[string]any, r result) bool 
 			continue
 		}
 		if now := textAt(value, path); now == "" {
-			a.problem(a.line(o.Origin, path), "with %s filled in, %s is empty; give the variable a value, or write the field without", r.names(), strings.Join(path, "."))
+			a.problem(a.line(o.Origin, path), codeFieldEmptied, "with %s filled in, %s is empty; give the variable a value, or write the field without",
+				finding.Of("variables", r.names()), finding.Of("field", strings.Join(path, ".")))
 		}
 	}
 	return len(a.problems) == before

@@ -35,6 +35,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Options are how Apply works. The zero value is how Flux worked before
@@ -84,15 +85,15 @@ type applier struct {
 	problems []state.Problem
 }
 
-func (a *applier) problem(at state.Origin, format string, args ...any) {
-	a.problems = append(a.problems, state.Problem{Origin: at, Message: fmt.Sprintf(format, args...)})
+func (a *applier) problem(at state.Origin, code finding.Code, format string, args ...any) {
+	a.problems = append(a.problems, state.NewProblem(at, finding.New(code, format, args...)))
 }
 
 // object returns the object with its variables filled in; false after a Problem.
 func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
 	found := scan(o.Object)
 	if found.markPath != nil {
-		a.problem(a.line(o.Origin, found.markPath), reserved)
+		a.problem(a.line(o.Origin, found.markPath), codePlaceholderReserved, reserved)
 		return o, false, nil
 	}
 	none := a.values.language == nil || len(a.values.variables) == 0 && !a.options.Always
@@ -101,7 +102,7 @@ func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
 	}
 	text, err := sigsyaml.Marshal(o.Object)
 	if err != nil {
-		a.problem(o.Origin, "this holds characters that YAML cannot write as they are, so that no variables can be filled in; remove them, or put the annotation %s: %s on the object", Toggle, off)
+		a.problem(o.Origin, codeSubstitutionImpossible, "this holds characters that YAML cannot write as they are, so that no variables can be filled in; remove them, or put the annotation %s: %s on the object", Toggle, off)
 		return o, false, nil
 	}
 	r, err := a.expand(string(text))
@@ -111,7 +112,7 @@ func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
 	if len(r.errs) > 0 {
 		p := newFieldLocator(string(text))
 		for _, f := range r.errs {
-			a.problem(a.fieldLine(o, p.fieldAt(f.offset)), "%s", f.message)
+			a.problem(a.fieldLine(o, p.fieldAt(f.offset)), codeVariableInvalid, "%s", finding.Of("reason", f.message))
 		}
 		return o, false, nil
 	}
@@ -134,16 +135,16 @@ func (a *applier) reread(o manifest.Object, before string, r result) (manifest.O
 	if len(docs) == 1 {
 		v, err := docs[0].Value()
 		if value, _ = v.(map[string]any); err != nil || value == nil {
-			a.problem(o.Origin, "with %s filled in, this is no Kubernetes object any more; check the values' quotes", r.names())
+			a.problem(o.Origin, codeSubstitutionInvalid, "with %s filled in, this is no Kubernetes object any more; check the values' quotes", finding.Of("variables", r.names()))
 			return o, false, nil
 		}
 	}
 	if value == nil {
-		a.problem(o.Origin, "with %s filled in, this is not one Kubernetes object any more; check the values' quotes", r.names())
+		a.problem(o.Origin, codeSubstitutionInvalid, "with %s filled in, this is not one Kubernetes object any more; check the values' quotes", finding.Of("variables", r.names()))
 		return o, false, nil
 	}
 	if path, ok := within(o.Object, value, nil); !ok {
-		a.problem(a.line(o.Origin, path), "with %s filled in, a value reaches beyond its own field, up to here; check the values' quotes and brackets", r.names())
+		a.problem(a.line(o.Origin, path), codeSubstitutionInvalid, "with %s filled in, a value reaches beyond its own field, up to here; check the values' quotes and brackets", finding.Of("variables", r.names()))
 		return o, false, nil
 	}
 	if !a.placeholdersValid(o, value) || !a.named(o, value, r) {
@@ -162,11 +163,11 @@ func (a *applier) unreadable(o manifest.Object, before string, r result, p state
 	}
 	switch {
 	case maybeSecret(o.Object):
-		a.problem(at, "with %s filled in, this Secret is not valid YAML; quote the value, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", r.names())
+		a.problem(at, codeSubstitutionInvalid, "with %s filled in, this Secret is not valid YAML; quote the value, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", finding.Of("variables", r.names()))
 	case p.DuplicateKey != "":
-		a.problem(at, "with %s filled in, key %q is given twice; give the variables different values, or remove one of the keys", r.names(), p.DuplicateKey)
+		a.problem(at, codeSubstitutionInvalid, "with %s filled in, key %q is given twice; give the variables different values, or remove one of the keys", finding.Of("variables", r.names()), finding.Of("key", p.DuplicateKey))
 	default:
-		a.problem(at, "with %s filled in, %s; where a value is plain text, quote it, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", r.names(), p.Message)
+		a.problem(at, codeSubstitutionInvalid, "with %s filled in, %s; where a value is plain text, quote it, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", finding.Of("variables", r.names()), finding.Of("reason", p.Message))
 	}
 }
 
@@ -190,7 +191,7 @@ func (a *applier) placeholdersValid(o manifest.Object, value map[string]any) boo
 			f := a.known[m.expression]
 			switch {
 			case f == nil || f.text != text[m.from:m.to]:
-				a.problem(a.line(o.Origin, path), reserved)
+				a.problem(a.line(o.Origin, path), codePlaceholderReserved, reserved)
 			case !allowed:
 				a.misplaced(a.line(o.Origin, path), f.secrets)
 			}
@@ -204,9 +205,9 @@ const reserved = "this contains a placeholder of a Secret's value, which may not
 func (a *applier) misplaced(at state.Origin, names []string) {
 	for _, name := range names {
 		one, _ := a.values.get(name)
-		a.problem(at, "the value of ${%s} comes from %s, and may stand only in an entry of data or stringData of a Secret; "+
+		a.problem(at, codeSecretOutsideSecret, "the value of ${%s} comes from %s, and may stand only in an entry of data or stringData of a Secret; "+
 			"if it is no secret, set it in spec.substitute of the Sync or in a ConfigMap, and otherwise let the field refer to a Secret",
-			name, one.from)
+			finding.Of("variable", name), finding.Of("source", one.from))
 	}
 }
 

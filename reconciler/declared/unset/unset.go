@@ -5,7 +5,6 @@
 package unset
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
@@ -33,12 +33,17 @@ func (u Variables) has(variable string) bool {
 	return u.Any || unread
 }
 
-// warning is the text of the warning about a variable.
-func (u Variables) warning(variable string) string {
+// codeVariableWithoutValue is of a variable that has no value in a folder without any.
+const codeVariableWithoutValue finding.Code = "VariableWithoutValue"
+
+// warning is the warning about a variable.
+func (u Variables) warning(variable string) finding.Finding {
 	if !u.Any {
 		return u.Parameters.Warning(variable)
 	}
-	return fmt.Sprintf("${%s} has no value here, and fields that contain it are not validated; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file", variable, variable)
+	return finding.New(codeVariableWithoutValue,
+		"${%s} has no value here, and fields that contain it are not validated; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file",
+		finding.Of("variable", variable), variable)
 }
 
 // Warnings warns of the variables that have neither a value here nor a default, of each
@@ -73,7 +78,7 @@ func (u Variables) Warnings(d declared.Declared) []state.Problem {
 	}
 	var out []state.Problem
 	for _, name := range slices.Sorted(maps.Keys(first)) {
-		out = append(out, state.Problem{Origin: first[name], Message: u.warning(name)})
+		out = append(out, state.NewProblem(first[name], u.warning(name)))
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package aws
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
@@ -86,8 +86,9 @@ func declarations(declared state.Set) (clusters, pools []state.Item) {
 func otherClusters(clusters []state.Item) []state.Problem {
 	var problems []state.Problem
 	for _, c := range clusters[1:] {
-		problems = append(problems, state.Problem{Origin: c.Origin, Message: fmt.Sprintf(
-			"Cluster %s: there is another Cluster, %s (%s), and an API server has one: remove one of them", c.Key.Name, clusters[0].Key.Name, clusters[0].Origin)})
+		problems = append(problems, state.NewProblem(c.Origin, finding.New(codeSecondCluster,
+			"Cluster %s: there is another Cluster, %s (%s), and an API server has one: remove one of them",
+			finding.Of("cluster", c.Key.Name), finding.Of("otherCluster", clusters[0].Key.Name), finding.Of("declaredAt", clusters[0].Origin))))
 	}
 	return problems
 }
@@ -102,8 +103,8 @@ func (t table) items(s resource.Declaration) ([]state.Item, []state.Problem) {
 			hash := state.Hash(item.Object)
 			if other, twice := hashes[item.Key]; twice {
 				if other != hash {
-					problems = append(problems, state.Problem{Origin: s.Origin, Message: fmt.Sprintf(
-						"two parts of the Cluster declare %s in different ways: give one of them another name", item.Key)})
+					problems = append(problems, state.NewProblem(s.Origin, finding.New(codeResourceConflict,
+						"two parts of the Cluster declare %s in different ways: give one of them another name", finding.Of("resource", item.Key))))
 				}
 				continue
 			}

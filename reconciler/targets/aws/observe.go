@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/projection"
@@ -272,7 +273,7 @@ func (o *observation) compare(item state.Item) (state.Item, bool) {
 		found.Unknown = live.Err.Error()
 		return found, true
 	}
-	found.Warnings, found.Notes, found.NotFound, found.Quota = live.Warnings, slices.Sorted(slices.Values(live.Notes)), live.NotFound, live.Quota
+	found.Warnings, found.Notes, found.NotFound, found.Quota = live.Warnings, slices.SortedFunc(slices.Values(live.Notes), finding.Finding.Compare), live.NotFound, live.Quota
 	if live.Superseded {
 		found.Object = item.Object
 		return found, true

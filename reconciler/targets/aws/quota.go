@@ -3,6 +3,7 @@ package aws
 import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
 )
@@ -34,7 +35,7 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 		items[i].Unknown, items[i].Object = "", map[string]any{}
 		if !warned[why] {
 			warned[why] = true
-			items[i].Warnings = []string{"the vCPU quotas cannot be compared with the NodePools: " + why}
+			items[i].Warnings = []finding.Finding{finding.New(codeQuotaUnread, "the vCPU quotas cannot be compared with the NodePools: %s", finding.Of("reason", why))}
 		}
 	}
 	return items

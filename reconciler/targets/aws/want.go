@@ -3,10 +3,10 @@ package aws
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
 )
@@ -57,7 +57,8 @@ func (w *Target) findings(item state.Item, spec v1alpha1.ClusterSpec, unreadable
 		return found
 	}
 	if unreadable != nil {
-		return []state.Problem{{Origin: item.Origin, Message: fmt.Sprintf("Cluster %s cannot be read: %s", item.Key.Name, unreadable)}}
+		return []state.Problem{state.NewProblem(item.Origin, finding.New(finding.ObjectInvalid, "Cluster %s cannot be read: %s",
+			finding.Of("cluster", item.Key.Name), finding.Of("reason", unreadable)))}
 	}
 	return clusterspec.Unidentified(item, spec)
 }

@@ -2,13 +2,13 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 )
 
@@ -34,9 +34,9 @@ func (o *observation) warnMissingNamespaces(ctx context.Context) {
 		return // It may not be observed: the refusal itself will report it.
 	}
 	for _, item := range missing {
-		what := "does not exist"
+		what, code := "does not exist", codeNamespaceMissing
 		if gone, exists := leaving[item.Key.Namespace]; gone {
-			what = "is being deleted"
+			what, code = "is being deleted", codeNamespaceTerminating
 		} else if exists {
 			continue
 		}
@@ -45,9 +45,15 @@ func (o *observation) warnMissingNamespaces(ctx context.Context) {
 			i = len(o.items)
 			o.items = append(o.items, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave})
 		}
-		o.items[i].Warnings = append(o.items[i].Warnings, fmt.Sprintf("namespace %q %s and nothing declares it: creating this is refused", item.Key.Namespace, what))
+		o.items[i].Warnings = append(o.items[i].Warnings, finding.New(code, "namespace %q %s and nothing declares it: creating this is refused", finding.Of("namespace", item.Key.Namespace), what))
 	}
 }
+
+// The codes of warnings about namespaces.
+const (
+	codeNamespaceMissing     finding.Code = "NamespaceMissing"
+	codeNamespaceTerminating finding.Code = "NamespaceTerminating"
+)
 
 // inMissingNamespaces returns the wanted objects that are missing from a namespace that
 // nothing declares and in which nothing was observed, and the index of each key among

@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // budgets finds GPU pools whose budgets keep idle nodes: so small that a budget in percent is
@@ -52,8 +53,8 @@ func (c *linter) budget(p *pool, path, text string, most, percent int) bool {
 	if math.Ceil(float64(most*percent)/100) > 1 {
 		return false
 	}
-	c.advise(p.item, path, "%s: of the %d nodes that the limits allow, that is 1, and a single node that is not ready uses it up, so that no idle one is removed meanwhile: "+
-		"write e.g. budgets: [{nodes: \"100%%\", reasons: [Empty]}, {nodes: \"1\", reasons: [Drifted, Underutilized]}]", text, most)
+	c.advise(p.item, path, codeBudgetTooSmall, "%s: of the %d nodes that the limits allow, that is 1, and a single node that is not ready uses it up, so that no idle one is removed meanwhile: "+
+		"write e.g. budgets: [{nodes: \"100%%\", reasons: [Empty]}, {nodes: \"1\", reasons: [Drifted, Underutilized]}]", finding.As("budgetPercent", percent, text), finding.Of("maxNodes", most))
 	return true
 }
 
@@ -110,13 +111,13 @@ func (p *pool) gpuLimit() (float64, bool) {
 	return least, found
 }
 
-// from is what a node of the cheapest of the types costs.
-func from(types []instanceType) string {
+// from is what a node of the cheapest of the types costs; without a value where no list has a price.
+func from(types []instanceType) finding.Fact {
 	usd := cheapest(types).OnDemandUSD
 	if usd == 0 {
-		return "at a price that no list has"
+		return finding.As("hourlyUSD", nil, "at a price that no list has")
 	}
-	return fmt.Sprintf("at $%.2f an hour and more", usd)
+	return finding.As("hourlyUSD", usd, fmt.Sprintf("at $%.2f an hour and more", usd))
 }
 
 // cheapest is the type with the lowest price; of none that has one, the zero type.

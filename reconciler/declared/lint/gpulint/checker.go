@@ -1,10 +1,9 @@
 package gpulint
 
 import (
-	"fmt"
-
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // linter collects what the checks find in a repository.
@@ -15,21 +14,21 @@ type linter struct {
 
 // problem reports what cannot work, by the path of the field; an empty path is the
 // object.
-func (c *linter) problem(item state.Item, path, format string, args ...any) {
-	c.report(item, path, false, fmt.Sprintf(format, args...))
+func (c *linter) problem(item state.Item, path string, code finding.Code, format string, args ...any) {
+	c.report(item, path, false, finding.New(code, format, args...))
 }
 
 // advise reports what works, and otherwise than may be meant.
-func (c *linter) advise(item state.Item, path, format string, args ...any) {
-	c.report(item, path, true, fmt.Sprintf(format, args...))
+func (c *linter) advise(item state.Item, path string, code finding.Code, format string, args ...any) {
+	c.report(item, path, true, finding.New(code, format, args...))
 }
 
-func (c *linter) report(item state.Item, path string, advice bool, detail string) {
-	text := detail
+func (c *linter) report(item state.Item, path string, advice bool, f finding.Finding) {
+	text := f.Text
 	if path != "" {
-		text = path + ": " + detail
+		text = path + ": " + text
 	}
-	found := lint.Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Text: text, Field: path, Detail: detail}
+	found := lint.Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Code: f.Code, Facts: f.Facts, Text: text, Field: path, Detail: f.Text}
 	c.findings = append(c.findings, Finding{found, advice})
 }
 

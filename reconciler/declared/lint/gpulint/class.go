@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // nodeClass is what matters of an EC2NodeClass.
@@ -83,8 +84,8 @@ func (c *linter) unreserved(p *pool) {
 	if k == nil || len(k.Spec.Reservations) > 0 || !p.allows(karpv1.CapacityTypeReserved) || p.allows(karpv1.CapacityTypeOnDemand) || p.allows(karpv1.CapacityTypeSpot) {
 		return
 	}
-	c.problem(p.item, "spec.template.spec.requirements", "%s is the only capacity type allowed, and EC2NodeClass %s (%s) selects no capacity reservation, so that the pool has no node: write spec.capacityReservationSelectorTerms there",
-		karpv1.CapacityTypeReserved, name, k.item.Origin)
+	c.problem(p.item, "spec.template.spec.requirements", codeReservationMissing, "%s is the only capacity type allowed, and EC2NodeClass %s (%s) selects no capacity reservation, so that the pool has no node: write spec.capacityReservationSelectorTerms there",
+		karpv1.CapacityTypeReserved, finding.Of("nodeClass", name), finding.Of("declaredAt", k.item.Origin))
 }
 
 // unused finds a class whose reservations no pool may use.
@@ -93,7 +94,7 @@ func (c *linter) unused(name string, k *class) {
 	if c.partial || !slices.ContainsFunc(c.pools, of) || slices.ContainsFunc(c.pools, func(p *pool) bool { return of(p) && p.allows(karpv1.CapacityTypeReserved) }) {
 		return
 	}
-	c.advise(k.item, "spec.capacityReservationSelectorTerms", "no NodePool of this class allows the capacity type %s, so that nothing is launched into these reservations, which are paid for unused as well: add it to a pool's requirement of %s",
+	c.advise(k.item, "spec.capacityReservationSelectorTerms", codeReservationUnused, "no NodePool of this class allows the capacity type %s, so that nothing is launched into these reservations, which are paid for unused as well: add it to a pool's requirement of %s",
 		karpv1.CapacityTypeReserved, karpv1.CapacityTypeLabelKey)
 }
 
@@ -105,7 +106,8 @@ func (c *linter) ungated(name string, k *class) {
 			continue
 		}
 		if on, set := cluster.Spec.Engine.FeatureGates[reservedGate]; set && !on {
-			c.problem(item, "spec.engine.featureGates["+reservedGate+"]", "without it Karpenter launches nothing into the capacity reservations that EC2NodeClass %s (%s) selects: take it out", name, k.item.Origin)
+			c.problem(item, "spec.engine.featureGates["+reservedGate+"]", codeReservedCapacityGateOff, "without it Karpenter launches nothing into the capacity reservations that EC2NodeClass %s (%s) selects: take it out",
+				finding.Of("nodeClass", name), finding.Of("declaredAt", k.item.Origin))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 const (
@@ -66,17 +67,20 @@ func (c *linter) emptying(p *pool, nodes int, round time.Duration) {
 		path, text, remedy = budgetPath(narrowest), "nodes: "+given[narrowest].Nodes, "write in its place %s"
 	}
 	lines := fmt.Sprintf("{nodes: \"100%%\", reasons: [Empty]}, {nodes: %q, reasons: [Drifted, Underutilized]}", given[narrowest].Nodes)
-	c.advise(p.item, path, "%s: %d nodes that become empty together go in %d rounds, which takes %s%s: "+remedy,
-		text, nodes, rounds, time.Duration(rounds)*round, idleCost(p, time.Duration(waited)*round), lines)
+	duration := time.Duration(rounds) * round
+	c.advise(p.item, path, codeBudgetDelaysEmptyNodes, "%s: %d nodes that become empty together go in %d rounds, which takes %s%s: "+remedy,
+		finding.As("budget", given[narrowest].Nodes, text), finding.Of("nodes", nodes), finding.Of("rounds", rounds),
+		finding.As("durationSeconds", duration.Seconds(), duration), idleCost(p, time.Duration(waited)*round), lines)
 }
 
-// idleCost is what nodes cost that wait as long in all for their round.
-func idleCost(p *pool, waited time.Duration) string {
-	usd := cheapest(p.gpus).OnDemandUSD
+// idleCost is what nodes cost that wait as long in all for their round; without a value where no list
+// has a price.
+func idleCost(p *pool, waited time.Duration) finding.Fact {
+	usd := cheapest(p.gpus).OnDemandUSD * waited.Hours()
 	if usd == 0 {
-		return ""
+		return finding.As("idleCostUSD", nil, "")
 	}
-	return fmt.Sprintf(" and costs $%.2f or more for nodes that wait", usd*waited.Hours())
+	return finding.As("idleCostUSD", usd, fmt.Sprintf(" and costs $%.2f or more for nodes that wait", usd))
 }
 
 // emptyingRounds is in how many rounds nodes that become empty together go by budgets of these

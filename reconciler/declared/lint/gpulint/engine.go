@@ -3,6 +3,7 @@ package gpulint
 import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // overlayGate is Karpenter's name for what honours NodeOverlays.
@@ -29,10 +30,10 @@ func (c *linter) provisioner(item state.Item) {
 	on, set := engine.FeatureGates[overlayGate]
 	switch {
 	case engine.Mode == v1alpha1.EngineExternal:
-		c.advise(item, "spec.engine.mode", "the Karpenter that provisions nodes must run with the feature gate %s=true, or it counts GPUs and not the shares of DevicePlugin %s (%s); nodes take pods before the numbers agree there",
-			overlayGate, c.plugin.Name, c.plugin.item.Origin)
+		c.advise(item, "spec.engine.mode", codeNodeOverlayGateRequired, "the Karpenter that provisions nodes must run with the feature gate %s=true, or it counts GPUs and not the shares of DevicePlugin %s (%s); nodes take pods before the numbers agree there",
+			finding.Of("featureGate", overlayGate), finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin))
 	case engine.Mode != v1alpha1.EngineOff && set && !on:
-		c.problem(item, "spec.engine.featureGates["+overlayGate+"]", "without it Karpenter counts GPUs and not the shares of DevicePlugin %s (%s): take it out",
-			c.plugin.Name, c.plugin.item.Origin)
+		c.problem(item, "spec.engine.featureGates["+overlayGate+"]", codeNodeOverlayGateOff, "without it Karpenter counts GPUs and not the shares of DevicePlugin %s (%s): take it out",
+			finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 func types(t testing.TB) *catalog.Catalog {
@@ -40,6 +41,9 @@ func check(t testing.TB, c *catalog.Catalog, content string) string {
 		kind := "MISTAKE"
 		if f.Advice {
 			kind = "ADVICE"
+		}
+		if described, ok := finding.Describe(f.Code); !ok || f.Advice != (described.Severity == finding.Warning) {
+			t.Errorf("%s of code %q, which is %+v: %s", kind, f.Code, described, f.Text)
 		}
 		fmt.Fprintf(&b, "%s %s\n", kind, f.Problem())
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // images finds classes of GPU pools whose AMIs have no NVIDIA driver. An AMI whose name
@@ -32,8 +34,8 @@ func (c *linter) images() {
 			}
 		}
 		if len(found) == len(k.Spec.Terms) {
-			c.problem(k.item, "spec.amiSelectorTerms[0]", "selects %s, without NVIDIA's driver, so that no node of NodePool %s ever offers a GPU: %s",
-				found[0], strings.Join(pools, ", "), k.Spec.Terms[0].remedy())
+			c.problem(k.item, "spec.amiSelectorTerms[0]", codeAMIWithoutDriver, "selects %s, without NVIDIA's driver, so that no node of NodePool %s ever offers a GPU: %s",
+				finding.Of("ami", found[0]), finding.As("nodePools", pools, strings.Join(pools, ", ")), k.Spec.Terms[0].remedy())
 		}
 	}
 }
@@ -55,8 +57,8 @@ func (c *linter) registration() {
 			return p.served && p.forGPUs() && p.Spec.Template.Spec.Class.Name == name
 		})
 		if at >= 0 {
-			c.advise(k.item, "spec.userData", "does not have the kubelet register with the taint %s, so that pods may come to nodes of NodePool %s before their GPUs are what they should be, and be refused: let the kubelet register with %s:NoExecute, which Karpenter takes off, unless the image does so itself",
-				unregisteredTaint, c.pools[at].called(), unregisteredTaint)
+			c.advise(k.item, "spec.userData", codeUnregisteredTaintMissing, "does not have the kubelet register with the taint %s, so that pods may come to nodes of NodePool %s before their GPUs are what they should be, and be refused: let the kubelet register with %s:NoExecute, which Karpenter takes off, unless the image does so itself",
+				finding.Of("taint", unregisteredTaint), finding.Of("nodePool", c.pools[at].called()), unregisteredTaint)
 		}
 	}
 }

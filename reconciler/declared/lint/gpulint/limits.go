@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // limits finds limits that count something else than they seem to, or nothing.
@@ -33,8 +34,9 @@ func (c *linter) annotated(p *pool) {
 		return
 	}
 	if least := p.fewestGPUs(); n < least {
-		c.problem(p.item, "metadata.annotations["+v1alpha1.GPULimitAnnotation+"]",
-			"no node is ever launched: the smallest of this pool has %s; write %q, or allow smaller types", counted(float64(least), "GPU"), number(float64(least)))
+		c.problem(p.item, "metadata.annotations["+v1alpha1.GPULimitAnnotation+"]", codeLimitBelowSmallestNode,
+			"no node is ever launched: the smallest of this pool has %s; write %q, or allow smaller types",
+			finding.As("smallestNodeGPUs", least, counted(float64(least), "GPU")), number(float64(least)))
 	}
 }
 
@@ -47,7 +49,8 @@ func (c *linter) limit(p *pool, key string, n float64) {
 	case serves && key == wholeGPU && p.profile.Replicas > 1:
 		c.shares(p, n)
 	case serves && key == shared && !p.profile.Renamed:
-		c.advise(p.item, limitPath(key), "limits nothing: nodes of this pool offer %s (profile %s)%s", wholeGPU, p.profile.Name, inGPUs(p, n/float64(p.profile.Replicas)))
+		c.advise(p.item, limitPath(key), codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s (profile %s)%s",
+			finding.Of("offered", wholeGPU), finding.Of("profile", p.profile.Name), inGPUs(p, n/float64(p.profile.Replicas)))
 	default:
 		c.nowhere(p, key)
 	}
@@ -59,8 +62,8 @@ func limitPath(key string) string { return "spec.limits[" + key + "]" }
 func (c *linter) shares(p *pool, n float64) {
 	path, replicas := limitPath(wholeGPU), float64(p.profile.Replicas)
 	if p.profile.Renamed {
-		c.advise(p.item, path, "limits nothing: nodes of this pool offer %s, %d for each GPU (profile %s)%s",
-			shared, p.profile.Replicas, p.profile.Name, inGPUs(p, n))
+		c.advise(p.item, path, codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s, %d for each GPU (profile %s)%s",
+			finding.Of("offered", shared), finding.Of("sharesPerGPU", p.profile.Replicas), finding.Of("profile", p.profile.Name), inGPUs(p, n))
 		return
 	}
 	text := fmt.Sprintf("counts shares, not GPUs, %d for each GPU (profile %s): %s are %s%s",
@@ -68,11 +71,13 @@ func (c *linter) shares(p *pool, n float64) {
 	if gpus := n / replicas; gpus >= float64(p.fewestGPUs()) && gpus == math.Trunc(gpus) {
 		text += fmt.Sprintf(", and for %s write %q there", counted(gpus, "GPU"), number(gpus))
 	}
+	facts := []finding.Fact{finding.Of("profile", p.profile.Name), finding.Of("sharesPerGPU", p.profile.Replicas), finding.Of("limitShares", n)}
 	if least := float64(p.fewestGPUs()) * replicas; n < least {
-		c.problem(p.item, path, "%s. As it is, no node is ever launched: the smallest of this pool offers %s", text, counted(least, "share"))
+		c.report(p.item, path, false, finding.New(codeLimitBelowSmallestNode, "%s. As it is, no node is ever launched: the smallest of this pool offers %s",
+			text, finding.As("smallestNodeShares", least, counted(least, "share"))).With(facts...))
 		return
 	}
-	c.advise(p.item, path, "%s", text)
+	c.report(p.item, path, true, finding.New(codeLimitCountsShares, "%s", text).With(facts...))
 }
 
 // inGPUs is how a limit of so many physical GPUs is written.
@@ -88,10 +93,10 @@ func inGPUs(p *pool, gpus float64) string {
 func (c *linter) nowhere(p *pool, key string) {
 	switch {
 	case key == wholeGPU && p.withoutGPUs():
-		c.advise(p.item, limitPath(key), "limits nothing: this pool allows no instance type with an NVIDIA GPU")
+		c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: this pool allows no instance type with an NVIDIA GPU").With(finding.Of("resource", key)))
 	case !knownResource(key) && !c.overlaid(key):
 		if suspect(key) {
-			c.advise(p.item, limitPath(key), "limits nothing: no node offers a resource of that name%s", c.meant(p, key))
+			c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: no node offers a resource of that name%s", c.meant(p, key)).With(finding.Of("resource", key)))
 		}
 	}
 }

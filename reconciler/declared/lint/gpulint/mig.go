@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // MIG cuts a GPU into parts. It is requested by labels of nodes and resources of pods.
@@ -44,9 +45,10 @@ func (c *linter) mig() {
 func (c *linter) cut(p *pool, path string) {
 	switch {
 	case len(cuttable(p.gpus)) == 0 && p.known:
-		c.problem(p.item, path, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", models(p.gpus))
+		c.problem(p.item, path, codeMIGNotSupported, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", finding.Of("gpus", models(p.gpus)))
 	case p.served && !c.classOf(p).bottlerocket:
-		c.problem(p.item, path, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile", p.profile.Name, c.sharing.Name)
+		c.problem(p.item, path, codeMIGNotOffered, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile",
+			finding.Of("profile", p.profile.Name), finding.Of("devicePlugin", c.sharing.Name))
 	default:
 		c.uncut(p.item, path, []compatiblePool{{pool: p}})
 	}
@@ -61,11 +63,11 @@ func (c *linter) part(w workload, a gpuRequest) {
 	}
 	switch {
 	case len(cuttable(types)) == 0 && !c.partial && !slices.ContainsFunc(on, func(l compatiblePool) bool { return !l.known }):
-		c.problem(w.item, a.path, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they stay pending: request %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
-			models(types), names(on), wholeGPU)
+		c.problem(w.item, a.path, codeMIGNotSupported, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they stay pending: request %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
+			finding.Of("gpus", models(types)), finding.Of("nodePools", names(on)), wholeGPU)
 	case !slices.ContainsFunc(on, func(l compatiblePool) bool { return !l.served || c.classOf(l.pool).bottlerocket }):
-		c.problem(w.item, a.path, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods stay pending: request %s",
-			names(on), on[0].profile.Resource())
+		c.problem(w.item, a.path, codeMIGNotOffered, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods stay pending: request %s",
+			finding.Of("nodePools", names(on)), finding.Of("offered", on[0].profile.Resource()))
 	default:
 		c.uncut(w.item, a.path, on)
 	}
@@ -77,7 +79,7 @@ func (c *linter) uncut(item state.Item, path string, on []compatiblePool) {
 	if c.installs("gpu-operator", "mig-manager") || slices.ContainsFunc(on, cuts) {
 		return
 	}
-	c.advise(item, path, "nothing in this repository cuts GPUs by MIG: it takes NVIDIA's GPU operator, or its MIG manager, on the nodes")
+	c.advise(item, path, codeMIGNotConfigured, "nothing in this repository cuts GPUs by MIG: it takes NVIDIA's GPU operator, or its MIG manager, on the nodes")
 }
 
 // models lists the GPUs of types.

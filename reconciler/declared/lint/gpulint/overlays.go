@@ -3,6 +3,8 @@ package gpulint
 import (
 	"fmt"
 	"slices"
+
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // The weights of the overlays which a DevicePlugin makes: of pools that a profile
@@ -21,8 +23,8 @@ func (c *linter) overlays() {
 				continue
 			}
 			if p := c.overlaidPool(o); p != nil {
-				c.problem(o.item, "spec.capacity["+resource+"]", "profile %s of DevicePlugin %s (%s) already declares how many GPUs nodes of NodePool %s offer, %s: remove the overlay, or keep the overlay off the pool",
-					p.profile.Name, c.sharing.Name, c.plugin.item.Origin, p.name, conflict(o.Spec.Weight, p))
+				c.problem(o.item, "spec.capacity["+resource+"]", codeNodeOverlayConflict, "profile %s of DevicePlugin %s (%s) already declares how many GPUs nodes of NodePool %s offer, %s: remove the overlay, or keep the overlay off the pool",
+					finding.Of("profile", p.profile.Name), finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.name), conflict(o.Spec.Weight, p))
 				break
 			}
 		}

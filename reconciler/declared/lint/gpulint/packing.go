@@ -12,6 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // minCostRatio is how much more one large node must cost than small ones to be worth a
@@ -33,11 +34,13 @@ func (c *linter) packing() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(worst)) {
 		p := worst[name]
-		c.advise(p.pool.item, "spec.template.spec.requirements",
+		c.advise(p.pool.item, "spec.template.spec.requirements", codeFewerNodesCostMore,
 			"Karpenter buys the fewest nodes, not the cheapest: the %d pods of %s (%s), a GPU each, get %s at $%.2f an hour, where %d × %s cost $%.2f (on-demand prices of %s, %s), and it never splits a node later; "+
 				"add {key: %s, operator: In, values: [\"1\"]}, or the counts that are meant",
-			p.by.atOnce, p.by.item.Key, p.by.item.Origin, p.nodes, p.price, p.by.atOnce, p.small.Name, p.small.price*float64(p.by.atOnce),
-			c.priceRegion(), c.types.PriceDate(), gpuCount)
+			finding.Of("pods", p.by.atOnce), finding.Of("workload", p.by.item.Key), finding.Of("declaredAt", p.by.item.Origin),
+			finding.Of("nodes", p.nodes), finding.Of("hourlyUSD", p.price), p.by.atOnce,
+			finding.Of("smallestType", p.small.Name), finding.Of("smallestHourlyUSD", p.small.price*float64(p.by.atOnce)),
+			finding.Of("region", c.priceRegion()), finding.Of("pricesOf", c.types.PriceDate()), gpuCount)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // twoPlugins is what comes of a second plugin.
@@ -62,8 +63,8 @@ func ours(item state.Item) bool {
 // another reports a workload that brings a plugin.
 func (c *linter) another(w workload, path string) {
 	if p := c.servedFor(w, alternatives(w.pod)); p != nil {
-		c.problem(w.item, path, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; take this one out, or keep it off the pool",
-			c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins)
+		c.problem(w.item, path, codeDevicePluginConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; take this one out, or keep it off the pool",
+			finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.called()), twoPlugins)
 		return
 	}
 	// Labels for what a node has come from programs that inspect it.
@@ -75,8 +76,8 @@ func (c *linter) another(w workload, path string) {
 		choices[i] = slices.DeleteFunc(choices[i], discovered)
 	}
 	if p := c.servedFor(w, choices); p != nil {
-		c.advise(w.item, path, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: where something gives them the labels that this one selects, %s; take this one out, or keep it off the pool",
-			c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins)
+		c.advise(w.item, path, codeDevicePluginMayConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: where something gives them the labels that this one selects, %s; take this one out, or keep it off the pool",
+			finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.called()), twoPlugins)
 	}
 }
 
@@ -115,8 +116,8 @@ func (c *linter) operator(item state.Item) {
 	}
 	for _, p := range c.pools {
 		if p.served && len(p.gpus) > 0 && p.labels()[deployLabel] != "false" {
-			c.problem(item, "spec.devicePlugin.enabled", "NVIDIA's operator runs its device plugin on all nodes with GPUs, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; write enabled: false, or give the pool's nodes the label %s: \"false\"",
-				c.sharing.Name, c.plugin.item.Origin, p.called(), twoPlugins, deployLabel)
+			c.problem(item, "spec.devicePlugin.enabled", codeDevicePluginConflict, "NVIDIA's operator runs its device plugin on all nodes with GPUs, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; write enabled: false, or give the pool's nodes the label %s: \"false\"",
+				finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.called()), twoPlugins, deployLabel)
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // profiles finds profiles of pools that there are not, and of pools without GPUs.
@@ -30,9 +31,11 @@ func (c *linter) profiles() {
 			switch {
 			case at < 0 && c.partial:
 			case at < 0:
-				c.advise(c.plugin.item, path, "NodePool %q is not declared here%s", name, manifest.Suggest(name, declared))
+				c.advise(c.plugin.item, path, codeProfilePoolUndeclared, "NodePool %q is not declared here%s",
+					finding.Of("nodePool", name), finding.As("suggestion", manifest.Meant(name, declared), manifest.Suggest(name, declared)))
 			case c.pools[at].withoutGPUs():
-				c.advise(c.plugin.item, path, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer", name, c.pools[at].item.Origin)
+				c.advise(c.plugin.item, path, codeProfilePoolWithoutGPUs, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer",
+					finding.Of("nodePool", name), finding.Of("declaredAt", c.pools[at].item.Origin))
 			}
 		}
 	}
@@ -49,8 +52,8 @@ func (c *linter) timeouts() {
 	}
 	for i, p := range c.plugin.Spec.Profiles {
 		if t := p.ReadyTimeout; t != nil && t.Duration < leastTimeout {
-			c.advise(c.plugin.item, fmt.Sprintf("spec.profiles[%d].readyTimeout", i), "until a node offers its GPUs, its driver has to start and the plugin's image, some 400 MB, to come: a node that takes longer than %s is replaced by one that takes as long; write 5m or more, or leave it out for 10m",
-				t.Duration)
+			c.advise(c.plugin.item, fmt.Sprintf("spec.profiles[%d].readyTimeout", i), codeReadyTimeoutShort, "until a node offers its GPUs, its driver has to start and the plugin's image, some 400 MB, to come: a node that takes longer than %s is replaced by one that takes as long; write 5m or more, or leave it out for 10m",
+				finding.As("timeoutSeconds", t.Seconds(), t.Duration))
 		}
 	}
 }
@@ -86,12 +89,12 @@ func (c *linter) bottlerocket() {
 		}
 		differs, err := unlike(k.Spec.UserData, p.profile)
 		if err != nil {
-			c.problem(k.item, "spec.userData", "%v", err)
+			c.problem(k.item, "spec.userData", codeUserDataInvalid, "%v", finding.Of("reason", err))
 			continue
 		}
 		if differs != "" {
-			c.problem(k.item, "spec.userData", "Bottlerocket runs a device plugin of its own, and %s, unlike profile %s of DevicePlugin %s, which serves NodePool %s: the numbers never agree, and its nodes are replaced again and again; write %s",
-				differs, p.profile.Name, c.sharing.Name, p.name, settingsOf(p.profile))
+			c.problem(k.item, "spec.userData", codeBottlerocketSharingDiffers, "Bottlerocket runs a device plugin of its own, and %s, unlike profile %s of DevicePlugin %s, which serves NodePool %s: the numbers never agree, and its nodes are replaced again and again; write %s",
+				finding.Of("difference", differs), finding.Of("profile", p.profile.Name), finding.Of("devicePlugin", c.sharing.Name), finding.Of("nodePool", p.name), settingsOf(p.profile))
 		}
 	}
 }

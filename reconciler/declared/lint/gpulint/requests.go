@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // requests finds pods that no pool of the repository can serve, whatever its size:
@@ -27,11 +28,11 @@ func (c *linter) request(w workload, a gpuRequest) {
 	offering := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return string(l.profile.Resource()) != a.resource })
 	switch {
 	case len(offering) == 0:
-		c.problem(w.item, a.path, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
-			a.resource, names(w.on), w.on[0].profile.Resource())
+		c.problem(w.item, a.path, codeResourceNotOffered, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
+			finding.Of("resource", a.resource), finding.Of("nodePools", names(w.on)), finding.Of("offered", w.on[0].profile.Resource()))
 	case a.amount > 1 && !slices.ContainsFunc(offering, func(l compatiblePool) bool { return !l.profile.OnePerRequest }):
-		c.problem(w.item, a.path, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; request 1, or run them in a pool with whole GPUs",
-			names(offering), rule(offering[0].profile), a.amount)
+		c.problem(w.item, a.path, codeRequestAboveOneShare, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; request 1, or run them in a pool with whole GPUs",
+			finding.Of("nodePools", names(offering)), rule(offering[0].profile), finding.Of("requestedShares", a.amount))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // taints finds pools on whose nodes the plugin cannot run, and GPU nodes that are
@@ -24,9 +26,9 @@ func (c *linter) taints() {
 			if p.served && !c.toleratesAll(pluginTolerations(c.plugin), []corev1.Taint{taint}) {
 				who += " and to DevicePlugin " + c.plugin.Name
 			}
-			c.advise(p.item, "spec.template.spec.taints",
+			c.advise(p.item, "spec.template.spec.taints", codeGPUTaintMissing,
 				"there is none, so that pods that request no GPU run on these nodes too, %s, and prevent their removal when the GPUs are idle: "+
-					"add {key: %s, value: \"true\", effect: NoSchedule}, and the toleration to %s", from(p.gpus), wholeGPU, who)
+					"add {key: %s, value: \"true\", effect: NoSchedule}, and the toleration to %s", from(p.gpus), finding.Of("taintKey", wholeGPU), who)
 		}
 	}
 }
@@ -40,8 +42,8 @@ func (c *linter) renames() {
 			!slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() }) {
 			continue
 		}
-		c.advise(p.item, "spec.template.spec.requirements", "the pool also allows types without GPUs, and under profile %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
-			p.profile.Name, shared, wholeGPU, from(p.gpus))
+		c.advise(p.item, "spec.template.spec.requirements", codeRenamedSharesUnguarded, "the pool also allows types without GPUs, and under profile %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
+			finding.Of("profile", p.profile.Name), finding.Of("offered", shared), wholeGPU, from(p.gpus))
 	}
 }
 
@@ -61,10 +63,10 @@ func (c *linter) untolerated(p *pool) {
 		if c.toleratesAll(given, []corev1.Taint{t}) {
 			continue
 		}
-		c.problem(p.item, fmt.Sprintf("spec.template.spec.taints[%d]", i),
+		c.problem(p.item, fmt.Sprintf("spec.template.spec.taints[%d]", i), codeTaintNotTolerated,
 			"the device plugin does not tolerate %s, so that it runs on no node of this pool, and nodes that never offer their GPUs are replaced again and again: "+
 				"write in DevicePlugin %s (%s) spec.tolerations: [%s]",
-			taintText(t), c.plugin.Name, c.plugin.item.Origin, tolerationsText(append(slices.Clone(given), tolerationOf(t))))
+			finding.Of("taint", taintText(t)), finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin), tolerationsText(append(slices.Clone(given), tolerationOf(t))))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
@@ -47,7 +48,7 @@ func Unidentified(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	c := &validator{item: item}
 	for _, f := range []struct{ path, value string }{{"spec.name", s.Name}, {"spec.region", s.Region}, {"spec.account", s.Account}} {
 		if f.value == "" {
-			c.problem(f.path, "is empty: name the EKS cluster")
+			c.problem(f.path, codeFieldEmpty, "is empty: name the EKS cluster")
 		}
 	}
 	return c.problems
@@ -58,13 +59,13 @@ func (c *validator) written() {
 	spec, _ := c.item.Object["spec"].(map[string]any)
 	for _, part := range []string{"discovery", "nodeRole", "interruptionQueue", "logging", "controllerRole"} {
 		if v, there := spec[part]; there && v == nil {
-			c.problem("spec."+part, "is there and holds nothing: write {} for its defaults, or take it out")
+			c.problem("spec."+part, codeFieldEmpty, "is there and holds nothing: write {} for its defaults, or take it out")
 		}
 	}
 	discovery, _ := spec["discovery"].(map[string]any)
 	for _, field := range []string{"key", "value"} {
 		if v, there := discovery[field]; there && (v == nil || v == "") {
-			c.problem("spec.discovery."+field, "is empty: write one, or take it out for its default")
+			c.problem("spec.discovery."+field, codeFieldEmpty, "is empty: write one, or take it out for its default")
 		}
 	}
 }
@@ -73,7 +74,7 @@ func (c *validator) written() {
 func (c *validator) tags(path string, keys []string) {
 	for _, k := range slices.Sorted(slices.Values(keys)) {
 		if strings.HasPrefix(k, tag.Prefix) || strings.HasPrefix(strings.ToLower(k), "aws:") {
-			c.problem(path, "holds %q, which only Poolwright or AWS may set: take it out", k)
+			c.problem(path, codeTagReserved, "holds %q, which only Poolwright or AWS may set: take it out", finding.Of("tag", k))
 		}
 	}
 }
@@ -88,9 +89,9 @@ func (c *validator) tagsFit(s v1alpha1.ClusterSpec) {
 		v := s.Tags[k]
 		switch {
 		case k == "" || utf8.RuneCountInString(k) > 128 || utf8.RuneCountInString(v) > 256:
-			c.problem("spec.tags", "holds the tag %q, and AWS takes keys of 1 to 128 characters with values of at most 256: shorten it", k)
+			c.problem("spec.tags", codeTagInvalid, "holds the tag %q, and AWS takes keys of 1 to 128 characters with values of at most 256: shorten it", finding.Of("tag", k))
 		case narrow && !(tagForm.MatchString(k) && tagForm.MatchString(v)):
-			c.problem("spec.tags", "holds the tag %q, and IAM and CloudWatch Logs take letters, digits, blanks and _.:/=+-@ only: write it with these", k)
+			c.problem("spec.tags", codeTagInvalid, "holds the tag %q, and IAM and CloudWatch Logs take letters, digits, blanks and _.:/=+-@ only: write it with these", finding.Of("tag", k))
 		}
 	}
 }
@@ -100,7 +101,7 @@ func (c *validator) labels(path string, g v1alpha1.ManagedNodeGroup) {
 	for _, k := range slices.Sorted(maps.Keys(g.Labels)) {
 		v := g.Labels[k]
 		if k == "" || len(k) > 63 || len(v) > 63 || v == "" && g.Adopt {
-			c.problem(path, "holds the label %q, and EKS takes keys and values of 1 to 63 characters", k)
+			c.problem(path, codeLabelInvalid, "holds the label %q, and EKS takes keys and values of 1 to 63 characters", finding.Of("label", k))
 		}
 	}
 }
@@ -117,13 +118,14 @@ func (c *validator) parts(s v1alpha1.ClusterSpec) {
 		c.part("spec.nodeRole", r.ResourcePolicy)
 		c.unique("spec.nodeRole.policies", texts(r.Policies))
 		if r.Name == "" {
-			c.problem("spec.nodeRole.name", "is empty: name the role as EC2NodeClasses quote it")
+			c.problem("spec.nodeRole.name", codeFieldEmpty, "is empty: name the role as EC2NodeClasses quote it")
 		}
 	}
 	if q := s.InterruptionQueue; q != nil {
 		c.part("spec.interruptionQueue", q.ResourcePolicy)
 		if name, read := cmp.Or(q.Name, s.Name), s.Engine.InterruptionQueue; read != "" && read != name {
-			c.problem("spec.engine.interruptionQueue", "is %q, and spec.interruptionQueue is %q, which nobody would read: take one of them out", read, name)
+			c.problem("spec.engine.interruptionQueue", codeInterruptionQueueConflict, "is %q, and spec.interruptionQueue is %q, which nobody would read: take one of them out",
+				finding.Of("queue", read), finding.Of("otherQueue", name))
 		}
 	}
 	if l := s.Logging; l != nil {
@@ -131,7 +133,7 @@ func (c *validator) parts(s v1alpha1.ClusterSpec) {
 	}
 	if r := s.ControllerRole; r != nil {
 		if s.NodeRole != nil && strings.EqualFold(s.NodeRole.Name, cmp.Or(r.Name, iampolicy.NamesOf(s.Name, s.Region).Role)) {
-			c.problem("spec.controllerRole.name", "is the nodes' role, too: every pod on a node could act as the controller: give it another name")
+			c.problem("spec.controllerRole.name", codeRoleShared, "is the nodes' role, too: every pod on a node could act as the controller: give it another name")
 		}
 	}
 }
@@ -142,15 +144,15 @@ type validator struct {
 	problems []state.Problem
 }
 
-func (c *validator) problem(path, format string, args ...any) {
-	c.problems = append(c.problems, state.Problem{
-		Origin: c.item.Origin, Message: fmt.Sprintf("Cluster %s: %s %s", c.item.Key.Name, path, fmt.Sprintf(format, args...)),
-	})
+func (c *validator) problem(path string, code finding.Code, format string, args ...any) {
+	found := finding.New(code, format, args...)
+	found.Text = fmt.Sprintf("Cluster %s: %s %s", c.item.Key.Name, path, found.Text)
+	c.problems = append(c.problems, state.NewProblem(c.item.Origin, found.With(finding.Of("cluster", c.item.Key.Name), finding.Of("field", path))))
 }
 
 func (c *validator) part(path string, p v1alpha1.ResourcePolicy) {
 	if p.Adopt && p.DeletionPolicy == v1alpha1.AWSDeletionPolicyDelete {
-		c.problem(path, "has both adopt: true and deletionPolicy: Delete, and what was adopted is never deleted: remove one of them")
+		c.problem(path, codeDeletionPolicyConflict, "has both adopt: true and deletionPolicy: Delete, and what was adopted is never deleted: remove one of them")
 	}
 }
 
@@ -164,7 +166,8 @@ func (c *validator) sizes(path string, g v1alpha1.ManagedNodeGroup) {
 		{"minSize", "maxSize", g.MinSize, g.MaxSize},
 	} {
 		if pair.a != nil && pair.b != nil && *pair.a > *pair.b {
-			c.problem(path, "has %s %d above %s %d: AWS requires minSize <= desiredSize <= maxSize", pair.small, *pair.a, pair.large, *pair.b)
+			c.problem(path, codeNodeGroupSizesInvalid, "has %s %d above %s %d: AWS requires minSize <= desiredSize <= maxSize",
+				finding.Of("sizeField", pair.small), finding.Of("nodes", *pair.a), finding.Of("maxField", pair.large), finding.Of("maxNodes", *pair.b))
 		}
 	}
 }
@@ -173,7 +176,7 @@ func (c *validator) unique(path string, list []string) {
 	found := map[string]bool{}
 	for _, v := range list {
 		if found[v] {
-			c.problem(path, "holds %q twice: remove one of them", v)
+			c.problem(path, codeDuplicateEntry, "holds %q twice: remove one of them", finding.Of("entry", v))
 		}
 		found[v] = true
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
@@ -114,7 +115,7 @@ func discoveryItems(s resource.Declaration, kind string, d *v1alpha1.Discovery, 
 // described is a subnet or security group as EC2 describes it.
 type described struct {
 	tags  map[string]string
-	notes []string
+	notes []finding.Finding
 }
 
 // filtered is how many values EC2 takes in one filter.
@@ -171,8 +172,14 @@ func ec2Tags(tags []ec2types.Tag) map[string]string {
 // and its pods a handful at once.
 const fewAddresses = 8
 
+// The codes of notes on subnets.
+const (
+	codeSubnetFull       finding.Code = "SubnetFull"
+	codeSubnetNearlyFull finding.Code = "SubnetNearlyFull"
+)
+
 // addressNotes is when a subnet runs out of addresses.
-func addressNotes(s ec2types.Subnet) []string {
+func addressNotes(s ec2types.Subnet) []finding.Finding {
 	if s.AvailableIpAddressCount == nil || sdk.ToBool(s.Ipv6Native) {
 		return nil
 	}
@@ -181,9 +188,11 @@ func addressNotes(s ec2types.Subnet) []string {
 	case free >= fewAddresses:
 		return nil
 	case free <= 0:
-		return []string{fmt.Sprintf("no free addresses in %s (%s): no node can start there", cidr, sdk.ToString(s.AvailabilityZone))}
+		return []finding.Finding{finding.New(codeSubnetFull, "no free addresses in %s (%s): no node can start there",
+			finding.Of("cidr", cidr), finding.Of("zone", sdk.ToString(s.AvailabilityZone)))}
 	}
-	return []string{fmt.Sprintf("only %d free addresses of %d in %s (%s)", free, usable(cidr), cidr, sdk.ToString(s.AvailabilityZone))}
+	return []finding.Finding{finding.New(codeSubnetNearlyFull, "only %d free addresses of %d in %s (%s)",
+		finding.Of("freeAddresses", free), finding.Of("addresses", usable(cidr)), finding.Of("cidr", cidr), finding.Of("zone", sdk.ToString(s.AvailabilityZone)))}
 }
 
 // usable is the number of addresses in an IPv4 range, without the five that AWS

@@ -244,7 +244,7 @@ func TestASubnetThatRunsOutOfAddressesIsNoted(t *testing.T) {
 		if err := l.Cloud.SetFreeAddresses(item.Key.Name, free); err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Join(l.ReadOne(item).Notes, "; ")
+		got := strings.Join(kindtest.Texts(l.ReadOne(item).Notes), "; ")
 		if want == "" && got != "" || !strings.HasPrefix(got, want) {
 			t.Errorf("with %d free: %q", free, got)
 		}

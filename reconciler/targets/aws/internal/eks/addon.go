@@ -10,6 +10,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
@@ -63,11 +64,11 @@ func observedAddon(a *ekstypes.Addon) resource.Live {
 		UID: fmt.Sprintf("%s#%d", sdk.ToString(a.AddonArn), sdk.ToTime(a.CreatedAt).Unix()),
 	}
 	if a.Status != ekstypes.AddonStatusActive && a.Status != "" {
-		out.Notes = append(out.Notes, "the add-on is "+string(a.Status))
+		out.Notes = append(out.Notes, finding.New(codeStatusNotActive, "the add-on is %s", finding.Of("status", a.Status)))
 	}
 	if a.Health != nil {
 		for _, issue := range a.Health.Issues {
-			out.Notes = append(out.Notes, "the add-on is not well: "+string(issue.Code))
+			out.Notes = append(out.Notes, finding.New(codeHealthIssue, "the add-on is not well: %s", finding.Of("issue", issue.Code)))
 		}
 	}
 	return out

@@ -35,7 +35,7 @@ func TestAnAddonThatIsNotWellIsNoted(t *testing.T) {
 		AddonVersion: sdk.String("v1"), Status: ekstypes.AddonStatusDegraded,
 		Health: &ekstypes.AddonHealth{Issues: []ekstypes.AddonIssue{{Code: ekstypes.AddonIssueCodeInsufficientNumberOfReplicas}}},
 	})
-	if diff := cmp.Diff([]string{"the add-on is DEGRADED", "the add-on is not well: InsufficientNumberOfReplicas"}, got.Notes); diff != "" {
+	if diff := cmp.Diff([]string{"the add-on is DEGRADED", "the add-on is not well: InsufficientNumberOfReplicas"}, kindtest.Texts(got.Notes)); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }

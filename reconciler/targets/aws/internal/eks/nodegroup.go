@@ -15,6 +15,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
@@ -120,11 +121,11 @@ func (NodeGroups) Read(ctx context.Context, c *resource.Clients, keys []state.Ke
 			out.Pending = "the node group is " + string(g.Status)
 		case ekstypes.NodegroupStatusActive, "":
 		default:
-			out.Notes = append(out.Notes, "the node group is "+string(g.Status))
+			out.Notes = append(out.Notes, finding.New(codeStatusNotActive, "the node group is %s", finding.Of("status", g.Status)))
 		}
 		if g.Health != nil {
 			for _, issue := range g.Health.Issues {
-				out.Notes = append(out.Notes, "the node group is not well: "+string(issue.Code))
+				out.Notes = append(out.Notes, finding.New(codeHealthIssue, "the node group is not well: %s", finding.Of("issue", issue.Code)))
 			}
 		}
 		return out
@@ -161,7 +162,8 @@ func (NodeGroupHardware) Read(ctx context.Context, c *resource.Clients, keys []s
 		}
 		out := resource.Live{Object: object}
 		if g.LaunchTemplate != nil && (len(g.InstanceTypes) == 0 || g.DiskSize == nil) {
-			out.Notes = []string{"what EKS does not report of the node group is in its launch template " + sdk.ToString(g.LaunchTemplate.Id)}
+			out.Notes = []finding.Finding{finding.New(codeLaunchTemplateUnread, "what EKS does not report of the node group is in its launch template %s",
+				finding.Of("launchTemplate", sdk.ToString(g.LaunchTemplate.Id)))}
 		}
 		return out
 	})

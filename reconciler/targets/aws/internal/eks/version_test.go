@@ -33,7 +33,7 @@ func TestTheVersionIsCompared(t *testing.T) {
 
 func TestAControlPlaneThatIsNotReadyIsNoted(t *testing.T) {
 	l := kindtest.NewFixture(t, Version{}, nil, v1alpha1.ClusterSpec{Version: "1.33"}) // without an endpoint it is still being created
-	if diff := cmp.Diff([]string{"the control plane is CREATING"}, l.ReadOne(l.Items()[0]).Notes); diff != "" {
+	if diff := cmp.Diff([]string{"the control plane is CREATING"}, kindtest.Texts(l.ReadOne(l.Items()[0]).Notes)); diff != "" {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }

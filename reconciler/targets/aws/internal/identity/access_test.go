@@ -17,6 +17,7 @@ import (
 
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/policydoc"
@@ -261,7 +262,7 @@ func TestAMissingIdentityAgentIsNoted(t *testing.T) {
 				}
 			}
 			// The association does not exist yet: the note is there already.
-			if got := l.ReadOne(l.Items()[0]); !slices.Equal(got.Notes, tt.want) || got.Object != nil {
+			if got := l.ReadOne(l.Items()[0]); !slices.Equal(kindtest.Texts(got.Notes), tt.want) || got.Object != nil {
 				t.Errorf("notes %q, object %v", got.Notes, got.Object)
 			}
 		})
@@ -285,7 +286,7 @@ func TestTheControllersTrustNamesItsIssuer(t *testing.T) {
 		if issuer == "" || strings.Contains(text, "<") || !strings.Contains(text, issuer+`:sub":"system:serviceaccount:poolwright-system:poolwright"`) {
 			t.Errorf("with issuer %s the trust is %s", issuer, text)
 		}
-		if noted := slices.ContainsFunc(got.Notes, func(n string) bool { return strings.Contains(n, "eksctl utils associate-iam-oidc-provider") }); noted == provider {
+		if noted := slices.ContainsFunc(got.Notes, func(f finding.Finding) bool { return f.Code == codeOIDCProviderMissing }); noted == provider {
 			t.Errorf("with a provider %v the notes are %q", provider, got.Notes)
 		}
 		l.Break("another issuer", func() {

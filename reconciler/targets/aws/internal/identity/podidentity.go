@@ -11,6 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
@@ -50,8 +51,8 @@ func (PodIdentityAssociations) Read(ctx context.Context, c *resource.Clients, ke
 			return resource.Live{}, err
 		}
 		note, err := missingAgentNote(ctx, c, k)
-		if note != "" {
-			observed.Notes = []string{note}
+		if note.Code != "" {
+			observed.Notes = []finding.Finding{note}
 		}
 		return observed, err
 	})
@@ -105,22 +106,22 @@ func listAssociations(ctx context.Context, c *resource.Clients, cluster, namespa
 
 // missingAgentNote reports that the add-on is missing. A cluster in Auto Mode has the
 // agent built in.
-func missingAgentNote(ctx context.Context, c *resource.Clients, k state.Key) (string, error) {
+func missingAgentNote(ctx context.Context, c *resource.Clients, k state.Key) (finding.Finding, error) {
 	cluster, _, _ := podAccount(k)
 	_, err := c.EKS.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: sdk.String(cluster), AddonName: sdk.String(identityAgent)})
 	switch {
 	case err == nil:
-		return "", nil
+		return finding.Finding{}, nil
 	case awserr.Denied(err):
-		return "whether the add-on " + identityAgent + " is installed is unknown: denied eks:DescribeAddon", nil
+		return finding.New(codePermissionMissing, "whether the add-on %s is installed is unknown: denied %s", finding.Of("addon", identityAgent), finding.Of("action", "eks:DescribeAddon")), nil
 	case !awserr.IsNotFound(err):
-		return "", fmt.Errorf("reading add-on %s of cluster %q: %w", identityAgent, cluster, err)
+		return finding.Finding{}, fmt.Errorf("reading add-on %s of cluster %q: %w", identityAgent, cluster, err)
 	}
 	out, err := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: sdk.String(cluster)})
 	if err == nil && out.Cluster != nil && out.Cluster.ComputeConfig != nil && sdk.ToBool(out.Cluster.ComputeConfig.Enabled) {
-		return "", nil
+		return finding.Finding{}, nil
 	}
-	return fmt.Sprintf("the add-on %s is not installed, and without its agent no pod gets the role: `aws eks create-addon --cluster-name %s --region %s --addon-name %s`",
+	return finding.New(codePodIdentityAgentMissing, "the add-on %s is not installed, and without its agent no pod gets the role: `aws eks create-addon --cluster-name %s --region %s --addon-name %s`",
 		identityAgent, cluster, c.Scope.Region, identityAgent), nil
 }
 

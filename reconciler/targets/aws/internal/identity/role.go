@@ -12,6 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/policydoc"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
@@ -150,22 +151,23 @@ func readRole(ctx context.Context, c *resource.Clients, name string) (resource.L
 	if _, made := observed.Tags[tag.DeletionPolicy]; !made || !observed.Ours {
 		observed.Notes = append(observed.Notes, foreignPolicies(c, attached, managed, inline)...)
 	}
-	slices.Sort(observed.Notes)
+	slices.SortFunc(observed.Notes, finding.Finding.Compare)
 	return observed, nil
 }
 
 // foreignPolicies names the policies of a role of others that no field of a
 // declaration could name.
-func foreignPolicies(c *resource.Clients, attached, managed, inline []string) []string {
-	var out, names []string
+func foreignPolicies(c *resource.Clients, attached, managed, inline []string) []finding.Finding {
+	var out []finding.Finding
+	var names []string
 	for _, arn := range without(without(attached, managed), controllerPolicies(c.Scope)) {
 		names = append(names, arn[strings.LastIndex(arn, "/")+1:])
 	}
 	if slices.Sort(names); len(names) > 0 {
-		out = append(out, "it has policies of this account that are not Poolwright's: "+strings.Join(names, ", "))
+		out = append(out, finding.New(codeForeignPolicies, "it has policies of this account that are not Poolwright's: %s", finding.As("policies", names, strings.Join(names, ", "))))
 	}
 	if len(inline) > 0 {
-		out = append(out, "it has inline policies that are not Poolwright's: "+strings.Join(inline, ", "))
+		out = append(out, finding.New(codeForeignPolicies, "it has inline policies that are not Poolwright's: %s", finding.As("inlinePolicies", inline, strings.Join(inline, ", "))))
 	}
 	return out
 }
@@ -209,7 +211,7 @@ func rolePolicies(ctx context.Context, c *resource.Clients, name string) (attach
 
 // withoutIssuer writes a live trust document as the wanted one is written: without
 // statement ids, which mean nothing, and with a word for the cluster's issuer.
-func withoutIssuer(ctx context.Context, c *resource.Clients, doc map[string]any) (map[string]any, []string, error) {
+func withoutIssuer(ctx context.Context, c *resource.Clients, doc map[string]any) (map[string]any, []finding.Finding, error) {
 	federated := false
 	statements, _ := doc["Statement"].([]any)
 	for _, s := range statements {
@@ -233,10 +235,11 @@ func withoutIssuer(ctx context.Context, c *resource.Clients, doc map[string]any)
 	_, err = c.IAM.GetOpenIDConnectProvider(ctx, &iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: sdk.String(provider)})
 	switch {
 	case awserr.IsNotFound(err):
-		return translated, []string{fmt.Sprintf("the cluster has no IAM OIDC provider, so no pod can take this role: "+
-			"`eksctl utils associate-iam-oidc-provider --cluster %s --region %s --approve`", c.Scope.Cluster, c.Scope.Region)}, nil
+		return translated, []finding.Finding{finding.New(codeOIDCProviderMissing, "the cluster has no IAM OIDC provider, so no pod can take this role: "+
+			"`eksctl utils associate-iam-oidc-provider --cluster %s --region %s --approve`", finding.Of("cluster", c.Scope.Cluster), finding.Of("region", c.Scope.Region))}, nil
 	case awserr.Denied(err):
-		return translated, []string{"whether the cluster has an IAM OIDC provider is unknown: denied iam:GetOpenIDConnectProvider"}, nil
+		return translated, []finding.Finding{finding.New(codePermissionMissing, "whether the cluster has an IAM OIDC provider is unknown: denied %s",
+			finding.Of("action", "iam:GetOpenIDConnectProvider"))}, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("reading the OIDC provider of cluster %q: %w", c.Scope.Cluster, err)
 	}

@@ -37,7 +37,7 @@ func TestAnAdoptedRoleKeepsItsBoundaryItsPathAndItsInlinePolicies(t *testing.T) 
 	if !got.Ours || got.Object["permissionsBoundary"] != admin || fmt.Sprint(got.Object["inlinePolicies"]) != "[cache]" || got.Tags[tag.DeletionPolicy] != "" {
 		t.Errorf("ours %v, %v", got.Ours, got.Object)
 	}
-	if !slices.Equal(got.Notes, []string{"it has inline policies that are not Poolwright's: cache", "it has policies of this account that are not Poolwright's: cache-reader"}) {
+	if !slices.Equal(kindtest.Texts(got.Notes), []string{"it has inline policies that are not Poolwright's: cache", "it has policies of this account that are not Poolwright's: cache-reader"}) {
 		t.Errorf("notes %q", got.Notes)
 	}
 }

@@ -152,7 +152,7 @@ func TestRulesOfOthersThatFillTheQueueAreNoted(t *testing.T) {
 	notes := func() string {
 		var out []string
 		for _, item := range l.Items() {
-			out = append(out, l.ReadAll()[item.Key].Notes...)
+			out = append(out, kindtest.Texts(l.ReadAll()[item.Key].Notes)...)
 		}
 		return strings.Join(out, "; ")
 	}

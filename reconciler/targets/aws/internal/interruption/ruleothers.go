@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
 
@@ -51,10 +52,13 @@ func addOthersNote(ctx context.Context, c *resource.Clients, keys []state.Key, o
 	if n := len(others) - mostNamed; n > 0 {
 		others, more = others[:mostNamed], fmt.Sprintf(" and %d more", n)
 	}
-	rule.Notes = append(rule.Notes, fmt.Sprintf("the queue is also filled by %s%s, so that an event may come twice: delete what nothing else needs of it when you like",
-		strings.Join(others, ", "), more))
+	rule.Notes = append(rule.Notes, finding.New(codeQueueFilledByOthers, "the queue is also filled by %s%s, so that an event may come twice: delete what nothing else needs of it when you like",
+		finding.As("rules", others, strings.Join(others, ", ")), more))
 	observed[keys[first]] = rule
 }
+
+// codeQueueFilledByOthers is of a queue into which rules send events that are not Poolwright's.
+const codeQueueFilledByOthers finding.Code = "QueueFilledByOthers"
 
 // rulesOf names all rules that have a target.
 func rulesOf(ctx context.Context, c *resource.Clients, target string) ([]string, error) {

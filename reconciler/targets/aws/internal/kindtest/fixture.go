@@ -20,6 +20,7 @@ import (
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
@@ -355,4 +356,13 @@ func SpotInstance(l *Fixture) string {
 		l.Fatalf("fleet: %v %+v", err, fleet)
 	}
 	return fleet.Instances[0].InstanceIds[0]
+}
+
+// Texts are the sentences of findings, in their order.
+func Texts(findings []finding.Finding) []string {
+	var out []string
+	for _, f := range findings {
+		out = append(out, f.Text)
+	}
+	return out
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/quota"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
@@ -143,28 +144,44 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 			out[k] = resource.Live{Err: limits.defaultsErr}
 		default:
 			out[k] = resource.Live{Object: map[string]any{}, NotFound: true, Quota: &state.Quota{Unlisted: true},
-				Notes: []string{"Service Quotas names no such quota in " + c.Scope.Region + ": what the pools may use is unknown"}}
+				Notes: []finding.Finding{finding.New(codeQuotaUnlisted, "Service Quotas names no such quota in %s: what the pools may use is unknown", finding.Of("region", c.Scope.Region))}}
 		}
 	}
 	return out
 }
 
 // live is the quota with how many vCPUs are used of it, and for which pools it is too small.
-func (l limit) live(used int64, short []string) resource.Live {
-	text := fmt.Sprintf("of %d vCPUs, %d are used", l.VCPUs, used)
+func (l limit) live(used int64, short []quota.Shortfall) resource.Live {
+	usage := finding.New(codeQuotaUsage, "of %d vCPUs, %d are used", finding.Of("limitVCPUs", l.VCPUs), finding.Of("usedVCPUs", used)).
+		With(finding.Of("awsDefault", l.byDefault))
 	if l.byDefault {
-		text += "; the account has no value of its own yet, so this is AWS's default, and a new account may have less"
+		usage.Text += "; the account has no value of its own yet, so this is AWS's default, and a new account may have less"
 	}
 	out := resource.Live{
 		Object:   map[string]any{"limitVCPUs": l.VCPUs, "usedVCPUs": used},
 		Quota:    &state.Quota{Code: l.Code, LimitVCPUs: l.VCPUs, UsedVCPUs: l.Used, UsedBy: l.usedBy},
-		Warnings: slices.Sorted(slices.Values(short)),
-		Notes:    []string{text},
+		Warnings: shortfalls(short),
+		Notes:    []finding.Finding{usage},
 	}
 	if len(l.others) > 0 {
-		out.Notes = append(out.Notes, "there are other quotas that may count as well: "+strings.Join(l.others, ", "))
+		out.Notes = append(out.Notes, finding.New(codeOtherQuotas, "there are other quotas that may count as well: %s", finding.As("quotas", l.others, strings.Join(l.others, ", "))))
 	}
-	slices.Sort(out.Notes)
+	slices.SortFunc(out.Notes, finding.Finding.Compare)
+	return out
+}
+
+// shortfalls are the warnings of pools for which the quota is too small.
+func shortfalls(short []quota.Shortfall) []finding.Finding {
+	var out []finding.Finding
+	for _, s := range short {
+		code := codeQuotaTooSmall
+		if s.SmallestType != "" {
+			code = codeQuotaAllowsNoNode
+		}
+		out = append(out, finding.New(code, "%s", s.Text).With(
+			finding.Of("nodePools", s.Pools), finding.Of("quotaCodes", s.QuotaCodes), finding.Of("neededVCPUs", s.NeededVCPUs), finding.Of("smallestType", s.SmallestType)))
+	}
+	slices.SortFunc(out, finding.Finding.Compare)
 	return out
 }
 

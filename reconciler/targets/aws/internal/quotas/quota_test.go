@@ -224,10 +224,10 @@ func TestPoolsThatAQuotaIsTooSmallForAreWarnedOf(t *testing.T) {
 				if s.Err != nil {
 					t.Fatal(s.Err)
 				}
-				for _, text := range s.Warnings {
+				for _, text := range kindtest.Texts(s.Warnings) {
 					got[k.Name] = append(got[k.Name], "Warning: "+text)
 				}
-				got[k.Name] = append(got[k.Name], s.Notes...)
+				got[k.Name] = append(got[k.Name], kindtest.Texts(s.Notes)...)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -247,7 +247,7 @@ func TestQuotasAreComparedAndNeverDiffer(t *testing.T) {
 	if got.Object["limitVCPUs"] != int64(64) || got.Object["usedVCPUs"] != int64(2) || got.Ours || got.UID != "" {
 		t.Errorf("ours %v, %v", got.Ours, got.Object)
 	}
-	if !slices.Equal(got.Notes, []string{"of 64 vCPUs, 2 are used"}) {
+	if !slices.Equal(kindtest.Texts(got.Notes), []string{"of 64 vCPUs, 2 are used"}) {
 		t.Errorf("notes %q", got.Notes)
 	}
 	if bad := l.Differences(); len(bad) > 0 {
@@ -334,7 +334,7 @@ func TestAWarningNamesWhereItsPoolIsDeclared(t *testing.T) {
 		pool.Origin = state.Origin{File: "pools/gpu.yaml", Line: line}
 		l.Declared.Pools = []state.Item{pool}
 		for _, got := range l.ReadAll() {
-			if want := fmt.Sprintf("NodePool gpu (pools/gpu.yaml:%d) can have no node", line); got.Err != nil || !strings.HasPrefix(got.Warnings[0], want) {
+			if want := fmt.Sprintf("NodePool gpu (pools/gpu.yaml:%d) can have no node", line); got.Err != nil || !strings.HasPrefix(got.Warnings[0].Text, want) {
 				t.Errorf("%v, %q", got.Err, got.Notes)
 			}
 		}
@@ -345,7 +345,7 @@ func TestAQuotaThatAWSDoesNotNameIsANote(t *testing.T) {
 	l := kindtest.NewFixture(t, New(), nil, v1alpha1.ClusterSpec{Version: "1.33"})
 	k := l.Declared.Regional("servicequotas", "Quota", "All of tomorrow's Instances")
 	got := l.Read(t.Context(), l.Clients, []state.Key{k})[k]
-	if got.Err != nil || got.Object == nil || len(got.Object) > 0 || !got.NotFound || !slices.Equal(got.Notes, []string{"Service Quotas names no such quota in us-east-1: what the pools may use is unknown"}) {
+	if got.Err != nil || got.Object == nil || len(got.Object) > 0 || !got.NotFound || !slices.Equal(kindtest.Texts(got.Notes), []string{"Service Quotas names no such quota in us-east-1: what the pools may use is unknown"}) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -71,7 +71,7 @@ func TestPoolsThatAQuotaIsTooSmallForTogetherAreWarnedOf(t *testing.T) {
 					t.Fatal(s.Err)
 				}
 				if k.Name == gOnDemand {
-					got = s.Warnings
+					got = kindtest.Texts(s.Warnings)
 				}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Kind is one type of AWS resource. Its methods decide neither by deletion policies
@@ -64,7 +65,7 @@ type Live struct {
 	// that is missing is reported; Object is nil then, and nothing differs.
 	Superseded bool
 	// Warnings and Notes are for the reader of a report.
-	Warnings, Notes []string
+	Warnings, Notes []finding.Finding
 	// NotFound is true where AWS has nothing of that name, as in state.Findings.
 	NotFound bool
 	// Quota is what a quota allows; nil for all else.

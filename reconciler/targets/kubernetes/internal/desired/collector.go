@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
@@ -25,14 +26,15 @@ type itemCollector struct {
 	uninstalled []state.Item
 }
 
-func (b *itemCollector) problem(item state.Item, format string, args ...any) {
-	b.problems = append(b.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
+func (b *itemCollector) problem(item state.Item, code finding.Code, format string, args ...any) {
+	b.problems = append(b.problems, state.NewProblem(item.Origin, finding.New(code, format, args...)))
 }
 
 // refuse reports what is wrong with an object because of a field.
-func (b *itemCollector) refuse(item state.Item, field, format string, args ...any) {
-	detail := fmt.Sprintf(format, args...)
-	b.problems = append(b.problems, state.Problem{Origin: item.Origin, Object: item.Key, Field: field, Message: item.Key.String() + ": " + detail, Detail: detail})
+func (b *itemCollector) refuse(item state.Item, field string, f finding.Finding) {
+	refused := state.NewProblem(item.Origin, f)
+	refused.Object, refused.Field, refused.Message, refused.Detail = item.Key, field, item.Key.String()+": "+f.Text, f.Text
+	b.problems = append(b.problems, refused)
 }
 
 // add takes one declared object. Its error is the cluster's, not the user's.
@@ -47,15 +49,15 @@ func (b *itemCollector) add(item state.Item) error {
 			b.uninstalled = append(b.uninstalled, item)
 			return nil
 		}
-		b.refuse(item, "apiVersion", "%s", unknownKind(item, versions))
+		b.refuse(item, "apiVersion", unknownKind(item, versions))
 		return nil
 	}
 	switch {
 	case !kind.Manageable:
-		b.refuse(item, "kind", "the cluster does not let objects of this kind be listed, patched and deleted; take it out of the repository")
+		b.refuse(item, "kind", finding.New(codeKindNotManageable, "the cluster does not let objects of this kind be listed, patched and deleted; take it out of the repository"))
 		return nil
 	case item.Key.Name == "":
-		b.problem(item, "%s has no metadata.name (generateName cannot be reconciled); give it a name", item.Key.Kind)
+		b.problem(item, finding.NameMissing, "%s has no metadata.name (generateName cannot be reconciled); give it a name", finding.Of("kind", item.Key.Kind))
 		return nil
 	}
 	switch {
@@ -67,18 +69,19 @@ func (b *itemCollector) add(item state.Item) error {
 	metadata, _ := item.Object["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
 	if inventory.Reserved(b.state.cfg.Owner.Namespace, item.Key, labels) || b.state.cfg.Mask.Owns(item.Key) {
-		b.problem(item, "%s is where Poolwright keeps an inventory; choose another name, without the label %s", item.Key, inventory.Label)
+		b.problem(item, codeInventoryReserved, "%s is where Poolwright keeps an inventory; choose another name, without the label %s",
+			finding.Of("object", item.Key), finding.Of("label", inventory.Label))
 		return nil
 	}
 	if first, twice := b.origins[item.Key]; twice {
-		b.problem(item, "%s is declared twice, first at %s", item.Key, first)
+		b.problem(item, finding.DuplicateObject, "%s is declared twice, first at %s", finding.Of("object", item.Key), finding.Of("declaredAt", first))
 		return nil
 	}
 	b.origins[item.Key] = item.Origin
 	if revealed, err := b.state.reveal(item); err == nil {
 		item.Object = revealed
 	} else if class, _, _ := state.Classify(err); class == state.Stalled {
-		b.refuse(item, "data", "%v", err)
+		b.refuse(item, "data", finding.New(codeSecretDataInvalid, "%v", finding.Of("reason", err)))
 		return nil
 	} else {
 		return fmt.Errorf("preparing %s: %w", item.Key, err)
@@ -87,13 +90,13 @@ func (b *itemCollector) add(item state.Item) error {
 	return nil
 }
 
-func unknownKind(item state.Item, versions []string) string {
+func unknownKind(item state.Item, versions []string) finding.Finding {
 	if len(versions) > 0 {
-		return fmt.Sprintf("the cluster does not serve version %q of this kind, only %s; write it in one of those",
-			item.Version, strings.Join(versions, ", "))
+		return finding.New(codeKindVersionNotServed, "the cluster does not serve version %q of this kind, only %s; write it in one of those",
+			finding.Of("version", item.Version), finding.As("served", versions, strings.Join(versions, ", ")))
 	}
-	return fmt.Sprintf("the cluster does not serve the kind %s; commit its CustomResourceDefinition too, or install it first",
-		kinds.GVK(item.Key, item.Version).GroupKind())
+	return finding.New(codeKindNotServed, "the cluster does not serve the kind %s; commit its CustomResourceDefinition too, or install it first",
+		finding.Of("kind", kinds.GVK(item.Key, item.Version).GroupKind().String()))
 }
 
 // reveal is a declared object as it is sent. Only a Secret may hold marks: what is
@@ -132,11 +135,11 @@ func (b *itemCollector) notInstalled() error {
 	}
 	switch {
 	case pools && list == "NodeOverlay.karpenter.sh":
-		b.refuse(b.uninstalled[0], "kind", "the cluster has NodePools and no NodeOverlays, by which Karpenter learns how many pods share a GPU. The embedded engine brings them; beside a Karpenter of your own, install the CustomResourceDefinition nodeoverlays.karpenter.sh of its version and turn on its feature gate NodeOverlay")
+		b.refuse(b.uninstalled[0], "kind", finding.New(codeNodeOverlaysNotInstalled, "the cluster has NodePools and no NodeOverlays, by which Karpenter learns how many pods share a GPU. The embedded engine brings them; beside a Karpenter of your own, install the CustomResourceDefinition nodeoverlays.karpenter.sh of its version and turn on its feature gate NodeOverlay"))
 	case ours:
-		b.problem(b.uninstalled[0], "kinds of Poolwright's installation are missing in this cluster: the controller installs them when it starts, and so does `poolwright bootstrap DIR`: %s", list)
+		b.problem(b.uninstalled[0], codePoolwrightNotInstalled, "kinds of Poolwright's installation are missing in this cluster: the controller installs them when it starts, and so does `poolwright bootstrap DIR`: %s", finding.Of("kinds", list))
 	default:
-		b.problem(b.uninstalled[0], "Poolwright is not installed in this cluster: run `poolwright bootstrap DIR`, which brings these kinds: %s", list)
+		b.problem(b.uninstalled[0], codePoolwrightNotInstalled, "Poolwright is not installed in this cluster: run `poolwright bootstrap DIR`, which brings these kinds: %s", finding.Of("kinds", list))
 	}
 	return nil
 }

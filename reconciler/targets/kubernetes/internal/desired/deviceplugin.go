@@ -3,7 +3,6 @@ package desired
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
@@ -22,7 +22,7 @@ func (w *State) expand(ctx context.Context, declared state.Set) (state.Set, []st
 	if err != nil {
 		return state.Set{}, nil, err
 	}
-	if why != "" {
+	if why.Code != "" {
 		declared, problems := deviceplugin.Refuse(declared, why)
 		return declared, problems, nil
 	}
@@ -52,38 +52,38 @@ func (w *State) overlaid(items []state.Item) map[string][]int {
 //
 // Once the inventory holds the DevicePlugin it is the one, and the cluster is not read
 // any more.
-func (w *State) otherPlugin(ctx context.Context, items []state.Item) (string, error) {
+func (w *State) otherPlugin(ctx context.Context, items []state.Item) (finding.Finding, error) {
 	declared := slices.DeleteFunc(slices.Clone(items), func(item state.Item) bool { return !kinds.IsDevicePlugin(item.Key) })
 	if len(declared) != 1 {
-		return "", nil // There is none, or Expand reports that there is one too many.
+		return finding.Finding{}, nil // There is none, or Expand reports that there is one too many.
 	}
 	mine := declared[0].Key
 	mine.Namespace = ""
 	if held, err := w.recorded(ctx, mine); held || err != nil {
-		return "", err
+		return finding.Finding{}, err
 	}
 	kind, served, err := w.cfg.Kinds.Lookup(ctx, kinds.GVK(declared[0].Key, declared[0].Version))
 	if err != nil || !served {
-		return "", err
+		return finding.Finding{}, err
 	}
 	var live []*metav1.PartialObjectMetadata
 	err = w.cfg.API.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { live = append(live, m.DeepCopy()) })
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
-		return "", nil // That this one cannot be made either is reported when it is tried.
+		return finding.Finding{}, nil // That this one cannot be made either is reported when it is tried.
 	case err != nil:
-		return "", api.Refused("reading the cluster's DevicePlugin", err, false)
+		return finding.Finding{}, api.Refused("reading the cluster's DevicePlugin", err, false)
 	}
 	slices.SortFunc(live, func(a, b *metav1.PartialObjectMetadata) int { return cmp.Compare(a.Name, b.Name) })
 	for _, m := range live {
 		if !w.cfg.Managed(state.Key{Target: kinds.Target, Group: mine.Group, Kind: mine.Kind, Name: m.Name}) {
 			continue
 		}
-		if why, err := w.contradicts(ctx, mine.Name, m); why != "" || err != nil {
+		if why, err := w.contradicts(ctx, mine.Name, m); why.Code != "" || err != nil {
 			return why, err
 		}
 	}
-	return "", nil
+	return finding.Finding{}, nil
 }
 
 // recorded reports whether the inventory has a live object of the key.
@@ -101,24 +101,26 @@ func (w *State) recorded(ctx context.Context, k state.Key) (bool, error) {
 // contradicts is why a DevicePlugin of a name cannot be made beside a live one, or
 // of it. One of its own name that nobody manages any more is taken over, as anything
 // else is.
-func (w *State) contradicts(ctx context.Context, name string, live *metav1.PartialObjectMetadata) (string, error) {
+func (w *State) contradicts(ctx context.Context, name string, live *metav1.PartialObjectMetadata) (finding.Finding, error) {
 	label := live.Labels[v1alpha1.SyncLabel]
 	foreign := label != "" && label != w.cfg.Owner.Label
 	if foreign && live.Name == name {
 		lives, err := w.cfg.Owner.Lives(ctx, label)
 		if err != nil || !lives {
-			return "", err
+			return finding.Finding{}, err
 		}
-		return fmt.Sprintf("the cluster has it from the Sync %s already: declare it in one of the two", label), nil
+		return finding.New(codeDevicePluginOfOther, "the cluster has it from the Sync %s already: declare it in one of the two", finding.Of("sync", label)), nil
 	}
 	const twice = "and with two of them it would be unclear how GPUs are shared"
 	switch {
 	case live.Name == name:
-		return "", nil
+		return finding.Finding{}, nil
 	case foreign:
-		return fmt.Sprintf("the cluster has the DevicePlugin %s of the Sync %s, %s: declare the profiles there, or delete it", live.Name, label, twice), nil
+		return finding.New(codeDevicePluginOfOther, "the cluster has the DevicePlugin %s of the Sync %s, %s: declare the profiles there, or delete it",
+			finding.Of("devicePlugin", live.Name), finding.Of("sync", label), twice), nil
 	case label == "":
-		return fmt.Sprintf("the cluster has the DevicePlugin %s, which no Sync manages, %s: give this one its name, or delete it", live.Name, twice), nil
+		return finding.New(codeDevicePluginOfOther, "the cluster has the DevicePlugin %s, which no Sync manages, %s: give this one its name, or delete it",
+			finding.Of("devicePlugin", live.Name), twice), nil
 	}
-	return fmt.Sprintf("the cluster has the DevicePlugin %s, which this Sync made, %s: keep that name", live.Name, twice), nil
+	return finding.New(codeDevicePluginRenamed, "the cluster has the DevicePlugin %s, which this Sync made, %s: keep that name", finding.Of("devicePlugin", live.Name), twice), nil
 }

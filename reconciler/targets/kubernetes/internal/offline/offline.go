@@ -6,7 +6,6 @@ package offline
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
@@ -88,13 +88,13 @@ type collector struct {
 	problems []state.Problem
 }
 
-func (w *collector) problem(item state.Item, format string, args ...any) {
-	w.problems = append(w.problems, state.Problem{Origin: item.Origin, Message: fmt.Sprintf(format, args...)})
+func (w *collector) problem(item state.Item, code finding.Code, format string, args ...any) {
+	w.problems = append(w.problems, state.NewProblem(item.Origin, finding.New(code, format, args...)))
 }
 
 func (w *collector) add(item state.Item) {
 	if item.Key.Name == "" {
-		w.problem(item, "%s has no metadata.name (generateName cannot be reconciled); give it a name", item.Key.Kind)
+		w.problem(item, finding.NameMissing, "%s has no metadata.name (generateName cannot be reconciled); give it a name", finding.Of("kind", item.Key.Kind))
 		return
 	}
 	switch namespaced, known := w.namespaced(kinds.GVK(item.Key, item.Version).GroupKind()); {
@@ -104,7 +104,7 @@ func (w *collector) add(item state.Item) {
 		item.Key.Namespace = "default"
 	}
 	if first, twice := w.origins[item.Key]; twice {
-		w.problem(item, "%s is declared twice, first at %s", item.Key, first)
+		w.problem(item, finding.DuplicateObject, "%s is declared twice, first at %s", finding.Of("object", item.Key), finding.Of("declaredAt", first))
 		return
 	}
 	w.origins[item.Key] = item.Origin

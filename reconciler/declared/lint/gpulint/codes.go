@@ -1,0 +1,40 @@
+package gpulint
+
+import "github.com/poolwright/poolwright/reconciler/state/finding"
+
+// The codes of what is wrong about pools, classes and workloads with GPUs.
+const (
+	codeBudgetTooSmall           finding.Code = "BudgetTooSmall"
+	codeBudgetDelaysEmptyNodes   finding.Code = "BudgetDelaysEmptyNodes"
+	codeLimitBelowSmallestNode   finding.Code = "LimitBelowSmallestNode"
+	codeLimitWithoutEffect       finding.Code = "LimitWithoutEffect"
+	codeLimitCountsShares        finding.Code = "LimitCountsShares"
+	codeMIGNotSupported          finding.Code = "MIGNotSupported"
+	codeMIGNotOffered            finding.Code = "MIGNotOffered"
+	codeMIGNotConfigured         finding.Code = "MIGNotConfigured"
+	codeAMIWithoutDriver         finding.Code = "AMIWithoutNVIDIADriver"
+	codeUnregisteredTaintMissing finding.Code = "UnregisteredTaintMissing"
+	codeFewerNodesCostMore       finding.Code = "FewerNodesCostMore"
+	codeReservationMissing       finding.Code = "CapacityReservationMissing"
+	codeReservationUnused        finding.Code = "CapacityReservationUnused"
+	codeReservedCapacityGateOff  finding.Code = "ReservedCapacityGateOff"
+	codeGPUTaintMissing          finding.Code = "GPUTaintMissing"
+	codeUserDataInvalid          finding.Code = "UserDataInvalid"
+)
+
+// The codes of what disagrees with a DevicePlugin.
+const (
+	codeNodeOverlayGateRequired    finding.Code = "NodeOverlayGateRequired"
+	codeNodeOverlayGateOff         finding.Code = "NodeOverlayGateOff"
+	codeNodeOverlayConflict        finding.Code = "NodeOverlayConflict"
+	codeDevicePluginConflict       finding.Code = "DevicePluginConflict"
+	codeDevicePluginMayConflict    finding.Code = "DevicePluginMayConflict"
+	codeProfilePoolUndeclared      finding.Code = "ProfilePoolUndeclared"
+	codeProfilePoolWithoutGPUs     finding.Code = "ProfilePoolWithoutGPUs"
+	codeReadyTimeoutShort          finding.Code = "ReadyTimeoutShort"
+	codeBottlerocketSharingDiffers finding.Code = "BottlerocketSharingDiffers"
+	codeResourceNotOffered         finding.Code = "GPUResourceNotOffered"
+	codeRequestAboveOneShare       finding.Code = "GPURequestAboveOneShare"
+	codeRenamedSharesUnguarded     finding.Code = "RenamedSharesUnguarded"
+	codeTaintNotTolerated          finding.Code = "TaintNotTolerated"
+)

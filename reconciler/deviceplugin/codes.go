@@ -1,0 +1,13 @@
+package deviceplugin
+
+import "github.com/poolwright/poolwright/reconciler/state/finding"
+
+// The codes of what nothing can be made of.
+const (
+	codeDevicePluginInvalid    finding.Code = "DevicePluginInvalid"
+	codeSecondDevicePlugin     finding.Code = "SecondDevicePlugin"
+	codeObjectOfDevicePlugin   finding.Code = "ObjectOfDevicePlugin"
+	codeGPULimitWithoutProfile finding.Code = "GPULimitWithoutProfile"
+	codeGPULimitInvalid        finding.Code = "GPULimitInvalid"
+	codeGPULimitTwice          finding.Code = "GPULimitTwice"
+)

@@ -1,0 +1,143 @@
+package finding
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type resource string
+
+func TestTheTextIsThatOfTheFormatAndTheFactsAreItsArguments(t *testing.T) {
+	for name, c := range map[string]struct {
+		got   Finding
+		text  string
+		facts string
+	}{
+		"no arguments":                        {New("C", "100%% sure"), "100% sure", ""},
+		"numbers, in the order of the names":  {New("C", "%d of %.2f", Of("used", 3), Of("hourlyUSD", 1.5)), "3 of 1.50", `{"hourlyUSD":1.5,"used":3}`},
+		"text with a width":                   {New("C", "%.2q", Of("name", "abc")), `"ab"`, `{"name":"abc"}`},
+		"an error, a Stringer and a resource": {New("C", "%v %s %s", Of("reason", errors.New("denied")), Of("after", time.Minute), Of("resource", resource("cpu"))), "denied 1m0s cpu", `{"after":"1m0s","reason":"denied","resource":"cpu"}`},
+		"a value that the text has otherwise": {New("C", "after %s", As("timeoutSeconds", time.Minute.Seconds(), time.Minute)), "after 1m0s", `{"timeoutSeconds":60}`},
+		"a list":                              {New("C", "%s", As("pools", []string{"a", "b"}, "a and b")), "a and b", `{"pools":["a","b"]}`},
+		"what is no fact":                     {New("C", "%s %d", "a", 1), "a 1", ""},
+		"empty and without a value":           {New("C", "x%s%s", Of("name", ""), As("hourlyUSD", nil, "")).With(Of("list", []string(nil))), "x", ""},
+		"no number that JSON has":             {New("C", "%v", Of("n", math.Inf(1))), "+Inf", `{"n":"+Inf"}`},
+		"facts that the text does not have":   {New("C", "x").With(Of("b", true), Of("a", uint8(1))), "x", `{"a":1,"b":true}`},
+		"a later one of the same name":        {New("C", "%d", Of("n", 1)).With(Of("n", 2)), "1", `{"n":2}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := Finding{Code: "C", Facts: Facts(c.facts), Text: c.text}
+			if diff := cmp.Diff(want, c.got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFindingsAreOrderedByTextCodeAndFacts(t *testing.T) {
+	want := []Finding{{Code: "B", Text: "a"}, {Code: "A", Text: "b"}, {Code: "B", Text: "b"}, {Code: "B", Facts: `{"a":1}`, Text: "b"}}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, Finding.Compare)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFactsAreTheSameAfterJSON(t *testing.T) {
+	for _, facts := range []Facts{"", FactsOf(Of("a", "<x> & \"y\""), Of("n", int64(math.MaxInt64)), Of("usd", 0.25), Of("on", false), Of("list", []string{"b", "a"}))} {
+		raw, err := json.Marshal(Finding{Code: "C", Facts: facts})
+		var got Finding
+		if err == nil {
+			err = json.Unmarshal(raw, &got)
+		}
+		if err != nil || got.Facts != facts {
+			t.Errorf("%s became %s, %v", facts, got.Facts, err)
+		}
+	}
+	if raw, err := json.Marshal(Finding{Code: "C", Text: "t"}); err != nil || string(raw) != `{"code":"C","text":"t"}` {
+		t.Errorf("without facts it is %s, %v", raw, err)
+	}
+}
+
+// A process that renders untrusted content may return anything.
+func TestOfForeignJSONOnlyFactsAreTaken(t *testing.T) {
+	for in, want := range map[string]Facts{
+		`null`:            "",
+		`"text"`:          "",
+		`[1]`:             "",
+		`{}`:              "",
+		`{"a":{"b":"c"}}`: "",
+		`{"A b":"x","ok":"y","toolong` + strings.Repeat("x", 64) + `":1}`: `{"ok":"y"}`,
+		`{"list":["a",1],"texts":["a"],"none":null}`:                      `{"texts":["a"]}`,
+		`{"b":1,"a":2}`: `{"a":2,"b":1}`,
+	} {
+		got := Facts("left over")
+		if err := json.Unmarshal([]byte(in), &got); err != nil || got != want {
+			t.Errorf("%s became %q, %v", in, got, err)
+		}
+	}
+	var got Facts
+	if err := got.UnmarshalJSON([]byte("{")); err == nil {
+		t.Errorf("no error, and %q", got)
+	}
+}
+
+func TestEveryTextOfFactsIsChanged(t *testing.T) {
+	facts := FactsOf(Of("a", "secret"), Of("list", []string{"x", "secret"}), Of("n", 1))
+	got := facts.Texts(func(text string) string { return strings.ReplaceAll(text, "secret", "(masked)") })
+	if want := Facts(`{"a":"(masked)","list":["x","(masked)"],"n":1}`); got != want {
+		t.Errorf("got %s", got)
+	}
+	if got := Facts("").Texts(strings.ToUpper); got != "" {
+		t.Errorf("of none: %q", got)
+	}
+}
+
+// The form of codes is that of reasons of conditions, by which dashboards and searches go.
+func TestEachCodeIsDescribedInAForm(t *testing.T) {
+	form, previous := regexp.MustCompile(`^[A-Z][A-Za-z0-9]{3,50}$`), ""
+	all := map[Code]bool{}
+	for _, s := range Sections() {
+		previous = ""
+		for _, d := range s.Descriptors {
+			if !form.MatchString(string(d.Code)) || string(d.Code) <= previous || all[d.Code] {
+				t.Errorf("%s: %s after %s", s.Title, d.Code, previous)
+			}
+			for _, sentence := range []string{d.Summary, d.Remedy} {
+				if !strings.HasSuffix(sentence, ".") || strings.ContainsAny(sentence, "|\n") {
+					t.Errorf("%s: no sentence that a table can have: %q", d.Code, sentence)
+				}
+			}
+			if !slices.Contains([]Severity{Error, Warning, Note}, d.Severity) {
+				t.Errorf("%s: severity %q", d.Code, d.Severity)
+			}
+			if got, ok := Describe(d.Code); !ok || got != d {
+				t.Errorf("%s is described as %+v", d.Code, got)
+			}
+			all[d.Code], previous = true, string(d.Code)
+		}
+	}
+	if got, ok := Describe("Daguerreotype"); ok {
+		t.Errorf("described is %+v", got)
+	}
+}
+
+func ExampleNew() {
+	f := New(DuplicateKey, "key %q is given twice, first in line %d; remove one", Of("key", "spec"), Of("firstLine", 3))
+	d, _ := Describe(f.Code)
+	fmt.Println(f.Text)
+	fmt.Println(f.Code, d.Severity, f.Facts)
+	// Output:
+	// key "spec" is given twice, first in line 3; remove one
+	// DuplicateKey error {"firstLine":3,"key":"spec"}
+}

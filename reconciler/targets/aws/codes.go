@@ -1,0 +1,10 @@
+package aws
+
+import "github.com/poolwright/poolwright/reconciler/state/finding"
+
+// The codes of what is wrong with a Cluster as a whole, and of quotas without a value.
+const (
+	codeSecondCluster    finding.Code = "SecondCluster"
+	codeResourceConflict finding.Code = "ResourceConflict"
+	codeQuotaUnread      finding.Code = "QuotaUnread"
+)
