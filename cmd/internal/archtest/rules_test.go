@@ -29,6 +29,8 @@ var rules = []rule{
 	{"nothing runs before main, panics or exits", nothingBreaksOut},
 	{"package variables are never changed", packageVariablesStay},
 	{"why a change is held is not read back from text", holdsAreNotParsed},
+	{"every finding has a code", findingsHaveCodes},
+	{"every code is a constant, and the table describes it", codesAreDescribed},
 	{"every exported name has a comment", exportedNamesHaveComments},
 	{"every package has a comment", packagesHaveComments},
 	{"every comment belongs to a declaration", commentsBelong},
