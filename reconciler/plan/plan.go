@@ -113,8 +113,9 @@ type Unknown struct {
 	Key state.Key
 	// Origin is where it is declared; zero for one that is not.
 	Origin state.Origin
-	// Reason is why, and what a person can do about it.
+	// Reason is why, and what a person can do about it; Code is the same as a code.
 	Reason string
+	Code   finding.Code
 	// Ours is true for what we applied when it could still be observed.
 	Ours bool
 	// UsedBy is the part of another thing through which it is used, where it would be
@@ -219,7 +220,7 @@ func (p *Plan) compare(w, o state.Item) {
 // addNote takes over what an observed thing reports beside its content.
 func (p *Plan) addNote(o state.Item, declared state.Origin, ours bool) {
 	if o.Unknown != "" {
-		p.Unknown = append(p.Unknown, Unknown{Key: o.Key, Origin: declared, Reason: o.Unknown, Ours: ours, UsedBy: o.UsedBy})
+		p.Unknown = append(p.Unknown, Unknown{Key: o.Key, Origin: declared, Reason: o.Unknown, Code: o.UnknownCode, Ours: ours, UsedBy: o.UsedBy})
 		if ours {
 			p.Managed++
 		}

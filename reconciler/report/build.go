@@ -63,7 +63,7 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 	}
 	r.Summary.Hash = r.digest()
 	for _, u := range p.Unknown {
-		r.Unknown = append(r.Unknown, Unknown{Object: b.object(u.Key), File: b.Text(u.Origin.File), Line: u.Origin.Line, Reason: b.Text(u.Reason)})
+		r.Unknown = append(r.Unknown, Unknown{Object: b.object(u.Key), File: b.Text(u.Origin.File), Line: u.Origin.Line, Reason: b.Text(u.Reason), Code: u.Code})
 	}
 	for _, n := range p.Notes {
 		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, Unread: n.Unread, Code: n.Code, Facts: n.Facts.Texts(b.Text), Text: b.Text(n.Text)}

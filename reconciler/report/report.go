@@ -163,8 +163,9 @@ type Unknown struct {
 	// File and Line are where it is declared; empty for a thing that is not.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	// Reason is why, and what a person can do about it.
-	Reason string `json:"reason"`
+	// Reason is why, and what a person can do about it. Code is a code of docs/findings.md.
+	Reason string       `json:"reason"`
+	Code   finding.Code `json:"code,omitempty"`
 }
 
 // Note is a finding about one thing.

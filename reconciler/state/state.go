@@ -163,8 +163,9 @@ type CorrectionPolicy struct {
 type Findings struct {
 	// Unknown is why the target could not observe the thing, with what a person can do
 	// about it. Such an Item has no Object: it is neither there nor gone, and nothing is
-	// done about it.
-	Unknown string
+	// done about it. UnknownCode is the same as a code.
+	Unknown     string
+	UnknownCode finding.Code
 	// Unread is true where the target did not read the thing, because whoever reads the
 	// result must not learn whether it exists: it is neither there nor gone, and no
 	// difference. Such an Item has no Object. Default false.

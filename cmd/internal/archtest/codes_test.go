@@ -13,7 +13,7 @@ const findingPackage = "reconciler/state/finding"
 // coded are the types of findings, by their package's folder and name, with the field of their text.
 var coded = map[string]map[string]string{
 	"reconciler/state":         {"Problem": "Message"},
-	"reconciler/plan":          {"Note": "Text"},
+	"reconciler/plan":          {"Note": "Text", "Unknown": "Reason"},
 	"reconciler/declared/lint": {"Finding": "Text"},
 	findingPackage:             {"Finding": "Text"},
 }

@@ -51,6 +51,7 @@ func Sections() []Section {
 		{"GPUs, pools and classes", gpuDescriptors()},
 		{"Sharing of GPUs", sharingDescriptors()},
 		{"The Cluster and AWS", awsDescriptors()},
+		{"Unknown objects of AWS", unknownDescriptors()},
 		{"Objects in the cluster", clusterDescriptors()},
 		{"Plans and pull requests", planDescriptors()},
 	}

@@ -62,6 +62,44 @@ func awsDescriptors() []Descriptor {
 	}
 }
 
+// unknownDescriptors are the codes of AWS resources that could not be read, which are neither changed nor deleted.
+func unknownDescriptors() []Descriptor {
+	return []Descriptor{
+		{"AWSConfig", Warning, "The configuration of the AWS client cannot be read.",
+			"Correct what the message names."},
+		{"AccessDenied", Warning, "The role lacks an action.",
+			"Grant the action that the message names."},
+		{"ClusterUndeclared", Warning, "No Cluster is declared any more, or its file cannot be read.",
+			"Correct the file, or declare the Cluster again."},
+		{"CredentialsExpired", Warning, "The AWS credentials have expired.",
+			"Renew them."},
+		{"CredentialsInvalid", Warning, "AWS does not accept the credentials.",
+			"Check the role or the keys, the clock and the region."},
+		{"DeclarationInvalid", Warning, "The Cluster has mistakes, so that nothing is compared.",
+			"Correct them."},
+		{"Failed", Warning, "A request failed for a reason without a code of its own.",
+			"Read the message; the request is sent again."},
+		{"Invalid", Warning, "AWS does not accept what is declared.",
+			"Correct what the message names."},
+		{"NoCredentials", Warning, "There are no AWS credentials.",
+			"Give the controller's service account a role, or set AWS_PROFILE on a laptop."},
+		{"NotFresh", Warning, "Nothing is written while what was read may be outdated.",
+			"None is necessary; the request is sent again."},
+		{"NotYet", Warning, "AWS does not have yet what a resource requires.",
+			"None is necessary; the request is sent again."},
+		{"QueueDeletedRecently", Warning, "A queue of the name was deleted less than 60 seconds ago.",
+			"None is necessary; the request is sent again."},
+		{"Refused", Warning, "AWS returned another error.",
+			"Read the message, which has AWS's own code."},
+		{"Throttled", Warning, "AWS accepts no more requests of this kind at the moment.",
+			"None is necessary; the request is sent again."},
+		{"Unreachable", Warning, "AWS cannot be reached.",
+			"Check the network, the endpoint and the proxy that the message names."},
+		{"WrongAccount", Warning, "The credentials are of another account than the Cluster.",
+			"Correct spec.account, or use credentials of that account."},
+	}
+}
+
 // clusterDescriptors are the codes of what an API server does not allow.
 func clusterDescriptors() []Descriptor {
 	return []Descriptor{

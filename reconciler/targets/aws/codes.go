@@ -2,9 +2,11 @@ package aws
 
 import "github.com/poolwright/poolwright/reconciler/state/finding"
 
-// The codes of what is wrong with a Cluster as a whole, and of quotas without a value.
+// The codes of what is wrong with a Cluster as a whole, and of what is unknown.
 const (
-	codeSecondCluster    finding.Code = "SecondCluster"
-	codeResourceConflict finding.Code = "ResourceConflict"
-	codeQuotaUnread      finding.Code = "QuotaUnread"
+	codeSecondCluster      finding.Code = "SecondCluster"
+	codeResourceConflict   finding.Code = "ResourceConflict"
+	codeQuotaUnread        finding.Code = "QuotaUnread"
+	codeDeclarationInvalid finding.Code = "DeclarationInvalid"
+	codeClusterUndeclared  finding.Code = "ClusterUndeclared"
 )

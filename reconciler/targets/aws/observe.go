@@ -47,7 +47,7 @@ func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, err
 	}
 	if now.problem != "" {
 		found = state.NewSet(append(found.Items(), state.Item{Key: clusterKey(now.object), Findings: state.Findings{
-			Unknown: "not compared: the declaration has mistakes, the first: " + now.problem,
+			Unknown: "not compared: the declaration has mistakes, the first: " + now.problem, UnknownCode: codeDeclarationInvalid,
 		}})...)
 	}
 	p := plan.Compute(desired, found)
@@ -270,6 +270,7 @@ func (o *observation) compare(item state.Item) (state.Item, bool) {
 	live, ok := o.live[item.Key]
 	found := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Applied: rec.Desired}
 	if live.Err != nil {
+		found.UnknownCode = awserr.Reason(live.Err)
 		found.Unknown = live.Err.Error()
 		return found, true
 	}
@@ -343,6 +344,7 @@ func (o *observation) release(ctx context.Context, rec inventory.Record) (state.
 	}
 	switch {
 	case live.Err != nil:
+		found.UnknownCode = awserr.Reason(live.Err)
 		found.Unknown = live.Err.Error()
 		if rec.Policy == string(v1alpha1.AWSDeletionPolicyDelete) && !rec.Reserved {
 			found.UsedBy = usedBy(rec.Key.Kind)

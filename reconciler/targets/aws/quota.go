@@ -32,7 +32,7 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 		if !o.toleratesUnread(item.Key, live.Err) {
 			continue
 		}
-		items[i].Unknown, items[i].Object = "", map[string]any{}
+		items[i].Unknown, items[i].UnknownCode, items[i].Object = "", "", map[string]any{}
 		if !warned[why] {
 			warned[why] = true
 			items[i].Warnings = []finding.Finding{finding.New(codeQuotaUnread, "the vCPU quotas cannot be compared with the NodePools: %s", finding.Of("reason", why))}
@@ -46,7 +46,7 @@ func unreadQuotas(found state.Set) []plan.Unknown {
 	var out []plan.Unknown
 	for _, item := range found.Items() {
 		if item.Quota != nil && item.Quota.Unread != "" && item.Unknown == "" && !item.Unread {
-			out = append(out, plan.Unknown{Key: item.Key, Reason: item.Quota.Unread})
+			out = append(out, plan.Unknown{Key: item.Key, Code: codeQuotaUnread, Reason: item.Quota.Unread})
 		}
 	}
 	return out

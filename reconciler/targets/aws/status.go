@@ -112,7 +112,7 @@ func (t *statusReporter) missing() []plan.Unknown {
 	if t.cluster == "" {
 		return nil
 	}
-	return []plan.Unknown{{Key: clusterKey(t.cluster), Reason: "not compared: no Cluster is declared any more, or its file cannot be read"}}
+	return []plan.Unknown{{Key: clusterKey(t.cluster), Code: codeClusterUndeclared, Reason: "not compared: no Cluster is declared any more, or its file cannot be read"}}
 }
 
 // restore takes up the status where an earlier process left it.

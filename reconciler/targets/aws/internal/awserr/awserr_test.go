@@ -12,6 +12,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // response is an error as the SDK returns it.
@@ -107,6 +108,27 @@ func TestARequestThatAWSRefusesIsNoProofThatSomethingIsGone(t *testing.T) {
 	for _, code := range []string{"NoSuchEntity", "ResourceNotFoundException", "AWS.SimpleQueueService.NonExistentQueue", "InvalidGroup.NotFound"} {
 		if !IsNotFound(response("IAM", "GetRole", code, "it is not there")) {
 			t.Errorf("%s is not read as gone", code)
+		}
+	}
+}
+
+func TestAReasonIsTheSameAfterTheErrorIsExplained(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want finding.Code
+	}{
+		"a denied action": {response("sqs", "GetQueueAttributes", "AccessDeniedException", "no"), codeAccessDenied},
+		"throttling":      {response("ec2", "DescribeInstances", "RequestLimitExceeded", "slow down"), codeThrottled},
+		"no credentials":  {ErrCredentials, codeNoCredentials},
+		"another error":   {errors.New("broken"), codeFailed},
+	} {
+		for _, err := range []error{c.err, Explain("role a", c.err), Fail("role a", c.err)} {
+			if got := Reason(err); got != c.want {
+				t.Errorf("%s: %s for %v", name, got, err)
+			}
+			if _, described := finding.Describe(Reason(err)); !described {
+				t.Errorf("%s: %s is not described", name, Reason(err))
+			}
 		}
 	}
 }

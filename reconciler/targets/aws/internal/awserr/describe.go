@@ -17,6 +17,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Explain describes the error of a request for a person, without a class; who is the caller,
@@ -34,14 +35,14 @@ func Fail(who string, err error) error {
 	reason, text := describe(who, err)
 	explained := &explainedError{text: text, cause: err}
 	switch reason {
-	case "Invalid":
-		return state.Fail(state.Stalled, reason, explained)
-	case "QueueDeletedRecently":
-		return state.WaitFor(time.Minute+time.Second, reason, explained)
-	case "NotYet":
-		return state.WaitFor(10*time.Second, reason, explained)
+	case codeInvalid:
+		return state.Fail(state.Stalled, string(reason), explained)
+	case codeQueueDeletedRecently:
+		return state.WaitFor(time.Minute+time.Second, string(reason), explained)
+	case codeNotYet:
+		return state.WaitFor(10*time.Second, string(reason), explained)
 	}
-	return state.Fail(state.Retry, reason, explained)
+	return state.Fail(state.Retry, string(reason), explained)
 }
 
 // explainedError is an error in our words that still answers errors.As.
@@ -53,50 +54,56 @@ type explainedError struct {
 func (a *explainedError) Error() string { return a.text }
 func (a *explainedError) Unwrap() error { return a.cause }
 
-// describe finds the reason, one CamelCase word, and the sentence for an error.
-func describe(who string, err error) (reason, text string) {
+// Reason is why a request failed; the codes are those of Fail.
+func Reason(err error) finding.Code {
+	reason, _ := describe("", err)
+	return reason
+}
+
+// describe finds the reason and the sentence for an error.
+func describe(who string, err error) (reason finding.Code, text string) {
 	if reason, text = unprepared(err); reason != "" {
 		return reason, text
 	}
 	code := Code(err)
 	switch {
 	case Denied(err):
-		return "AccessDenied", fmt.Sprintf("denied: give %s the action %s", cmp.Or(who, "the caller"), actionOf(err))
+		return codeAccessDenied, fmt.Sprintf("denied: give %s the action %s", cmp.Or(who, "the caller"), actionOf(err))
 	case throttled(err):
-		return "Throttled", "throttled: AWS takes no more requests of this kind at this moment"
+		return codeThrottled, "throttled: AWS takes no more requests of this kind at this moment"
 	case strings.HasSuffix(code, "QueueDeletedRecently"):
-		return "QueueDeletedRecently", "a queue of this name was deleted a moment ago: SQS takes the name again after 60 seconds"
+		return codeQueueDeletedRecently, "a queue of this name was deleted a moment ago: SQS takes the name again after 60 seconds"
 	case errors.Is(err, ErrNotYet):
-		return "NotYet", ErrNotYet.Error() + apiMessage(err)
+		return codeNotYet, ErrNotYet.Error() + apiMessage(err)
 	case invalid(code):
-		return "Invalid", "AWS refuses it" + apiMessage(err)
+		return codeInvalid, "AWS refuses it" + apiMessage(err)
 	case code != "":
-		return "Refused", "AWS responded" + apiMessage(err)
+		return codeRefused, "AWS responded" + apiMessage(err)
 	case unreachable(err):
-		return "Unreachable", unreached(err)
+		return codeUnreachable, unreached(err)
 	case errors.As(err, new(ratelimit.QuotaExceededError)):
-		return "Throttled", "throttled: too many requests have failed to try more at this moment"
+		return codeThrottled, "throttled: too many requests have failed to try more at this moment"
 	}
-	return "Failed", redacted(err.Error())
+	return codeFailed, redacted(err.Error())
 }
 
 // unprepared describes what stands before any answer: this process, its
 // configuration and its credentials. The reason is empty for all else.
-func unprepared(err error) (reason, text string) {
+func unprepared(err error) (reason finding.Code, text string) {
 	code := Code(err)
 	switch {
 	case errors.Is(err, ErrWritesDisabled):
-		return "NotFresh", redacted(err.Error())
+		return codeNotFresh, redacted(err.Error())
 	case errors.Is(err, ErrConfig):
-		return "AWSConfig", redacted(err.Error())
+		return codeAWSConfig, redacted(err.Error())
 	case errors.As(err, new(*AccountError)):
-		return "WrongAccount", redacted(err.Error())
+		return codeWrongAccount, redacted(err.Error())
 	case errors.Is(err, ErrCredentials):
-		return "NoCredentials", ErrCredentials.Error() + ": give the controller's service account a role (EKS Pod Identity or IRSA), or set AWS_PROFILE on a laptop"
+		return codeNoCredentials, ErrCredentials.Error() + ": give the controller's service account a role (EKS Pod Identity or IRSA), or set AWS_PROFILE on a laptop"
 	case slices.Contains(expiredCodes, code):
-		return "CredentialsExpired", "the AWS credentials have expired: renew them"
+		return codeCredentialsExpired, "the AWS credentials have expired: renew them"
 	case slices.Contains(invalidCredentialCodes, code):
-		return "CredentialsInvalid", fmt.Sprintf("AWS does not accept the credentials (%s): check the role or the keys, this machine's clock, and whether %s is right", code, regionOf(err))
+		return codeCredentialsInvalid, fmt.Sprintf("AWS does not accept the credentials (%s): check the role or the keys, this machine's clock, and whether %s is right", code, regionOf(err))
 	}
 	return "", ""
 }
