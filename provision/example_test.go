@@ -10,9 +10,9 @@ import (
 // A forecast in JSON has what it leaves open as data.
 func ExampleUnknown() {
 	out, err := json.Marshal([]provision.Unknown{
-		{Text: "EC2NodeClass gpu: spec.amiSelectorTerms changes.", Drift: true},
-		{Text: "Region eu-west-1: the catalog has no prices of it."},
+		{Code: "AMISelectionUnknown", Object: "EC2NodeClass/gpu", Text: "EC2NodeClass gpu: spec.amiSelectorTerms changes.", Drift: true},
+		{Code: "RegionWithoutPrices", Text: "Region eu-west-1: the catalog has no prices of it."},
 	})
 	fmt.Println(string(out), err)
-	// Output: [{"text":"EC2NodeClass gpu: spec.amiSelectorTerms changes.","drift":true},{"text":"Region eu-west-1: the catalog has no prices of it."}] <nil>
+	// Output: [{"code":"AMISelectionUnknown","object":"EC2NodeClass/gpu","text":"EC2NodeClass gpu: spec.amiSelectorTerms changes.","drift":true},{"code":"RegionWithoutPrices","text":"Region eu-west-1: the catalog has no prices of it."}] <nil>
 }

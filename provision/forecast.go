@@ -55,8 +55,14 @@ type ReservationEnd struct {
 	NodesLeave time.Time `json:"nodesLeave,omitzero"`
 }
 
+// UnknownCode is a kind of Unknown, in CamelCase; a code is never renamed.
+type UnknownCode string
+
 // Unknown is something that a forecast leaves open.
 type Unknown struct {
+	Code UnknownCode `json:"code,omitempty"`
+	// Object is "Kind/name" or "Kind/namespace/name" of what it is about; empty where that is no object.
+	Object string `json:"object,omitempty"`
 	// Text is a sentence that names the object and the reason.
 	Text string `json:"text"`
 	// Drift is true where more nodes than those of Replaced may drift and be replaced.

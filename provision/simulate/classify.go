@@ -40,7 +40,7 @@ func (c *comparison) classify(ctx context.Context) error {
 	for name, claims := range c.before.Claims {
 		was, is := c.before.Pools[name], c.after.Pools[name]
 		if was == nil {
-			c.unknown.Add("NodePool %s does not exist, and %d nodes are of it: their replacement cannot be predicted.", name, len(claims))
+			c.unknown.Add(codeNodePoolMissing, "NodePool/"+name, "NodePool %s does not exist, and %d nodes are of it: their replacement cannot be predicted.", name, len(claims))
 			continue
 		}
 		if is == nil {

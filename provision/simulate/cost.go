@@ -34,7 +34,7 @@ func (c *comparison) ledger() *ledger {
 func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
 	price, err := l.catalog.Price(name, zone, capacity)
 	if err != nil {
-		l.unknown.Add("Instance type %s: no price of it is known, so that it is left out of the costs.", name)
+		l.unknown.Add(codePriceUnknown, "InstanceType/"+name, "Instance type %s: no price of it is known, so that it is left out of the costs.", name)
 		to.Unpriced++
 		return
 	}

@@ -87,11 +87,11 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 func (c *comparison) warnUnsynced(pool *karpv1.NodePool) {
 	class := c.before.Class(pool)
 	if class == nil {
-		c.unknown.Add("NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift is not known.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
+		c.unknown.Add(snapshot.NodeClassMissing, "NodePool/"+pool.Name, "NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift is not known.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
 		return
 	}
 	if c.before.Cluster.CABundle == "" && (unsynced(class) || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == "") {
-		c.unknown.Add("EC2NodeClass %s: Karpenter has not reconciled its newest generation yet: whether its nodes drift is not known.", class.Name)
+		c.unknown.Add(codeNodeClassOutdated, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: Karpenter has not reconciled its newest generation yet: whether its nodes drift is not known.", class.Name)
 	}
 }
 

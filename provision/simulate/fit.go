@@ -132,6 +132,6 @@ func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]placemen
 // warnNodes warns where only pools could take the pods.
 func (c *comparison) warnNodes() {
 	if len(c.before.Nodes) == 0 && len(c.found.Pending)+len(c.found.Unscheduled) > 0 {
-		c.unknown.Add("No node is known here: pods for which no pool has a node may have one that Karpenter did not make.")
+		c.unknown.Add(codeNodesUnknown, "", "No node is known here: pods for which no pool has a node may have one that Karpenter did not make.")
 	}
 }

@@ -50,7 +50,7 @@ func (c *comparison) queues(was, is map[workload.Ref]workload.Pods) (before, aft
 	waiting, waitingAfter := c.before.PendingPods(), c.after.PendingPods()
 	whole := len(waiting)+missing(was, was) > mostPods || len(waitingAfter)+missing(is, was) > mostPods
 	if whole {
-		c.unknown.Add("%s", manyPods())
+		c.unknown.Add(codeTooManyPods, "", "%s", manyPods())
 		before.now, after.now = shapes(waiting), shapes(waitingAfter)
 	} else {
 		before.now, after.now = each(waiting), each(waitingAfter)
@@ -184,7 +184,7 @@ func (c *comparison) alike(pods []*corev1.Pod) []pendingPod {
 	if len(pods) <= mostPods {
 		return each(pods)
 	}
-	c.unknown.Add("%s", manyPods())
+	c.unknown.Add(codeTooManyPods, "", "%s", manyPods())
 	return shapes(pods)
 }
 
@@ -196,7 +196,7 @@ func manyPods() string {
 func (c *comparison) warnPods(pending []pendingPod) {
 	for _, s := range pending {
 		if slices.ContainsFunc(workload.AffinityTerms(s.pod), func(t corev1.PodAffinityTerm) bool { return t.NamespaceSelector != nil }) {
-			c.unknown.Add("Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise.")
+			c.unknown.Add(codeNamespaceLabelsUnknown, "", "Some pods choose others by the labels of namespaces, which are not known here: they may fit otherwise.")
 		}
 	}
 }
@@ -246,7 +246,7 @@ func (c *comparison) placeAll(ctx context.Context, f *placement.Simulation, q qu
 			if known, ok := alone[key]; ok {
 				gets = known
 			} else {
-				c.unknown.Add("More than %d kinds of pods that nothing requests yet find no node when all come at once: whether each would alone was tried for %d.", mostAlone, mostAlone)
+				c.unknown.Add(codeTooManyPodKinds, "", "More than %d kinds of pods that nothing requests yet find no node when all come at once: whether each would alone was tried for %d.", mostAlone, mostAlone)
 			}
 		}
 		out[s.pod.UID] = gets

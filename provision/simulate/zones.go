@@ -26,7 +26,7 @@ func (c *comparison) warnZones(pending []pendingPod) {
 			desired := offerings.Requirements(pool).Get(corev1.LabelTopologyZone)
 			other := desired.Operator() == corev1.NodeSelectorOpIn && slices.ContainsFunc(desired.Values(), func(zone string) bool { return !slices.Contains(taken, zone) })
 			if required || other || offerings.Requirements(pool).Has(awsv1.LabelTopologyZoneID) {
-				c.unknown.Add("EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(taken, ", "))
+				c.unknown.Add(codeSubnetZonesUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: which zones its subnets are in is not known: %s are taken.", class.Name, strings.Join(taken, ", "))
 			}
 		}
 	}

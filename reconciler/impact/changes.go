@@ -132,7 +132,7 @@ func only(set state.Set, desired func(state.Item) bool) state.Set {
 // unreadable is the sentence about an object whose impact is unknown. One of Karpenter's may
 // replace any of its nodes.
 func unreadable(k state.Key, err error) provision.Unknown {
-	return provision.Unknown{Drift: plan.Change{Key: k}.Provisions(), Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
+	return provision.Unknown{Code: codeImpactUnknown, Object: k.String(), Drift: plan.Change{Key: k}.Provisions(), Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
 }
 
 // populate adds what is declared to a fleet. Objects that cannot be read are left out, and

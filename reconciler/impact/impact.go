@@ -44,7 +44,7 @@ func OrUnknown(forecast *provision.Forecast, err error) *provision.Forecast {
 		Pools: []provision.Pool{}, Replaced: []provision.Node{}, Drifted: []provision.Node{}, Removed: []provision.Removal{},
 		Rollout: provision.Rollout{Assumptions: []string{}}, Cost: provision.Cost{Prices: []provision.Price{}},
 		Fit:     provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Pending: []provision.Placement{}},
-		Unknown: []provision.Unknown{{Text: "What the change does to nodes, pods and money: " + strings.TrimSuffix(err.Error(), ".") + "."}},
+		Unknown: []provision.Unknown{{Code: codeForecastFailed, Text: "What the change does to nodes, pods and money: " + strings.TrimSuffix(err.Error(), ".") + "."}},
 	}
 }
 

@@ -165,9 +165,10 @@ func TestFindingsAreMaskedLikeEverythingElse(t *testing.T) {
 	lost := aws("sqs", "Queue", "eu-west-1", "lost", nil)
 	secret := item("kubernetes", "", "Secret", "git", "s.yaml", 1, object{"stringData": object{"password": "hunter2-new"}})
 	p := plan.Compute(state.NewSet(i, lost, secret), state.NewSet(state.Item{Key: lost.Key, Findings: state.Findings{
-		Unknown: "asking https://robot:hunter3@proxy.example.com: no route", Notes: []finding.Finding{{Text: "the answer held hunter2-new"}},
+		Unknown: "asking https://robot:hunter3@proxy.example.com: no route", Notes: []finding.Finding{finding.New("ForeignPolicies", "the answer held %s", finding.As("policies", []string{"hunter2-new"}, "hunter2-new")).With(finding.Of("proxy", "https://robot:hunter3@proxy.example.com"))},
 	}}))
-	for form, got := range all(t, New(p, nil)) {
+	problems := []state.Problem{state.NewProblem(state.Origin{}, finding.New(finding.ObjectInvalid, "invalid: %s", finding.Of("reason", "hunter2-new")))}
+	for form, got := range all(t, New(p, problems)) {
 		for _, leak := range []string{"abcdef0123456789", "hunter"} {
 			if strings.Contains(got, leak) {
 				t.Errorf("%s holds %s:\n%s", form, leak, got)

@@ -15,6 +15,7 @@ var coded = map[string]map[string]string{
 	"reconciler/state":         {"Problem": "Message"},
 	"reconciler/plan":          {"Note": "Text", "Unknown": "Reason"},
 	"reconciler/declared/lint": {"Finding": "Text"},
+	"provision":                {"Unknown": "Text"},
 	findingPackage:             {"Finding": "Text"},
 }
 
@@ -122,7 +123,7 @@ func codesAreDescribed(s *source) []string {
 // codeOf is the value of a constant that is a code.
 func codeOf(p *pkg, spec *ast.ValueSpec) (string, bool) {
 	t, ok := spec.Type.(*ast.SelectorExpr)
-	ours := ok && t.Sel.Name == "Code" && isIdent(t.X, "finding") || p.dir == findingPackage && isIdent(spec.Type, "Code")
+	ours := ok && (t.Sel.Name == "Code" && isIdent(t.X, "finding") || t.Sel.Name == "UnknownCode" && isIdent(t.X, "provision")) || p.dir == findingPackage && isIdent(spec.Type, "Code")
 	if !ours || len(spec.Values) != 1 {
 		return "", false
 	}

@@ -54,7 +54,7 @@ func Pod(ctx context.Context, live provision.ClusterSnapshot, types *catalog.Cat
 	d := &diagnosis{live: live, types: types, unknown: snapshot.Unknowns{}}
 	var complete bool
 	if d.variants, complete = variants(pod, volumes); !complete {
-		d.unknown.Add("The affinity of the pod and of its volumes has more than %d alternatives: the others were not tried.", mostVariants)
+		d.unknown.Add(codeAffinityTooWide, "", "The affinity of the pod and of its volumes has more than %d alternatives: the others were not tried.", mostVariants)
 	}
 	d.pod = constrained(pod, d.variants)
 	known, err := offerings.NewCatalog(ctx, live.Cluster, types, d.unknown)
@@ -94,7 +94,7 @@ func (d *diagnosis) place(ctx context.Context) (Result, error) {
 		return out, nil
 	}
 	if len(others) > mostPending {
-		d.unknown.Add("%d pods are pending: whether all of them find a node beside this one was not tried.", len(others))
+		d.unknown.Add(codePendingPodsNotTried, "", "%d pods are pending: whether all of them find a node beside this one was not tried.", len(others))
 		return out, nil
 	}
 	all, err := (&placement.Simulation{Resolved: d.usable}).Place(ctx, append(others, d.pod), nil)

@@ -54,6 +54,7 @@ func Sections() []Section {
 		{"Unknown objects of AWS", unknownDescriptors()},
 		{"Objects in the cluster", clusterDescriptors()},
 		{"Plans and pull requests", planDescriptors()},
+		{"Forecasts", forecastDescriptors()},
 	}
 }
 

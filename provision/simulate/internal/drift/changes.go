@@ -12,6 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
 // Changes lists what differs in a pool, in its class and in the overlays; replaced reports whether
@@ -73,7 +74,7 @@ func (s *Change) classChanges(was, is *karpv1.NodePool, replaced func(reason str
 	old, class := s.Before.Class(was), s.After.Class(is)
 	if class == nil {
 		name := is.Spec.Template.Spec.NodeClassRef.Name
-		s.Unknown.Add("NodePool %s: there is no usable EC2NodeClass %s, so that Karpenter starts no nodes for it.", is.Name, name)
+		s.Unknown.Add(snapshot.NodeClassMissing, "NodePool/"+is.Name, "NodePool %s: there is no usable EC2NodeClass %s, so that Karpenter starts no nodes for it.", is.Name, name)
 		if old != nil && old.Name == name {
 			return []provision.Change{{Object: "EC2NodeClass/" + name}}
 		}

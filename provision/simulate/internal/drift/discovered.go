@@ -42,7 +42,7 @@ func (s *Change) reservationDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC
 	}
 	found := s.After.Reservations(class)
 	if !found.Listed {
-		s.Unknown.AddDrift("EC2NodeClass %s: spec.capacityReservationSelectorTerms changes, and which capacity reservations it then selects is not known: nodes in others are replaced (CapacityReservationDrift).", class.Name)
+		s.Unknown.AddDrift(codeReservationSelectionUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: spec.capacityReservationSelectorTerms changes, and which capacity reservations it then selects is not known: nodes in others are replaced (CapacityReservationDrift).", class.Name)
 		return false
 	}
 	return !slices.ContainsFunc(found.List, func(r provision.CapacityReservation) bool { return r.ID == id })
@@ -59,7 +59,7 @@ func (s *Change) imageDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeC
 	if all && !slices.Contains(ids, claim.Status.ImageID) {
 		return true
 	}
-	s.Unknown.AddDrift("EC2NodeClass %s: spec.amiSelectorTerms changes, and which images it then selects is known only to AWS: nodes with another image are replaced as well (AMIDrift).", class.Name)
+	s.Unknown.AddDrift(codeAMISelectionUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: spec.amiSelectorTerms changes, and which images it then selects is known only to AWS: nodes with another image are replaced as well (AMIDrift).", class.Name)
 	return false
 }
 
@@ -73,7 +73,7 @@ func (s *Change) groupsDrift(old, class *awsv1.EC2NodeClass) bool {
 		has = append(has, group.ID)
 	}
 	if !all || len(has) == 0 {
-		s.Unknown.AddDrift("EC2NodeClass %s: spec.securityGroupSelectorTerms changes, and which groups it then selects is known only to AWS: if they are others, every node of the class is replaced (SecurityGroupDrift).", class.Name)
+		s.Unknown.AddDrift(codeSecurityGroupSelectionUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: spec.securityGroupSelectorTerms changes, and which groups it then selects is known only to AWS: if they are others, every node of the class is replaced (SecurityGroupDrift).", class.Name)
 		return false
 	}
 	slices.Sort(ids)
@@ -102,7 +102,7 @@ func (s *Change) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2Node
 	case all && here > 0 && kept == 0:
 		return true
 	}
-	s.Unknown.AddDrift("EC2NodeClass %s: spec.subnetSelectorTerms changes, and which subnets it then selects, and which node is in which, is known only to AWS: nodes in others are replaced (SubnetDrift).", class.Name)
+	s.Unknown.AddDrift(codeSubnetSelectionUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: spec.subnetSelectorTerms changes, and which subnets it then selects, and which node is in which, is known only to AWS: nodes in others are replaced (SubnetDrift).", class.Name)
 	return false
 }
 

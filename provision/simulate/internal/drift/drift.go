@@ -162,9 +162,9 @@ func (s *Change) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
 	}
 	switch version := claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]; {
 	case version != "" && version != karpv1.NodePoolHashVersion:
-		s.Unknown.AddDrift("NodePool %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", is.Name, version, karpv1.NodePoolHashVersion)
+		s.Unknown.AddDrift(codeNodeHashOutdated, "NodePool/"+is.Name, "NodePool %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", is.Name, version, karpv1.NodePoolHashVersion)
 	case version == "" || claim.Annotations[karpv1.NodePoolHashAnnotationKey] == "":
-		s.Unknown.AddDrift("NodePool %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", is.Name, karpv1.NodePoolHashAnnotationKey)
+		s.Unknown.AddDrift(codeNodeHashMissing, "NodePool/"+is.Name, "NodePool %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", is.Name, karpv1.NodePoolHashAnnotationKey)
 	}
 }
 
@@ -174,10 +174,10 @@ func (s *Change) warnClass(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeCla
 	}
 	switch version := claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion]; {
 	case version != "" && version != awsv1.EC2NodeClassHashVersion:
-		s.Unknown.AddDrift("EC2NodeClass %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", class.Name, version, awsv1.EC2NodeClassHashVersion)
+		s.Unknown.AddDrift(codeNodeHashOutdated, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: nodes with a hash of version %s were made by another Karpenter, which marks them anew with version %s: whether that happens before the change, and they stay, or after, and they are replaced, is not known.", class.Name, version, awsv1.EC2NodeClassHashVersion)
 	case version == "" || claim.Annotations[awsv1.AnnotationEC2NodeClassHash] == "":
-		s.Unknown.AddDrift("EC2NodeClass %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", class.Name, awsv1.AnnotationEC2NodeClassHash)
+		s.Unknown.AddDrift(codeNodeHashMissing, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: nodes without the annotation %s were not marked by Karpenter yet: whether they are replaced is not known.", class.Name, awsv1.AnnotationEC2NodeClassHash)
 	case s.Before.Cluster.CABundle == "" && old.Annotations[awsv1.AnnotationEC2NodeClassHash] == "":
-		s.Unknown.Add("EC2NodeClass %s: neither the cluster's authority nor the hash of the class in the cluster is known: its nodes are taken to be made from the revision before.", class.Name)
+		s.Unknown.Add(codeNodeClassHashUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: neither the cluster's authority nor the hash of the class in the cluster is known: its nodes are taken to be made from the revision before.", class.Name)
 	}
 }

@@ -84,7 +84,7 @@ func NewCatalog(ctx context.Context, cluster provision.Cluster, types *catalog.C
 		listed = nil
 	}
 	if _, err := types.OnDemand(region, all[0].Name); err != nil && (listed == nil || listed.OnDemandAt.IsZero()) {
-		unknown.Add("Region %s: the catalog has no prices of it, so that costs are left out.", region)
+		unknown.Add(codeRegionWithoutPrices, "", "Region %s: the catalog has no prices of it, so that costs are left out.", region)
 	}
 	expressions, err := kubeletcel.NewEnvironment()
 	if err != nil {
@@ -112,7 +112,7 @@ func (m *Catalog) Resolve(ctx context.Context, f *snapshot.Indexed) (*Resolved, 
 		}
 		made, err := m.of(ctx, class, m.reservationsOf(f, class))
 		if err != nil {
-			m.unknown.Add("EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
+			m.unknown.Add(codeNodeCapacityUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
 			continue
 		}
 		plain[name] = made
@@ -157,7 +157,7 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 		m.cache[string(key)] = out
 	}
 	if len(out.Allowed) == 0 && len(out.unpriced) > 0 {
-		m.unknown.Add("NodePool %s: the catalog has no price of %s, and without a price Karpenter starts no node: whether it has one in region %s is not known.", name, strings.Join(out.unpriced, ", "), m.region)
+		m.unknown.Add(codePriceMissing, "NodePool/"+name, "NodePool %s: the catalog has no price of %s, and without a price Karpenter starts no node: whether it has one in region %s is not known.", name, strings.Join(out.unpriced, ", "), m.region)
 	}
 	return out
 }
@@ -172,7 +172,7 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass, reserved re
 	}()
 	zones, ids := m.zones(class)
 	if e := class.Spec.EnclaveOptions; e != nil && e.Enabled {
-		m.unknown.Add("EC2NodeClass %s: which instance types support Nitro Enclaves is not known: all are taken to.", class.Name)
+		m.unknown.Add(codeEnclaveSupportUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: which instance types support Nitro Enclaves is not known: all are taken to.", class.Name)
 	}
 	class = withoutEnclaves(class)
 	class.Status.Subnets = nil

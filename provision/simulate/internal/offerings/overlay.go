@@ -29,7 +29,7 @@ func applyOverlays(ctx context.Context, f *snapshot.Indexed, plain map[string][]
 		return nil, err
 	}
 	for name, why := range reader.Refused {
-		unknown.Add("NodeOverlay %s is refused by Karpenter and has no effect: %s.", name, strings.TrimSuffix(why, "."))
+		unknown.Add(codeNodeOverlayRefused, "NodeOverlay/"+name, "NodeOverlay %s is refused by Karpenter and has no effect: %s.", name, strings.TrimSuffix(why, "."))
 	}
 	out := map[string][]*cloudprovider.InstanceType{}
 	for name, types := range plain {

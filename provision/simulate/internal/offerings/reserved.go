@@ -45,14 +45,14 @@ func (m *Catalog) reservationsOf(f *snapshot.Indexed, class *awsv1.EC2NodeClass)
 		}
 		switch {
 		case !found.Listed:
-			m.unknown.Add("EC2NodeClass %s: which capacity reservations it selects is not known: NodePool %s is taken to have room in one for every node.", class.Name, pool.Name)
+			m.unknown.Add(codeReservationsUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: which capacity reservations it selects is not known: NodePool %s is taken to have room in one for every node.", class.Name, pool.Name)
 			if ids := desired.Get(cloudprovider.ReservationIDLabel); ids.Operator() == corev1.NodeSelectorOpIn {
 				out.Assumed = append(out.Assumed, ids.Values()...)
 			} else {
 				out.Assumed = append(out.Assumed, assumedReservation)
 			}
 		case !found.Counted && len(found.List) > 0:
-			m.unknown.Add("EC2NodeClass %s: how many instances are available in its capacity reservations is not known: NodePool %s is taken to have room in them for every node.", class.Name, pool.Name)
+			m.unknown.Add(codeReservationCapacityUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: how many instances are available in its capacity reservations is not known: NodePool %s is taken to have room in them for every node.", class.Name, pool.Name)
 		}
 	}
 	slices.Sort(out.Assumed)

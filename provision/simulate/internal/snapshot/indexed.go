@@ -53,7 +53,7 @@ func New(from provision.ClusterSnapshot, unknown Unknowns) *Indexed {
 	}
 	for _, class := range from.NodeClasses {
 		if bad := badAlias(class); bad != "" {
-			unknown.Add("EC2NodeClass %s: the AMI alias %q is not a family and a version with one @ between them, so the replacement of its nodes cannot be predicted.", class.Name, bad)
+			unknown.Add(codeAMIAliasInvalid, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: the AMI alias %q is not a family and a version with one @ between them, so the replacement of its nodes cannot be predicted.", class.Name, bad)
 			continue
 		}
 		f.Classes[class.Name] = class
@@ -61,7 +61,7 @@ func New(from provision.ClusterSnapshot, unknown Unknowns) *Indexed {
 	f.Overlays = nil
 	for _, overlay := range from.Overlays {
 		if !usablePrice(overlay) {
-			unknown.Add("NodeOverlay %s: its price is no number of at most %.0e, so that the overlay is left out.", overlay.Name, mostPrice)
+			unknown.Add(codeNodeOverlayPriceInvalid, "NodeOverlay/"+overlay.Name, "NodeOverlay %s: its price is no number of at most %.0e, so that the overlay is left out.", overlay.Name, mostPrice)
 			continue
 		}
 		f.Overlays = append(f.Overlays, overlay)
@@ -71,7 +71,7 @@ func New(from provision.ClusterSnapshot, unknown Unknowns) *Indexed {
 			continue
 		}
 		if bad := badRequirement(pool); bad != nil {
-			unknown.Add("NodePool %s: the API server would refuse it, since the requirement of %q has the operator %s and %d values instead of one: the forecast is of the NodePool as it is in the cluster.", pool.Name, bad.Key, bad.Operator, len(bad.Values))
+			unknown.Add(codeNodePoolRefused, "NodePool/"+pool.Name, "NodePool %s: the API server would refuse it, since the requirement of %q has the operator %s and %d values instead of one: the forecast is of the NodePool as it is in the cluster.", pool.Name, bad.Key, bad.Operator, len(bad.Values))
 			f.refused = append(f.refused, pool.Name)
 			continue
 		}
@@ -80,7 +80,7 @@ func New(from provision.ClusterSnapshot, unknown Unknowns) *Indexed {
 	f.DaemonSets = slices.DeleteFunc(newest(from.DaemonSets), func(set *appsv1.DaemonSet) bool {
 		err := workload.Validate(set.Spec.Template.ObjectMeta, set.Spec.Template.Spec)
 		if err != nil {
-			unknown.Add("DaemonSet %s/%s: its pods are left out, since the API server would refuse them: %v.", set.Namespace, set.Name, err)
+			unknown.Add(codePodsRefused, "DaemonSet/"+set.Namespace+"/"+set.Name, "DaemonSet %s/%s: its pods are left out, since the API server would refuse them: %v.", set.Namespace, set.Name, err)
 		}
 		return err != nil
 	})
@@ -170,10 +170,10 @@ func (f *Indexed) PodsByWorkload(pods []*corev1.Pod, unknown Unknowns) map[workl
 		if name := c.Pod.Spec.RuntimeClassName; name != nil && runtimes[*name] != nil {
 			c.Pod = workload.WithRuntimeClass(c.Pod, runtimes[*name])
 		} else if name != nil {
-			unknown.Add("RuntimeClass %s is not known here: what it requires of the nodes of its pods is left out.", *name)
+			unknown.Add(codeRuntimeClassUnknown, "RuntimeClass/"+*name, "RuntimeClass %s is not known here: what it requires of the nodes of its pods is left out.", *name)
 		}
 		if err := workload.Validate(c.Pod.ObjectMeta, c.Pod.Spec); err != nil {
-			unknown.Add("%s %s/%s: its pods are left out, since the API server would refuse them: %v.", of.Kind, of.Namespace, of.Name, err)
+			unknown.Add(codePodsRefused, of.Kind+"/"+of.Namespace+"/"+of.Name, "%s %s/%s: its pods are left out, since the API server would refuse them: %v.", of.Kind, of.Namespace, of.Name, err)
 			c.Invalid = true
 		}
 		out[of] = c

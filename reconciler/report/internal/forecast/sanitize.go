@@ -34,7 +34,7 @@ func Sanitized(in *provision.Forecast) *provision.Forecast {
 	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
 	f.Cost.Notes = cleanNotes(f.Cost.Notes)
 	f.Unknown = each(f.Unknown, func(u provision.Unknown) provision.Unknown {
-		u.Text = sanitize.Redact(u.Text)
+		u.Code, u.Object, u.Text = provision.UnknownCode(sanitize.Redact(string(u.Code))), sanitize.Redact(u.Object), sanitize.Redact(u.Text)
 		return u
 	})
 	return &f

@@ -1,0 +1,15 @@
+package simulate
+
+import "github.com/poolwright/poolwright/provision"
+
+// The codes of what is left open.
+const (
+	codePriceUnknown           provision.UnknownCode = "PriceUnknown"
+	codeSubnetZonesUnknown     provision.UnknownCode = "SubnetZonesUnknown"
+	codeNodesUnknown           provision.UnknownCode = "NodesUnknown"
+	codeNodeClassOutdated      provision.UnknownCode = "NodeClassOutdated"
+	codeTooManyPods            provision.UnknownCode = "TooManyPods"
+	codeNamespaceLabelsUnknown provision.UnknownCode = "NamespaceLabelsUnknown"
+	codeTooManyPodKinds        provision.UnknownCode = "TooManyPodKinds"
+	codeNodePoolMissing        provision.UnknownCode = "NodePoolMissing"
+)

@@ -1,0 +1,9 @@
+package impact
+
+import "github.com/poolwright/poolwright/provision"
+
+// The codes of what cannot be forecast.
+const (
+	codeForecastFailed provision.UnknownCode = "ForecastFailed"
+	codeImpactUnknown  provision.UnknownCode = "ImpactUnknown"
+)
