@@ -1,7 +1,6 @@
 package finding
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"math"
 	"reflect"
 	"regexp"
+	"strings"
 )
 
 // Fact is one value that a finding is about. As an argument of a format it is written as its value.
@@ -96,8 +96,10 @@ func plainValue(value any) any {
 		if n := r.Float(); !math.IsNaN(n) && !math.IsInf(n, 0) {
 			return n
 		}
+		return fmt.Sprint(value)
+	default:
+		return fmt.Sprint(value)
 	}
-	return fmt.Sprint(value)
 }
 
 func factsOf(values map[string]any) Facts {
@@ -114,7 +116,7 @@ func factsOf(values map[string]any) Facts {
 // Map is a copy of the values: string, bool, json.Number or []any of strings.
 func (f Facts) Map() map[string]any {
 	var out map[string]any
-	in := json.NewDecoder(bytes.NewReader([]byte(f)))
+	in := json.NewDecoder(strings.NewReader(string(f)))
 	in.UseNumber()
 	if f == "" || in.Decode(&out) != nil {
 		return nil
