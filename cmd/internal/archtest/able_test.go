@@ -190,10 +190,14 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 			bad: "path: /ro" + "ot/.cache", good: "path: /rootfs/x"},
 		{rule: "no text names the machine it was written on", why: "a neighbour", file: "docs/x.md",
 			bad: "see ../sha" + "red/x.md", good: "see ../x.md"},
-		{rule: "every path in DESIGN.md exists", why: "a file of a table that has moved", file: "DESIGN.md",
+		{rule: "every path in DESIGN.md and docs/packages.md exists", why: "a file of a table that has moved", file: "DESIGN.md",
 			bad: "| loop | `x.go` |\n", good: "| loop | `DESIGN.md` |\nin `x.go`\n"},
-		{rule: "every path in DESIGN.md exists", why: "a file of a sentence that has moved", file: "DESIGN.md",
+		{rule: "every path in DESIGN.md and docs/packages.md exists", why: "a file of a sentence that has moved", file: "DESIGN.md",
 			bad: "The loop is in `x/loop.go`.\n", good: "`Observe` is in no file.\n"},
+		{rule: "every path in DESIGN.md and docs/packages.md exists", why: "a folder of packages that has moved", file: packagesPage,
+			bad: "| loop | `x/...` |\n", good: "| loop | `docs/...`, `docs` |\n"},
+		{rule: "every package has a row in docs/packages.md", why: "a package without one", file: "a/x.go",
+			bad: "package x\n"},
 	}
 	covered := map[string]bool{}
 	for _, tt := range tests {

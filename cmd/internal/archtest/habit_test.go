@@ -6,7 +6,6 @@ import (
 	"go/printer"
 	"go/token"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -214,31 +213,6 @@ func textsKnowNoMachine(s *source) []string {
 		for n, line := range strings.Split(string(s.texts[name]), "\n") {
 			if found := machine.FindString(line); found != "" {
 				out = append(out, fmt.Sprintf("%s:%d: %q", name, n+1, strings.TrimSpace(found)))
-			}
-		}
-	}
-	return out
-}
-
-var quotedPath = regexp.MustCompile("`([A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*)`")
-
-// pathsOfTheDesignExist finds paths in DESIGN.md that do not exist: all that is quoted in its
-// tables, and in its sentences what has a slash.
-func pathsOfTheDesignExist(s *source) []string {
-	known := map[string]bool{}
-	for p := range s.texts {
-		for ; p != "."; p = path.Dir(p) {
-			known[p] = true
-		}
-	}
-	var out []string
-	n := 0
-	for line := range strings.Lines(string(s.texts["DESIGN.md"])) {
-		n++
-		table := strings.HasPrefix(line, "| ")
-		for _, m := range quotedPath.FindAllStringSubmatch(line, -1) {
-			if !known[m[1]] && (table || strings.Contains(m[1], "/")) {
-				out = append(out, fmt.Sprintf("DESIGN.md:%d: there is no %s", n, m[1]))
 			}
 		}
 	}

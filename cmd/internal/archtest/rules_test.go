@@ -34,7 +34,8 @@ var rules = []rule{
 	{"every exported name has a comment", exportedNamesHaveComments},
 	{"every package has a comment", packagesHaveComments},
 	{"every comment belongs to a declaration", commentsBelong},
-	{"every path in DESIGN.md exists", pathsOfTheDesignExist},
+	{"every path in DESIGN.md and docs/packages.md exists", pathsOfPagesExist},
+	{"every package has a row in docs/packages.md", packagesHaveRows},
 	{"sub-tests that need an earlier one are listed", stepsAreListed},
 	{"no text names the machine it was written on", textsKnowNoMachine},
 }
