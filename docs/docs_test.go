@@ -69,6 +69,8 @@ var namesOfTheCode = []struct {
 	{"kinds/sync.md", "reason", "../gitsource/reason.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
 	{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Stalled, "(\w+)"`},
 	{"kinds/sync.md", "reason", "../reconciler/ssmversion/updater/updater.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
+	{"kinds/sync.md", "reason", "../cmd/internal/child", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
+	{"kinds/sync.md", "reason", "../reconciler/controller", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
 	{"kinds/sync.md", "reason", "../cmd/internal/connect/ssm.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},
 	{"kinds/sync.md", "annotation or label", "../reconciler/api/v1alpha1", `= "([a-z.]+/[a-zA-Z]+)"`},
 	{"kinds/cluster.md", "reason", "../reconciler/controller/cluster/reconciler.go", `(?:metav1\.Condition(?:True|False), |eason = )"([A-Z]\w+)"`},
