@@ -76,7 +76,12 @@ demo: build ## Run the demo on this machine (SETUP=piksel, ARGS="-o json", ARGS=
 .PHONY: monitoring
 monitoring: build ## Record the metrics of the demo anew, on which the queries of config/monitoring are tested
 	@GOWORK=off GOFLAGS= go run -C .ci/monitoring ./record -root '$(CURDIR)'
+	@$(MAKE) dashboards
 	GOWORK=off GOFLAGS= go -C .ci/monitoring test -count=1 .
+
+.PHONY: dashboards
+dashboards: ## Draw the pictures of the dashboards in docs/images from their JSON and the recorded demo
+	GOWORK=off GOFLAGS= go -C .ci/monitoring test -count=1 -run '^TestTheImages' . -update
 
 .PHONY: prove
 prove: build ## Prove every scenario with every fault, and every control (ARGS="-o json")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/template"
@@ -38,10 +39,14 @@ var alertCases = []struct {
 	{"PartlyUnknown", "everything can be read", `poolwright_sync_unknown_objects{sync="dev",target="aws"} 0x15`, nil},
 
 	{"PullRequestCommentsFail", "the token is refused each minute", `poolwright_forge_errors_total{sync="dev",reason="Unauthorized"} 0+1x30`, []string{`{reason="Unauthorized", sync="dev"}`}},
+	// As limits.Backoff has them in the end.
+	{"PullRequestCommentsFail", "the token has been refused for hours, every five minutes", `poolwright_forge_errors_total{sync="dev",reason="Unauthorized"} ` + rises(5, 40), []string{`{reason="Unauthorized", sync="dev"}`}},
 	{"PullRequestCommentsFail", "the forge limits the rate", `poolwright_forge_errors_total{sync="dev",reason="RateLimited"} 0+10x30`, nil},
 	{"PullRequestCommentsFail", "it failed four times", `poolwright_forge_errors_total{sync="dev",reason="ForgeUnavailable"} 0x20 1 2 3 4x6`, nil},
 
-	{"DriftRecurs", "something changes an object each minute", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} 0+1x60`, []string{`{sync="dev"}`}},
+	// As TestAnObjectThatIsAlwaysChangedIsCorrectedEveryHalfHourInTheEnd has them.
+	{"DriftRecurs", "two managers overwrite one object for an hour", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} 0 3 4x1 5x3 6x7 7x15 8x29 9x30`, []string{`{sync="dev"}`}},
+	{"DriftRecurs", "they have done so for a week", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} ` + rises(30, 7*48), []string{`{sync="dev"}`}},
 	{"DriftRecurs", "revisions change many objects", `poolwright_changes_total{sync="dev",action="update",cause="revision",result="applied"} 0+10x60`, nil},
 	{"DriftRecurs", "somebody edited three objects by hand", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} 0x30 3x30`, nil},
 
@@ -62,6 +67,15 @@ var alertCases = []struct {
 	{"LaunchesFail", "EC2 has no capacity", `karpenter_cloudprovider_errors_total{nodepool="gpu",error="InsufficientCapacityError",method="Create",controller="nodeclaim.lifecycle",provider="aws"} 0+1x30`, []string{`{error="InsufficientCapacityError", nodepool="gpu"}`}},
 	{"LaunchesFail", "types cannot be read, and nothing is launched", `karpenter_cloudprovider_errors_total{nodepool="gpu",error="unknown",method="GetInstanceTypes",controller="provisioner",provider="aws"} 0+1x30`, nil},
 	{"LaunchesFail", "the third attempt succeeds", `karpenter_cloudprovider_errors_total{nodepool="gpu",error="InsufficientCapacityError",method="Create",controller="nodeclaim.lifecycle",provider="aws"} 0x10 1 2x19`, nil},
+}
+
+// rises is a counter with a sample a minute, which rises by one each so many minutes, so many times.
+func rises(minutes, times int) string {
+	var out strings.Builder
+	for n := range times {
+		fmt.Fprintf(&out, "%dx%d ", n, minutes-1)
+	}
+	return out.String() + strconv.Itoa(times)
 }
 
 // firing are the labels of an alert's series that fire at the end: its expression had them at each evaluation, a minute apart,

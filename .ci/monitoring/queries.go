@@ -61,8 +61,16 @@ type Panel struct {
 	Type, Title string
 	GridPos     struct{ X, Y, W, H int }
 	Datasource  struct{ UID string }
-	FieldConfig struct{ Defaults struct{ Unit string } }
-	Targets     []struct{ RefID, Expr, LegendFormat string }
+	FieldConfig struct {
+		Defaults struct {
+			Unit   string
+			Custom struct {
+				FillOpacity float64
+				Stacking    struct{ Mode string }
+			}
+		}
+	}
+	Targets []struct{ RefID, Expr, LegendFormat string }
 }
 
 // Dashboards reads those of config/monitoring below root.

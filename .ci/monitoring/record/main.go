@@ -46,8 +46,8 @@ func run(ctx context.Context, root string) error {
 	return os.WriteFile(filepath.Join(root, ".ci", "monitoring", "testdata", "demo.txt"), out.Bytes(), 0o600)
 }
 
-// after is how many scrapes follow the demo's last step: what happened right before it is only in the next one.
-const after = 3
+// after is how many scrapes follow the demo's last step: Karpenter computes what it has of nodes every five seconds.
+const after = 8
 
 // demo runs the demo, which it ends a few scrapes after the last step.
 func demo(ctx context.Context, root string) (*monitoring.Recording, error) {

@@ -7,6 +7,8 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -33,5 +35,23 @@ func TestObjectsThatStartOverAreNotKept(t *testing.T) {
 	f.Corrected(driftOf("last"))
 	if left := len(f.of); left != 1 {
 		t.Errorf("%d objects are kept when all others start over", left)
+	}
+}
+
+// The alert DriftRecurs is tested in .ci/monitoring on these moments: its threshold is below what they lead to.
+func TestAnObjectThatIsAlwaysChangedIsCorrectedEveryHalfHourInTheEnd(t *testing.T) {
+	start := time.Now()
+	clk := clocktesting.NewFakePassiveClock(start)
+	f := newFlaps(clk)
+	var minutes []int
+	for clk.Now().Sub(start) <= 2*time.Hour {
+		if f.Allow(driftOf("fought-over"), nil) == nil {
+			f.Corrected(driftOf("fought-over"))
+			minutes = append(minutes, int(clk.Now().Sub(start).Minutes()))
+		}
+		clk.SetTime(clk.Now().Add(time.Second))
+	}
+	if d := cmp.Diff([]int{0, 0, 0, 1, 3, 7, 15, 31, 61, 91}, minutes); d != "" {
+		t.Errorf("corrected in the minutes (-want +got):\n%s", d)
 	}
 }
