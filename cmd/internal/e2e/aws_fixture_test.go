@@ -41,8 +41,9 @@ type account struct {
 type awsFixture struct {
 	*laptop
 	account account
-	// allowed is what the controller may do.
+	// allowed is what the controller may do, metrics where it serves them.
 	allowed []policy.Document
+	metrics string
 }
 
 // The key ids by which the account tells who asks.
@@ -106,7 +107,7 @@ func newAWSFixture(t *testing.T) *awsFixture {
 			t.Log(logTail(l.now.Log()))
 		}
 	})
-	return &awsFixture{laptop: l, account: newAccount(l.Endpoint(), l.aws.Region)}
+	return &awsFixture{laptop: l, account: newAccount(l.Endpoint(), l.aws.Region), metrics: freeAddress(t)}
 }
 
 func newAccount(endpoint, region string) account {
@@ -151,7 +152,7 @@ func (s *awsFixture) controls() {
 	s.AWS.Restrict(controllerKey, s.allowed, nil)
 	var err error
 	s.now, err = s.Environment.Run("poolwright", "/usr/bin/env", "AWS_ACCESS_KEY_ID="+controllerKey, binary, "run", "--namespace="+engineSystem,
-		"--cache-dir="+filepath.Join(s.Dir, "mirrors"), "--metrics-addr=0", "--health-addr=0")
+		"--cache-dir="+filepath.Join(s.Dir, "mirrors"), "--metrics-addr="+s.metrics, "--health-addr=0")
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -235,6 +235,7 @@ func (s *awsFixture) isUnknown() {
 		}
 		return nil
 	})
+	s.awaitSeries(s.eventually, s.metrics, "PartlyUnknown")
 	lift()
 	s.eventually("the queue is known again", s.inSync)
 	s.applied()

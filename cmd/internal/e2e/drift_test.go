@@ -84,6 +84,7 @@ func TestDriftThatIsOnlyReportedStaysAndCommitsGoOn(t *testing.T) {
 	s := newSyncFixture(t, "report")
 	s.declare("v1", "a", "b", "c")
 	s.repo.commit("Begin")
+	address := s.servesMetrics()
 	s.start()
 	s.follow(func(sync *v1alpha1.Sync) { sync.Spec.Drift = v1alpha1.DriftReport })
 	s.ready()
@@ -91,6 +92,7 @@ func TestDriftThatIsOnlyReportedStaysAndCommitsGoOn(t *testing.T) {
 	s.uproot("b")
 	s.drifted("a", "update")
 	s.drifted("b", "create")
+	s.awaitSeries(s.eventually, address, "DriftStays")
 	if got := s.sync().Status.Pending[0].Source; got != "config/a.yaml:1" {
 		t.Errorf("the pending change is declared at %q", got)
 	}
@@ -117,6 +119,32 @@ func TestDriftThatIsOnlyReportedStaysAndCommitsGoOn(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+func TestWhatAnotherManagerKeepsChangingIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := newSyncFixture(t, "rival")
+	names := five[:4]
+	s.declare("v1", names...)
+	s.repo.commit("Begin")
+	address := s.servesMetrics()
+	s.start()
+	s.follow(every("10m"))
+	s.ready()
+	for _, name := range names {
+		s.eventually(name+" is left alone", func() error {
+			if s.live(name).Data["value"] == "v1" {
+				s.edit(name, `{"data":{"value":"by the rival"}}`)
+			}
+			for _, p := range s.sync().Status.Pending {
+				if p.Object == "ConfigMap/"+s.apps+"/"+name && strings.Contains(p.Reason, "keep overwriting each other at data.value") {
+					return nil
+				}
+			}
+			return fmt.Errorf("pending is %+v", s.sync().Status.Pending)
+		})
+	}
+	s.awaitSeries(s.eventually, address, "DriftRecurs")
 }
 
 // drifted waits until the status names an object's drift.

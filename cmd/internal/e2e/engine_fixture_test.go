@@ -37,6 +37,8 @@ type engineFixture struct {
 	// neverJoins has, by instance type, the ID of the machine that never joins; ""
 	// until the first machine of that type is launched, which then is the one.
 	neverJoins *sync.Map
+	// flags are what the controllers are started with, beside the usual.
+	flags []string
 	// now is the controller's newest life.
 	now *process.Process
 }
@@ -50,9 +52,9 @@ type engineSuite struct {
 	*engineFixture
 }
 
-// newEngineFixture starts the environment and the controller, and returns once the
-// engine runs and its pools are ready.
-func newEngineFixture(t *testing.T) engineSuite {
+// newEngineFixture starts the environment and the controller with further flags, and returns once
+// the engine runs and its pools are ready.
+func newEngineFixture(t *testing.T, flags ...string) engineSuite {
 	t.Helper()
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true // where a test needs Git, it takes the other environment's
@@ -72,7 +74,7 @@ func newEngineFixture(t *testing.T) engineSuite {
 		return nodes.Fault{NeverJoins: found && id == m.ID}
 	}
 	started := sandboxtest.Start(t, config)
-	s := engineSuite{newFixture(t, started), &engineFixture{aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}}}
+	s := engineSuite{newFixture(t, started), &engineFixture{aws: config.AWS, neverJoins: neverJoins, pools: map[string]*karpv1.NodePool{}, flags: flags}}
 	t.Cleanup(func() {
 		if s.now != nil && t.Failed() {
 			t.Log(logTail(s.now.Log()))
@@ -100,8 +102,8 @@ func (s engineSuite) start() {
 func (s engineSuite) startReplica(name string) {
 	s.Helper()
 	var err error
-	s.now, err = s.Environment.Run(name, binary, "run", "--namespace="+engineSystem,
-		"--cache-dir="+filepath.Join(s.Dir, "mirrors-"+name), "--metrics-addr=0", "--health-addr=0")
+	s.now, err = s.Environment.Run(name, binary, append([]string{"run", "--namespace=" + engineSystem,
+		"--cache-dir=" + filepath.Join(s.Dir, "mirrors-"+name), "--metrics-addr=0", "--health-addr=0"}, s.flags...)...)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -38,8 +38,11 @@ func runParallel(s engineSuite, parts ...step) {
 
 func TestTheEngineOutlastsAWS(t *testing.T) {
 	t.Parallel()
-	s := newEngineFixture(t)
+	address := freeAddress(t)
+	s := newEngineFixture(t, "--metrics-addr="+address)
 	famine := s.capacityEnds()
+	s.awaitSeries(s.eventually, address, "LaunchesFail")
+	s.awaitSeries(s.eventually, address, "karpenter_cloudprovider_instance_launch_failures_total")
 	runParallel(s,
 		step{"a zone without capacity is passed over", engineSuite.zoneIsOut},
 		step{"a type without capacity is passed over", engineSuite.typeIsOut},

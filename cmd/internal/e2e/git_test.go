@@ -145,8 +145,14 @@ func TestABrokenRepositoryLeavesTheLastGoodState(t *testing.T) {
 		s.declare("v1", five...)
 		s.repo.commit("Restore")
 	}
-	endure(t, newSyncFixture(t, "repository"), []sourceFault{
-		{"the branch is deleted", func(s *syncFixture) { s.repo.push(":refs/heads/" + s.repo.branch) }, restore, "ReferenceNotFound", "live"},
+	s := newSyncFixture(t, "repository")
+	address := s.servesMetrics()
+	endure(t, s, []sourceFault{
+		{"the branch is deleted", func(s *syncFixture) { s.repo.push(":refs/heads/" + s.repo.branch) }, func(s *syncFixture) {
+			s.awaitSeries(s.eventually, address, "SyncNotReady")
+			s.awaitSeries(s.eventually, address, "poolwright_sync_failures_total")
+			restore(s)
+		}, "ReferenceNotFound", "live"},
 		{"the path is missing", func(s *syncFixture) {
 			s.repo.remove("config")
 			s.repo.write("elsewhere/README.md", "moved")

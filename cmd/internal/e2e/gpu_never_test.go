@@ -36,6 +36,7 @@ func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 	if !strings.Contains(message, pool+" until ") {
 		g.Errorf("the DevicePlugin says: %s", message)
 	}
+	g.awaitSeries(g.until, l.metrics, "GPUPoolBackoff")
 	held, err := g.poolStatus(pool)
 	if err != nil || held.BackoffUntil == nil {
 		g.Fatalf("the status of the pool is %+v, %v", held, err)
@@ -95,6 +96,9 @@ func (g gpuSuite) givesUp(metrics, pool, reason string, next nodes.Fault, texts 
 	series := []string{fmt.Sprintf("nodepool=%q", pool), fmt.Sprintf("reason=%q", reason)}
 	before := g.metric(metrics, replacedMetric, series...)
 	failing := time.Now()
+	if reason == readiness.PluginFailing {
+		g.awaitSeries(g.until, metrics, "GPUNodesUnhealthy")
+	}
 	g.until("NodeClaim "+claim.Name+" is given up", func() error {
 		err := g.hand.Get(g.Context(), client.ObjectKeyFromObject(&claim), &claim)
 		if err == nil && claim.DeletionTimestamp == nil {
@@ -105,6 +109,9 @@ func (g gpuSuite) givesUp(metrics, pool, reason string, next nodes.Fault, texts 
 	g.faults.Store(pool, next)
 	g.Logf("it was given up %s after it had the trouble %s", since(failing), reason)
 	g.expectEvent(claim.Name, reason, texts...)
+	if reason == readiness.PluginFailing {
+		g.awaitSeries(g.until, metrics, "poolwright_gpu_nodes_replaced_total")
+	}
 	if got := g.metric(metrics, replacedMetric, series...); got != before+1 {
 		g.Errorf("%s went from %g to %g", replacedMetric, before, got)
 	}

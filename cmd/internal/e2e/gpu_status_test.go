@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -153,21 +151,4 @@ series:
 		sum += value
 	}
 	return sum
-}
-
-func (g gpuSuite) scrape(address string) (string, error) {
-	request, err := http.NewRequestWithContext(g.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("it answers %s", response.Status)
-	}
-	return string(text), err
 }

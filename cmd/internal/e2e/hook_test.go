@@ -19,8 +19,8 @@ import (
 // webhook came.
 const seldom = time.Hour
 
-// hooked starts a replica that takes webhooks, and returns where.
-func (s *syncFixture) hooked() (c *controller, address string) {
+// hooked starts a replica that takes webhooks, with further flags, and returns where.
+func (s *syncFixture) hooked(flags ...string) (c *controller, address string) {
 	s.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *syncFixture) hooked() (c *controller, address string) {
 	if err := listener.Close(); err != nil {
 		s.Fatal(err)
 	}
-	s.flags = []string{"--receiver-addr=" + address}
+	s.flags = append(flags, "--receiver-addr="+address)
 	defer func() { s.flags = nil }()
 	c = s.start()
 	// Gitea sends a webhook once.
@@ -104,7 +104,8 @@ func TestAWebhookThatAnyReplicaReceivesIsHandledByTheLeader(t *testing.T) {
 		}
 		return nil
 	})
-	_, address := s.hooked()
+	metrics := freeAddress(s.T)
+	_, address := s.hooked("--metrics-addr=" + metrics)
 	s.eventually("the standby has the Sync", func() error {
 		unsigned, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/hook/"+s.name, strings.NewReader("{}"))
 		if err != nil {
@@ -127,6 +128,7 @@ func TestAWebhookThatAnyReplicaReceivesIsHandledByTheLeader(t *testing.T) {
 	s.repo.write("config/a.yaml", s.configMap("a", "v2"))
 	s.repo.commit("Change a")
 	s.holds("a", "v2")
+	s.awaitSeries(s.eventually, metrics, "poolwright_webhooks_total")
 	t.Logf("a push was applied after %s", time.Since(pushed).Round(10*time.Millisecond))
 	opened := time.Now()
 	s.repo.write("config/b.yaml", s.configMap("b", "v3"))

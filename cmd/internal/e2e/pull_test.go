@@ -14,7 +14,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,6 +29,8 @@ type pulls struct {
 	made  gitserver.Repository
 	// base is the branch that is followed.
 	base string
+	// metrics is where the controller serves them.
+	metrics string
 }
 
 // The pools of the suite: one is changed itself, the other through its class.
@@ -42,10 +43,12 @@ const (
 // out, and what comes between.
 func TestPullRequestsGetTheirPlan(t *testing.T) {
 	t.Parallel()
+	address := freeAddress(t)
 	g := newGPUFixture(t, "pulls", map[string]string{
 		"tainted.yaml": pullPoolText(taintedPool, "default", "old"), "disked.yaml": pullPoolText(diskedPool, "gpu-nodeclass", "same"),
-	})
+	}, "--metrics-addr="+address)
 	p := newPulls(g)
+	p.metrics = address
 	for _, pool := range []string{taintedPool, diskedPool} {
 		g.addDeployment(pool, 2)
 		g.nodesAre(pool, 2)
@@ -59,6 +62,7 @@ func TestPullRequestsGetTheirPlan(t *testing.T) {
 		run("a pull request that changes nothing here is not commented", (*pulls).isElsewhere),
 		run("a merge that takes more than was reviewed is held", (*pulls).growsBeyondItsReview),
 		run("a pool that exceeds a quota is held until the quota is raised, or a person confirms", (*pulls).exceedsAQuota),
+		run("a token that the forge refuses is reported until it is renewed", (*pulls).hasARevokedToken),
 	)
 }
 
@@ -101,10 +105,8 @@ func newPulls(g gpuSuite) *pulls {
 	if err != nil {
 		g.Fatal(err)
 	}
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "forge", Namespace: engineSystem}, StringData: map[string]string{"token": token},
-	}
-	if err := g.hand.Create(ctx, secret); err != nil {
+	p.bot.Token = token
+	if err := g.hand.Create(ctx, p.forgeSecret(token)); err != nil {
 		g.Fatal(err)
 	}
 	p.sets(`{"pullRequests":{"provider":"Gitea","secretRef":{"name":"forge"},"interval":"5s"}}`)
@@ -304,7 +306,7 @@ func (p *pulls) livesToItsEnd() {
 	if err := p.AWS.SetPrice("c5.large", "", changedPrice); err != nil {
 		p.Fatal(err)
 	}
-	p.runs()
+	p.runs("--metrics-addr=" + p.metrics)
 	last := p.waitForComment(number, "Roll-out done")
 	if last.ID != first.ID || !strings.HasPrefix(last.Body, strings.SplitN(second.Body, "\n", 3)[0]) {
 		p.Errorf("what was reviewed did not stay:\n%s", last.Body)

@@ -64,6 +64,7 @@ func TestOfTwoReplicasOneActsAndTheOtherTakesOver(t *testing.T) {
 	s.follow()
 	s.ready()
 	leader := s.holder()
+	address := s.servesMetrics()
 	second := s.standby()
 	s.edit("a", `{"data":{"value":"by hand"}}`)
 	s.holds("a", "v1")
@@ -73,11 +74,15 @@ func TestOfTwoReplicasOneActsAndTheOtherTakesOver(t *testing.T) {
 	if writes := second.api.take(); len(writes) > 0 {
 		t.Errorf("the replica that does not lead writes: %v", writes)
 	}
+	// Which cannot take the lease, as long as it does not reach the API server.
+	second.api.away(true)
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	s.awaitSeries(s.eventually, address, "NoLeader")
 	s.edit("c", `{"data":{"value":"by hand"}}`)
 	s.uproot("d")
+	second.api.away(false)
 	s.tookOver(leader)
 	s.holds("c", "v1")
 	s.holds("d", "v1")

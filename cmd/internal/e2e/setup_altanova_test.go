@@ -156,6 +156,8 @@ func (s setupSuite) neverAFifth() {
 	})
 	s.expectEvent(waits, "FailedScheduling", "all available instance types exceed limits for nodepool", gpuPool)
 	s.countsGPUs(gpuPool, "4", "4")
+	s.awaitSeries(s.until, s.metrics, "NodePoolNearLimit")
+	s.awaitSeries(s.until, s.metrics, "PodsWithoutNode")
 	var pod corev1.Pod
 	if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: "default", Name: waits}, &pod); err != nil {
 		s.Fatal(err)
