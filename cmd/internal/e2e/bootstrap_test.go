@@ -134,6 +134,7 @@ func TestInstallingAndUninstallingFromALaptop(t *testing.T) {
 	l.secret()
 	l.live()
 	l.checks()
+	l.followsPages()
 	l.expect(l.bootstrap("--yes"), 0, "nothing to change")
 	l.declaresItself()
 	l.drained()
@@ -164,6 +165,31 @@ func (l *laptop) checks() {
 	if err != nil || !bytes.Contains(content, []byte("/gpu-team/nodes.git")) || bytes.Contains(content, []byte(l.repo.token)) {
 		l.Errorf("the support bundle lacks the Sync, or has the token (%v)", err)
 	}
+}
+
+// shell is one in the clone.
+func (l *laptop) shell() *shell {
+	l.Helper()
+	return newShell(l.fixture, l.repo,
+		"poolwright uninstall --dry-run\n", "poolwright uninstall --dry-run || test $? = 1\n", "poolwright uninstall\n", "poolwright uninstall --yes --timeout=10m\n",
+		"poolwright uninstall --drain\n", "poolwright uninstall --drain --yes --timeout=10m\n",
+		"| jq '.results[] | select(.status == \"failed\")'", "| grep '\"results\"'", "poolwright plan", "plan",
+		"bootstrap clusters/dev --sync-file sync.yaml", "bootstrap clusters/dev --sync-file sync.yaml --yes",
+	)
+}
+
+// followsPages runs the commands of pages for which an installation has to run.
+func (l *laptop) followsPages() {
+	l.Helper()
+	u, checks, variables := l.shell(), newPage(l.T, "howto/check.md"), newPage(l.T, "howto/variables.md")
+	u.prints(u.block(checks.take("poolwright check --pre"), exitCode{0}), "✔ permissions", "✔ controller: 2 of 2")
+	u.block(checks.take("poolwright check --bundle"), exitCode{0})
+	l.repo.remove("bundle.tar.gz")
+	l.repo.write("sync.yaml", fmt.Sprintf("apiVersion: poolwright.dev/v1alpha1\nkind: Sync\nmetadata: {name: dev, namespace: %s}\nspec:\n  source: {git: {url: %q, ref: {branch: main}, secretRef: {name: git}}}\n  path: clusters/dev\n",
+		engineSystem, l.followed().Spec.Source.Git.URL))
+	// What in AWS is somebody else's differs, which a plan reports by its exit code.
+	u.block("git fetch -q origin\nplan() { \"$(type -P poolwright)\" plan \"$@\" || test $? = 1; }\n"+variables.take("poolwright lint"), exitCode{0})
+	l.repo.remove("sync.yaml")
 }
 
 // refusals are what must stop before anything is written.
@@ -249,7 +275,8 @@ func (l *laptop) drained() {
 	l.Helper()
 	before := l.limits()
 	l.expect(l.types("uninstall", "--drain", "--dry-run"), 1, "drain and terminate 1 node", "What stays", "deletionPolicy")
-	l.expect(l.types("uninstall", "--drain", "--yes", "--timeout=10m"), 2, "no node is left", "is being renewed", "stop that poolwright run")
+	u, p := l.shell(), newPage(l.T, "howto/uninstall.md")
+	u.prints(u.block(p.take("poolwright uninstall --drain"), exitCode{2}), "no node is left", "is being renewed", "stop that poolwright run")
 	if err := l.nodes(0)(); err != nil {
 		l.Fatal(err)
 	}
@@ -261,7 +288,7 @@ func (l *laptop) drained() {
 	if err := l.now.Stop(l.Context()); err != nil {
 		l.Fatal(err)
 	}
-	l.expect(l.types("uninstall", "--yes", "--timeout=10m"), 0, "Poolwright is uninstalled", "Secret git")
+	u.prints(u.block(p.take("poolwright uninstall --dry-run"), exitCode{0}), "Poolwright is uninstalled", "Secret git")
 	l.nothingOfOurs()
 	if after := l.limits(); after != before {
 		l.Errorf("the pools' limits were\n%s and are\n%s", before, after)

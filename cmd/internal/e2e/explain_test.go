@@ -88,6 +88,10 @@ func (s engineSuite) nodesAreExplained() {
 	})
 	s.first("AtLimit", `spec.limits["nodes"] of NodePool/`+explainedPool, "pod", "second", "-n", "default")
 	s.first("AtLimit", "", "pool", explainedPool)
+	page := newPage(s.T, "howto/explain.md")
+	u := newShell(s.fixture, &repo{dir: s.TempDir()}, "pod train-7 -n ml", "pod second -n default", "node ip-10-0-1-2.eu-west-1.compute.internal", "node "+node)
+	u.prints(u.block(page.take("poolwright explain pod"), exitCode{0}), "AtLimit")
+	u.prints(u.block(page.take("poolwright explain node"), exitCode{0}), "BarePod")
 	if err := s.hand.Delete(s.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "second", Namespace: "default"}}); err != nil {
 		s.Fatal(err)
 	}

@@ -231,13 +231,12 @@ func (s *stocked) handsBack() {
 	if got := s.types("reconcile", "dev"); got.code == 0 {
 		s.Errorf("the engine stops without confirmation: %s%s", got.out, got.err)
 	}
-	token := s.kubectl("", "-n", engineSystem, "get", "sync", "dev", "-o", "jsonpath={.status.confirmationToken}")
-	s.kubectl("", "-n", engineSystem, "annotate", "sync", "dev", "--overwrite", "poolwright.dev/confirm="+token)
+	u, guide := newShell(s.fixture, s.repo, "--replicas=2", "--replicas=1"), newPage(s.T, "howto/take-over-karpenter.md")
+	u.block(guide.take("token="), exitCode{0})
 	s.expect(s.types("reconcile", "dev"), 0)
-	// As the guide writes it.
-	s.kubectl("", "wait", "clusters.poolwright.dev", "cluster", `--for=jsonpath={.status.conditions[?(@.type=="Ready")].reason}=External`, "--timeout=5m")
+	u.block(guide.take("kubectl wait"), exitCode{0})
 	stopped := time.Now()
-	s.scaleStock(1)
+	u.block(guide.take("kubectl -n kube-system scale"), exitCode{0})
 	s.eventually("Karpenter leads again", func() error { return s.stockLeads(true) })
 	s.Logf("nobody provisioned for %s", since(stopped))
 	s.addPod("general")

@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// reader is a person who follows how-to guides for a Sync.
+type reader struct {
+	*syncFixture
+	// replacements are of the pages' placeholders.
+	replacements []string
+}
+
+// shell is one in a clone. The variables are as in "before=0123".
+func (r reader) shell(clone *repo, variables ...string) *shell {
+	u := newShell(r.fixture, clone, r.replacements...)
+	u.variables = variables
+	return u
+}
+
+// with has one more replacement.
+func (r reader) with(placeholder, text string) reader {
+	r.replacements = append([]string{placeholder, text}, r.replacements...)
+	return r
+}
+
+func TestTheHowToGuidesOfASync(t *testing.T) {
+	t.Parallel()
+	s := newSyncFixture(t, "howto")
+	s.declare("v1", five...)
+	s.repo.commit("Begin")
+	s.start()
+	s.eventually("the controller has brought the kinds", func() error {
+		return s.hand.List(t.Context(), &v1alpha1.SyncList{})
+	})
+	r := reader{s, []string{
+		"-n poolwright-system", "-n " + s.system, " sync dev", " sync " + s.name, "clusters/dev", "config", "refs/heads/main", "refs/heads/" + s.repo.branch,
+		"lease=main:", "lease=" + s.repo.branch + ":", `"secretRef":{"name":"forge"}}`, `"secretRef":{"name":"forge"},"url":"` + sharedEnv.Git.URL() + "/" + s.owner.Name + `/nodes","interval":"5s"}`,
+	}}
+	r.follows()
+	r.reportsDrift()
+	r.prunes()
+	r.hasPullRequests()
+	r.acceptsForcePushes()
+}
+
+// without deletes a Secret, so that the next block can create one of the same name.
+func (r reader) without(secret string) {
+	r.Helper()
+	if err := r.hand.Delete(r.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secret, Namespace: r.system}}); client.IgnoreNotFound(err) != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r reader) follows() {
+	p, u := newPage(r.T, "howto/follow-a-repository.md"), r.shell(r.repo)
+	u.block(p.take("poolwright lint"), exitCode{0})
+	for _, name := range []string{"identity", "identity.pub", "known_hosts"} {
+		r.repo.write(name, "made by ssh-keygen and ssh-keyscan")
+	}
+	u.block(p.take("kubectl -n poolwright-system create secret generic git --from-file"), exitCode{0})
+	r.without("git")
+	u.block(p.take("kubectl -n poolwright-system create secret generic git --from-literal"), exitCode{0})
+	r.syncNamed(r.name)
+	r.ready()
+
+	flux := newPage(r.T, "tutorials/from-flux-and-karpenter.md")
+	u.block("git fetch -q origin\n"+flux.take("poolwright lint"), exitCode{0})
+	r.with("clusters/dev", "config -n "+r.system+" --sync "+r.name).shell(r.repo).block(flux.take("poolwright plan clusters/dev\n"), exitCode{0})
+	u.block(flux.take("kubectl -n poolwright-system patch"), exitCode{0})
+	u.block(flux.take("kubectl get deviceplugins"), exitCode{0})
+	r.ready()
+}
+
+func (r reader) reportsDrift() {
+	p := newPage(r.T, "howto/report-drift.md")
+	r.shell(r.repo).block(p.take("kubectl"), exitCode{0})
+	r.observed()
+	r.edit("a", `{"data":{"value":"by hand"}}`)
+	r.drifted("a", "update")
+	r.change(func(sync *v1alpha1.Sync) { sync.Spec.Drift = v1alpha1.DriftCorrect })
+	r.holds("a", "v1")
+}
+
+func (r reader) prunes() {
+	p, leaving := newPage(r.T, "howto/confirm-a-prune.md"), names("leaving", 11)
+	r.declare("v1", leaving...)
+	r.repo.commit("Declare many")
+	r.ready()
+	for _, name := range leaving {
+		r.repo.remove("config/" + name + ".yaml")
+	}
+	r.repo.commit("Remove them")
+	message := r.waitForNotReady("PruneHeld")
+	r.shell(r.repo).block(p.take("kubectl -n poolwright-system get"), exitCode{0})
+	r.with("<token>", r.tokenIn(message)).shell(r.repo).block(p.take("kubectl -n poolwright-system annotate"), exitCode{0})
+	r.ready()
+	r.gone(leaving[0])
+}
+
+func (r reader) hasPullRequests() {
+	token := "TOKEN=" + r.newForgeToken()
+	hub, u := newPage(r.T, "howto/pull-requests-github.md"), r.shell(r.repo, token)
+	r.repo.write("platform.private-key.pem", "made by GitHub")
+	u.block(hub.take("kubectl -n poolwright-system create secret generic forge \\"), exitCode{0})
+	r.repo.remove("platform.private-key.pem")
+	r.without("forge")
+	u.block(hub.take("kubectl -n poolwright-system create secret generic forge --from-literal=token"), exitCode{0})
+	u.block(hub.take("SECRET="), exitCode{0})
+	r.without("forge")
+
+	tea := newPage(r.T, "howto/pull-requests-gitea.md")
+	u.block(tea.take("kubectl -n poolwright-system create"), exitCode{0})
+	u.block(tea.take("kubectl -n poolwright-system patch sync"), exitCode{0})
+	r.eventually("the forge is polled", func() error {
+		if got := r.sync().Status.PullRequests; got == nil || got.Reason != "" {
+			return fmt.Errorf("status.pullRequests is %+v", got)
+		}
+		return nil
+	})
+	u.block(tea.take("SECRET="), exitCode{0})
+}
+
+// newForgeToken is one for pull requests.
+func (r reader) newForgeToken() string {
+	r.Helper()
+	token, err := r.Git.CreateToken(r.Context(), r.owner, "pulls", "write:issue", "write:repository", "read:user")
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.hide(token)
+	return token
+}
+
+func (r reader) acceptsForcePushes() {
+	p := newPage(r.T, "howto/accept-a-force-push.md")
+	// Back by a force push, which the server allows here.
+	now := r.isForced("v2")
+	before := r.repo.committed
+	commits := []string{"before=" + before, "now=" + now.committed}
+	r.with("before=<commit before> now=<commit now>", "").shell(r.repo).block(p.take("kubectl -n poolwright-system get"), exitCode{0})
+	u := r.shell(r.repo, commits...)
+	fetch := p.take("git fetch origin")
+	u.block(fetch, exitCode{0})
+	u.block(p.take("git push --force-with-lease"), exitCode{0})
+	r.ready()
+	r.holds("a", "v1")
+
+	// Back by a merge.
+	now = r.isForced("v3")
+	u = r.shell(r.repo, "before="+before, "now="+now.committed)
+	u.block(fetch, exitCode{0})
+	u.block(p.take(`git switch --detach "$before"`), exitCode{0})
+	r.merged(r.repo)
+	r.holds("a", "v1")
+
+	// Accepted by the token.
+	now = r.isForced("v4")
+	token := r.tokenIn(r.waitForNotReady("NotFastForward"))
+	r.with("<token>", token).shell(r.repo).block(p.take("kubectl -n poolwright-system annotate"), exitCode{0})
+	r.repo = now
+	r.ready()
+	r.holds("a", "v4")
+
+	// Accepted by a merge.
+	before = now.committed
+	now = r.isForced("v5")
+	u = r.shell(r.repo, "before="+before, "now="+now.committed)
+	u.block(fetch, exitCode{0})
+	u.block(p.take(`git switch --detach "$now"`), exitCode{0})
+	r.merged(r.repo)
+	r.holds("a", "v5")
+}
+
+// isForced moves the branch to a history of its own, in which objects have another value, and returns a clone of it.
+func (r reader) isForced(value string) *repo {
+	r.Helper()
+	other := r.unrelated(value, r.repo.branch)
+	r.waitForNotReady("NotFastForward")
+	return other
+}
+
+// merged waits until the Sync has applied the merge that was pushed from the clone.
+func (r reader) merged(clone *repo) {
+	r.Helper()
+	var branch struct {
+		Commit struct{ ID string }
+	}
+	r.call(http.MethodGet, "/branches/"+clone.branch, nil, &branch)
+	clone.takes(branch.Commit.ID)
+	r.repo = clone
+	r.ready()
+}
