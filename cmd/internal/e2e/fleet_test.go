@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// fleet is the number of nodes with which the memory of the controller is measured; 50 and 500 are those of the chart's sizes.
+var fleet = flag.Int("nodes", 10, "nodes with which TestTheControllerStaysSmallWithAFleet measures the controller")
+
+// smallMemLimit is GOMEMLIMIT of the chart's resources.fleet: Small, for 50 nodes.
+const smallMemLimit = 768 << 20
+
+func TestTheControllerStaysSmallWithAFleet(t *testing.T) {
+	t.Parallel()
+	const pool = "fleet"
+	s := newEngineFixture(t)
+	s.addPool(pool, []string{onDemand}, "c5.large")
+	if *fleet > 0 {
+		s.onePodANode(pool, *fleet)
+	}
+	begin := time.Now()
+	// So many nodes take many batches.
+	s.poll(time.Second, waitTimeout+time.Duration(*fleet)*time.Second, fmt.Sprintf("%d nodes are ready", *fleet), func() error {
+		claims, err := s.claims(pool)
+		if err != nil {
+			return err
+		}
+		ready := 0
+		for _, c := range claims {
+			if c.StatusConditions().Root().IsTrue() {
+				ready++
+			}
+		}
+		if ready != *fleet {
+			return fmt.Errorf("%d of %d are", ready, len(claims))
+		}
+		return nil
+	})
+	peak, now := memory(t, s.now.PID())
+	t.Logf("with the engine, %d nodes and as many pods, after %s: %d MiB at the peak, %d MiB now, %.0f s of CPU", *fleet, since(begin), peak>>20, now>>20, cpuSeconds(t, s.now.PID()))
+	if *fleet <= 50 && peak > smallMemLimit {
+		t.Errorf("the controller took %d MiB, more than %d", peak>>20, smallMemLimit>>20)
+	}
+}
+
+// onePodANode creates pods of which a c5.large holds one.
+func (s engineSuite) onePodANode(pool string, replicas int) {
+	s.Helper()
+	labels, many := map[string]string{"app": pool}, int32(replicas)
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: pool, Namespace: "default"}}
+	deployment.Spec.Replicas, deployment.Spec.Selector = &many, &metav1.LabelSelector{MatchLabels: labels}
+	deployment.Spec.Template.Labels, deployment.Spec.Template.Spec = labels, podSpec(pool)
+	if err := s.hand.Create(s.Context(), deployment); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// cpuSeconds is the processor time that a process has taken.
+func cpuSeconds(t *testing.T, pid int) float64 {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// After the name in parentheses, which may hold blanks: utime and stime are the 12th and 13th field, in hundredths.
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	fields, ticks := strings.Fields(rest), 0
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return float64(ticks) / 100
+}
