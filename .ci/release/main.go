@@ -1,5 +1,5 @@
 // Command release makes what a release consists of, without a container tool and offline: the image for
-// several platforms, which it can push, or all files of a release. Start reading at run.
+// several platforms, which it can push, or all files of a release, which it then verifies. Start reading at run.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/.ci/release/assets"
 	"github.com/poolwright/poolwright/.ci/release/image"
 	"github.com/poolwright/poolwright/.ci/release/product"
+	"github.com/poolwright/poolwright/.ci/release/verify"
 )
 
 func main() {
@@ -152,8 +153,16 @@ func (o options) makeFiles(ctx context.Context, dir string, made image.Index, bi
 	if err != nil {
 		return err
 	}
-	return assets.Make(ctx, assets.Config{
+	err = assets.Make(ctx, assets.Config{
 		Root: o.root, Output: o.files, Release: o.release,
 		Binaries: append(binaries, laptops...), Repository: o.repository, ImageDigest: digest, Builder: o.builder,
 	}, out)
+	if err != nil {
+		return err
+	}
+	if err := verify.Folder(ctx, o.files, o.release); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, "verified: checksums, archives, SBOMs, provenance, krew.yaml, install.yaml and charts")
+	return err
 }

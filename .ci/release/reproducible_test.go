@@ -17,6 +17,18 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
+// smallVersion prints what poolwright version -o json does, whatever the arguments.
+const smallVersion = `package cli
+
+import "runtime"
+
+var version, revision string
+
+func Version() string {
+	return "{\"version\":\"" + version + "\",\"gitCommit\":\"" + revision + "\",\"platform\":\"" + runtime.GOOS + "/" + runtime.GOARCH + "\"}"
+}
+`
+
 // smallClone is a folder with the parts of the repository that an image is made of, and a program
 // in the place of the controller that compiles in seconds.
 func smallClone(t *testing.T) string {
@@ -24,8 +36,8 @@ func smallClone(t *testing.T) string {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"go.mod":                      "module github.com/poolwright/poolwright\n\ngo 1.27.0\n",
-		"cmd/poolwright/main.go":      "package main\n\nimport \"github.com/poolwright/poolwright/cmd/internal/cli\"\n\nfunc main() { println(cli.Version()) }\n",
-		"cmd/internal/cli/version.go": "package cli\n\nvar version, revision string\n\nfunc Version() string { return version + revision }\n",
+		"cmd/poolwright/main.go":      "package main\n\nimport (\n\t\"os\"\n\n\t\"github.com/poolwright/poolwright/cmd/internal/cli\"\n)\n\nfunc main() { os.Stdout.WriteString(cli.Version()) }\n",
+		"cmd/internal/cli/version.go": smallVersion,
 		"LICENSE":                     "the licence\n",
 		"NOTICE":                      "the notice\n",
 	} {
