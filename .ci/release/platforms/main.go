@@ -1,6 +1,6 @@
 // Command platforms checks that the product is valid Go for each platform that a release has a program for, by
-// its sources. go vet for another platform compiles every dependency for it first, which takes minutes of both
-// processors on a machine without caches; here the bodies of their functions are skipped. Start reading at run.
+// its sources. To compile it for another platform takes minutes on a machine without caches, as every dependency is
+// compiled first; here the bodies of their functions are skipped. Start reading at run.
 package main
 
 import (

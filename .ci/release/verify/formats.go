@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
 	"regexp"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	slsa "github.com/in-toto/attestation/go/predicates/provenance/v1"
 	intoto "github.com/in-toto/attestation/go/v1"
 	"google.golang.org/protobuf/encoding/protojson"
-	"sigs.k8s.io/kustomize/kyaml/kio"
 	"sigs.k8s.io/yaml"
 )
 
@@ -123,13 +121,13 @@ func (r release) krew() error {
 	if len(p.Spec.Platforms) != len(Platforms) {
 		errs = append(errs, fmt.Errorf("it has %d platforms", len(p.Spec.Platforms)))
 	}
-	seen := map[string]bool{}
+	known := map[string]bool{}
 	for _, platform := range p.Spec.Platforms {
 		name := strings.Join([]string{platform.Selector.MatchLabels["os"], platform.Selector.MatchLabels["arch"]}, "/")
-		if seen[name] {
+		if known[name] {
 			errs = append(errs, fmt.Errorf("spec.platforms has %s twice", name))
 		}
-		seen[name] = true
+		known[name] = true
 		if err := r.krewPlatform(platform); err != nil {
 			errs = append(errs, fmt.Errorf("spec.platforms of %s: %w", name, err))
 		}
@@ -165,19 +163,22 @@ func (r release) krewPlatform(platform krewPlatform) error {
 
 // installation checks that install.yaml has objects, whose images are one of the release by its digest.
 func (r release) installation() error {
-	objects, err := kio.FromBytes(r.files["install.yaml"])
-	if err != nil {
-		return fmt.Errorf("reading it: %w", err)
-	}
 	kinds := map[string]int{}
-	for _, object := range objects {
-		if object.GetKind() == "" || object.GetName() == "" || object.GetApiVersion() == "" {
-			return fmt.Errorf("an object has no kind, version or name:\n%s", object.MustString())
+	for document := range strings.SplitSeq(string(r.files["install.yaml"]), "\n---\n") {
+		var object struct {
+			APIVersion, Kind string
+			Metadata         struct{ Name string }
 		}
-		kinds[object.GetKind()]++
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			return fmt.Errorf("reading it: %w", err)
+		}
+		if object.Kind == "" || object.Metadata.Name == "" || object.APIVersion == "" {
+			return fmt.Errorf("an object has no kind, version or name:\n%s", document)
+		}
+		kinds[object.Kind]++
 	}
 	if kinds["Deployment"] != 1 || kinds["CustomResourceDefinition"] == 0 || kinds["ServiceAccount"] == 0 || kinds["Namespace"] != 1 {
-		return fmt.Errorf("it has %v", maps.Collect(maps.All(kinds)))
+		return fmt.Errorf("it has %v", kinds)
 	}
 	if !regexp.MustCompile(`(?m)^ *image: \S+:` + regexp.QuoteMeta(r.Version) + `@sha256:[a-f0-9]{64}$`).Match(r.files["install.yaml"]) {
 		return errors.New("the image is not one of this release by its digest")
