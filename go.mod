@@ -37,6 +37,7 @@ require (
 	github.com/go-logr/zapr v1.3.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-github/v88 v88.0.0
+	github.com/google/jsonschema-go v0.4.3
 	github.com/jonathan-innis/aws-sdk-go-prometheus v0.1.1
 	github.com/patrickmn/go-cache v2.1.0+incompatible
 	github.com/pelletier/go-toml/v2 v2.4.3

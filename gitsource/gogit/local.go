@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -65,6 +66,27 @@ func OpenLocal(folder string) (*Local, error) {
 	}
 	objs := objects.New(store)
 	return &Local{folder: folder, limits: limits, store: store, objects: objs, history: history.New(objs)}, nil
+}
+
+// References are the short names of the repository's branches, those of remotes included, and of its tags, sorted.
+func (l *Local) References() ([]string, error) {
+	listed, err := l.store.IterReferences()
+	if err != nil {
+		return nil, fmt.Errorf("listing the references of %s: %w", l.folder, err)
+	}
+	defer listed.Close()
+	var names []string
+	err = listed.ForEach(func(reference *plumbing.Reference) error {
+		if name := reference.Name(); name.IsBranch() || name.IsRemote() || name.IsTag() {
+			names = append(names, name.Short())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the references of %s: %w", l.folder, err)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // readable refuses formats that would pass for an empty repository.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/poolwright/poolwright/gitsource"
 )
 
@@ -74,6 +76,21 @@ func TestRevisionsAreNamedAsGitNamesThem(t *testing.T) {
 	}
 	if content(t, c.Base.FS, "a.yaml") != "three\n" || content(t, c.Head.FS, "c.yaml") != "c\n" {
 		t.Error("wrong files")
+	}
+}
+
+func TestReferencesAreBranchesAndTagsByTheirShortNames(t *testing.T) {
+	srv := localHistory(t)
+	srv.git("fetch", "-q", "origin")
+	srv.git("pack-refs", "--all")
+	srv.git("branch", "later")
+	got, err := mustOpenLocal(t, srv.work).References()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"later", "main", "origin/main", "origin/side", "origin/topic", "side", "topic", "v1", "v2"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	awsoperator "github.com/aws/karpenter-provider-aws/pkg/operator"
+	"github.com/aws/smithy-go/logging"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const endpointVariable = "AWS_ENDPOINT_URL"
@@ -29,6 +31,10 @@ func LoadAWS(ctx context.Context, region string) (aws.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx,
 		config.WithRegion(region),
 		config.WithHTTPClient(awsoperator.NewAWSSDKHTTPClient()),
+		// The SDK would write to the standard error as it is.
+		config.WithLogger(logging.LoggerFunc(func(class logging.Classification, format string, v ...any) {
+			log.Log.WithName("aws").Info(fmt.Sprintf(format, v...), "class", string(class))
+		})),
 	)
 	if err != nil {
 		return aws.Config{}, fmt.Errorf("loading the AWS configuration: %w: correct the AWS_* variables or the shared configuration file", err)

@@ -9,6 +9,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,26 +77,35 @@ type Bootstrap struct {
 	leader leaderWatch
 }
 
-// Plan compares what a folder needs with AWS and the cluster. It
+// Plan compares what a folder needs with AWS and the cluster, what costs least first. It
 // writes nothing. The repository's mistakes are a *targets.ProblemsError.
 func Plan(ctx context.Context, req Request) (*Bootstrap, error) {
 	root, sub, err := dir.Locate(req.Dir)
 	if err != nil {
 		return nil, err
 	}
-	folder, err := req.declares(ctx, req.Sync.Variables)
+	var folder declaredFolder
+	err = req.step("checking the folder", func() (err error) {
+		if folder, err = req.declares(ctx, req.Sync.Variables); err != nil {
+			return err
+		}
+		return folder.eks.checkAccount(req.Namespace)
+	})
 	if err != nil {
 		return nil, err
 	}
-	installation.DiscardLogs()
 	b := &Bootstrap{req: req, leader: leaderWatch{now: time.Now}}
 	if b.direct, err = connect.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
-	if err := folder.eks.checkAccount(req.Namespace); err != nil {
+	if err := req.step("reading what is installed", func() error { return b.readInstalled(ctx) }); err != nil {
 		return nil, err
 	}
-	if b.Warnings, err = folder.eks.prove(ctx, req.REST, b.direct, req.Namespace); err != nil {
+	err = req.step("checking that the kubeconfig and AWS are of EKS cluster "+folder.eks.spec.Name, func() (err error) {
+		b.Warnings, err = folder.eks.prove(ctx, req.REST, b.direct, req.Namespace)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if read, err := b.parameters(ctx, folder.eks.spec.Region, sub); err != nil {
@@ -114,6 +124,21 @@ func Plan(ctx context.Context, req Request) (*Bootstrap, error) {
 		return nil, err
 	}
 	return b, b.compute(ctx, folder.set, ours)
+}
+
+// readInstalled refuses an installation in another namespace, and has the image where the request names none.
+func (b *Bootstrap) readInstalled(ctx context.Context) error {
+	if err := onlyHere(ctx, b.direct, b.req.Namespace); err != nil {
+		return err
+	}
+	live, err := installation.ReadLive(ctx, b.direct, b.req.Namespace)
+	if err != nil {
+		return err
+	}
+	if b.req.Image = cmp.Or(b.req.Image, live.Image); b.req.Image == "" {
+		return errors.New("which image is the controller's? Build and push it with make image PUSH=REGISTRY/poolwright VERSION=TAG, and name it with --image")
+	}
+	return nil
 }
 
 // declaredFolder is what a folder declares.
@@ -151,18 +176,6 @@ func (r Request) declares(ctx context.Context, variables variables.Input) (decla
 // installation are the objects of the installation, the Sync among them.
 func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub string) (state.Set, error) {
 	in := installation.Manifests{Namespace: b.req.Namespace, Image: b.req.Image, RoleARN: eks.roleARN(), CABundle: b.caBundle}
-	if err := onlyHere(ctx, b.direct, in.Namespace); err != nil {
-		return state.Set{}, err
-	}
-	live, err := installation.ReadLive(ctx, b.direct, in.Namespace)
-	if err != nil {
-		return state.Set{}, err
-	}
-	if in.Image == "" {
-		if in.Image = live.Image; in.Image == "" {
-			return state.Set{}, errors.New("which image is the controller's? Build and push it with make image PUSH=REGISTRY/poolwright VERSION=TAG, and name it with --image")
-		}
-	}
 	items, err := in.Objects()
 	if err != nil {
 		return state.Set{}, err
@@ -209,16 +222,21 @@ func (b *Bootstrap) compute(ctx context.Context, declared, ours state.Set) error
 		name     string
 		declared state.Set
 	}{{aws.Name, declared}, {kubernetes.Name, ours}} {
-		b.req.Progress("comparing with " + map[string]string{aws.Name: "AWS", kubernetes.Name: "the cluster"}[half.name])
-		want, err := b.targets[half.name].Desired(ctx, half.declared)
+		err := b.req.step("comparing with "+map[string]string{aws.Name: "AWS", kubernetes.Name: "the cluster"}[half.name], func() error {
+			want, err := b.targets[half.name].Desired(ctx, half.declared)
+			if err != nil {
+				return err
+			}
+			found, err := b.targets[half.name].Observe(ctx, want)
+			if err != nil {
+				return fmt.Errorf("observing %s: %w", half.name, err)
+			}
+			desired, observed = append(desired, want.Items()...), append(observed, found.Items()...)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		found, err := b.targets[half.name].Observe(ctx, want)
-		if err != nil {
-			return fmt.Errorf("observing %s: %w", half.name, err)
-		}
-		desired, observed = append(desired, want.Items()...), append(observed, found.Items()...)
 	}
 	b.plan = plan.Compute(state.NewSet(desired...), state.NewSet(observed...), onlyBuild)
 	return nil
@@ -254,17 +272,22 @@ func (b *Bootstrap) Todo() int {
 // role when it starts. The report has the result of each; the error is nil when all
 // that was not held is done.
 func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
-	if err := b.ensureNamespace(ctx); err != nil {
-		return b.Report(), err
-	}
-	reporting := map[string]targets.Target{}
-	for name, w := range b.targets {
-		reporting[name] = installation.WithProgress(w, b.req.Progress)
-	}
-	outcome := apply.Run(ctx, b.plan, reporting, apply.Options{
-		Order: []string{aws.Name, kubernetes.Name},
-		// A new role takes its time to reach all of AWS.
-		ReadyTimeout: 5 * time.Minute, ChangeTimeout: 5 * time.Minute,
+	made := b.Report()
+	err := b.req.step("making "+installation.Count(b.Todo(), "change"), func() error {
+		if err := b.ensureNamespace(ctx); err != nil {
+			return err
+		}
+		reporting := map[string]targets.Target{}
+		for name, w := range b.targets {
+			reporting[name] = installation.WithProgress(w, b.req.Progress)
+		}
+		outcome := apply.Run(ctx, b.plan, reporting, apply.Options{
+			Order: []string{aws.Name, kubernetes.Name},
+			// A new role takes its time to reach all of AWS.
+			ReadyTimeout: 5 * time.Minute, ChangeTimeout: 5 * time.Minute,
+		})
+		made = report.NewOutcome(b.plan, nil, outcome)
+		return outcome.Err()
 	})
-	return report.NewOutcome(b.plan, nil, outcome), outcome.Err()
+	return made, err
 }

@@ -11,13 +11,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
-	"github.com/poolwright/poolwright/cmd/internal/installation"
 )
 
 // Connect returns the request of a cluster's checks, with the time and no explanation of errors.
 // The cluster need not be reachable.
 func Connect(cfg *rest.Config, timeout time.Duration) (Request, error) {
-	installation.DiscardLogs()
 	// What discovers kinds has no context.
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = timeout

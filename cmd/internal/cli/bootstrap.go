@@ -30,7 +30,7 @@ func newBootstrap(conn *connection, streams Streams) *cobra.Command {
 	f := bootstrapFlags{conn: conn}
 	cmd := &cobra.Command{
 		Use:   "bootstrap DIR",
-		Short: "Create the AWS resources that a folder declares, install the controller, and create a Sync for the folder",
+		Short: "Create the AWS resources of a folder, install the controller, and create a Sync",
 		Long: `Create the AWS resources that a folder declares, install the controller, and create the Sync that
 follows the folder. It needs AWS credentials and a kubeconfig of the EKS cluster in the folder's Cluster, and
 verifies first that both are of that cluster. The Sync applies the folder's Kubernetes objects.
@@ -59,11 +59,10 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	cmd.Flags().BoolVar(&req.TakeOver, "take-over", false, "scale a Karpenter that runs already to zero once the engine waits only for it")
 	cmd.Flags().BoolVar(&f.wait, "wait", true, "wait until the controller is available")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	f.confirmation.addFlags(cmd.Flags())
 	f.variables.addTo(cmd.Flags())
-	conn.completeContexts(cmd)
-	completeOutput(cmd, "text", "json", "markdown")
+	conn.completeConnection(cmd)
+	reports.addTo(cmd, &f.output)
 	return cmd
 }
 

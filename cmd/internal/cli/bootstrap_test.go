@@ -37,7 +37,7 @@ func TestMistakesInInstalling(t *testing.T) {
 		"bootstrap without a prompt":           {[]string{"bootstrap", "."}, "pass --yes"},
 		"bootstrap without anybody, or image":  {[]string{"bootstrap", "."}, "with --image"},
 		"bootstrap without a cluster":          {[]string{"bootstrap", ".", "--yes"}, "set --kubeconfig or KUBECONFIG"},
-		"bootstrap with an unknown output":     {[]string{"bootstrap", ".", "--yes", "-o", "xml"}, `-o "xml" is not one of text, json, markdown`},
+		"bootstrap with an unknown output":     {[]string{"bootstrap", ".", "--yes", "-o", "xml"}, `-o "xml" is not one of text, json, yaml, markdown`},
 		"uninstall without a prompt":           {[]string{"uninstall"}, "pass --yes"},
 		"uninstall without a cluster":          {[]string{"uninstall", "--yes"}, "set --kubeconfig or KUBECONFIG"},
 		"uninstall of an unsupported argument": {[]string{"uninstall", "now"}, "uninstall takes no argument, and got: now"},

@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/poolwright/poolwright/cmd/internal/check"
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/supportbundle"
+	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/internal/plural"
 )
 
@@ -28,7 +30,7 @@ func newCheck(conn *connection, streams Streams) *cobra.Command {
 	var f checkFlags
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check whether a cluster is ready for an installation, or whether the one that it has works",
+		Short: "Check whether a cluster is ready for an installation, or whether its own works",
 		Long: `Check the installation: its CRDs, the controller and its leader, the gates of the engine, what the controller
 reported of AWS, Git and forges, and what else runs in the cluster.
 
@@ -41,8 +43,8 @@ Exit codes: 0 no check failed, whatever the warnings, 1 a check failed, 2 an err
 		Example: "  poolwright check --pre\n  poolwright check -o json\n  poolwright check --bundle bundle.tar.gz",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.output != "text" && f.output != "json" {
-				return fmt.Errorf("-o %q is not one of text, json", f.output)
+			if err := documents.check(f.output); err != nil {
+				return err
 			}
 			return f.run(cmd.Context(), conn, streams)
 		},
@@ -50,10 +52,9 @@ Exit codes: 0 no check failed, whatever the warnings, 1 a check failed, 2 an err
 	conn.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.pre, "pre", false, "check before an installation")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Second, "how long each check may take")
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	documents.addTo(cmd, &f.output)
 	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a support bundle to this new file, such as bundle.tar.gz: the checks, objects, events and logs, without secrets")
-	conn.completeContexts(cmd)
-	completeOutput(cmd, "text", "json")
+	conn.completeConnection(cmd)
 	return cmd
 }
 
@@ -102,10 +103,10 @@ func writeBundle(ctx context.Context, path string, req supportbundle.Request) er
 // printChecks writes the report, and a count of its results.
 func printChecks(report check.Report, output string, streams Streams) error {
 	var err error
-	if output == "json" {
-		err = writeJSON(streams.Out, report)
+	if output == "text" {
+		err = writeChecks(streams.Out, report, terminal.Width(streams.Out))
 	} else {
-		err = writeChecks(streams.Out, report, terminalWidth(streams.Out))
+		err = document.Value(streams.Out, output, document.Checks, report)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the checks: %w", err)
@@ -128,9 +129,9 @@ func writeChecks(w io.Writer, report check.Report, width int) error {
 		if r.Object != "" {
 			object = r.Object + ": "
 		}
-		wrap(&out, signs[r.Status]+" "+r.Name+": "+object+r.Message, "  ", width)
+		terminal.Wrap(&out, signs[r.Status]+" "+r.Name+": "+object+r.Message, "  ", width)
 		if r.Remedy != "" {
-			wrap(&out, "    "+r.Remedy, "    ", width)
+			terminal.Wrap(&out, "    "+r.Remedy, "    ", width)
 		}
 	}
 	_, err := io.WriteString(w, out.String())

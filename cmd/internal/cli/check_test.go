@@ -76,7 +76,7 @@ func TestAServerThatRefusesTheCredentialsIsExplained(t *testing.T) {
 }
 
 func TestTheFormOfChecksIsTextOrJSON(t *testing.T) {
-	if r := execute(t, "check", "-o", "yaml"); r.code != 2 || !strings.Contains(r.err, "not one of text, json") {
+	if r := execute(t, "check", "-o", "xml"); r.code != 2 || !strings.Contains(r.err, "not one of text, json, yaml") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 }
@@ -96,31 +96,5 @@ func TestABundleReplacesNoFile(t *testing.T) {
 	}
 	if after, err := os.Stat(path); err != nil || after.ModTime() != before.ModTime() {
 		t.Errorf("it was written anew: %v", err)
-	}
-}
-
-func TestLinesAreBrokenAtTheWidthOfATerminalOnly(t *testing.T) {
-	for name, c := range map[string]struct {
-		line  string
-		width int
-		want  string
-	}{
-		"no terminal":                    {"✔ crds: all of them", 0, "✔ crds: all of them\n"},
-		"a line that fits":               {"✔ crds: all of them", 19, "✔ crds: all of them\n"},
-		"a line that does not":           {"✔ crds: all of them", 18, "✔ crds: all of\n  them\n"},
-		"several lines":                  {"✔ one two three four", 9, "✔ one two\n  three\n  four\n"},
-		"a part that is longer":          {"✔ https://example.com/long x", 8, "✔ https://example.com/long\n  x\n"},
-		"a line that begins with blanks": {"    remedy that is long", 10, "    remedy\n  that is\n  long\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var out strings.Builder
-			wrap(&out, c.line, "  ", c.width)
-			if got := out.String(); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
-	}
-	if got := terminalWidth(&bytes.Buffer{}); got != 0 {
-		t.Errorf("a buffer has %d columns", got)
 	}
 }

@@ -56,13 +56,15 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		want string
 	}{
 		"an unknown command":                 {[]string{"frobnicate"}, `unknown command "frobnicate"`},
+		"a typing mistake in kubectl's flag": {[]string{"plan", "--as-grop=x"}, "unknown flag: --as-grop; did you mean --as-group?"},
+		"a time-out that is none":            {[]string{"plan", ".", "--server=https://127.0.0.1:1", "--request-timeout=soon"}, "loading the kubeconfig: Invalid timeout value"},
 		"an unknown flag":                    {[]string{"plan", "--frobnicate"}, "unknown flag: --frobnicate\nFor the usage, run: poolwright plan --help"},
 		"a flag with a typing mistake":       {[]string{"plan", "--ofline"}, "unknown flag: --ofline; did you mean --offline?\nFor the usage, run: poolwright plan --help"},
 		"a flag without its value":           {[]string{"plan", "--base"}, "flag needs an argument: --base\nFor the usage, run: poolwright plan --help"},
 		"more than one folder":               {[]string{"lint", "a", "b"}, "lint takes one argument, the folder, and got 2: a b\nFor the usage, run: poolwright lint --help"},
 		"an argument where none is taken":    {[]string{"version", "now"}, "version takes no argument, and got: now"},
-		"an unknown format of findings":      {[]string{"lint", "-o", "xml"}, `-o "xml" is not one of text, json, sarif, github`},
-		"an unknown output":                  {[]string{"plan", "-o", "xml"}, `-o "xml" is not one of text, json, markdown`},
+		"an unknown format of findings":      {[]string{"lint", "-o", "xml"}, `-o "xml" is not one of text, json, yaml, sarif, github`},
+		"an unknown output":                  {[]string{"plan", "-o", "xml"}, `-o "xml" is not one of text, json, yaml, markdown`},
 		"an unknown log level":               {[]string{"run", "--log-level", "loud"}, `--log-level "loud" is not one of debug, info, error`},
 		"a child that is started by hand":    {[]string{"child", "load"}, "accepts 3 arg(s), received 1"},
 		"plan without a cluster":             {[]string{"plan", "."}, "set --kubeconfig or KUBECONFIG"},
@@ -182,7 +184,7 @@ func TestVersionNamesTheEmbeddedKarpenter(t *testing.T) {
 			t.Errorf("%s is missing in %v", path, got.Modules)
 		}
 	}
-	if r := execute(t, "version", "-o", "yaml"); r.code != exitError || !strings.Contains(r.err, `-o "yaml" is not one of text, json`) {
+	if r := execute(t, "version", "-o", "xml"); r.code != exitError || !strings.Contains(r.err, `-o "xml" is not one of text, json, yaml`) {
 		t.Errorf("exit %d, stderr %q", r.code, r.err)
 	}
 	if r := execute(t, "--version"); r.code != 0 || !strings.Contains(r.out, got.Version) {

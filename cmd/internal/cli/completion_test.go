@@ -16,6 +16,12 @@ func TestCompletion(t *testing.T) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/namespaces/gitops/syncs"):
 			fmt.Fprint(w, `{"kind":"SyncList","apiVersion":"poolwright.dev/v1alpha1","items":[{"metadata":{"name":"dev"}},{"metadata":{"name":"nodes"}}]}`)
+		case r.URL.Path == "/api/v1/namespaces":
+			fmt.Fprint(w, `{"kind":"NamespaceList","apiVersion":"v1","items":[{"metadata":{"name":"gitops"}},{"metadata":{"name":"poolwright-system"}}]}`)
+		case r.URL.Path == "/api/v1":
+			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"namespaces","kind":"Namespace","verbs":["list"]}]}`)
+		case r.URL.Path == "/api":
+			fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
 		case r.URL.Path == "/apis/poolwright.dev/v1alpha1":
 			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"poolwright.dev/v1alpha1","resources":[{"name":"syncs","kind":"Sync","namespaced":true,"verbs":["list"]}]}`)
 		case r.URL.Path == "/apis":
@@ -30,13 +36,13 @@ func TestCompletion(t *testing.T) {
 		args []string
 		want string
 	}{
-		"the formats of lint":         {[]string{"lint", "-o", ""}, "text\njson\nsarif\ngithub\n:4\n"},
-		"the formats of plan":         {[]string{"plan", "-o", ""}, "text\njson\nmarkdown\n:4\n"},
-		"the formats of cost":         {[]string{"cost", "-o", ""}, "text\njson\nmarkdown\n:4\n"},
-		"the formats of convert":      {[]string{"convert", "-o", ""}, "text\njson\n:4\n"},
-		"the formats of bootstrap":    {[]string{"bootstrap", "-o", ""}, "text\njson\nmarkdown\n:4\n"},
-		"the formats of version":      {[]string{"version", "-o", ""}, "text\njson\n:4\n"},
-		"the formats of check":        {[]string{"check", "-o", ""}, "text\njson\n:4\n"},
+		"the formats of lint":         {[]string{"lint", "-o", ""}, "text\njson\nyaml\nsarif\ngithub\n:4\n"},
+		"the formats of plan":         {[]string{"plan", "-o", ""}, "text\njson\nyaml\nmarkdown\n:4\n"},
+		"the formats of cost":         {[]string{"cost", "-o", ""}, "text\njson\nyaml\nmarkdown\n:4\n"},
+		"the formats of convert":      {[]string{"convert", "-o", ""}, "text\njson\nyaml\n:4\n"},
+		"the formats of bootstrap":    {[]string{"bootstrap", "-o", ""}, "text\njson\nyaml\nmarkdown\n:4\n"},
+		"the formats of version":      {[]string{"version", "-o", ""}, "text\njson\nyaml\n:4\n"},
+		"the formats of check":        {[]string{"check", "-o", ""}, "text\njson\nyaml\n:4\n"},
 		"the formats of get":          {[]string{"get", "-o", ""}, "wide\njson\nyaml\nname\n:4\n"},
 		"the sections of get":         {[]string{"get", ""}, "syncs\npools\nnodes\npulls\ndrift\nquota\n:4\n"},
 		"no names of a section":       {[]string{"get", "drift", ""}, ":4\n"},
@@ -51,6 +57,8 @@ func TestCompletion(t *testing.T) {
 		"the contexts of uninstall":   {[]string{"uninstall", "--context", ""}, "dev\nprod\n:4\n"},
 		"the contexts of run":         {[]string{"run", "--context", ""}, "dev\nprod\n:4\n"},
 		"the contexts of reconcile":   {[]string{"reconcile", "--context", ""}, "dev\nprod\n:4\n"},
+		"the namespaces":              {[]string{"plan", "-n", ""}, "gitops\npoolwright-system\n:4\n"},
+		"the kubeconfig's clusters":   {[]string{"plan", "--cluster", ""}, "c\n:4\n"},
 		"the Syncs of a namespace":    {[]string{"reconcile", "-n", "gitops", ""}, "dev\nnodes\n:4\n"},
 		"nothing after one Sync":      {[]string{"suspend", "-n", "gitops", "dev", ""}, ":4\n"},
 		"no Sync that cannot be read": {[]string{"resume", "-n", "other", ""}, ":4\n"},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -26,8 +28,9 @@ const defaultNamespace = "poolwright-system"
 // connection is how a command reaches a cluster: kubectl's flags.
 type connection struct {
 	kubeconfig string
-	context    string
 	namespace  string
+	// overrides are what flags set in place of the kubeconfig: its context, among others.
+	overrides clientcmd.ConfigOverrides
 
 	// server and contextName are those of the last configuration that was loaded; contextName is
 	// empty within a cluster.
@@ -36,8 +39,34 @@ type connection struct {
 
 func (c *connection) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "path of the kubeconfig file (default: $KUBECONFIG, the pod's own account, or ~/.kube/config)")
-	flags.StringVar(&c.context, "context", "", "the kubeconfig's context to use")
 	flags.StringVarP(&c.namespace, "namespace", "n", defaultNamespace, "namespace of the controller and its Syncs")
+	names := clientcmd.RecommendedConfigOverrideFlags("")
+	// -n is not that of a context, and basic authentication is gone from Kubernetes.
+	names.ContextOverrideFlags.Namespace, names.AuthOverrideFlags.Username, names.AuthOverrideFlags.Password = clientcmd.FlagInfo{}, clientcmd.FlagInfo{}, clientcmd.FlagInfo{}
+	names.CurrentContext.Description = "the kubeconfig's context to use"
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	clientcmd.BindOverrideFlags(&c.overrides, own, names)
+	own.VisitAll(func(f *pflag.Flag) {
+		// Help has those that are in daily use, and poolwright options the others, as kubectl has it.
+		f.Hidden = f.Name != clientcmd.FlagContext
+		flags.AddFlag(f)
+	})
+}
+
+// newOptions lists the flags of a connection that the help of commands leaves out.
+func newOptions(streams Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "options",
+		Short: "List the flags of kubectl that every command takes which connects to a cluster",
+		Args:  noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+			(&connection{}).addFlags(flags)
+			flags.VisitAll(func(f *pflag.Flag) { f.Hidden = false })
+			_, err := fmt.Fprint(streams.Out, flags.FlagUsagesWrapped(terminal.HelpWidthOf(streams.Out)))
+			return err
+		},
+	}
 }
 
 // podNamespace is the namespace of pods: that of the flag where it was given, else that of the kubeconfig's context.
@@ -53,7 +82,7 @@ func (c *connection) podNamespace(given bool) string {
 func (c *connection) loader() clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.context})
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &c.overrides)
 }
 
 // contexts are the names of a kubeconfig's contexts, sorted.
@@ -74,14 +103,17 @@ func (c *connection) restConfig() (*rest.Config, error) {
 		if clientcmd.IsEmptyConfig(err) || errors.Is(err, clientcmd.ErrEmptyConfig) || strings.Contains(err.Error(), "no configuration has been provided") {
 			return nil, errors.New("no cluster to connect to: set --kubeconfig or KUBECONFIG, or run inside a cluster")
 		}
-		if known := contexts(loader); c.context != "" && len(known) > 0 && !slices.Contains(known, c.context) {
+		if known := contexts(loader); c.overrides.CurrentContext != "" && len(known) > 0 && !slices.Contains(known, c.overrides.CurrentContext) {
 			return nil, fmt.Errorf("loading the kubeconfig: %w: choose one of %s", err, strings.Join(known, ", "))
 		}
 		return nil, fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	c.server, c.contextName = cfg.Host, ""
 	if raw, err := loader.RawConfig(); err == nil {
-		c.contextName = cmp.Or(c.context, raw.CurrentContext)
+		c.contextName = cmp.Or(c.overrides.CurrentContext, raw.CurrentContext)
+	}
+	if c.contextName != "" && c.overrides.ClusterInfo.Server != "" {
+		c.contextName = "" // the server is not the context's
 	}
 	cfg.QPS, cfg.Burst = -1, 0
 	cfg.UserAgent = "poolwright"

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,23 @@ func TestAServerThatCannotBeReachedIsNamedWithTheRemedy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTheFlagsOfKubectlReachTheServer(t *testing.T) {
+	var got http.Header
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Clone()
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig(t, "http://127.0.0.1:1")
+	r := execute(t, "reconcile", "--server="+server.URL, "--as=ann", "--as-group=ops", "--as-group=on-call", "--request-timeout=1m")
+	if got.Get("Impersonate-User") != "ann" || !slices.Equal(got.Values("Impersonate-Group"), []string{"ops", "on-call"}) {
+		t.Errorf("the server got %v", got)
+	}
+	if !strings.Contains(r.err, server.URL) || strings.Contains(r.err, `context "dev"`) {
+		t.Errorf("stderr %q", r.err)
 	}
 }
 

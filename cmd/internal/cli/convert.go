@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/poolwright/poolwright/cmd/internal/convert"
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/declared/conversion/unified"
@@ -23,15 +24,14 @@ type convertFlags struct {
 }
 
 func (f *convertFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.output, "output", "o", "text", "text or json")
 	flags.StringVar(&f.kubernetes, "kubernetes-version", "", "minor version of the EKS cluster, such as 1.33 (default: the one that the folder's Cluster declares)")
 	flags.BoolVar(&f.write, "write", false, "write the files instead of showing what would change")
 }
 
 // check refuses flags that mean nothing.
 func (f *convertFlags) check() error {
-	if f.output != "text" && f.output != "json" {
-		return fmt.Errorf("-o %q is not one of text, json", f.output)
+	if err := documents.check(f.output); err != nil {
+		return err
 	}
 	if f.kubernetes != "" && !regexp.MustCompile(`^1\.[0-9]{1,3}$`).MatchString(f.kubernetes) {
 		return fmt.Errorf("--kubernetes-version %q is not a minor version, such as 1.33", f.kubernetes)
@@ -63,8 +63,10 @@ Exit codes: 0 nothing to do, or written, 1 there are changes, 2 something needs 
 				return fmt.Errorf("converting %s: %w", folderOf(args), err)
 			}
 			print := convertText
-			if flags.output == "json" {
-				print = convertJSON
+			if flags.output != "text" {
+				print = func(w io.Writer, done convert.Outcome) error {
+					return document.Value(w, flags.output, document.Conversion, convertedOf(done))
+				}
 			}
 			if err := print(streams.Out, done); err != nil {
 				return fmt.Errorf("writing the report: %w", err)
@@ -73,7 +75,7 @@ Exit codes: 0 nothing to do, or written, 1 there are changes, 2 something needs 
 		},
 	}
 	flags.addTo(cmd.Flags())
-	completeOutput(cmd, "text", "json")
+	documents.addTo(cmd, &flags.output)
 	return cmd
 }
 
@@ -140,7 +142,13 @@ func difference(f convert.File) string {
 	return unified.Diff(f.Path, before, after)
 }
 
-// convertedFile and convertedChange are the report in JSON.
+// converted, convertedFile and convertedChange are the report in JSON.
+type converted struct {
+	Written bool              `json:"written"`
+	Files   []convertedFile   `json:"files"`
+	Changes []convertedChange `json:"changes"`
+}
+
 type convertedFile struct {
 	Path string `json:"path"`
 	Diff string `json:"diff"`
@@ -155,17 +163,13 @@ type convertedChange struct {
 	Blocks bool   `json:"blocks,omitempty"`
 }
 
-func convertJSON(w io.Writer, done convert.Outcome) error {
-	report := struct {
-		Written bool              `json:"written"`
-		Files   []convertedFile   `json:"files"`
-		Changes []convertedChange `json:"changes"`
-	}{Written: done.Written, Files: []convertedFile{}, Changes: []convertedChange{}}
+func convertedOf(done convert.Outcome) converted {
+	report := converted{Written: done.Written, Files: []convertedFile{}, Changes: []convertedChange{}}
 	for _, f := range done.Changed {
 		report.Files = append(report.Files, convertedFile{f.Path, difference(f)})
 	}
 	for _, c := range done.Changes {
 		report.Changes = append(report.Changes, convertedChange{c.Origin.File, c.Origin.Line, c.Object, c.Grade.String(), c.Text, c.Blocks})
 	}
-	return writeJSON(w, report)
+	return report
 }

@@ -216,7 +216,7 @@ func TestMistakesOnTheCommandLineOfConvert(t *testing.T) {
 		want string
 	}{
 		"two folders":                {[]string{"convert", "a", "b"}, "convert takes one argument, the folder, and got 2: a b"},
-		"an unknown output":          {[]string{"convert", ".", "-o", "markdown"}, `-o "markdown" is not one of text, json`},
+		"an unknown output":          {[]string{"convert", ".", "-o", "markdown"}, `-o "markdown" is not one of text, json, yaml`},
 		"a version that is none":     {[]string{"convert", ".", "--kubernetes-version", "v1.33.2"}, `--kubernetes-version "v1.33.2" is not a minor version, such as 1.33`},
 		"a folder that is not there": {[]string{"convert", "/nowhere/at/all"}, "/nowhere/at/all"},
 		"help names the exit code":   {[]string{"convert", "--no-such"}, "unknown flag"},

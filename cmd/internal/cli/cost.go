@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/poolwright/poolwright/cmd/internal/costing"
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
@@ -20,7 +21,6 @@ type costFlags struct {
 }
 
 func (f *costFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	flags.Float64Var(&f.request.HoursPerDay, "hours-per-day", 8, "the use that is shown beside a month around the clock")
 	flags.StringVar(&f.request.Region, "region", "", "the region of the prices, for a folder whose Cluster does not specify one")
 	f.variables.addTo(flags)
@@ -52,18 +52,24 @@ Exit codes: 0 done, 2 an error or mistakes in the folder or in that file.`,
 		},
 	}
 	flags.addTo(cmd.Flags())
-	completeOutput(cmd, "text", "json", "markdown")
+	reports.addTo(cmd, &flags.output)
 	return cmd
 }
 
+// writeCosts writes the costs in one of the formats of reports.
+func writeCosts(w io.Writer, format string, table costing.Result) error {
+	switch format {
+	case "text":
+		return table.Text(w)
+	case "markdown":
+		return table.Markdown(w)
+	}
+	return document.Write(w, format, document.Costs, table.JSON)
+}
+
 func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
-	write := map[string]func(costing.Result, io.Writer) error{
-		"text":     func(c costing.Result, w io.Writer) error { return c.Text(w) },
-		"json":     func(c costing.Result, w io.Writer) error { return c.JSON(w) },
-		"markdown": func(c costing.Result, w io.Writer) error { return c.Markdown(w) },
-	}[flags.output]
-	if write == nil {
-		return fmt.Errorf("-o %q is not one of text, json, markdown", flags.output)
+	if err := reports.check(flags.output); err != nil {
+		return err
 	}
 	if h := flags.request.HoursPerDay; !(h > 0 && h <= 24) {
 		return fmt.Errorf("--hours-per-day %g is not more than 0 and at most 24", h)
@@ -79,7 +85,7 @@ func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
 	if err != nil {
 		return fmt.Errorf("costing %s: %w", flags.request.Dir, err)
 	}
-	if err := write(table, streams.Out); err != nil {
+	if err := writeCosts(streams.Out, flags.output, table); err != nil {
 		return err
 	}
 	if len(table.Pools) == 0 && len(table.Problems) == 0 {

@@ -149,7 +149,7 @@ func TestCost(t *testing.T) {
 		"a document that is not there":                      {files: []string{"x/p.yaml", oldPool, "x/c.yaml", cluster("us-east-1")}, args: []string{"--document", "nowhere/at/all.yaml"}, code: exitError, err: "reading --document nowhere/at/all.yaml: there is no such file"},
 		"more hours than a day has":                         {files: []string{"x/p.yaml", oldPool}, args: []string{"--hours-per-day", "25"}, code: exitError, err: "--hours-per-day 25 is not more than 0 and at most 24"},
 		"hours that are no number":                          {files: []string{"x/p.yaml", oldPool}, args: []string{"--hours-per-day", "nan"}, code: exitError, err: "--hours-per-day NaN is not more than 0 and at most 24"},
-		"an output that there is not":                       {files: []string{"x/p.yaml", oldPool}, args: []string{"-o", "xml"}, code: exitError, err: `-o "xml" is not one of text, json, markdown`},
+		"an output that there is not":                       {files: []string{"x/p.yaml", oldPool}, args: []string{"-o", "xml"}, code: exitError, err: `-o "xml" is not one of text, json, yaml, markdown`},
 		"a folder without pools is reported with its place": {files: []string{"x/c.yaml", cluster("us-east-1")}, out: "x declares no NodePool"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,28 +1,32 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/findings"
 	"github.com/poolwright/poolwright/cmd/internal/offline"
 	"github.com/poolwright/poolwright/internal/plural"
 )
 
 // lintFormats are the formats of lint's output.
-var lintFormats = []string{"text", "json", "sarif", "github"}
+var lintFormats = outputs{"text", "json", "yaml", "sarif", "github"}
 
 // writeFindings writes what lint found in one of lintFormats.
 func writeFindings(w io.Writer, format string, found offline.Linted) error {
 	switch format {
-	case "json":
-		return writeJSON(w, findings.JSON(found))
+	case "json", "yaml":
+		return document.Value(w, format, document.Findings, findings.JSON(found))
 	case "sarif":
-		return writeJSON(w, findings.SARIF(found, readVersion().Version))
+		encoder := json.NewEncoder(w)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(findings.SARIF(found, readVersion().Version))
 	case "github":
 		return findings.WriteWorkflowCommands(w, found)
 	}
@@ -56,8 +60,8 @@ warning's line begins with file, line and "warning".
 Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 		Args: oneArgument("the folder", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(lintFormats, output) {
-				return fmt.Errorf("-o %q is not one of %s", output, strings.Join(lintFormats, ", "))
+			if err := lintFormats.check(output); err != nil {
+				return err
 			}
 			folder := folderOf(args)
 			given, err := variables.input()
@@ -79,8 +83,7 @@ Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", strings.Join(lintFormats, ", "))
+	lintFormats.addTo(cmd, &output)
 	variables.addTo(cmd.Flags())
-	completeOutput(cmd, lintFormats...)
 	return cmd
 }

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/planning"
+	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report"
 )
@@ -26,7 +29,6 @@ type planFlags struct {
 }
 
 func (f *planFlags) addTo(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.output, "output", "o", "text", "text, json or markdown")
 	flags.StringVar(&f.sync, "sync", "", "plan as this Sync (default: the only one in the namespace)")
 	flags.StringVar(&f.base, "base", "", "plan only the change from this revision: a branch, tag or commit of the working copy's repository")
 	flags.StringVar(&f.head, "head", "", "the revision that the change leads to (default: the working copy as it is; needs --base)")
@@ -74,8 +76,13 @@ Exit codes: 0 no difference, 1 differences, 2 an error or mistakes in the folder
 	}
 	conn.addFlags(cmd.Flags())
 	flags.addTo(cmd.Flags())
-	conn.completeContexts(cmd)
-	completeOutput(cmd, "text", "json", "markdown")
+	conn.completeConnection(cmd)
+	reports.addTo(cmd, &flags.output)
+	for _, flag := range []string{"base", "head"} {
+		completeFlag(cmd, flag, func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return planning.Revisions(folderOf(args)), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
 	return cmd
 }
 
@@ -138,18 +145,32 @@ func planRequest(cmd *cobra.Command, conn *connection, folder string, flags plan
 	return req, err
 }
 
+// reports are the formats of the commands that print a report.
+var reports = outputs{"text", "json", "yaml", "markdown"}
+
 // printer chooses how a report is written to Out.
 func printer(output string, opts report.Options, streams Streams) (func(report.Report) error, error) {
+	if err := reports.check(output); err != nil {
+		return nil, err
+	}
 	switch output {
 	case "text":
 		opts.Color = isTerminal(streams.Out)
-		return func(r report.Report) error { return r.Text(streams.Out, opts) }, nil
-	case "json":
-		return func(r report.Report) error { return r.JSON(streams.Out) }, nil
+		return func(r report.Report) error { return writeText(r, opts, streams.Out) }, nil
 	case "markdown":
 		return func(r report.Report) error { return r.Markdown(streams.Out, opts) }, nil
 	}
-	return nil, fmt.Errorf("-o %q is not one of text, json, markdown", output)
+	return func(r report.Report) error { return document.Write(streams.Out, output, document.Plan, r.JSON) }, nil
+}
+
+// writeText writes a report as text, with its lines broken at the width of a terminal.
+func writeText(r report.Report, opts report.Options, w io.Writer) error {
+	var text strings.Builder
+	if err := r.Text(&text, opts); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, terminal.WrapLines(text.String(), terminal.Width(w)))
+	return err
 }
 
 // isTerminal reports whether a person reads w, and in colours.

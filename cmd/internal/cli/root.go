@@ -64,6 +64,8 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
 	root.SetFlagErrorFunc(flagError)
+	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) { prepare(cmd.Name()) }
+	fitHelp(root, streams)
 	for _, group := range []struct {
 		id, title string
 		commands  []*cobra.Command
@@ -79,7 +81,7 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 			root.AddCommand(command)
 		}
 	}
-	root.AddCommand(newVersion(streams), newChild(streams))
+	root.AddCommand(newVersion(streams), newOptions(streams), newChild(streams))
 	return root
 }
 
@@ -91,7 +93,7 @@ func (c *connection) environment(streams Streams) get.Environment {
 func newGet(conn *connection, streams Streams) *cobra.Command {
 	cmd := get.NewCommand(conn.environment(streams))
 	conn.addFlags(cmd.Flags())
-	conn.completeContexts(cmd)
+	conn.completeConnection(cmd)
 	completeOutput(cmd, get.Outputs()...)
 	return cmd
 }
@@ -104,7 +106,7 @@ func newExplain(conn *connection, streams Streams) *cobra.Command {
 	conn.addFlags(cmd.Flags())
 	namespace := cmd.Flags().Lookup("namespace")
 	namespace.DefValue, namespace.Usage = "", "namespace of the pod (default: that of the kubeconfig's context)"
-	conn.completeContexts(cmd)
+	conn.completeConnection(cmd)
 	completeOutput(cmd, explain.Outputs()...)
 	return cmd
 }

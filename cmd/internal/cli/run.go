@@ -48,7 +48,7 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 		},
 	}
 	conn.addFlags(cmd.Flags())
-	conn.completeContexts(cmd)
+	conn.completeConnection(cmd)
 	cmd.Flags().StringVar(&cfg.MetricsAddress, "metrics-addr", ":8080", `address of the Prometheus metrics; "0" serves none`)
 	cmd.Flags().StringVar(&cfg.HealthAddress, "health-addr", ":8081", `address of /healthz and /readyz; "0" serves none`)
 	cmd.Flags().StringVar(&cfg.ReceiverAddress, "receiver-addr", "0", `address where forges send webhooks, to /hook/<Sync>; "0" serves none`)

@@ -3,16 +3,18 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+
+	"github.com/poolwright/poolwright/cmd/internal/document"
 )
 
 // Streams are where a command reads and writes: results go to Out, progress
@@ -49,12 +51,24 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// writeJSON writes a value as indented JSON.
-func writeJSON(w io.Writer, value any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+// outputs are the formats of -o of a command, the default first.
+type outputs []string
+
+// documents are the formats of the commands that print one text or document.
+var documents = append(outputs{"text"}, document.Formats()...)
+
+// addTo adds the flag, whose values are completed.
+func (o outputs) addTo(cmd *cobra.Command, value *string) {
+	cmd.Flags().StringVarP(value, "output", "o", o[0], strings.Join(o[:len(o)-1], ", ")+" or "+o[len(o)-1])
+	completeOutput(cmd, o...)
+}
+
+// check refuses any other.
+func (o outputs) check(value string) error {
+	if !slices.Contains(o, value) {
+		return fmt.Errorf("-o %q is not one of %s", value, strings.Join(o, ", "))
+	}
+	return nil
 }
 
 // yesNo is a person's yes or no to what was shown.
@@ -115,38 +129,4 @@ func canPrompt(in any) bool {
 		return in != nil
 	}
 	return term.IsTerminal(int(f.Fd()))
-}
-
-// terminalWidth is the number of columns of a terminal, and 0 for what is none.
-func terminalWidth(out io.Writer) int {
-	f, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
-}
-
-// wrap writes a line that is broken between words so that none is longer than width, where that is
-// not 0. What follows the first line is indented. A longer word stays whole: it may be copied.
-func wrap(out *strings.Builder, line, indent string, width int) {
-	column := 0
-	for i, text := range strings.Split(line, " ") {
-		length := utf8.RuneCountInString(text)
-		switch {
-		case i == 0:
-			out.WriteString(text)
-			column = length
-		case width > 0 && text != "" && column > len(indent) && column+1+length > width:
-			out.WriteString("\n" + indent + text)
-			column = len(indent) + length
-		default:
-			out.WriteString(" " + text)
-			column += 1 + length
-		}
-	}
-	out.WriteString("\n")
 }

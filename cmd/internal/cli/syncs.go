@@ -29,6 +29,11 @@ type waitFlags struct {
 	timeout time.Duration
 }
 
+// bounded ends a context after the timeout. Commands do so before their first request.
+func (w *waitFlags) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, w.timeout)
+}
+
 func (w *waitFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&w.wait, "wait", true, "wait until the Sync is ready")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
@@ -42,7 +47,9 @@ func newReconcile(conn *connection, streams Streams) *cobra.Command {
 		Short: "Fetch, compare and apply now instead of at the next interval",
 		Args:  oneArgument("the name of a Sync", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+			ctx, cancel := wait.bounded(cmd.Context())
+			defer cancel()
+			return onSync(ctx, conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
 				if sync.Spec.Suspend && sync.DeletionTimestamp.IsZero() {
 					return fmt.Errorf("Sync %s is suspended%s; run: poolwright resume %s", sync.Name, suspendReason(sync), sync.Name)
 				}
@@ -67,7 +74,9 @@ func newResume(conn *connection, streams Streams) *cobra.Command {
 		Short: "Resume a suspended Sync",
 		Args:  oneArgument("the name of a Sync", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+			ctx, cancel := wait.bounded(cmd.Context())
+			defer cancel()
+			return onSync(ctx, conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
 				if err := raisePools(ctx, conn, streams.Err); err != nil {
 					return err
 				}
@@ -222,14 +231,14 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	if !wait.wait {
 		return nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, wait.timeout)
+	waiting, cancel := wait.bounded(ctx)
 	defer cancel()
 	done, err := follow(waiting, cl, sync, token)
 	switch {
 	case errors.Is(err, errDeleted) && !sync.DeletionTimestamp.IsZero():
 		fmt.Fprintf(progress, "Sync %s is deleted\n", sync.Name)
 		return nil
-	case done == nil && ctx.Err() != nil:
+	case done == nil && errors.Is(ctx.Err(), context.Canceled):
 		return &exit{code: exitInterrupted, err: fmt.Errorf("interrupted: the controller still handles the request; follow it with: kubectl -n %s get syncs.poolwright.dev %s -w", sync.Namespace, sync.Name)}
 	case err != nil:
 		return err

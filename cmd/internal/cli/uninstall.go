@@ -60,7 +60,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	cmd.Flags().BoolVar(&req.ReleaseFinalizers, "release-finalizers", false, "remove Karpenter's finalizers also where no Cluster declares an embedded engine")
 	cmd.Flags().DurationVar(&req.Timeout, "timeout", 15*time.Minute, "how long to wait for nodes, and for each deletion")
 	confirmation.addFlags(cmd.Flags())
-	conn.completeContexts(cmd)
+	conn.completeConnection(cmd)
 	return cmd
 }
 

@@ -3,11 +3,14 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 )
 
@@ -18,9 +21,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden {
-				known = append(known, f.Name)
-			}
+			known = append(known, f.Name)
 		})
 		if meant := manifest.Meant(unknown.GetSpecifiedName(), known); meant != "" {
 			err = fmt.Errorf("%w; did you mean --%s?", err, meant)
@@ -62,4 +63,33 @@ func folderOf(args []string) string {
 		return "."
 	}
 	return args[0]
+}
+
+// fitHelp breaks what help prints at the width of the terminal.
+func fitHelp(root *cobra.Command, streams Streams) {
+	width := terminal.HelpWidthOf(streams.Out)
+	cobra.AddTemplateFunc("reflow", func(text string) string { return terminal.Reflow(text, width) })
+	cobra.AddTemplateFunc("flagUsages", func(flags *pflag.FlagSet) string {
+		return strings.TrimRight(flags.FlagUsagesWrapped(width), " \n")
+	})
+	root.SetUsageTemplate(strings.NewReplacer(
+		".LocalFlags.FlagUsages | trimTrailingWhitespaces", "flagUsages .LocalFlags",
+		".InheritedFlags.FlagUsages | trimTrailingWhitespaces", "flagUsages .InheritedFlags",
+	).Replace(root.UsageTemplate()))
+	root.SetHelpTemplate(strings.Replace(root.HelpTemplate(), ". | trimTrailingWhitespaces", "reflow .", 1))
+}
+
+// prepare has libraries act as a person at a laptop expects it of a command: none writes to the standard error, and
+// none requests credentials from the metadata of an EC2 instance, which takes seconds where there is none. On an
+// instance, AWS's own variable allows that. The controller and its children decide for themselves.
+func prepare(command string) {
+	if command == "run" || command == "child" {
+		return
+	}
+	installation.DiscardLogs()
+	const variable = "AWS_EC2_METADATA_DISABLED"
+	if _, decided := os.LookupEnv(variable); !decided {
+		// An error is possible only for a name with a "=" or a NUL.
+		_ = os.Setenv(variable, "true")
+	}
 }

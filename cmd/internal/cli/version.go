@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/poolwright/poolwright/cmd/internal/document"
 )
 
 // The version and the commit of a release, stamped in by the linker: what is built from a
@@ -67,26 +69,25 @@ func newVersion(streams Streams) *cobra.Command {
 		Short: "Print the versions of poolwright and of the Karpenter that it embeds",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			v := readVersion()
-			switch output {
-			case "json":
-				return writeJSON(streams.Out, v)
-			case "text":
-				commit := ""
-				if v.GitCommit != "" {
-					commit = " (" + v.GitCommit + ")"
-				}
-				fmt.Fprintf(streams.Out, "poolwright %s%s\n", v.Version, commit)
-				for _, path := range karpenterModules() {
-					fmt.Fprintln(streams.Out, path, v.Modules[path])
-				}
-				fmt.Fprintln(streams.Out, v.GoVersion, v.Platform)
-				return nil
+			if err := documents.check(output); err != nil {
+				return err
 			}
-			return fmt.Errorf("-o %q is not one of text, json", output)
+			v := readVersion()
+			if output != "text" {
+				return document.Value(streams.Out, output, document.Version, v)
+			}
+			commit := ""
+			if v.GitCommit != "" {
+				commit = " (" + v.GitCommit + ")"
+			}
+			fmt.Fprintf(streams.Out, "poolwright %s%s\n", v.Version, commit)
+			for _, path := range karpenterModules() {
+				fmt.Fprintln(streams.Out, path, v.Modules[path])
+			}
+			fmt.Fprintln(streams.Out, v.GoVersion, v.Platform)
+			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
-	completeOutput(cmd, "text", "json")
+	documents.addTo(cmd, &output)
 	return cmd
 }

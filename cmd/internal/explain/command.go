@@ -80,7 +80,7 @@ func NewCommand(env get.Environment) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "explain pod|node|pool NAME",
-		Short: "Print why a pod is pending, why a node is still there, or what keeps a pool from launching nodes",
+		Short: "Print why a pod is pending, why a node stays, or what keeps a pool from launching",
 		Long: `Print the causes, that which has to be removed first in front, and for each a field or a command that would change it:
 
   pod NAME   why the pod has no node: what each NodePool lacks for it, by Karpenter's own scheduler on a snapshot of the cluster

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
-	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
@@ -229,7 +228,6 @@ func Connect(env Environment) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	installation.DiscardLogs()
 	cfg = rest.CopyConfig(cfg)
 	cfg.Timeout = requestTimeout
 	return connect.DirectClient(cfg)

@@ -194,6 +194,17 @@ func (r Request) targets(refusals *validation.Errors) (awsTarget, kubeTarget tar
 	return awsTarget, connect.ValidatedTarget{Target: live, Errors: refusals, Live: reader}, vars, err
 }
 
+// Revisions are the names of the branches and tags that a folder's repository has, or none where it cannot be read.
+func Revisions(folder string) []string {
+	repository, err := gogit.OpenLocal(folder)
+	if err != nil {
+		return nil
+	}
+	// Without a name there is nothing to complete.
+	names, _ := repository.References()
+	return names
+}
+
 // planRange plans the merge of one revision into another, as for the comment of a pull
 // request.
 func planRange(ctx context.Context, req Request) (report.Report, error) {

@@ -79,7 +79,6 @@ const (
 
 // Plan reads what there is of Poolwright. It writes nothing.
 func Plan(ctx context.Context, req Request) (*Uninstall, error) {
-	installation.DiscardLogs()
 	u := &Uninstall{req: req}
 	var err error
 	if u.direct, err = connect.DirectClient(req.REST); err != nil {
