@@ -105,7 +105,7 @@ func TestAFileThatIsNotAsItMustBeIsFound(t *testing.T) {
 		"an SBOM that is missing":                        {"poolwright_v1.2.3_linux_arm64.spdx.json", gone, false, "poolwright_v1.2.3_linux_arm64.spdx.json is missing"},
 		"an SBOM of another program":                     {"poolwright_v1.2.3_linux_arm64.spdx.json", text(`"SHA256"`, `"SHA1"`), false, "does not describe the program"},
 		"an SBOM that is not SPDX":                       {"poolwright_v1.2.3_linux_arm64.spdx.json", text(`"SPDX-2.3"`, `"SPDX-9"`), false, "poolwright_v1.2.3_linux_arm64.spdx.json: "},
-		"krew's manifest with a field that krew has not": {"krew.yaml", text("  homepage:", "  homePage:"), false, "krew.yaml: reading it"},
+		"krew's manifest with a field that krew has not": {"krew.yaml", text("  homepage:", "  website:"), false, "krew.yaml: reading it"},
 		"krew's manifest with another digest":            {"krew.yaml", text("sha256: ", "sha256: 0"), false, "are not those of the archive"},
 		"krew's manifest with a file that is not there":  {"krew.yaml", text("from: NOTICE", "from: NOTES"), false, `files has "NOTES"`},
 		"krew's manifest of another version":             {"krew.yaml", text("version: v1.2.3", "version: v1.2.4"), false, `spec.version is "v1.2.4"`},
