@@ -24,6 +24,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/offline"
 	"github.com/poolwright/poolwright/gitsource/dir"
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -273,7 +274,7 @@ func (b *Bootstrap) Todo() int {
 // that was not held is done.
 func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 	made := b.Report()
-	err := b.req.step("making "+installation.Count(b.Todo(), "change"), func() error {
+	err := b.req.step("making "+plural.Count(b.Todo(), "change"), func() error {
 		if err := b.ensureNamespace(ctx); err != nil {
 			return err
 		}
