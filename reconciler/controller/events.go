@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/controller/ignored"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
@@ -51,6 +52,9 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconcil
 	}
 	if len(v.added) > 0 {
 		recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
+	}
+	if s != nil && done.kind == full && done.err == nil {
+		s.unused = ignored.Report(recorder, sync, done.Plan, s.unused)
 	}
 	r.reportConfirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.ForcePush }))
 	if !v.ready || healthy { // What is healthy later is reported then.

@@ -25,7 +25,9 @@ type requeueState struct {
 	converged bool
 	failures  int
 	lastEvent string
-	drift     driftState
+	// unused is what was reported of rules that match no object.
+	unused string
+	drift  driftState
 	// statusWriteFailures counts the full comparisons in a row whose status could not be
 	// written.
 	statusWriteFailures int

@@ -100,8 +100,8 @@ func (s *syncStates) get(ctx context.Context, sync *v1alpha1.Sync, build Builder
 	return fresh, nil
 }
 
-// fingerprintOf is what a state, and what waits, is of: a Sync's source, its path, and where its
-// variables come from.
+// fingerprintOf is what a state, and what waits, is of: a Sync's source, its path, where its
+// variables come from, and what it ignores.
 func fingerprintOf(sync *v1alpha1.Sync) string {
 	return state.Hash(struct {
 		UID    types.UID
@@ -109,7 +109,8 @@ func fingerprintOf(sync *v1alpha1.Sync) string {
 		Path   string
 		From   []v1alpha1.SubstituteReference
 		Given  bool
-	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0})
+		Ignore []v1alpha1.IgnoreRule
+	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0, sync.Spec.Ignore})
 }
 
 // watch turns drift into reconciliations, for as long as the state is kept.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/ignored"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -79,6 +80,9 @@ func (v runResult) findings(updated, sync *v1alpha1.Sync, done reconciliation) {
 	status.Pending, status.PendingOmitted = v.required.retained.mergeChanges(v.drift.pending(done.scope), len(v.drift.pendingChanges), int(status.PendingOmitted))
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
+	}
+	if done.kind == full && done.err == nil {
+		status.Ignored = ignored.Status(done.Plan)
 	}
 	value, reason, message := metav1.ConditionFalse, "InSync", "Live objects match the revision"
 	n, why := v.drift.drifted()

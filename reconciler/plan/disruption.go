@@ -52,7 +52,7 @@ func (c Change) Fingerprint() Fingerprint { return fingerprint(c.Key, c.After) }
 func fingerprint(key state.Key, after *state.Item) Fingerprint {
 	out := Fingerprint{Kind: key.Kind, Name: key.Name}
 	if after != nil {
-		out.Hash = state.Hash(after.Object)
+		out.Hash = after.Hash()
 	}
 	return out
 }

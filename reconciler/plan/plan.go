@@ -103,9 +103,45 @@ type Plan struct {
 	Partial bool
 	// Notes are what targets report beside the changes, sorted by key.
 	Notes []Note
+	// Ignored are the things of which fields are declared otherwise and are not corrected, sorted by
+	// key.
+	Ignored []IgnoredFields
 	// Scope is what the confirmation tokens of this plan are bound to. The first policy
 	// sets it.
 	Scope confirm.Scope
+}
+
+// IgnoredFields are the fields of one thing that differ and are not corrected, because the Sync
+// ignores them.
+type IgnoredFields struct {
+	// Live is what is wanted with the live values of these fields, Declared with those of the
+	// repository.
+	Live, Declared state.Item
+}
+
+// Key is that of the thing.
+func (i IgnoredFields) Key() state.Key { return i.Declared.Key }
+
+// Fields are what differs, from the live value to the declared one, sorted by path.
+func (i IgnoredFields) Fields() []FieldChange { return Diff(i.Live.Object, i.Declared.Object) }
+
+// Same reports whether the same is declared in the other, and ignored.
+func (i IgnoredFields) Same(other IgnoredFields) bool {
+	return i.Key() == other.Key() && state.Equal(i.Declared.Object, other.Declared.Object)
+}
+
+// keepIgnored is a wanted thing with the live values of what is ignored, of which it records those
+// that differ.
+func (p *Plan) keepIgnored(w, o state.Item) state.Item {
+	if len(o.Ignored) == 0 || o.Object == nil {
+		return w
+	}
+	declared, live := w, w
+	w.Object, live.Object = state.KeepDeclared(w.Object, o.Ignored), state.Keep(w.Object, o.Ignored)
+	if !state.Equal(live.Object, declared.Object) {
+		p.Ignored = append(p.Ignored, IgnoredFields{Live: live, Declared: declared})
+	}
+	return w
 }
 
 // Unknown is a thing that could not be compared.
@@ -158,6 +194,7 @@ func Compute(desired, observed state.Set, policies ...Policy) Plan {
 	var p Plan
 	for _, w := range desired.Items() {
 		o, _ := observed.Get(w.Key)
+		w = p.keepIgnored(w, o)
 		p.compare(w, o)
 		if provisions(w.Key) {
 			p.Desired = append(p.Desired, fingerprint(w.Key, &w))
@@ -259,7 +296,7 @@ func readOnlyReasons(c Change) hold.Reasons {
 // drifted reports whether the wanted thing is what we last applied, so that
 // only the live side can have changed.
 func drifted(observed, desired state.Item) bool {
-	return observed.Applied != "" && observed.Applied == state.Hash(desired.Object)
+	return observed.Applied != "" && observed.Applied == desired.Hash()
 }
 
 // order sorts changes into the order of work.

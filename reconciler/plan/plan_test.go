@@ -246,3 +246,58 @@ func TestCountCountsHeldChangesToo(t *testing.T) {
 		t.Errorf("plan %v", steps(p))
 	}
 }
+
+func TestIgnoredFieldsKeepTheirLiveValues(t *testing.T) {
+	key := state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "gpu"}
+	object := func(limit, weight string) map[string]any {
+		return map[string]any{"spec": map[string]any{"limit": limit, "weight": weight}}
+	}
+	wanted := state.Item{Key: key, Object: object("declared", "1"), CorrectionPolicy: state.CorrectionPolicy{Ignore: []string{"/spec/limit"}}}
+	observed := func(object map[string]any, value any, present bool) state.Item {
+		return state.Item{Key: key, Object: object, Applied: wanted.Hash(), Findings: state.Findings{Ignored: []state.IgnoredValue{{Pointer: "/spec/limit", Value: value, Present: present, Declared: true}}}}
+	}
+	ignored := []plan.FieldChange{{Path: "spec.limit", Before: "live", After: "declared"}}
+	tests := []struct {
+		name     string
+		observed []state.Item
+		changes  []plan.FieldChange // nil for no change
+		ignored  []plan.FieldChange
+		limit    any // that of the pool as it is planned
+	}{
+		{"only they differ", []state.Item{observed(object("live", "1"), "live", true)}, nil, ignored, "live"},
+		{"another differs as well", []state.Item{observed(object("live", "2"), "live", true)}, []plan.FieldChange{{Path: "spec.weight", Before: "2", After: "1"}}, ignored, "live"},
+		{"nothing differs", []state.Item{observed(object("declared", "1"), "declared", true)}, nil, nil, "declared"},
+		{"it is missing live", []state.Item{observed(map[string]any{"spec": map[string]any{"weight": "1"}}, nil, false)}, nil, []plan.FieldChange{{Path: "spec.limit", After: "declared"}}, nil},
+		{"it is to be created", nil, []plan.FieldChange{}, nil, "declared"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := plan.Compute(state.NewSet(wanted), state.NewSet(tt.observed...))
+			var changes, fields []plan.FieldChange
+			for _, c := range p.Changes {
+				changes = append([]plan.FieldChange{}, c.Fields...)
+				if c.Drift != (tt.observed != nil) {
+					t.Errorf("drift %v", c.Drift)
+				}
+				if c.Fingerprint().Hash != wanted.Hash() {
+					t.Error("the change is another by what is live")
+				}
+			}
+			for _, i := range p.Ignored {
+				fields = append(fields, i.Fields()...)
+			}
+			if d := cmp.Diff(tt.changes, changes); d != "" {
+				t.Errorf("changes (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(tt.ignored, fields); d != "" {
+				t.Errorf("ignored (-want +got):\n%s", d)
+			}
+			if got := p.Pools[0].Object["spec"].(map[string]any)["limit"]; got != tt.limit {
+				t.Errorf("quotas are computed for a limit of %v", got)
+			}
+			if _, changed := wanted.Object["spec"].(map[string]any)["limit"]; !changed || len(wanted.Object["spec"].(map[string]any)) != 2 {
+				t.Error("what is wanted is changed")
+			}
+		})
+	}
+}

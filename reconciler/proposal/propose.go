@@ -51,6 +51,7 @@ func Propose(s RevisionStates, policies ...plan.Policy) plan.Proposal {
 		s.After.Observed = s.Before.Observed
 		policies = append([]plan.Policy{plan.OfSome()}, policies...)
 	}
+	before, after = kept(before, s.Before.Observed), kept(after, s.After.Observed)
 	was := plan.Compute(s.Before.Desired, s.Before.Observed, cautious(policies, s.Before)...)
 	live := plan.Compute(s.After.Desired, s.After.Observed, cautious(policies, s.After)...)
 

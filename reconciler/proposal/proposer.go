@@ -29,10 +29,23 @@ func asObserved(before, after state.Set) state.Set {
 	for i, item := range items {
 		desired, _ := before.Get(item.Key)
 		if desired.ReadOnly == "" {
-			items[i].Applied = state.Hash(item.Object)
+			items[i].Applied = desired.Hash()
 		}
-		if _, stays := after.Get(item.Key); !stays {
+		afterwards, stays := after.Get(item.Key)
+		if !stays {
 			items[i].ReadOnly = desired.ReadOnly
+		}
+		items[i].Ignored = state.IgnoredValues(afterwards.Ignore, afterwards.Object, item.Object)
+	}
+	return state.NewSet(items...)
+}
+
+// kept is what is wanted with the live values of what is ignored.
+func kept(desired, observed state.Set) state.Set {
+	items := desired.Items()
+	for i, item := range items {
+		if o, _ := observed.Get(item.Key); o.Object != nil {
+			items[i].Object = state.KeepDeclared(item.Object, o.Ignored)
 		}
 	}
 	return state.NewSet(items...)
@@ -260,6 +273,12 @@ func (p *proposer) proposedPlan(live, was plan.Plan) plan.Plan {
 	for _, n := range publishable(live.Notes, p.After.Observed) {
 		if !old[withoutOrigin(n)] {
 			out.Notes = append(out.Notes, n)
+		}
+	}
+	for _, ignored := range live.Ignored {
+		observed, _ := p.After.Observed.Get(ignored.Key())
+		if (p.Offline || ours(observed)) && !slices.ContainsFunc(was.Ignored, ignored.Same) {
+			out.Ignored = append(out.Ignored, ignored)
 		}
 	}
 	out.Notes = append(out.Notes, p.notes...)

@@ -109,7 +109,8 @@ func (s *reviewStates) get(ctx context.Context, sync *v1alpha1.Sync, now time.Ti
 		Source       v1alpha1.Source
 		Path         string
 		PullRequests *v1alpha1.PullRequests
-	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.PullRequests})
+		Ignore       []v1alpha1.IgnoreRule
+	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.PullRequests, sync.Spec.Ignore})
 	s.mu.Lock()
 	old := s.open[name]
 	s.mu.Unlock()

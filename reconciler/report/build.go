@@ -53,6 +53,7 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 		Changes:           make([]Change, 0, len(p.Changes)),
 		Unknown:           make([]Unknown, 0, len(p.Unknown)),
 		Notes:             make([]Note, 0, len(p.Notes)),
+		Ignored:           b.ignored(p.Ignored),
 		Problems:          make([]Problem, 0, len(problems)),
 		Holds:             b.holds(p.Changes),
 		ConfirmationToken: p.Confirmation(),

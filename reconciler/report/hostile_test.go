@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -61,6 +62,7 @@ func planted(s string) Report {
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
 	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []finding.Finding{{Facts: finding.FactsOf(finding.Of("fact", s)), Text: s}}, Warnings: []finding.Finding{{Text: s}}}}
 	p := plan.Compute(state.NewSet(created, updated, compared, lost), state.NewSet(before, deleted, found), plan.Guard(50, ""))
+	p.Ignored = []plan.IgnoredFields{{Live: before, Declared: updated}}
 	o := apply.Outcome{NotReady: []apply.NotReady{{Key: key("new"), Reason: s}}}
 	for _, c := range p.Changes {
 		o.Results = append(o.Results, apply.Result{Change: c, Status: apply.Failed, Err: errors.New(s)})
@@ -109,7 +111,7 @@ var outside = []*regexp.Regexp{
 	regexp.MustCompile(`^Outcome: [a-z0-9, -]+$`),
 	regexp.MustCompile(`^(Cluster \(code\) · )?\(code\) ← (\(code\)|the working copy)( · merge base \(code\))? · (live state of [0-9: -]+ UTC|offline: neither a cluster nor AWS was read)$`),
 	regexp.MustCompile(`^(This pull request changes nothing|These differences from the base)[A-Za-z ,.]+\.$`),
-	regexp.MustCompile(`^\*\*(Problems|Unknown|Held|Not ready|Warnings) \([0-9]+\)\*\*$`),
+	regexp.MustCompile(`^\*\*(Problems|Unknown|Held|Not ready|Warnings|Ignored) \([0-9]+\)\*\*$`),
 	regexp.MustCompile(`^\*\*(Guards|To confirm all that waits|Changes: [a-z0-9 ,()-]+)\*\*$`),
 	regexp.MustCompile(`^- \(code\)(( holds it| warns)?: \(code\))?$`),
 	regexp.MustCompile(`^- ([0-9]+ objects: )?\(code\): (\(code\)(, | and [0-9]+ more)?)+$`),
@@ -263,6 +265,10 @@ func guarding(before, after string) Report {
 		observed = append(observed, item("kubernetes", "", kind, "edited", "", 0, old[kind]), item("kubernetes", "", kind, "old", "", 0, old[kind]))
 	}
 	p := plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
+	for kind, c := range content(after) {
+		p.Ignored = append(p.Ignored, plan.IgnoredFields{Live: item("kubernetes", "", kind, "kept", "", 0, old[kind]), Declared: item("kubernetes", "", kind, "kept", "a.yaml", 1, c)})
+	}
+	slices.SortFunc(p.Ignored, func(a, b plan.IgnoredFields) int { return a.Key().Compare(b.Key()) })
 	o := apply.Outcome{}
 	for i, c := range p.Changes {
 		quote := fmt.Errorf("refused: Invalid value: %q", after)

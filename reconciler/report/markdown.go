@@ -40,6 +40,7 @@ const (
 //   - what all nodes together cost now and in a month: the difference counts, and each
 //     pool whose cost changes;
 //   - the day on which prices were read;
+//   - the live values of ignored fields;
 //   - numbers in notes that warn of nothing, such as how much of a quota is in use.
 func (r Report) Content() string {
 	r = r.sanitized()
@@ -50,7 +51,7 @@ func (r Report) Content() string {
 	}
 	headline := r.fullHeadline(markup.PlainText())
 	r.Forecast = forecast.StripVolatile(r.Forecast)
-	r.Notes = withoutCounts(r.Notes)
+	r.Notes, r.Ignored = withoutCounts(r.Notes), withoutLiveValues(r.Ignored)
 	if r.Drift != nil {
 		d := *r.Drift
 		d.Notes = withoutCounts(d.Notes)

@@ -27,14 +27,14 @@ func (r Report) noteParts(v markup.Style) (warnings, notes section.Section) {
 	return warnings, notes
 }
 
-// noteSection has the other findings.
+// noteSection has the other findings, and what is ignored.
 func (r Report) noteSection(v markup.Style) []section.Section {
 	_, notes := r.noteParts(v)
 	if !v.Stacks && len(notes.Lines) > 0 {
 		_, plain := r.noteParts(markup.PlainText())
 		notes.Lines, notes.Folded = nil, plain.Lines
 	}
-	return []section.Section{notes}
+	return []section.Section{notes, r.ignoredSection(v)}
 }
 
 // unknown is what could not be compared, and what cannot be estimated of the rest.

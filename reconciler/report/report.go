@@ -31,6 +31,9 @@ type Report struct {
 	Unknown []Unknown `json:"unknown"`
 	// Notes are other findings on things that may well be as declared, warnings first.
 	Notes []Note `json:"notes"`
+	// Ignored are the fields that differ and are not corrected, because the Sync ignores them; absent
+	// where there are none.
+	Ignored []Ignored `json:"ignored,omitempty"`
 	// Problems are the mistakes found in the repository.
 	Problems []Problem `json:"problems"`
 	// Holds are the reasons for which changes are held back. A change that several

@@ -156,6 +156,9 @@ type CorrectionPolicy struct {
 	// Shrink, where it is set on a wanted Item, orders a change that makes less
 	// of something: room must be given up before what fills it is taken away.
 	Shrink *Shrink
+	// Ignore are JSON pointers (RFC 6901) to the fields of a wanted Object of which the live value
+	// stays once the thing exists: it is neither compared nor written. Sorted; none for most.
+	Ignore []string `json:",omitempty"`
 }
 
 // Findings are what a target reports of a thing beside its content; only on
@@ -188,6 +191,9 @@ type Findings struct {
 	NotFound bool
 	// Quota is what a quota allows; nil for all else.
 	Quota *Quota
+	// Ignored are the live values of the fields that CorrectionPolicy.Ignore of the wanted Item
+	// names, in that order.
+	Ignored []IgnoredValue `json:",omitempty"`
 }
 
 // Quota is what a vCPU quota of EC2 allows the declared NodePools.

@@ -40,6 +40,7 @@ func guardFields() []guardField {
 		{"spec.deletionPolicy", string(v1alpha1.DeletionPolicyOrphan), loosenedFrom(string(v1alpha1.DeletionPolicyOrphan))},
 		{"spec.pullRequests", nil, reviewedElsewhere},
 		{"spec.dependsOn", nil, lacks},
+		{"spec.ignore", nil, ignoresMore},
 	}
 }
 
@@ -104,6 +105,23 @@ func lacks(before, after any) bool {
 	return slices.ContainsFunc(b, func(entry any) bool {
 		return !slices.ContainsFunc(a, func(other any) bool { return state.Equal(entry, other) })
 	})
+}
+
+// ignoresMore is looser for rules by which a path is ignored that was not, in the same objects.
+func ignoresMore(before, after any) bool { return lacks(ignored(after), ignored(before)) }
+
+// ignored are the paths of rules, each with the target of its rule.
+func ignored(rules any) any {
+	var out []any
+	list, _ := rules.([]any)
+	for _, entry := range list {
+		rule, _ := entry.(map[string]any)
+		paths, _ := rule["paths"].([]any)
+		for _, path := range paths {
+			out = append(out, []any{path, rule["target"]})
+		}
+	}
+	return out
 }
 
 // loosenedFrom is looser for a value that is not the strict one any more.

@@ -18,6 +18,15 @@ import (
 
 type m = map[string]any
 
+// rules is a spec.ignore of one rule.
+func rules(target m, paths ...any) []any {
+	rule := m{"paths": paths}
+	if target != nil {
+		rule["target"] = target
+	}
+	return []any{rule}
+}
+
 func TestWhatLoosensASyncIsNamed(t *testing.T) {
 	git := func(more m) m {
 		out := m{"url": "https://git.example/a.git", "ref": m{"branch": "main"}}
@@ -86,6 +95,14 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 		{"another expression", m{"dependsOn": []any{m{"name": "a", "readyExpr": "false"}}}, m{"dependsOn": []any{m{"name": "a", "readyExpr": "true"}}}, []string{"spec.dependsOn"}},
 		{"a further dependency, and another order", m{"dependsOn": []any{m{"name": "a"}, m{"name": "b"}}}, m{"dependsOn": []any{m{"name": "c"}, m{"name": "b"}, m{"name": "a"}}}, nil},
 		{"a first dependency", m{}, m{"dependsOn": []any{m{"name": "a"}}}, nil},
+		{"a field is ignored", m{}, m{"ignore": rules(m{"kind": "Deployment"}, "/spec/replicas")}, []string{"spec.ignore"}},
+		{"a further field is ignored", m{"ignore": rules(nil, "/a")}, m{"ignore": rules(nil, "/a", "/b")}, []string{"spec.ignore"}},
+		{"a field is ignored in other objects", m{"ignore": rules(m{"kind": "Deployment"}, "/a")}, m{"ignore": rules(m{"kind": "StatefulSet"}, "/a")}, []string{"spec.ignore"}},
+		{"a field is ignored in all objects", m{"ignore": rules(m{"kind": "Deployment"}, "/a")}, m{"ignore": rules(nil, "/a")}, []string{"spec.ignore"}},
+		{"a field is not ignored any more", m{"ignore": rules(nil, "/a", "/b")}, m{"ignore": rules(nil, "/b")}, nil},
+		{"nothing is ignored any more", m{"ignore": rules(nil, "/a")}, m{}, nil},
+		{"null instead of rules", m{"ignore": rules(nil, "/a")}, m{"ignore": nil}, nil},
+		{"one rule becomes two, in another order", m{"ignore": rules(nil, "/a", "/b")}, m{"ignore": append(rules(nil, "/b"), rules(nil, "/a")...)}, nil},
 		{"what guards nothing", m{"interval": "1m"}, m{"interval": "2m"}, nil},
 		{"two at once", m{"prune": false, "drift": "Report"}, m{}, []string{"spec.drift", "spec.prune"}},
 	}

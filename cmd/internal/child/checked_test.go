@@ -137,7 +137,7 @@ func targetProblems(t *testing.T, set state.Set) []state.Problem {
 	refused := lint.Refused(declared.Declared{Set: set}, crds)
 	var out []state.Problem
 	for _, w := range []targets.Target{
-		aws.Offline(func(i state.Item) []state.Problem { return refused[i.Key] }), kubernetes.Offline("dev"),
+		aws.Offline(func(i state.Item) []state.Problem { return refused[i.Key] }), kubernetes.Offline("dev", nil),
 	} {
 		var found *targets.ProblemsError
 		if _, err := w.Desired(context.Background(), set); errors.As(err, &found) {

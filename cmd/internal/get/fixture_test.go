@@ -144,6 +144,7 @@ func fleet() Objects {
 				s.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "NodeReplacementHeld", Message: "NodePool/gpu waits for a confirmation"}
 				s.Status.Pending = []v1alpha1.PendingChange{{Object: "NodePool.karpenter.sh/gpu", Action: "update", Rules: []string{"MaxNodesReplaced"}, Reason: "3 nodes would be replaced, 2 are allowed", Source: "clusters/edge/gpu.yaml:12"}}
 				s.Status.PendingOmitted = 2
+				s.Status.Ignored = []v1alpha1.IgnoredFields{{Object: "Deployment.apps/models/web", Fields: []string{"spec.replicas", "spec.paused"}, Source: "clusters/edge/web.yaml:4"}}
 			}),
 		},
 		Plugins: []v1alpha1.DevicePlugin{{Status: v1alpha1.DevicePluginStatus{Pools: []v1alpha1.GPUPoolStatus{

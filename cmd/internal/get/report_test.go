@@ -322,3 +322,19 @@ func TestAgesAreThoseOfKubectl(t *testing.T) {
 		}
 	}
 }
+
+func TestDriftHasWhatIsIgnored(t *testing.T) {
+	var got []Difference
+	for _, d := range driftOf(fleet()) {
+		if d.Ignored != nil {
+			got = append(got, d)
+		}
+	}
+	want := []Difference{{
+		Owner: "Sync poolwright-system/edge", Object: "Deployment.apps/models/web", Reason: "ignored: spec.replicas, spec.paused",
+		Source: "clusters/edge/web.yaml:4", Ignored: []string{"spec.replicas", "spec.paused"},
+	}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

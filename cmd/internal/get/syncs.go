@@ -126,6 +126,8 @@ type Difference struct {
 	Reason string `json:"reason,omitempty"`
 	// Source is file:line in the repository.
 	Source string `json:"source,omitempty"`
+	// Ignored are the fields that differ and are not corrected, because the Sync ignores them.
+	Ignored []string `json:"ignored,omitempty"`
 }
 
 // driftOf are the differences that Syncs and the Cluster report.
@@ -134,6 +136,16 @@ func driftOf(o Objects) []Difference {
 	for _, s := range o.Syncs {
 		for _, c := range s.Status.Pending {
 			out = append(out, Difference{Owner: "Sync " + s.Namespace + "/" + s.Name, Object: sanitize.Text(c.Object), Action: c.Action, Rules: c.Rules, Reason: sanitize.Text(c.Reason), Source: sanitize.Text(c.Source)})
+		}
+	}
+	for _, s := range o.Syncs {
+		for _, i := range s.Status.Ignored {
+			d := Difference{Owner: "Sync " + s.Namespace + "/" + s.Name, Object: sanitize.Text(i.Object), Source: sanitize.Text(i.Source)}
+			for _, field := range i.Fields {
+				d.Ignored = append(d.Ignored, sanitize.Text(field))
+			}
+			d.Reason = "ignored: " + strings.Join(d.Ignored, ", ")
+			out = append(out, d)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Difference) int { return cmp.Compare(a.Owner, b.Owner) })

@@ -37,7 +37,7 @@ func TestAClusterIsRefusedBeforeItsValuesReachAnyTarget(t *testing.T) {
 		t.Errorf("problems of others than the Cluster: %v", d.Problems)
 	}
 	var got []string
-	set, err := refusals.Desired(t.Context(), kubernetes.Offline("dev"), crds.Live(t.Context(), nil), d.Set)
+	set, err := refusals.Desired(t.Context(), kubernetes.Offline("dev", nil), crds.Live(t.Context(), nil), d.Set)
 	if _, refused := errors.AsType[*targets.ProblemsError](err); err != nil && !refused {
 		t.Fatal(err)
 	}

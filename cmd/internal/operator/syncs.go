@@ -122,7 +122,7 @@ type parameterValues func(ctx context.Context, sync *v1alpha1.Sync) (map[string]
 func (a *app) kubernetesTarget(sync *v1alpha1.Sync, log logr.Logger, parameters parameterValues, pullRequests flowcontrol.RateLimiter) (*kubernetes.Target, *variables.Current, error) {
 	vars, review := &variables.Current{}, pullRequests != nil
 	kubeTarget, err := connect.Kubernetes(kubernetes.Config{
-		REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Log: log, OnlyManaged: review, Limiter: pullRequests,
+		REST: a.cfg.REST, Sync: sync.Name, Namespace: a.cfg.Namespace, Ignore: sync.Spec.Ignore, Log: log, OnlyManaged: review, Limiter: pullRequests,
 	}, vars, review)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connecting Sync %s to the cluster: %w", sync.Name, err)

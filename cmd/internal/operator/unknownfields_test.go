@@ -92,7 +92,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 			var got []string
 			for _, w := range []reconciler.NamedTarget{
 				{Name: aws.Name, Target: aws.Offline(message.Of)},
-				{Name: kubernetes.Name, Target: admittedTarget{kubernetes.Offline("dev"), message, c.live}},
+				{Name: kubernetes.Name, Target: admittedTarget{kubernetes.Offline("dev", nil), message, c.live}},
 			} {
 				set, err := w.Target.Desired(t.Context(), d.Set)
 				mistakes, ok := errors.AsType[*targets.ProblemsError](err)

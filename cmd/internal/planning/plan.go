@@ -177,9 +177,9 @@ func (r Request) targets(refusals *validation.Errors) (awsTarget, kubeTarget tar
 			values, _, err := variables.Offline(ctx, r.Variables)
 			return values, err
 		}
-		return aws.Offline(refusals.Of), connect.OfflineValidatedTarget{Target: kubernetes.Offline(r.Sync.Name), Errors: refusals}, vars, nil
+		return aws.Offline(refusals.Of), connect.OfflineValidatedTarget{Target: kubernetes.Offline(r.Sync.Name, r.Sync.Spec.Ignore), Errors: refusals}, vars, nil
 	}
-	live, err := connect.Kubernetes(kubernetes.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace}, vars, r.Base != "")
+	live, err := connect.Kubernetes(kubernetes.Config{REST: r.REST, Sync: r.Sync.Name, Namespace: r.Namespace, Ignore: r.Sync.Spec.Ignore}, vars, r.Base != "")
 	if err != nil {
 		return nil, nil, nil, err
 	}

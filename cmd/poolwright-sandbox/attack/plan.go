@@ -56,7 +56,7 @@ func plan(ctx context.Context, in *child.Runner, tree fs.FS, head []byte, values
 		base[name] = &fstest.MapFile{Data: []byte(content)}
 	}
 	refusals, observed := &validation.Errors{}, &preview.ObservedAt{}
-	kube := connect.OfflineValidatedTarget{Target: kubernetes.Offline("main"), Errors: refusals}
+	kube := connect.OfflineValidatedTarget{Target: kubernetes.Offline("main", nil), Errors: refusals}
 	simulate, simulateErr := connect.Simulate(in), error(nil)
 	p := &preview.Previewer{
 		Renderer: rerender{in, tree, head}, Cache: &rendercache.Cache{}, SchemaErrors: refusals, Offline: true, Now: time.Now, ObservedAt: observed,

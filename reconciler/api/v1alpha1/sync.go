@@ -84,6 +84,14 @@ type SyncSpec struct {
 	// +kubebuilder:default=true
 	// +optional
 	Prune *bool `json:"prune,omitempty"`
+	// Ignore names fields of which the live value stays: it is neither corrected nor counts as
+	// drift. An object that does not exist is created with what the repository declares. Fields
+	// that are guards cannot be ignored: those of Poolwright's own kinds, of roles and their
+	// bindings, and the data of Secrets.
+	// +kubebuilder:validation:MaxItems=32
+	// +listType=atomic
+	// +optional
+	Ignore []IgnoreRule `json:"ignore,omitempty"`
 	// Guard limits what one revision may do without a confirmation.
 	// +kubebuilder:default={maxPrunePercent: 50}
 	// +optional
@@ -304,6 +312,11 @@ type SyncStatus struct {
 	// PendingOmitted is how many changes that were not made are not listed in Pending.
 	// +optional
 	PendingOmitted int32 `json:"pendingOmitted,omitempty"`
+	// Ignored lists at most twenty objects of which fields that spec.ignore names differ from the
+	// repository, as of the last comparison of everything.
+	// +listType=atomic
+	// +optional
+	Ignored []IgnoredFields `json:"ignored,omitempty"`
 }
 
 // PendingChange is a change that was not made, and why.

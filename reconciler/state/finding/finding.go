@@ -32,6 +32,8 @@ const (
 	FindingsOmitted Code = "FindingsOmitted"
 	// RefusedByAPIServer: an object does not fit its schema in the cluster.
 	RefusedByAPIServer Code = "RefusedByAPIServer"
+	// IgnoreRuleUnused: a rule of spec.ignore of a Sync matches no declared object.
+	IgnoreRuleUnused Code = "IgnoreRuleUnused"
 	// Unreadable: the content of an object may not be read.
 	Unreadable Code = "Unreadable"
 	// DryRunRefused: an API server refuses a dry run of a change.

@@ -225,8 +225,14 @@ spec:
 		t.Fatal(err)
 	}
 	b.converged(declared)
+	if claim := b.claim("apps/v1", "Deployment", "web"); strings.Contains(claim, "f:replicas") {
+		t.Errorf("replicas are owned beside the autoscaler: %s", claim)
+	}
 	b.restart()
 	b.converged(declared)
+	if n := countOf(b.wire.take(), "DRYRUN", "deployments"); n > 0 {
+		t.Errorf("%d dry runs of what is recorded", n)
+	}
 	// An autoscaler that is only live counts too.
 	c := newBench(t)
 	c.make(hpa, "kubectl-create")

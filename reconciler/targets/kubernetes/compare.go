@@ -55,7 +55,10 @@ func (o *observation) compareDesired(item state.Item, live *unstructured.Unstruc
 			}
 		}
 		if same {
-			o.add(diff.Found(item, live, item.Object, rec.Desired))
+			found := diff.Found(item, live, item.Object, rec.Desired)
+			found.Ignored = state.IgnoredValues(item.Ignore, item.Object, live.Object)
+			found.Object = state.KeepDeclared(item.Object, found.Ignored)
+			o.add(found)
 			return
 		}
 	}

@@ -109,6 +109,9 @@ func (j *correction) create(ctx context.Context) error {
 		}
 		return refused
 	}
+	if live, err = j.release(ctx, live); err != nil {
+		return err
+	}
 	j.accepted(live)
 	j.drift.Corrected(j.Change)
 	return nil
@@ -130,7 +133,7 @@ func (j *correction) update(ctx context.Context) error {
 	if err := j.updatable(); err != nil {
 		return err
 	}
-	owners, scaled := j.diff.Owners(j.Change.Key), j.desired.Scaled(j.Change.Key)
+	owners := j.diff.Owners(j.Change.Key)
 	if err := j.drift.Allow(j.Change, owners.Rivals); err != nil {
 		return err
 	}
@@ -141,20 +144,23 @@ func (j *correction) update(ctx context.Context) error {
 	if err := j.checkUpdate(ctx); err != nil {
 		return err
 	}
-	if err := j.prepare(ctx, owners, scaled); err != nil {
+	found, err := j.prepare(ctx, owners)
+	if err != nil {
 		return err
 	}
+	omitted := j.omit(body, found)
+	body = omitted.Object
 	if before.Owner == (owner.Reference{}) {
 		if err := j.removeEmptied(ctx, body); err != nil {
 			return err
 		}
 	}
-	live, err := j.api.Apply(ctx, j.ref, j.preconditions(body), api.ApplyOptions{Force: before.Owner == (owner.Reference{})})
-	if err := j.updateError(err); err != nil {
+	live, err := j.api.Apply(ctx, j.ref, j.preconditions(body, omitted.Kept, found), api.ApplyOptions{Force: before.Owner == (owner.Reference{})})
+	if err := j.updateError(err, omitted.Kept); err != nil {
 		return err
 	}
 	if kinds.OwnsWholeSpec(j.Change.Key.Group, j.Change.Key.Kind) && before.Owner == (owner.Reference{}) {
-		if live, err = j.trim(ctx, live, scaled); err != nil {
+		if live, err = j.trim(ctx, live); err != nil {
 			return err
 		}
 	}
@@ -186,22 +192,27 @@ func (j *correction) hasGuards() bool {
 	return j.Change.Key.Group == v1alpha1.GroupVersion.Group && j.Change.Key.Kind == "Sync"
 }
 
-// preconditions adds what must still hold of the live object for an update.
-func (j *correction) preconditions(body map[string]any) map[string]any {
+// preconditions adds what must still hold of the live object for an update: its version, where kept
+// values of found are written back.
+func (j *correction) preconditions(body map[string]any, kept bool, found *unstructured.Unstructured) map[string]any {
 	live := j.Before.Live
 	if live.UID != "" {
 		body = manifest.WithMetadata(body, "uid", live.UID)
 	}
-	if j.hasGuards() {
+	switch {
+	case j.hasGuards():
 		body = manifest.WithMetadata(body, "resourceVersion", live.ResourceVersion)
+	case kept:
+		body = manifest.WithMetadata(body, "resourceVersion", found.GetResourceVersion())
 	}
 	return body
 }
 
-// updateError is the error of an update for which the API server returned err, or nil.
-func (j *correction) updateError(err error) error {
+// updateError is the error of an update for which the API server returned err, or nil. Where versioned,
+// the update was for one version of the object.
+func (j *correction) updateError(err error, versioned bool) error {
 	other := j.Before.Owner
-	if j.hasGuards() && other == (owner.Reference{}) && apierrors.IsConflict(err) {
+	if (j.hasGuards() || versioned) && other == (owner.Reference{}) && apierrors.IsConflict(err) {
 		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	}
 	refused := api.ResponseError(err, j.secret)
@@ -214,18 +225,17 @@ func (j *correction) updateError(err error) error {
 // trim removes what somebody added by hand to a spec that is wholly ours:
 // server-side apply cannot remove what it does not own. Karpenter's hash
 // controller moves the object right after each change, so it tries again.
-func (j *correction) trim(ctx context.Context, live *unstructured.Unstructured, scaled bool) (*unstructured.Unstructured, error) {
+func (j *correction) trim(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	canonical, err := j.diff.Canonical(ctx, *j.After, live)
 	if err != nil {
 		// Without its canonical form an addition cannot be distinguished from a default; what
 		// we declared is in place.
 		return live, nil
 	}
-	base, _ := manifest.Unscaled(canonical.Object["spec"], scaled).(map[string]any)
+	base, _ := canonical.Object["spec"].(map[string]any)
 	const doing = "removing what was added by hand"
 	for attempt := 0; ; attempt++ {
-		extra, _ := manifest.Unscaled(live.Object["spec"], scaled).(map[string]any)
-		pointers := fields.Missing(extra, base, "/spec")
+		pointers := fields.Extra(live.Object, base, j.desired.Ignored(j.Change.Key))
 		if len(pointers) == 0 {
 			return live, nil
 		}
@@ -261,7 +271,7 @@ func removal(version string, pointers []string) ([]byte, error) {
 // accepted records what the API server returned.
 func (j *correction) accepted(live *unstructured.Unstructured) {
 	j.store.Put(inventory.Record{
-		Key: j.Change.Key, Version: j.After.Version, Desired: state.Hash(j.After.Object),
+		Key: j.Change.Key, Version: j.After.Version, Desired: j.After.Hash(),
 		Fingerprint: fields.FingerprintOf(live.Object, j.diff.Options(j.Change.Key)),
 	})
 	j.ready.Record(j.Change.Key, live)

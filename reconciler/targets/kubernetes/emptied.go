@@ -37,7 +37,7 @@ func (j *correction) removeEmptied(ctx context.Context, body map[string]any) err
 		if claim == nil {
 			return nil
 		}
-		patch, err := emptying(live, pointers, claim)
+		patch, err := claiming(live, pointers, claim)
 		if err != nil {
 			return fmt.Errorf("%s: %w", doing, err)
 		}
@@ -48,8 +48,9 @@ func (j *correction) removeEmptied(ctx context.Context, body map[string]any) err
 	}
 }
 
-// emptying is a JSON patch of that version of the object alone.
-func emptying(live *unstructured.Unstructured, pointers []string, claim fields.Tree) ([]byte, error) {
+// claiming is a JSON patch of that version of the object alone, which removes the fields at the pointers
+// and makes our claim to the object what is given.
+func claiming(live *unstructured.Unstructured, pointers []string, claim fields.Tree) ([]byte, error) {
 	ops := []map[string]any{{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()}}
 	for _, p := range pointers {
 		ops = append(ops, map[string]any{"op": "remove", "path": p})

@@ -36,6 +36,7 @@ func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, err
 	o.getByName(ctx, o.missing())
 	o.compareUncertain(ctx)
 	o.warnMissingNamespaces(ctx)
+	o.warnUnusedRules()
 	o.countLosses(ctx)
 	w.drift.Refresh()
 	return o.result(ctx)

@@ -75,7 +75,7 @@ kind: NodeOverlay
 metadata: {name: o}
 spec: {capacity: {nvidia.com/gpu: "4"}}
 `)
-	want, got := b.want(declared), wantOffline(t, kubernetes.Offline(b.sync), declared)
+	want, got := b.want(declared), wantOffline(t, kubernetes.Offline(b.sync, nil), declared)
 	if d := cmp.Diff(want.Items(), got.Items()); d != "" {
 		t.Error(d)
 	}
@@ -88,7 +88,7 @@ func TestOfflineDesiresWhatADevicePluginExpandsTo(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(offlinePlugin, gpuPool)
 	got := map[string]int{}
-	for _, item := range wantOffline(t, kubernetes.Offline("s"), declared).Items() {
+	for _, item := range wantOffline(t, kubernetes.Offline("s", nil), declared).Items() {
 		got[item.Key.Kind]++
 	}
 	if got["DaemonSet"] != 1 || got["ConfigMap"] != 1 || got["NodeOverlay"] == 0 || got["DevicePlugin"] != 1 || got["NodePool"] != 1 {
@@ -106,7 +106,7 @@ func TestOfflineHasWhichKindsAreNamespaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, checked := kubernetes.Offline("s"), 0
+	from, checked := kubernetes.Offline("s", nil), 0
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -150,7 +150,7 @@ func namedThing(kind schema.GroupVersionKind) state.Item {
 
 func TestOfflineASecretShowsThatItChangesAndNotToWhat(t *testing.T) {
 	b := newBench(t)
-	from := kubernetes.Offline("s")
+	from := kubernetes.Offline("s", nil)
 	before := wantOffline(t, from, b.declare(secret))
 	same := wantOffline(t, from, b.declare(strings.Replace(secret, "stringData: {password: hunter2}", "data: {password: aHVudGVyMg==}", 1)))
 	after := wantOffline(t, from, b.declare(strings.Replace(secret, "password: hunter2", "password: hunter3", 1)))
@@ -166,7 +166,7 @@ func TestOfflineASecretShowsThatItChangesAndNotToWhat(t *testing.T) {
 			t.Errorf("%s is in the open", secret)
 		}
 	}
-	other := wantOffline(t, kubernetes.Offline("s"), b.declare(secret))
+	other := wantOffline(t, kubernetes.Offline("s", nil), b.declare(secret))
 	if d := cmp.Diff(before.Items()[0].Object["data"], other.Items()[0].Object["data"]); d == "" {
 		t.Error("two keys give one digest")
 	}
@@ -187,7 +187,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: twice, namespace: default}
 `, offlinePlugin, strings.Replace(offlinePlugin, "name: gpus", "name: more", 1), gpuPool)
-	set, err := kubernetes.Offline("s").Desired(t.Context(), declared)
+	set, err := kubernetes.Offline("s", nil).Desired(t.Context(), declared)
 	var mistakes *targets.ProblemsError
 	if !errors.As(err, &mistakes) {
 		t.Fatalf("got %v", err)
@@ -208,7 +208,7 @@ metadata: {name: twice, namespace: default}
 }
 
 func TestOfflineNothingIsObservedOrCorrected(t *testing.T) {
-	from := kubernetes.Offline("s")
+	from := kubernetes.Offline("s", nil)
 	if _, err := from.Observe(t.Context(), state.Set{}); err == nil {
 		t.Error("an observation without a cluster")
 	}

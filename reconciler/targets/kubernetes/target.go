@@ -35,6 +35,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/diff"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/drift"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/health"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ignore"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/mask"
@@ -56,8 +57,11 @@ func OwnerOf(live *unstructured.Unstructured, wanted map[string]any) owner.Refer
 	return ownership.Of(live, wanted)
 }
 
-// Offline is the target of a Sync where there is no cluster, by offline.New.
-func Offline(sync string) targets.Target { return offline.New(LabelValue(sync)) }
+// Offline is the target of a Sync where there is no cluster, by offline.New. Fields are ignored by its
+// rules.
+func Offline(sync string, rules []v1alpha1.IgnoreRule) targets.Target {
+	return offline.New(LabelValue(sync), ignore.New(rules))
+}
 
 // Config is which cluster, and for which Sync.
 type Config struct {
@@ -68,6 +72,9 @@ type Config struct {
 	Sync string
 	// Namespace holds the inventory: the controller's own namespace.
 	Namespace string
+	// Ignore are the fields that are not corrected, of spec.ignore of the Sync. Where they cannot be
+	// parsed, Desired fails.
+	Ignore []v1alpha1.IgnoreRule
 	// Reveal puts the values of variables into a declared Secret, which has marks in
 	// their place; nil has none. What it fails with for good (state.Stalled) is a Problem of
 	// that Secret alone.
@@ -144,14 +151,14 @@ func New(cfg Config) (*Target, error) {
 	w.losses = losses.Counter{API: client, Kinds: w.kinds, Namespace: cfg.Namespace}
 	w.diff = diff.New(diff.Config{
 		API: client, Kinds: w.kinds, Store: w.store, Mask: w.mask, Owner: w.owner, Losses: w.losses, Clock: cfg.Clock,
-		Scaled:  func(k state.Key) bool { return w.desired.Scaled(k) },
+		Ignored: func(k state.Key) []string { return w.desired.Ignored(k) },
 		Preview: cfg.Preview, OnlyManaged: cfg.OnlyManaged,
 	})
 	if cfg.Preview {
 		cfg.Reveal = nil
 	}
 	w.desired = desired.New(desired.Config{
-		API: client, Kinds: w.kinds, Store: w.store, Mask: w.mask, Owner: w.owner, Reveal: cfg.Reveal, Managed: w.diff.Managed,
+		API: client, Kinds: w.kinds, Store: w.store, Mask: w.mask, Owner: w.owner, Reveal: cfg.Reveal, Ignore: ignore.New(cfg.Ignore), Managed: w.diff.Managed,
 	})
 	objects := reflector.Reflector{API: client, Selector: w.selector()}
 	w.health = health.New(health.Config{API: client, Kinds: w.kinds, Sync: cfg.Sync, Namespace: cfg.Namespace, Clock: cfg.Clock})

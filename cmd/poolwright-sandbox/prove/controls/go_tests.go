@@ -155,6 +155,14 @@ func foundByTestsOfTargets() []Control {
 			file: "reconciler/targets/kubernetes/internal/reflector/reflector.go", old: "\t\t\tto.Listed(all)\n", by: "\t\t\tif ctx == nil {\n\t\t\t\tto.Listed(all)\n\t\t\t}\n",
 			test: "reconciler/targets/kubernetes.TestADeletionInAGapOfTheWatchIsDetectedAfterAnEventOfTheObject",
 		}, {
+			Name: "ignored-fields", Summary: "An update neither writes nor owns what the Sync ignores.",
+			file: "reconciler/targets/kubernetes/correct.go", old: "\tbody = omitted.Object\n", by: "\t_ = omitted.Object\n",
+			test: "reconciler/targets/kubernetes.TestAnIgnoredFieldKeepsItsLiveValue",
+		}, {
+			Name: "ignored-guards", Summary: "No rule of a Sync ignores guards, roles and values of Secrets.",
+			file: "reconciler/targets/kubernetes/internal/ignore/ignore.go", old: "why := guarded(item, p)\n", by: "why := guarded(state.Item{Object: item.Object}, p)\n",
+			test: "reconciler/targets/kubernetes/internal/ignore.TestGuardsAreNotIgnored",
+		}, {
 			Name: "definitions-first", Summary: "Definitions and namespaces are applied before what needs them.",
 			file: "reconciler/targets/kubernetes/internal/kinds/defined.go", old: "case \"CustomResourceDefinition\", \"Namespace\":", by: "case \"\\x00\":",
 			test: "reconciler/targets/kubernetes/internal/kinds.TestWavesPutFirstWhatOthersNeed",

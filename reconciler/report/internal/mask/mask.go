@@ -39,13 +39,18 @@ type Mask struct {
 	known *strings.Replacer
 }
 
-// New returns the Mask of the secrets in all objects that the plans change.
+// New returns the Mask of the secrets in all objects that the plans change, or of which they have
+// ignored fields.
 func New(plans ...plan.Plan) *Mask {
 	m := &Mask{marks: map[string]string{}, secrets: map[string]bool{}}
 	for _, p := range plans {
 		for _, c := range p.Changes {
 			m.item(c.Before)
 			m.item(c.After)
+		}
+		for _, i := range p.Ignored {
+			m.item(&i.Live)
+			m.item(&i.Declared)
 		}
 	}
 	var pairs []string

@@ -145,41 +145,54 @@ func TestAPrintMovesOnlyWithWhatIsOurs(t *testing.T) {
 	}{
 		{"nothing", func(map[string]any) {}, us, true},
 		{"status and counters", func(o map[string]any) { o["status"] = map[string]any{"replicas": 9} }, us, true},
-		{"another manager's field, with the generation", func(o map[string]any) { spec(o, false).(map[string]any)["paused"] = false; generation(o, 4) }, us, true},
+		{"another manager's field, with the generation", func(o map[string]any) { o["spec"].(map[string]any)["paused"] = false; generation(o, 4) }, us, true},
 		{"another manager's label", func(o map[string]any) { labels(o)["theirs"] = "z" }, us, true},
 		{"the first annotation of another manager", func(o map[string]any) {
 			o["metadata"].(map[string]any)["annotations"] = map[string]any{"theirs": "x"}
 		}, us, true},
 		{"another container", func(o map[string]any) {
-			s := spec(o, false).(map[string]any)
+			s := o["spec"].(map[string]any)
 			s["containers"] = append(s["containers"].([]any), map[string]any{"name": "c"})
 			generation(o, 4)
 		}, us, true},
 		{"our label, without the generation", func(o map[string]any) { labels(o)["ours"] = "z" }, us, false},
-		{"our value", func(o map[string]any) { spec(o, false).(map[string]any)["replicas"] = 3; generation(o, 4) }, us, false},
+		{"our value", func(o map[string]any) { o["spec"].(map[string]any)["replicas"] = 3; generation(o, 4) }, us, false},
 		{"our container's image", func(o map[string]any) {
-			spec(o, false).(map[string]any)["containers"].([]any)[1].(map[string]any)["image"] = "Z"
+			o["spec"].(map[string]any)["containers"].([]any)[1].(map[string]any)["image"] = "Z"
 			generation(o, 4)
 		}, us, false},
-		{"our member of a set", func(o map[string]any) { spec(o, false).(map[string]any)["finalizers"] = []any{"y"}; generation(o, 4) }, us, false},
+		{"our member of a set", func(o map[string]any) { o["spec"].(map[string]any)["finalizers"] = []any{"y"}; generation(o, 4) }, us, false},
 		{"our claim, with equal values", func(o map[string]any) {
 			list := o["metadata"].(map[string]any)["managedFields"].([]any)
 			delete(list[3].(map[string]any)["fieldsV1"].(map[string]any)["f:spec"].(map[string]any), "f:replicas")
 		}, us, false},
 		{"another incarnation", func(o map[string]any) { o["metadata"].(map[string]any)["uid"] = "u2" }, us, false},
-		{"another manager's field where the whole spec is ours", func(o map[string]any) { spec(o, false).(map[string]any)["paused"] = false; generation(o, 4) },
+		{"another manager's field where the whole spec is ours", func(o map[string]any) { o["spec"].(map[string]any)["paused"] = false; generation(o, 4) },
 			Options{Manager: "us", WholeSpec: true}, false},
 		{"replicas that an autoscaler writes where the whole spec is ours", func(o map[string]any) {
 			list := o["metadata"].(map[string]any)["managedFields"].([]any)
 			delete(list[3].(map[string]any)["fieldsV1"].(map[string]any)["f:spec"].(map[string]any), "f:replicas")
-			spec(o, false).(map[string]any)["replicas"] = 3
+			o["spec"].(map[string]any)["replicas"] = 3
 			generation(o, 4)
-		}, Options{Manager: "us", WholeSpec: true, Scaled: true}, true},
+		}, Options{Manager: "us", WholeSpec: true, Ignored: []string{"/spec/replicas"}}, true},
 	}
+	tests = append(tests, []struct {
+		name   string
+		change func(o map[string]any)
+		opts   Options
+		same   bool
+	}{
+		{"a field beside an ignored one where the whole spec is ours", func(o map[string]any) { o["spec"].(map[string]any)["paused"] = false; generation(o, 4) },
+			Options{Manager: "us", WholeSpec: true, Ignored: []string{"/spec/replicas"}}, false},
+		{"an ignored field of a list's element, which may be another by now, where the whole spec is ours", func(o map[string]any) {
+			o["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)["image"] = "Z"
+			generation(o, 4)
+		}, Options{Manager: "us", WholeSpec: true, Ignored: []string{"/spec/containers/0/image"}}, false},
+	}...)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			before, after := read(t, live), read(t, live)
-			if tt.opts.Scaled {
+			if len(tt.opts.Ignored) > 0 {
 				// What an autoscaler owns is no claim of ours.
 				list := before["metadata"].(map[string]any)["managedFields"].([]any)
 				delete(list[3].(map[string]any)["fieldsV1"].(map[string]any)["f:spec"].(map[string]any), "f:replicas")

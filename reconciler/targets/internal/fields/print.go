@@ -33,8 +33,8 @@ type Options struct {
 	Manager string
 	// WholeSpec reports that the whole spec is ours, not only what we applied.
 	WholeSpec bool
-	// Scaled reports that spec.replicas belongs to an autoscaler.
-	Scaled bool
+	// Ignored are JSON pointers to the fields of which any value is as good.
+	Ignored []string
 	// Secret replaces state.Hash where values must not be guessable from
 	// their hash; nil otherwise.
 	Secret func(any) string
@@ -52,7 +52,7 @@ func FingerprintOf(object map[string]any, o Options) Fingerprint {
 	p.Meta = hash(pick(object["metadata"], ofMeta(set)))
 	p.Values = hash(pick(object, orNone(set)))
 	if o.WholeSpec {
-		p.Spec = hash(spec(object, o.Scaled))
+		p.Spec = hash(withoutIgnored(object, o.Ignored)["spec"])
 	}
 	return p
 }
@@ -112,21 +112,6 @@ func orNone(t Tree) Tree {
 		return Tree{"-": map[string]any{}}
 	}
 	return t
-}
-
-// spec is the object's spec without what an autoscaler writes.
-func spec(object map[string]any, scaled bool) any {
-	s, ok := object["spec"].(map[string]any)
-	if !ok || !scaled {
-		return object["spec"]
-	}
-	out := make(map[string]any, len(s))
-	for k, v := range s {
-		if k != "replicas" {
-			out[k] = v
-		}
-	}
-	return out
 }
 
 // pick extracts the values that a tree owns, keyed as the tree is.

@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ignore"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
@@ -22,6 +23,9 @@ type itemCollector struct {
 	objects  map[state.Key]details
 	origins  map[state.Key]state.Origin
 	problems []state.Problem
+	// declared is what the repository itself declares, without what a DevicePlugin stands for.
+	declared state.Set
+	ignored  *ignore.Matching
 	// uninstalled are the objects of kinds that come with our installation.
 	uninstalled []state.Item
 }
@@ -39,6 +43,7 @@ func (b *itemCollector) refuse(item state.Item, field string, f finding.Finding)
 
 // add takes one declared object. Its error is the cluster's, not the user's.
 func (b *itemCollector) add(item state.Item) error {
+	written := item.Key
 	kind, known, err := b.state.cfg.Kinds.Find(kinds.GVK(item.Key, item.Version))
 	if err != nil {
 		return err
@@ -86,7 +91,13 @@ func (b *itemCollector) add(item state.Item) error {
 	} else {
 		return fmt.Errorf("preparing %s: %w", item.Key, err)
 	}
-	b.items = append(b.items, manifest.Desired(item, b.state.cfg.Owner.Label))
+	item = manifest.Desired(item, b.state.cfg.Owner.Label)
+	if _, ok := b.declared.Get(written); ok {
+		var refused []state.Problem
+		item, refused = b.ignored.Apply(item)
+		b.problems = append(b.problems, refused...)
+	}
+	b.items = append(b.items, item)
 	return nil
 }
 

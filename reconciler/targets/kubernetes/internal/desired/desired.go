@@ -12,8 +12,10 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/pointer"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ignore"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/mask"
@@ -33,6 +35,8 @@ type Config struct {
 	Owner ownership.Sync
 	// Reveal puts the values of variables into a declared Secret; nil leaves it as it is.
 	Reveal func(object map[string]any) (map[string]any, error)
+	// Ignore are the fields that are not corrected.
+	Ignore ignore.Rules
 	// Managed reports whether an object may be observed.
 	Managed func(state.Key) bool
 }
@@ -43,12 +47,15 @@ type State struct {
 
 	mu      sync.Mutex
 	objects map[state.Key]details
+	// unused are the rules of Ignore that matched no object.
+	unused []int
 }
 
 // details are what the next verbs need of a wanted object beside its Item.
 type details struct {
-	// scaled is true where an autoscaler aims at it.
-	scaled bool
+	// ignored are JSON pointers to the fields of which the live value stays, those that an autoscaler
+	// writes included.
+	ignored []string
 	// unmasked is a Secret's unmasked object.
 	unmasked map[string]any
 	// object is the wanted Object, and hash the hash of it.
@@ -59,11 +66,19 @@ type details struct {
 // New makes a State without objects. It sends no request.
 func New(c Config) *State { return &State{cfg: c, objects: map[state.Key]details{}} }
 
-// Scaled reports whether an autoscaler writes the replicas of a wanted object.
-func (w *State) Scaled(k state.Key) bool {
+// Ignored are JSON pointers to the fields of a wanted object of which the live value stays: what the
+// Sync ignores, and the replicas where an autoscaler writes them.
+func (w *State) Ignored(k state.Key) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.objects[k].scaled
+	return w.objects[k].ignored
+}
+
+// UnusedRules are the indices in spec.ignore of the rules that match no object.
+func (w *State) UnusedRules() []int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unused
 }
 
 // Unmasked is a wanted Secret as it is sent. It is false where Build has not returned that very
@@ -72,7 +87,7 @@ func (w *State) Unmasked(secret state.Item) (map[string]any, bool) {
 	w.mu.Lock()
 	m := w.objects[secret.Key]
 	w.mu.Unlock()
-	return m.unmasked, m.unmasked != nil && m.hash == state.Hash(secret.Object)
+	return m.unmasked, m.unmasked != nil && m.hash == secret.Hash()
 }
 
 // Hash is the hash of a wanted Object, which was taken already where Build has returned that very
@@ -84,7 +99,7 @@ func (w *State) Hash(desired state.Item) string {
 	if m.object != nil && reflect.ValueOf(m.object).Pointer() == reflect.ValueOf(desired.Object).Pointer() {
 		return m.hash
 	}
-	return state.Hash(desired.Object)
+	return desired.Hash()
 }
 
 // Trim drops the unmasked content of Secrets, and all other objects, until the next Build.
@@ -102,7 +117,10 @@ func (w *State) Trim() {
 // what only a live object has; and the mistakes in the repository, whose objects are left out.
 // The error is the cluster's.
 func (w *State) Build(ctx context.Context, declared state.Set) (state.Set, []state.Problem, error) {
-	items, mistakes := declared.Items(), []state.Problem(nil)
+	if err := w.cfg.Ignore.Err(); err != nil {
+		return state.Set{}, nil, err
+	}
+	items, mistakes, written := declared.Items(), []state.Problem(nil), declared
 	if deviceplugin.Concerned(items) {
 		var err error
 		if declared, mistakes, err = w.expand(ctx, declared); err != nil {
@@ -122,7 +140,7 @@ func (w *State) Build(ctx context.Context, declared state.Set) (state.Set, []sta
 	if err := w.cfg.Mask.LoadFor(ctx, mine, w.cfg.Store.Records()); err != nil {
 		return state.Set{}, nil, err
 	}
-	b := &itemCollector{state: w, objects: map[state.Key]details{}, origins: map[state.Key]state.Origin{}, problems: mistakes}
+	b := &itemCollector{state: w, declared: written, ignored: w.cfg.Ignore.Begin(), objects: map[state.Key]details{}, origins: map[state.Key]state.Origin{}, problems: mistakes}
 	for _, item := range mine {
 		if err := b.add(item); err != nil {
 			return state.Set{}, nil, err
@@ -138,19 +156,21 @@ func (w *State) Build(ctx context.Context, declared state.Set) (state.Set, []sta
 	items = make([]state.Item, 0, len(b.items))
 	for _, item := range b.items {
 		m := b.objects[item.Key]
+		m.ignored = item.Ignore
 		if aims[item.Key] {
-			item.Object, m.scaled = manifest.WithoutReplicas(item.Object), true
+			item.Object = manifest.WithoutReplicas(item.Object)
+			m.ignored = ignore.Add(m.ignored, pointer.Pointer{"spec", "replicas"})
 		}
 		if kinds.IsSecret(item.Key) {
 			m.unmasked = item.Object
 			item.Object = w.cfg.Mask.Secret(item.Object)
 		}
-		m.object, m.hash = item.Object, state.Hash(item.Object)
+		m.object, m.hash = item.Object, item.Hash()
 		b.objects[item.Key] = m
 		items = append(items, item)
 	}
 	w.mu.Lock()
-	w.objects = b.objects
+	w.objects, w.unused = b.objects, b.ignored.Unused()
 	w.mu.Unlock()
 	return state.NewSet(items...), b.problems, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
+	"github.com/poolwright/poolwright/reconciler/state/pointer"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
@@ -29,7 +30,10 @@ import (
 // together. Where nothing would change, the inventory records it.
 func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.Unstructured) (state.Item, error) {
 	rec, _ := d.cfg.Store.Get(item.Key)
+	wanted := item
+	item = d.keep(wanted, live)
 	found := Found(item, live, nil, rec.Desired)
+	found.Ignored = state.IgnoredValues(item.Ignore, wanted.Object, live.Object)
 	other, err := d.cfg.Owner.Other(ctx, item.Key, live)
 	if err != nil {
 		return found, err
@@ -43,7 +47,7 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 	case kinds.IsSecret(item.Key):
 		d.compareSecret(&found, item, live)
 	case d.cfg.OnlyManaged:
-		err = d.compareBase(ctx, &found, item, live)
+		err = d.compareBase(ctx, &found, wanted, live)
 	case kinds.OwnsWholeSpec(item.Key.Group, item.Key.Kind):
 		err = d.compareWholeSpec(ctx, &found, item, live)
 	default:
@@ -54,9 +58,11 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 	}
 	found.Removal = d.cfg.Losses.Update(ctx, losses.Update{Key: item.Key, Before: found.Object, After: item.Object, Live: live})
 	d.keepOwners(item, live, found.Object)
-	if state.Equal(found.Object, item.Object) && found.DryRunError == "" && found.Ownership == nil && !d.Blind(item.Key) && !d.cfg.OnlyManaged {
+	same := state.Equal(found.Object, item.Object)
+	found.Object = d.compared(found, wanted, same)
+	if same && found.DryRunError == "" && found.Ownership == nil && !d.Blind(item.Key) && !d.cfg.OnlyManaged {
 		d.cfg.Store.Put(inventory.Record{
-			Key: item.Key, Version: item.Version, Desired: state.Hash(item.Object),
+			Key: item.Key, Version: item.Version, Desired: wanted.Hash(),
 			Fingerprint: fields.FingerprintOf(live.Object, d.Options(item.Key)),
 		})
 	}
@@ -91,8 +97,11 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, item stat
 		return nil
 	}
 	found.Object = item.Object
-	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); !state.Equal(mine, ours) {
-		found.Ownership = &owner.Fields{Unclaimed: fields.Unclaimed(item.Object, ours)}
+	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); !state.Equal(d.withoutIgnored(item, merged, mine), ours) {
+		d.claim(found, item, live, ours)
+		if found.Ownership == nil {
+			found.Ownership = &owner.Fields{}
+		}
 	}
 	return nil
 }
@@ -109,28 +118,56 @@ func (d *Differ) compareWholeSpec(ctx context.Context, found *state.Item, item s
 		return d.compareMerged(ctx, found, item, live)
 	}
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
-	scaled := d.cfg.Scaled(item.Key)
 	bare := manifest.Strip(live.Object)
 	after := fields.Overlay(bare, item.Object, ours)
-	after["spec"] = manifest.Unscaled(canonical.Object["spec"], scaled)
-	bare["spec"] = manifest.Unscaled(bare["spec"], scaled)
+	after["spec"] = canonical.Object["spec"]
 	owned := fields.Tree{"f:spec": fields.All()}
 	maps.Copy(owned, ours)
 	owned["f:spec"] = fields.All()
 	found.Object = fields.Project(bare, after, item.Object, owned)
-	claim(found, item, ours)
+	d.claim(found, item, live, ours)
 	return nil
 }
 
-// claim finds, of an Item whose Object is as wanted, the fields that an apply makes Poolwright's own.
-func claim(found *state.Item, item state.Item, ours fields.Tree) {
+// claim finds, of an Item whose Object is as wanted, the fields that an update makes Poolwright's own,
+// and those of which it gives the ownership up because they are ignored.
+func (d *Differ) claim(found *state.Item, item state.Item, live *unstructured.Unstructured, ours fields.Tree) {
 	if !state.Equal(found.Object, item.Object) {
 		return
 	}
 	found.Object = item.Object
-	if unclaimed := fields.Unclaimed(item.Object, ours); len(unclaimed) > 0 {
-		found.Ownership = &owner.Fields{Unclaimed: unclaimed}
+	pointers := d.cfg.Ignored(item.Key)
+	unclaimed := fields.Unclaimed(fields.Omit(item.Object, live.Object, pointers).Object, ours)
+	_, released := fields.Release(live.Object, item.Object, ours, pointers)
+	if len(unclaimed) > 0 || len(released) > 0 {
+		found.Ownership = &owner.Fields{Unclaimed: unclaimed, Ignored: released}
 	}
+}
+
+// withoutIgnored is what we own without what is ignored.
+func (d *Differ) withoutIgnored(item state.Item, object *unstructured.Unstructured, ours fields.Tree) fields.Tree {
+	left, _ := fields.Release(object.Object, item.Object, ours, d.cfg.Ignored(item.Key))
+	return left
+}
+
+// compared is the form of a found object in which it is compared with what is wanted: with the live
+// values of ignored fields that are declared, and without those that are not. same is whether nothing
+// but these differs.
+func (d *Differ) compared(found, wanted state.Item, same bool) map[string]any {
+	if same {
+		return state.KeepDeclared(wanted.Object, found.Ignored)
+	}
+	object := found.Object
+	for _, text := range d.cfg.Ignored(wanted.Key) {
+		p, err := pointer.Parse(text)
+		if err != nil {
+			continue
+		}
+		if _, declared := p.Get(wanted.Object); !declared {
+			object, _ = p.Remove(object).(map[string]any)
+		}
+	}
+	return state.KeepDeclared(object, found.Ignored)
 }
 
 // Canonical is what the API server makes of an item alone, by a dry run under a name that does
@@ -148,7 +185,7 @@ func dryRunName(k state.Key, live *unstructured.Unstructured) string {
 func (d *Differ) compareSecret(found *state.Item, item state.Item, live *unstructured.Unstructured) {
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
 	found.Object = clientDryRun(item, d.maskedSecret(item.Key, live), ours)
-	claim(found, item, ours)
+	d.claim(found, item, live, ours)
 }
 
 // dryRun applies an item without storing it, under the given name.

@@ -36,8 +36,8 @@ type Config struct {
 	Losses losses.Counter
 	// Clock is the time.
 	Clock clock.PassiveClock
-	// Scaled reports whether an autoscaler writes the replicas of an object.
-	Scaled func(state.Key) bool
+	// Ignored returns JSON pointers to the fields of a wanted object of which the live value stays.
+	Ignored func(state.Key) []string
 	// Preview is true where values of Secrets are not compared with live ones, OnlyManaged where
 	// nothing is observed but what the inventory has.
 	Preview, OnlyManaged bool
@@ -97,12 +97,21 @@ func (d *Differ) Options(k state.Key) fields.Options {
 	o := fields.Options{
 		Manager:   v1alpha1.FieldManager,
 		WholeSpec: kinds.OwnsWholeSpec(k.Group, k.Kind),
-		Scaled:    d.cfg.Scaled(k),
+		Ignored:   d.cfg.Ignored(k),
 	}
 	if kinds.IsSecret(k) {
 		o.Secret = d.cfg.Mask.Hash
 	}
 	return o
+}
+
+// keep is a wanted item with the live values of what is ignored of it.
+func (d *Differ) keep(item state.Item, live *unstructured.Unstructured) state.Item {
+	pointers := d.cfg.Ignored(item.Key)
+	if len(pointers) > 0 {
+		item.Object = state.Keep(item.Object, state.IgnoredValues(pointers, item.Object, manifest.Strip(live.Object)))
+	}
+	return item
 }
 
 // Found is a wanted item as it was observed: the live object in the form that is compared, and

@@ -45,12 +45,15 @@ func (d *Differ) compareBase(ctx context.Context, found *state.Item, item state.
 	d.mu.Lock()
 	start, there := d.preview.base[item.Key]
 	d.mu.Unlock()
+	item = d.keep(item, live)
 	if !there || start.Version != item.Version {
 		found.Object = clientDryRun(item, manifest.Strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager))
 		return nil
 	}
+	declared := start.Hash()
+	start = d.keep(start, live)
 	rec, _ := d.cfg.Store.Get(item.Key)
-	if rec.Version == start.Version && rec.Desired == state.Hash(start.Object) && rec.Fingerprint.Same(fields.FingerprintOf(live.Object, d.Options(item.Key))) {
+	if rec.Version == start.Version && rec.Desired == declared && rec.Fingerprint.Same(fields.FingerprintOf(live.Object, d.Options(item.Key))) {
 		found.Object = start.Object
 		return nil
 	}

@@ -51,14 +51,3 @@ func WithoutReplicas(object map[string]any) map[string]any {
 	}
 	return out
 }
-
-// Unscaled is a spec without what an autoscaler writes, where one scales the object.
-func Unscaled(spec any, scaled bool) any {
-	m, ok := spec.(map[string]any)
-	if !ok || !scaled {
-		return spec
-	}
-	m = maps.Clone(m)
-	delete(m, "replicas")
-	return m
-}

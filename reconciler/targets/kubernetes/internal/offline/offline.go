@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ignore"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/mask"
@@ -29,21 +30,27 @@ import (
 //
 // Secrets are masked under a key of its own, so that only what the same target
 // wanted can be compared.
-func New(label string) targets.Target {
+// Fields are ignored by rules.
+func New(label string, rules ignore.Rules) targets.Target {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // It never fails: the process would end.
-	return &offline{label: label, mask: mask.WithKey(key)}
+	return &offline{label: label, rules: rules, mask: mask.WithKey(key)}
 }
 
 type offline struct {
 	label string
+	rules ignore.Rules
 	mask  *mask.Masker
 }
 
 // Desired implements targets.Target.
 func (o *offline) Desired(_ context.Context, declared state.Set) (state.Set, error) {
+	if err := o.rules.Err(); err != nil {
+		return state.Set{}, err
+	}
+	written := declared
 	declared, problems := deviceplugin.Expand(declared)
-	w := collector{target: o, promised: map[schema.GroupKind]kinds.Kind{}, origins: map[state.Key]state.Origin{}, problems: problems}
+	w := collector{target: o, declared: written, ignored: o.rules.Begin(), promised: map[schema.GroupKind]kinds.Kind{}, origins: map[state.Key]state.Origin{}, problems: problems}
 	for _, item := range declared.Items() {
 		for _, kind := range promises(item) {
 			w.promised[kind.GroupKind()] = kind
@@ -86,6 +93,9 @@ type collector struct {
 	items    []state.Item
 	origins  map[state.Key]state.Origin
 	problems []state.Problem
+	// declared is what the repository itself declares, without what a DevicePlugin stands for.
+	declared state.Set
+	ignored  *ignore.Matching
 }
 
 func (w *collector) problem(item state.Item, code finding.Code, format string, args ...any) {
@@ -93,6 +103,7 @@ func (w *collector) problem(item state.Item, code finding.Code, format string, a
 }
 
 func (w *collector) add(item state.Item) {
+	written := item.Key
 	if item.Key.Name == "" {
 		w.problem(item, finding.NameMissing, "%s has no metadata.name (generateName cannot be reconciled); give it a name", finding.Of("kind", item.Key.Kind))
 		return
@@ -108,7 +119,13 @@ func (w *collector) add(item state.Item) {
 		return
 	}
 	w.origins[item.Key] = item.Origin
-	w.items = append(w.items, manifest.Desired(item, w.target.label))
+	item = manifest.Desired(item, w.target.label)
+	if _, ok := w.declared.Get(written); ok {
+		var refused []state.Problem
+		item, refused = w.ignored.Apply(item)
+		w.problems = append(w.problems, refused...)
+	}
+	w.items = append(w.items, item)
 }
 
 // set is what was collected, without what autoscalers write, Secrets masked.

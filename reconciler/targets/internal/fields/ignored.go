@@ -1,0 +1,153 @@
+package fields
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/pointer"
+)
+
+// Omitted is a wanted object as an update sends it, so that ignored fields are neither owned nor
+// written.
+type Omitted struct {
+	// Object is without the ignored fields.
+	Object map[string]any
+	// Kept is true where it has some all the same, in a list or a map that is applied as a whole.
+	Kept bool
+}
+
+// Omit takes the fields that the pointers name out of a wanted object in which they have their live
+// values.
+func Omit(desired, live map[string]any, pointers []string) Omitted {
+	out := Omitted{Object: desired}
+	for _, text := range pointers {
+		p, err := pointer.Parse(text)
+		if err != nil {
+			continue
+		}
+		at, ok := p.In(desired, live)
+		switch {
+		case !ok: // Of an element that is made.
+		case granular(live, at):
+			out.Object, _ = p.Remove(out.Object).(map[string]any)
+		default:
+			out.Kept = true
+		}
+	}
+	return out
+}
+
+// granular reports whether a field of a live object can have an owner of its own. Of an element of a
+// list that is so where some manager owns elements of the list by their keys.
+func granular(live map[string]any, at pointer.Pointer) bool {
+	keyed := !at.Listed(live)
+	for _, e := range Entries(live) {
+		whole, byKeys := ownedAs(e.Fields, at, live)
+		if whole {
+			return false
+		}
+		keyed = keyed || byKeys
+	}
+	return keyed
+}
+
+// ownedAs reports whether a claim is to a list or map above the field as a whole, and whether it is to
+// the field or a part of its path by the keys of all elements on it.
+func ownedAs(t Tree, at pointer.Pointer, value any) (whole, keyed bool) {
+	for _, part := range at {
+		switch {
+		case t == nil:
+			return false, keyed
+		case len(t) == 0:
+			return true, false
+		}
+		key, next := keyOf(t, value, part)
+		if _, isList := value.([]any); isList {
+			if key == "" {
+				return false, false
+			}
+			keyed = true
+		}
+		t, value = branch(t, key), next
+	}
+	return false, keyed
+}
+
+// keyOf is the key in a claim of the field or element of that name, and its value.
+func keyOf(t Tree, value any, part string) (key string, next any) {
+	switch v := value.(type) {
+	case map[string]any:
+		return "f:" + part, v[part]
+	case []any:
+		i, err := strconv.Atoi(part)
+		if err != nil || i < 0 || i >= len(v) {
+			return "", nil
+		}
+		return elementKey(t, v[i]), v[i]
+	}
+	return "f:" + part, nil
+}
+
+// Release is a claim to a live object without the fields that the pointers name in the wanted one, and
+// which of them it was to.
+func Release(live, desired map[string]any, claim Tree, pointers []string) (left Tree, released []string) {
+	left = claim
+	for _, text := range pointers {
+		p, err := pointer.Parse(text)
+		if err != nil {
+			continue
+		}
+		at, ok := p.In(desired, live)
+		if !ok {
+			continue
+		}
+		if rest, found := release(left, at, live); found {
+			left, released = rest, append(released, text)
+		}
+	}
+	return left, released
+}
+
+func release(t Tree, at pointer.Pointer, value any) (Tree, bool) {
+	if len(t) == 0 || len(at) == 0 {
+		return t, false
+	}
+	key, next := keyOf(t, value, at[0])
+	sub, found := t[key].(map[string]any)
+	if !found {
+		return t, false
+	}
+	out := maps.Clone(t)
+	if len(at) == 1 {
+		delete(out, key)
+		return out, true
+	}
+	left, found := release(sub, at[1:], next)
+	if !found {
+		return t, false
+	}
+	out[key] = left
+	if !ownsContent(left) && strings.HasPrefix(key, "f:") {
+		delete(out, key)
+	}
+	return out, true
+}
+
+// withoutIgnored is an object without the fields that the pointers name, as far as they are in no
+// list: its elements may have another order than in the repository.
+func withoutIgnored(object map[string]any, pointers []string) map[string]any {
+	for _, text := range pointers {
+		if p, err := pointer.Parse(text); err == nil && !p.Listed(object) {
+			object, _ = p.Remove(object).(map[string]any)
+		}
+	}
+	return object
+}
+
+// Extra lists, as JSON pointers, what the spec of a live object has and base has not, but for what the
+// pointers name.
+func Extra(live, base map[string]any, pointers []string) []string {
+	extra, _ := withoutIgnored(live, pointers)["spec"].(map[string]any)
+	return Missing(extra, base, "/spec")
+}

@@ -1,0 +1,398 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
+)
+
+// ignoring is a rule for all objects of a kind.
+func ignoring(kind string, paths ...string) v1alpha1.IgnoreRule {
+	return v1alpha1.IgnoreRule{Paths: paths, Target: &v1alpha1.Selector{Kind: kind}}
+}
+
+// ignore makes the target anew with other rules, as the controller does.
+func (b *bench) ignore(rules ...v1alpha1.IgnoreRule) {
+	b.Helper()
+	b.mod = func(c *kubernetes.Config) { c.Ignore = rules }
+	b.restart()
+}
+
+// replicas are those of the Deployment web.
+func (b *bench) replicas() int64 {
+	b.Helper()
+	n, _, err := unstructured.NestedInt64(b.get("apps/v1", "Deployment", "web").Object, "spec", "replicas")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+func (b *bench) scale(n int64) {
+	b.Helper()
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, n, "spec", "replicas") })
+}
+
+// ignoredFields are what the plan has as ignored, one line a field.
+func (b *bench) ignoredFields(p plan.Plan) []string {
+	var out []string
+	for _, i := range p.Ignored {
+		for _, f := range i.Fields() {
+			out = append(out, strings.ReplaceAll(fmt.Sprintf("%s %s: %v, declared %v", i.Key(), f.Path, f.Before, f.After), b.ns, "$NS"))
+		}
+	}
+	return out
+}
+
+// claim is what Poolwright owns of an object, as JSON.
+func (b *bench) claim(apiVersion, kind, name string) string {
+	b.Helper()
+	var out strings.Builder
+	for _, e := range b.get(apiVersion, kind, name).GetManagedFields() {
+		if e.Manager == v1alpha1.FieldManager {
+			out.Write(e.FieldsV1.Raw)
+		}
+	}
+	return out.String()
+}
+
+// applies sends a server-side apply of another manager, which forces nothing.
+func (b *bench) applies(manager, manifest string) {
+	b.Helper()
+	for _, item := range b.declare(manifest).Items() {
+		u := &unstructured.Unstructured{Object: item.Object}
+		if err := b.hand.Apply(b.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(manager)); err != nil {
+			b.Fatalf("%s: %v", manager, err)
+		}
+	}
+}
+
+func TestAnIgnoredFieldKeepsItsLiveValue(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) { c.Ignore = []v1alpha1.IgnoreRule{ignoring("Deployment", "/spec/replicas")} })
+	declared := b.declare(web)
+	b.reconcile(declared)
+	if n := b.replicas(); n != 2 {
+		t.Fatalf("it is created with %d replicas, which are not those of the repository", n)
+	}
+	if claim := b.claim("apps/v1", "Deployment", "web"); strings.Contains(claim, "f:replicas") || !strings.Contains(claim, "f:image") {
+		t.Errorf("what is owned after the creation: %s", claim)
+	}
+	b.converged(declared)
+	b.applies("scaler", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: $NS}\nspec: {replicas: 3}\n")
+	b.converged(declared)
+
+	b.scale(5)
+	p := b.plan(declared)
+	if d := cmp.Diff([]string{"Deployment.apps/$NS/web spec.replicas: 5, declared 2"}, b.ignoredFields(p)); d != "" || !p.Empty() {
+		t.Fatalf("%s\n%s", d, show(p))
+	}
+
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) {
+		set(o, int64(6), "spec", "replicas")
+		set(o, "ours", "metadata", "labels", "team")
+	})
+	p = b.reconcile(declared)
+	if d := cmp.Diff([]string{"update Deployment.apps/$NS/web", "  metadata.labels.team: ours -> infra"}, b.lines(p)); d != "" || !p.Changes[0].Drift {
+		t.Errorf("drift %v\n%s", p.Changes[0].Drift, d)
+	}
+	if n := b.replicas(); n != 6 {
+		t.Errorf("correcting a field beside it set replicas to %d", n)
+	}
+	b.converged(declared)
+
+	more := b.declare(strings.NewReplacer("replicas: 2", "replicas: 7", "nginx:1", "nginx:2").Replace(web))
+	b.converged(b.declare(strings.Replace(web, "replicas: 2", "replicas: 7", 1)))
+	p = b.reconcile(more)
+	if d := cmp.Diff([]string{"update Deployment.apps/$NS/web", "  spec.template.spec.containers[name=web].image: nginx:1 -> nginx:2"}, b.lines(p)); d != "" || p.Changes[0].Drift {
+		t.Errorf("drift %v\n%s", p.Changes[0].Drift, d)
+	}
+	if n := b.replicas(); n != 6 {
+		t.Errorf("a commit set replicas to %d", n)
+	}
+
+	b.restart()
+	b.converged(more)
+
+	b.ignore()
+	p = b.reconcile(more)
+	if d := cmp.Diff([]string{"update Deployment.apps/$NS/web", "  spec.replicas: 6 -> 7"}, b.lines(p)); d != "" {
+		t.Error(d)
+	}
+	b.converged(more)
+	if n := b.replicas(); n != 7 {
+		t.Errorf("without the rule there are %d replicas", n)
+	}
+}
+
+func TestAFieldThatIsIgnoredLaterIsGivenUp(t *testing.T) {
+	for name, by := range map[string]func(b *bench){
+		"applied by the Sync": func(b *bench) { b.reconcile(b.declare(web)) },
+		"applied by kubectl": func(b *bench) {
+			b.make(strings.Replace(web, "metadata: {", `metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: "{}"}, `, 1), "kubectl-client-side-apply")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			by(b)
+			b.ignore(ignoring("Deployment", "/spec/replicas", "/metadata/labels/team", "/spec/template/spec/containers/0/image"))
+			more := b.declare(strings.NewReplacer("replicas: 2", "replicas: 7", "infra", "other", "nginx:1", "nginx:2").Replace(web))
+			p := b.plan(more)
+			for _, f := range p.Changes[0].Fields {
+				if f.Path == "spec.replicas" || f.Path == "metadata.labels.team" || strings.HasSuffix(f.Path, "image") {
+					t.Errorf("%s is to be changed", f.Path)
+				}
+			}
+			if errs := b.apply(p); len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			b.converged(more)
+			claim := b.claim("apps/v1", "Deployment", "web")
+			if strings.Contains(claim, "f:replicas") || strings.Contains(claim, "f:team") || strings.Contains(claim, "f:image") || !strings.Contains(claim, "f:resources") {
+				t.Errorf("what is owned: %s", claim)
+			}
+			live := b.get("apps/v1", "Deployment", "web")
+			containers, _, _ := unstructured.NestedSlice(live.Object, "spec", "template", "spec", "containers")
+			if n := b.replicas(); n != 2 || live.GetLabels()["team"] != "infra" || containers[0].(map[string]any)["image"] != "nginx:1" {
+				t.Errorf("%d replicas, labels %v, containers %v", n, live.GetLabels(), containers)
+			}
+		})
+	}
+}
+
+func TestAFieldOfAnElementIsIgnoredWhereverTheElementIs(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("Deployment", "/spec/template/spec/containers/0/image")}
+	})
+	declared := b.declare(web)
+	b.reconcile(declared)
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) {
+		containers, _, _ := unstructured.NestedSlice(o, "spec", "template", "spec", "containers")
+		containers[0].(map[string]any)["image"] = "nginx:9"
+		containers = append([]any{map[string]any{"name": "side", "image": "side:1"}}, containers...)
+		set(o, containers, "spec", "template", "spec", "containers")
+	})
+	p := b.plan(declared)
+	if d := cmp.Diff([]string{"Deployment.apps/$NS/web spec.template.spec.containers[name=web].image: nginx:9, declared nginx:1"}, b.ignoredFields(p)); d != "" || !p.Empty() {
+		t.Errorf("%s\n%s", d, show(p))
+	}
+	more := b.declare(strings.Replace(web, "containerPort: 80", "containerPort: 81", 1))
+	b.reconcile(more)
+	b.converged(more)
+	containers, _, _ := unstructured.NestedSlice(b.get("apps/v1", "Deployment", "web").Object, "spec", "template", "spec", "containers")
+	images := map[any]any{}
+	for _, c := range containers {
+		images[c.(map[string]any)["name"]] = c.(map[string]any)["image"]
+	}
+	if d := cmp.Diff(map[any]any{"web": "nginx:9", "side": "side:1"}, images); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAFieldOfAWholeSpecIsIgnored(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("NodePool", "/spec/limits", "/spec/template/spec/requirements/0/values", "/spec/template/metadata/labels/theirs")}
+	})
+	declared := b.declare(pool)
+	b.reconcile(declared)
+	get := func() *unstructured.Unstructured { return b.get("karpenter.sh/v1", "NodePool", b.ns) }
+	b.edit("karpenter.sh/v1", "NodePool", b.ns, func(o map[string]any) {
+		set(o, "10", "spec", "limits", "cpu")
+		set(o, "x", "spec", "template", "metadata", "labels", "theirs")
+		set(o, int64(7), "spec", "weight")
+		requirements, _, _ := unstructured.NestedSlice(o, "spec", "template", "spec", "requirements")
+		requirements[0].(map[string]any)["values"] = []any{"on-demand"}
+		set(o, requirements, "spec", "template", "spec", "requirements")
+	})
+	p := b.reconcile(declared)
+	if d := cmp.Diff([]string{"update NodePool.karpenter.sh/$NS", "  spec.weight: 7 -> <nil>"}, b.lines(p)); d != "" {
+		t.Error(d)
+	}
+	b.converged(declared)
+	b.restart()
+	b.converged(declared)
+	live := get()
+	requirements, _, _ := unstructured.NestedSlice(live.Object, "spec", "template", "spec", "requirements")
+	cpu, _, _ := unstructured.NestedString(live.Object, "spec", "limits", "cpu")
+	label, _, _ := unstructured.NestedString(live.Object, "spec", "template", "metadata", "labels", "theirs")
+	if d := cmp.Diff([]any{"on-demand"}, requirements[0].(map[string]any)["values"]); d != "" || cpu != "10" || label != "x" {
+		t.Errorf("limit %q, label %q\n%s", cpu, label, d)
+	}
+	// An update that a revision makes leaves them as well.
+	more := b.declare(strings.Replace(pool, "spec:\n", "spec:\n  weight: 3\n", 1))
+	b.reconcile(more)
+	b.converged(more)
+	requirements, _, _ = unstructured.NestedSlice(get().Object, "spec", "template", "spec", "requirements")
+	if d := cmp.Diff([]any{"on-demand"}, requirements[0].(map[string]any)["values"]); d != "" {
+		t.Error(d)
+	}
+	b.ignore()
+	b.reconcile(more)
+	b.converged(more)
+	if limits, found, _ := unstructured.NestedMap(get().Object, "spec", "limits"); found {
+		t.Errorf("without the rule it has limits: %v", limits)
+	}
+}
+
+func TestWhatSomebodyRemovedOfAnIgnoredFieldStaysAway(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) { c.Ignore = []v1alpha1.IgnoreRule{ignoring("ConfigMap", "/data/a")} })
+	declared := b.declare(config)
+	b.reconcile(declared)
+	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { delete(o["data"].(map[string]any), "a") })
+	p := b.plan(declared)
+	if d := cmp.Diff([]string{"ConfigMap/$NS/settings data.a: <nil>, declared 1"}, b.ignoredFields(p)); d != "" || !p.Empty() {
+		t.Errorf("%s\n%s", d, show(p))
+	}
+	more := b.declare(strings.Replace(config, `b: "2"`, `b: "3"`, 1))
+	b.reconcile(more)
+	b.converged(more)
+	data, _, _ := unstructured.NestedStringMap(b.get("v1", "ConfigMap", "settings").Object, "data")
+	if d := cmp.Diff(map[string]string{"b": "3"}, data); d != "" {
+		t.Error(d)
+	}
+	// The last declared field of a map: the map is neither sent nor emptied.
+	b.ignore(ignoring("ConfigMap", "/data/a", "/data/b"))
+	b.reconcile(more)
+	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) {
+		set(o, "mine", "data", "b")
+		set(o, "x", "metadata", "labels", "poolwright.dev/sync")
+	})
+	b.reconcile(more)
+	b.converged(more)
+	data, _, _ = unstructured.NestedStringMap(b.get("v1", "ConfigMap", "settings").Object, "data")
+	if d := cmp.Diff(map[string]string{"b": "mine"}, data); d != "" {
+		t.Error(d)
+	}
+	// One that was deleted is made with all that is declared.
+	if err := b.hand.Delete(t.Context(), b.get("v1", "ConfigMap", "settings")); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(more)
+	data, _, _ = unstructured.NestedStringMap(b.get("v1", "ConfigMap", "settings").Object, "data")
+	if d := cmp.Diff(map[string]string{"a": "1", "b": "3"}, data); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAMapThatIsDeclaredEmptyStaysAroundAnIgnoredField(t *testing.T) {
+	volume := strings.Replace(web, "      containers:\n", "      volumes: [{name: cache, emptyDir: {}}]\n      containers:\n", 1)
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("Deployment", "/spec/template/spec/volumes/0/emptyDir/sizeLimit")}
+	})
+	declared := b.declare(volume)
+	b.reconcile(declared)
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) {
+		set(o, []any{map[string]any{"name": "cache", "emptyDir": map[string]any{"sizeLimit": "1Gi"}}}, "spec", "template", "spec", "volumes")
+	})
+	b.converged(declared)
+	more := b.declare(strings.Replace(volume, "nginx:1", "nginx:2", 1))
+	b.reconcile(more)
+	b.converged(more)
+	volumes, _, _ := unstructured.NestedSlice(b.get("apps/v1", "Deployment", "web").Object, "spec", "template", "spec", "volumes")
+	if d := cmp.Diff([]any{map[string]any{"name": "cache", "emptyDir": map[string]any{"sizeLimit": "1Gi"}}}, volumes); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestARuleThatIsRefusedIgnoresNothing(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) { c.Ignore = []v1alpha1.IgnoreRule{{Paths: []string{"/data"}}} })
+	declared := b.declare(config, secret)
+	want := []string{"file1.yaml:1: Secret/$NS/token: spec.ignore[0].paths[0] of the Sync is /data, which is not ignored here: values of Secrets are not kept; have target of the rule select other objects"}
+	if d := cmp.Diff(want, b.problems(declared)); d != "" {
+		t.Error(d)
+	}
+	set, _ := b.target.Desired(t.Context(), declared)
+	for _, item := range set.Items() {
+		if ignores := item.Key.Kind == "ConfigMap"; ignores != (len(item.Ignore) > 0) {
+			t.Errorf("of %s %v are ignored", item.Key, item.Ignore)
+		}
+	}
+	b.mod = func(c *kubernetes.Config) { c.Ignore = []v1alpha1.IgnoreRule{{Paths: []string{"spec"}}} }
+	b.restart()
+	if class, reason, _ := state.Classify(desiredError(b, declared)); class != state.Stalled || reason != "InvalidIgnoreRule" {
+		t.Errorf("a rule that cannot be parsed: %v %s", class, reason)
+	}
+}
+
+func desiredError(b *bench, declared state.Set) error {
+	_, err := b.target.Desired(b.Context(), declared)
+	return err
+}
+
+func TestARuleWithoutAnObjectIsAWarningOfTheSync(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("ConfigMap", "/data/a"), ignoring("Deployment", "/spec/replicas")}
+	})
+	p := b.plan(b.declare(config))
+	type note struct{ Key, Text string }
+	var got []note
+	for _, n := range p.Notes {
+		if n.Warning {
+			got = append(got, note{strings.ReplaceAll(n.Key.String(), b.ns, "$NS"), n.Text})
+		}
+	}
+	want := []note{{"Sync.poolwright.dev/" + b.home + "/sync-$NS", "spec.ignore[1] matches no object that is declared: correct its target, or remove it"}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if len(p.Changes) != 1 {
+		t.Errorf("it makes changes: %s", show(p))
+	}
+	b.apply(p)
+	b.converged(b.declare(config))
+}
+
+func TestAPullRequestChangesNothingOfWhatIsIgnored(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) { c.Ignore = []v1alpha1.IgnoreRule{ignoring("Deployment", "/spec/replicas")} })
+	base := b.declare(web)
+	b.reconcile(base)
+	b.scale(5)
+	head := b.declare(strings.Replace(web, "replicas: 2", "replicas: 7", 1))
+	for name, mod := range map[string]func(*kubernetes.Config){
+		"of a person":         func(c *kubernetes.Config) { c.Preview = true },
+		"of a pull request":   func(c *kubernetes.Config) { c.Preview, c.OnlyManaged = true, true },
+		"of a drifted object": func(c *kubernetes.Config) { c.Preview, c.OnlyManaged = true, true },
+	} {
+		b.mod = func(c *kubernetes.Config) {
+			c.Ignore = []v1alpha1.IgnoreRule{ignoring("Deployment", "/spec/replicas")}
+			mod(c)
+		}
+		b.restart()
+		if strings.Contains(name, "drifted") {
+			b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, "theirs", "metadata", "labels", "team") })
+		}
+		got := b.proposal(base, head)
+		if d := cmp.Diff([]string{"Deployment.apps/$NS/web spec.replicas: 5, declared 7"}, b.ignoredFields(got.Proposed)); d != "" || len(got.Proposed.Changes) > 0 {
+			t.Errorf("%s: %s\n%s", name, d, show(got.Proposed))
+		}
+	}
+	without, err := reconciler.Propose(t.Context(), declared.Declared{Set: base}, declared.Declared{Set: head}, true,
+		[]reconciler.NamedTarget{{Name: kubernetes.Name, Target: kubernetes.Offline(b.sync, []v1alpha1.IgnoreRule{ignoring("Deployment", "/spec/replicas")})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"Deployment.apps/$NS/web spec.replicas: 2, declared 7"}, b.ignoredFields(without.Proposed)); d != "" || len(without.Proposed.Changes) > 0 {
+		t.Errorf("without a cluster: %s\n%s", d, show(without.Proposed))
+	}
+}
+
+// proposal is what a step does, as a preview computes it.
+func (b *bench) proposal(before, after state.Set) plan.Proposal {
+	b.Helper()
+	b.target.StartPreview()
+	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false, []reconciler.NamedTarget{{Name: kubernetes.Name, Target: b.target}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return got
+}
