@@ -54,3 +54,16 @@ func TestALiveValueThatMovesIsNoOtherComment(t *testing.T) {
 		t.Error("a declared value makes none")
 	}
 }
+
+func TestATextThatQuotesASecretOfAnIgnoredFieldIsMasked(t *testing.T) {
+	of := func(token string) state.Item {
+		return item("kubernetes", "", "Custom", "web", "web.yaml", 3, object{"spec": object{"bearerToken": token}})
+	}
+	p := plan.Plan{Ignored: []plan.IgnoredFields{{Live: of("correct-horse"), Declared: of("battery-staple")}}}
+	text := render(t, func(b *bytes.Buffer) error {
+		return New(p, []state.Problem{{Message: "neither correct-horse nor battery-staple"}}).JSON(b)
+	})
+	if strings.Contains(text, "horse") || strings.Contains(text, "staple") || !strings.Contains(text, `"masked": "changed"`) {
+		t.Error(text)
+	}
+}

@@ -1,7 +1,9 @@
 package kubernetes_test
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
@@ -241,6 +244,42 @@ func TestAFieldOfAWholeSpecIsIgnored(t *testing.T) {
 	b.converged(more)
 	if limits, found, _ := unstructured.NestedMap(get().Object, "spec", "limits"); found {
 		t.Errorf("without the rule it has limits: %v", limits)
+	}
+}
+
+func TestALiveValueThatMovesDuringAnUpdateIsNotOverwritten(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("NodePool", "/spec/template/spec/requirements/0/values")}
+	})
+	b.reconcile(b.declare(pool))
+	more := b.declare(strings.Replace(pool, "spec:\n", "spec:\n  weight: 3\n", 1))
+	p := b.plan(more)
+	raced := false
+	b.wire.failing(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "nodepools") && r.URL.Query().Get("dryRun") == "" && !raced {
+			raced = true
+			b.edit("karpenter.sh/v1", "NodePool", b.ns, func(o map[string]any) {
+				requirements, _, _ := unstructured.NestedSlice(o, "spec", "template", "spec", "requirements")
+				requirements[0].(map[string]any)["values"] = []any{"on-demand"}
+				set(o, requirements, "spec", "template", "spec", "requirements")
+			})
+		}
+		return nil, nil
+	})
+	errs := b.apply(p)
+	if len(errs) != 1 || !raced {
+		t.Fatalf("errors %v, raced %v", errs, raced)
+	}
+	for _, err := range errs {
+		if !errors.Is(err, targets.ErrChanged) {
+			t.Error(err)
+		}
+	}
+	b.reconcile(more)
+	b.converged(more)
+	requirements, _, _ := unstructured.NestedSlice(b.get("karpenter.sh/v1", "NodePool", b.ns).Object, "spec", "template", "spec", "requirements")
+	if d := cmp.Diff([]any{"on-demand"}, requirements[0].(map[string]any)["values"]); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -194,8 +194,10 @@ func TestAPrintMovesOnlyWithWhatIsOurs(t *testing.T) {
 			before, after := read(t, live), read(t, live)
 			if len(tt.opts.Ignored) > 0 {
 				// What an autoscaler owns is no claim of ours.
-				list := before["metadata"].(map[string]any)["managedFields"].([]any)
-				delete(list[3].(map[string]any)["fieldsV1"].(map[string]any)["f:spec"].(map[string]any), "f:replicas")
+				for _, o := range []map[string]any{before, after} {
+					list := o["metadata"].(map[string]any)["managedFields"].([]any)
+					delete(list[3].(map[string]any)["fieldsV1"].(map[string]any)["f:spec"].(map[string]any), "f:replicas")
+				}
 			}
 			tt.change(after)
 			after["metadata"].(map[string]any)["resourceVersion"] = "8"
