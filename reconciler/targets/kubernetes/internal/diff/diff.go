@@ -33,7 +33,6 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 	wanted := item
 	item = d.keep(wanted, live)
 	found := Found(item, live, nil, rec.Desired)
-	found.Ignored = state.IgnoredValues(item.Ignore, wanted.Object, live.Object)
 	other, err := d.cfg.Owner.Other(ctx, item.Key, live)
 	if err != nil {
 		return found, err
@@ -49,13 +48,14 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 	case d.cfg.OnlyManaged:
 		err = d.compareBase(ctx, &found, wanted, live)
 	case kinds.OwnsWholeSpec(item.Key.Group, item.Key.Kind):
-		err = d.compareWholeSpec(ctx, &found, item, live)
+		err = d.compareWholeSpec(ctx, &found, wanted, live)
 	default:
-		err = d.compareMerged(ctx, &found, item, live)
+		err = d.compareMerged(ctx, &found, wanted, live)
 	}
 	if err != nil {
 		return found, err
 	}
+	found.Ignored = state.IgnoredValues(item.Ignore, wanted.Object, live.Object)
 	found.Removal = d.cfg.Losses.Update(ctx, losses.Update{Key: item.Key, Before: found.Object, After: item.Object, Live: live})
 	d.keepOwners(item, live, found.Object)
 	same := state.Equal(found.Object, item.Object)
@@ -71,8 +71,8 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 
 // compareMerged gets from the API server what applying would give. Like the other ways, it
 // fills in the found Item's Object, DryRunError and Ownership.
-func (d *Differ) compareMerged(ctx context.Context, found *state.Item, item state.Item, live *unstructured.Unstructured) error {
-	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
+func (d *Differ) compareMerged(ctx context.Context, found *state.Item, wanted state.Item, live *unstructured.Unstructured) error {
+	item, ours := d.keep(wanted, live), fields.Applied(live.Object, v1alpha1.FieldManager)
 	bare := manifest.Strip(live.Object)
 	if _, claim := fields.Emptied(live.Object, item.Object, v1alpha1.FieldManager); claim != nil {
 		// Applied at once this would be refused, or null: the contents
@@ -80,7 +80,7 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, item stat
 		found.Object = clientDryRun(item, bare, ours)
 		return nil
 	}
-	merged, err := d.dryRun(ctx, item, item.Key.Name)
+	merged, err := d.dryRun(ctx, d.updated(wanted, item, live, ours), item.Key.Name)
 	if err != nil {
 		if stop(err) {
 			return api.Refused("comparing "+item.Key.String(), err, false)
@@ -97,7 +97,7 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, item stat
 		return nil
 	}
 	found.Object = item.Object
-	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); !state.Equal(d.withoutIgnored(item, merged, mine), ours) {
+	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); !state.Equal(mine, ours) {
 		d.claim(found, item, live, ours)
 		if found.Ownership == nil {
 			found.Ownership = &owner.Fields{}
@@ -109,13 +109,14 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, item stat
 // compareWholeSpec gets from the API server the canonical form of Git alone, by a dry run
 // under a name that does not exist, and holds the whole live spec against it: what
 // somebody added by hand is drift too.
-func (d *Differ) compareWholeSpec(ctx context.Context, found *state.Item, item state.Item, live *unstructured.Unstructured) error {
+func (d *Differ) compareWholeSpec(ctx context.Context, found *state.Item, wanted state.Item, live *unstructured.Unstructured) error {
+	item := d.keep(wanted, live)
 	canonical, err := d.Canonical(ctx, item, live)
 	if err != nil {
 		if stop(err) {
 			return api.Refused("comparing "+item.Key.String(), err, false)
 		}
-		return d.compareMerged(ctx, found, item, live)
+		return d.compareMerged(ctx, found, wanted, live)
 	}
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
 	bare := manifest.Strip(live.Object)
@@ -144,14 +145,20 @@ func (d *Differ) claim(found *state.Item, item state.Item, live *unstructured.Un
 	}
 }
 
-// withoutIgnored is what we own without what is ignored.
-func (d *Differ) withoutIgnored(item state.Item, object *unstructured.Unstructured, ours fields.Tree) fields.Tree {
-	left, _ := fields.Release(object.Object, item.Object, ours, d.cfg.Ignored(item.Key))
-	return left
+// updated is a wanted item as an update sends it: without what is ignored. As long as that is ours, an
+// update gives it up before, which a dry run cannot: it is then sent with its live values, as in item.
+func (d *Differ) updated(wanted, item state.Item, live *unstructured.Unstructured, ours fields.Tree) state.Item {
+	pointers := d.cfg.Ignored(wanted.Key)
+	if _, owned := fields.Release(live.Object, item.Object, ours, pointers); len(pointers) == 0 || len(owned) > 0 {
+		return item
+	}
+	wanted.Object = state.KeepDeclared(wanted.Object, state.IgnoredValues(pointers, wanted.Object, live.Object))
+	wanted.Object = fields.Omit(wanted.Object, live.Object, pointers).Object
+	return wanted
 }
 
-// compared is the form of a found object in which it is compared with what is wanted: with the live
-// values of ignored fields that are declared, and without those that are not. same is whether nothing
+// compared is the form of a found object in which it is compared with what is wanted: it has the live
+// values of ignored fields that are declared, and none of those that are not. same is whether nothing
 // but these differs.
 func (d *Differ) compared(found, wanted state.Item, same bool) map[string]any {
 	if same {
@@ -167,7 +174,7 @@ func (d *Differ) compared(found, wanted state.Item, same bool) map[string]any {
 			object, _ = p.Remove(object).(map[string]any)
 		}
 	}
-	return state.KeepDeclared(object, found.Ignored)
+	return object
 }
 
 // Canonical is what the API server makes of an item alone, by a dry run under a name that does

@@ -50,11 +50,9 @@ func (d *Differ) compareBase(ctx context.Context, found *state.Item, item state.
 		found.Object = clientDryRun(item, manifest.Strip(live.Object), fields.Applied(live.Object, v1alpha1.FieldManager))
 		return nil
 	}
-	declared := start.Hash()
-	start = d.keep(start, live)
 	rec, _ := d.cfg.Store.Get(item.Key)
-	if rec.Version == start.Version && rec.Desired == declared && rec.Fingerprint.Same(fields.FingerprintOf(live.Object, d.Options(item.Key))) {
-		found.Object = start.Object
+	if rec.Version == start.Version && rec.Desired == start.Hash() && rec.Fingerprint.Same(fields.FingerprintOf(live.Object, d.Options(item.Key))) {
+		found.Object = d.keep(start, live).Object
 		return nil
 	}
 	key := dryRunKey{live.GetUID(), live.GetResourceVersion(), state.Hash(start.Object)}
