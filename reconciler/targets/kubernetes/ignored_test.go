@@ -112,6 +112,9 @@ func TestAnIgnoredFieldKeepsItsLiveValue(t *testing.T) {
 	if n := b.replicas(); n != 6 {
 		t.Errorf("correcting a field beside it set replicas to %d", n)
 	}
+	if claim := b.claim("apps/v1", "Deployment", "web"); strings.Contains(claim, "f:replicas") {
+		t.Errorf("what is owned after a correction: %s", claim)
+	}
 	b.converged(declared)
 
 	more := b.declare(strings.NewReplacer("replicas: 2", "replicas: 7", "nginx:1", "nginx:2").Replace(web))

@@ -157,7 +157,7 @@ func foundByTestsOfTargets() []Control {
 		}, {
 			Name: "ignored-fields", Summary: "An update neither writes nor owns what the Sync ignores.",
 			file: "reconciler/targets/kubernetes/correct.go", old: "\tbody = omitted.Object\n", by: "\t_ = omitted.Object\n",
-			test: "reconciler/targets/kubernetes.TestAnIgnoredFieldKeepsItsLiveValue",
+			test: "reconciler/targets/kubernetes.TestAFieldThatIsIgnoredLaterIsGivenUp",
 		}, {
 			Name: "ignored-guards", Summary: "No rule of a Sync ignores guards, roles and values of Secrets.",
 			file: "reconciler/targets/kubernetes/internal/ignore/ignore.go", old: "why := guarded(item, p)\n", by: "why := guarded(state.Item{Object: item.Object}, p)\n",
