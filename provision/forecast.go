@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
-// Forecast is what the step from one ClusterSnapshot to another does. Its JSON form is
+// Forecast is what the change from one ClusterSnapshot to another does. Its JSON form is
 // stable: fields are added, never renamed or given another meaning. Lists are sorted as
 // their fields describe, never null, and equal input gives equal output.
 //
@@ -18,11 +18,11 @@ import (
 type Forecast struct {
 	// Pools are all that there are before or after, by name.
 	Pools []Pool `json:"pools"`
-	// Replaced are the nodes that the step makes Karpenter replace, in the order in
+	// Replaced are the nodes that the change makes Karpenter replace, in the order in
 	// which it turns to them over all pools, see [Rollout]. Those of pools that go
 	// are not among them.
 	Replaced []Node `json:"replaced"`
-	// Drifted are the nodes that are to be replaced without the step, in order.
+	// Drifted are the nodes that are to be replaced without the change, in order.
 	Drifted []Node `json:"drifted"`
 	// Removed are the pools that go, by name.
 	Removed []Removal `json:"removed"`
@@ -32,7 +32,7 @@ type Forecast struct {
 	Fit Fit `json:"fit"`
 	// Cost is that of all pools together.
 	Cost Cost `json:"cost"`
-	// ReservationEnds are the capacity reservations with an end date that pools may use after the step,
+	// ReservationEnds are the capacity reservations with an end date that pools may use after the change,
 	// by their end.
 	ReservationEnds []ReservationEnd `json:"reservationEnds,omitempty"`
 	// Unknown is what the forecast leaves open, sorted by text.
@@ -79,22 +79,22 @@ type Pool struct {
 	// the overlays that apply to it, by object and field.
 	Changes []Change `json:"changes"`
 	// Nodes counts the pool's NodeClaims now, Replaced those among them that the
-	// step replaces.
+	// change replaces.
 	Nodes    int `json:"nodes"`
 	Replaced int `json:"replaced"`
-	// ReplacesAll is true where the step makes Karpenter replace every node that the pool
+	// ReplacesAll is true where the change makes Karpenter replace every node that the pool
 	// may have, as far as pool and class alone determine, and ReplacesSome where it replaces
 	// some of them, or all, by what they are or by what only AWS has. Both are about nodes
-	// whether any is known or not, so that they describe what a step does where nothing
+	// whether any is known or not, so that they describe what a change does where nothing
 	// but Git is known; where nodes are known, Replaced counts.
 	ReplacesAll  bool `json:"replacesAll,omitempty"`
 	ReplacesSome bool `json:"replacesSome,omitempty"`
-	// OverLimit are the limits that the step sets below what the pool's nodes use
+	// OverLimit are the limits that the change sets below what the pool's nodes use
 	// now, by resource: no node comes until enough have gone.
 	OverLimit []Excess `json:"overLimit,omitempty"`
 	// Cost is the pool's.
 	Cost Cost `json:"cost"`
-	// RolloutRate is how many nodes may be replaced at once, after the step.
+	// RolloutRate is how many nodes may be replaced at once, after the change.
 	RolloutRate RolloutRate `json:"rolloutRate"`
 }
 
@@ -102,7 +102,7 @@ type Pool struct {
 type Excess struct {
 	// Resource is as in spec.limits: "nvidia.com/gpu", or "nodes".
 	Resource string `json:"resource"`
-	// Used is what the nodes hold now, Limit what they may after the step, both as
+	// Used is what the nodes hold now, Limit what they may after the change, both as
 	// Kubernetes writes quantities.
 	Used  string `json:"used"`
 	Limit string `json:"limit"`
@@ -186,7 +186,7 @@ type Removal struct {
 	// Pods counts the pods on them.
 	Pods int `json:"pods"`
 	// Rescheduled counts those of the pods that find another node, Unschedulable those that are
-	// wanted and find none. Pods that end with the step or that nothing makes again
+	// wanted and find none. Pods that end with the change or that nothing makes again
 	// are in neither.
 	Rescheduled   int `json:"rescheduled,omitempty"`
 	Unschedulable int `json:"unschedulable,omitempty"`
@@ -236,14 +236,14 @@ type Rollout struct {
 // Fit is which pods find a node, computed by Karpenter's scheduler over the catalog's
 // instance types. Lists are by namespace and name.
 type Fit struct {
-	// Scheduled are pods that wait in vain before the step, or are not requested, and are
+	// Scheduled are pods that wait in vain before the change, or are not requested, and are
 	// scheduled after.
 	Scheduled []Placement `json:"scheduled"`
-	// Unscheduled are pods that find a node before the step and none after it, be
+	// Unscheduled are pods that find a node before the change and none after it, be
 	// it that they wait, that they run on a node that goes, or that their workload
 	// changes what it requires of nodes.
 	Unscheduled []Placement `json:"unscheduled"`
-	// Pending are pods that find none either way: after the step, and before it too
+	// Pending are pods that find none either way: after the change, and before it too
 	// unless they are new.
 	Pending []Placement `json:"pending"`
 }
@@ -254,7 +254,7 @@ type Placement struct {
 	// Workload is the kind of the declared object whose pod this is to be, and Name
 	// then is that object's; empty for a pod that there is.
 	Workload string `json:"workload,omitempty"`
-	// New is true for a pod that only the step requests.
+	// New is true for a pod that only the change requests.
 	New bool `json:"new,omitempty"`
 	// Inactive is true for a pod that nothing requests now, since its workload is declared
 	// with no replicas, is suspended or waits for its schedule: this is what would become
@@ -274,7 +274,7 @@ type Placement struct {
 type Cost struct {
 	// Now is that of the nodes there are.
 	Now Amount `json:"now"`
-	// After is that of the same nodes once the step has done what it can by itself:
+	// After is that of the same nodes once the change has done what it can by itself:
 	// a node that is replaced is counted as its own type where that is still allowed,
 	// else as the cheapest allowed that holds as much; one without pods that come
 	// back is not counted where its replacement does not come or goes again, being
@@ -289,19 +289,19 @@ type Cost struct {
 	// SpotUnchanged is that part of SpotAtMost which Now and After have in common: of instances
 	// that come to cost the same, whatever that is.
 	SpotUnchanged float64 `json:"spotUnchanged,omitempty"`
-	// Floor is what is paid after the step with no pod at all: 0, or the replicas
+	// Floor is what is paid after the change with no pod at all: 0, or the replicas
 	// of a static pool at the cheapest type allowed. FloorAtMost is true where it is at most
 	// that, since these are spot instances whose price is not known, and FloorUnknown where a
 	// part of it is not known at all.
 	Floor        float64 `json:"floor"`
 	FloorAtMost  bool    `json:"floorAtMost,omitempty"`
 	FloorUnknown bool    `json:"floorUnknown,omitempty"`
-	// Ceiling is the most that the limits allow after the step, every node being of
+	// Ceiling is the most that the limits allow after the change, every node being of
 	// the type that costs most for each unit of what is limited. Absent without a
 	// limit that bounds it, and where it is not known.
 	Ceiling        *float64 `json:"ceiling,omitempty"`
 	CeilingUnknown bool     `json:"ceilingUnknown,omitempty"`
-	// CeilingBefore is the same before the step.
+	// CeilingBefore is the same before the change.
 	CeilingBefore        *float64 `json:"ceilingBefore,omitempty"`
 	CeilingBeforeUnknown bool     `json:"ceilingBeforeUnknown,omitempty"`
 	// NonComputeNow and NonComputeAfter are what the same nodes cost beside their instances, which is in none

@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/proposal"
 )
 
-// Propose computes with the targets what the step from before to after would do; it
+// Propose computes with the targets what the change from before to after would do; it
 // changes nothing. Offline, only their Desired is called, and the result is the difference
 // of the two revisions.
 //
@@ -20,10 +20,10 @@ func Propose(ctx context.Context, before, after declared.Declared, offline bool,
 	sides := proposal.RevisionStates{Declared: after.Set, Offline: offline}
 	var err error
 	if sides.Before, err = survey(ctx, before, offline, targets); err != nil {
-		return plan.Proposal{}, fmt.Errorf("reading the revision before the step: %w", err)
+		return plan.Proposal{}, fmt.Errorf("reading the revision before the change: %w", err)
 	}
 	if sides.After, err = survey(ctx, after, offline, targets); err != nil {
-		return plan.Proposal{}, fmt.Errorf("reading the revision after the step: %w", err)
+		return plan.Proposal{}, fmt.Errorf("reading the revision after the change: %w", err)
 	}
 	return proposal.Propose(sides, policies...), nil
 }

@@ -227,7 +227,7 @@ func TestATargetThatFailsIsNamedWithTheSideThatWasRead(t *testing.T) {
 		aws, cluster, _ := recordingTargets()
 		cluster.fail = map[string]error{verb: down}
 		_, err := reconciler.Propose(t.Context(), declared.Declared{}, declared.Declared{}, false, namedTargets(aws, cluster))
-		if !errors.Is(err, down) || !strings.Contains(err.Error(), "before the step") || !strings.Contains(err.Error(), "kubernetes") {
+		if !errors.Is(err, down) || !strings.Contains(err.Error(), "before the change") || !strings.Contains(err.Error(), "kubernetes") {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}

@@ -12,7 +12,7 @@ const (
 	DoNotDisrupt Kind = "do-not-disrupt"
 	// PDB is a pod of which PodDisruptionBudgets allow no eviction.
 	PDB Kind = "pdb"
-	// Unschedulable is a pod that would find no other node after the step.
+	// Unschedulable is a pod that would find no other node after the change.
 	Unschedulable Kind = "unschedulable"
 	// Limit is a limit of the pool that leaves no room for a replacement.
 	Limit Kind = "limit"

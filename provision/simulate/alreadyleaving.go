@@ -13,8 +13,8 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
-// alreadyLeaving simulates the pods of nodes that go without the step: those that an earlier
-// change made drift, and those that are on their way out. The step decides what takes
+// alreadyLeaving simulates the pods of nodes that go without the change: those that an earlier
+// change made drift, and those that are on their way out. The change decides what takes
 // their place: pods that would have found one of the pools as they were, and find none
 // of the pools as they become, are its doing. They are tried beside all others that
 // look for a node, on both sides with those nodes gone.
@@ -58,7 +58,7 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 	return nil
 }
 
-// passing are the names of the nodes that go without the step and still go after it:
+// passing are the names of the nodes that go without the change and still go after it:
 // what it puts back as it was makes no node drift any more.
 func (c *comparison) passing() map[string]bool {
 	drifted := map[string]bool{}

@@ -30,14 +30,14 @@ func TestPodsOfNodesThatGoAnywayMustFindOneOfThePoolsAsTheyBecome(t *testing.T) 
 			f.Pods[0].Spec.Tolerations = append(f.Pods[0].Spec.Tolerations, corev1.Toleration{Key: "x", Operator: corev1.TolerationOpExists})
 		}, []string{shut, large}, []string{"pod-b", "pod-c"}, []string{"b", "c"}},
 		"a limit that leaves room for one":          {drift, []string{strings.Replace(pool, "gpu: 8", "gpu: 1", 1), large}, []string{"pod-b", "pod-c"}, []string{"b", "c"}},
-		"nothing where the step leaves pools alone": {drift, []string{pool, large}, nil, nil},
+		"nothing where the change leaves pools alone": {drift, []string{pool, large}, nil, nil},
 		"nothing new where they found none before": {func(f *provision.ClusterSnapshot) {
 			*f = became(t, *f, shut, class)
 		}, []string{strings.Replace(shut, "1m", "2m", 1), class}, nil, []string{"a", "b", "c"}},
-		"nothing where the step puts back what made them drift": {func(f *provision.ClusterSnapshot) {
+		"nothing where the change puts back what made them drift": {func(f *provision.ClusterSnapshot) {
 			*f = became(t, *f, shut, class)
 		}, []string{pool, class}, nil, nil},
-		"nothing where the step puts back what made them drift and narrows its limit": {drift,
+		"nothing where the change puts back what made them drift and narrows its limit": {drift,
 			[]string{strings.Replace(pool, "gpu: 8", "gpu: 0", 1), class}, nil, nil},
 		"those that Karpenter found by requests to AWS": {func(f *provision.ClusterSnapshot) {
 			f.NodeClaims[1].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
@@ -45,7 +45,7 @@ func TestPodsOfNodesThatGoAnywayMustFindOneOfThePoolsAsTheyBecome(t *testing.T) 
 		"those of a node on its way out": {func(f *provision.ClusterSnapshot) {
 			f.NodeClaims[2].DeletionTimestamp = &metav1.Time{Time: noon}
 		}, []string{strings.Replace(pool, "gpu: 8", "gpu: 0", 1), class}, []string{"pod-c"}, nil},
-		"and those that the step replaces beside them, once": {func(f *provision.ClusterSnapshot) {
+		"and those that the change replaces beside them, once": {func(f *provision.ClusterSnapshot) {
 			f.NodeClaims[1].StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 		}, []string{shut, class}, []string{"pod-a", "pod-b", "pod-c"}, []string{"b"}},
 	}

@@ -102,7 +102,7 @@ func BenchmarkALargeFleet(b *testing.B) {
 	b.Run("with thousands declared", func(b *testing.B) { forecastLarge(b, "10000", 1000) })
 }
 
-// changedLarge is a fleet after the step: every class differs, and so many replicas
+// changedLarge is a fleet after the change: every class differs, and so many replicas
 // of ten more Deployments are declared.
 func changedLarge(tb testing.TB, fleet provision.ClusterSnapshot, limit string, replicas int) provision.ClusterSnapshot {
 	for _, p := range fleet.NodePools {

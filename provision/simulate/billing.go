@@ -74,7 +74,7 @@ func (c *comparison) comes(claim *karpv1.NodeClaim, pool *karpv1.NodePool, own *
 	return next
 }
 
-// nodeOutcome is what the step does to a node.
+// nodeOutcome is what the change does to a node.
 type nodeOutcome struct {
 	// replaced is a node of a pool that stays.
 	replaced bool
@@ -124,7 +124,7 @@ func (c *comparison) vanishes(n provision.Node) bool {
 		(len(n.Pods) == 0 || pool.Spec.Disruption.ConsolidateAfter.Duration != nil)
 }
 
-// notes state what the pool's cost after the step leaves out.
+// notes state what the pool's cost after the change leaves out.
 func (c *comparison) notes(pool string) []string {
 	var out []string
 	for _, removal := range c.removed {

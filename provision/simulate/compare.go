@@ -14,9 +14,9 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
-// Compare returns what the step from before to after does. Cluster, moment, nodes,
+// Compare returns what the change from before to after does. Cluster, moment, nodes,
 // NodeClaims, running pods and budgets are those of before, as what is there when the
-// step is made; after counts with its pools, classes, overlays and workloads, and with
+// change is made; after counts with its pools, classes, overlays and workloads, and with
 // its DaemonSets, RuntimeClasses and waiting pods, which are those of before where it
 // has none. Classes of after without a status have that of before.
 //

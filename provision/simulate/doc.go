@@ -10,9 +10,9 @@
 //
 // It refuses to estimate: what cannot be computed from the objects becomes a sentence
 // in Forecast.Unknown. Start reading at Compare; a Reader reads declared objects, and
-// Drifted is what a cluster has yet to replace after the step.
+// Drifted is what a cluster has yet to replace after the change.
 //
-// Inside, a step passes from one package to the next: internal/snapshot indexes both sides,
-// internal/offerings finds what their pools can buy, internal/drift which nodes the step replaces,
+// Inside, a change passes from one package to the next: internal/snapshot indexes both sides,
+// internal/offerings finds what their pools can buy, internal/drift which nodes the change replaces,
 // internal/placement which pods find a node; what is here puts that together.
 package simulate

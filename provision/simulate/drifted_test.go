@@ -118,7 +118,7 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 	}
 }
 
-// TestDriftedAgreesWithCompare looks at a cluster after a step as Compare did
+// TestDriftedAgreesWithCompare looks at a cluster after a change as Compare did
 // before it.
 func TestDriftedAgreesWithCompare(t *testing.T) {
 	before, after := three(t, pool, class), read(t, tainted, strings.Replace(class, "50Gi", "60Gi", 1))

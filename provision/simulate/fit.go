@@ -47,7 +47,7 @@ func (c *comparison) fit(ctx context.Context) error {
 	return nil
 }
 
-// schedulePending finds nodes for the queues, and for those whose nodes the step takes.
+// schedulePending finds nodes for the queues, and for those whose nodes the change takes.
 func (c *comparison) schedulePending(ctx context.Context, before, after queue, moving []pendingPod, gone map[string]bool) error {
 	c.warnZones(slices.Concat(after.now, after.later, moving))
 	if len(after.now)+len(after.later)+len(moving) == 0 {
@@ -70,7 +70,7 @@ func (c *comparison) schedulePending(ctx context.Context, before, after queue, m
 	return nil
 }
 
-// recordUnschedulable records the pending pods whose outcome the step changes.
+// recordUnschedulable records the pending pods that have another outcome after the change.
 func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[types.UID]placement.Outcome) {
 	type change struct {
 		list *[]provision.Placement

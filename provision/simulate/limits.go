@@ -93,7 +93,7 @@ func (of *limitUsage) full(node provision.Node) string {
 	return ""
 }
 
-// over lists the limits that the step sets below what the pool uses.
+// over lists the limits that the change sets below what the pool uses.
 func (c *comparison) over(name string) []provision.Excess {
 	was, is := c.before.Pools[name], c.after.Pools[name]
 	if was == nil || is == nil || len(c.before.Claims[name]) == 0 {

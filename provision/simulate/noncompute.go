@@ -9,8 +9,8 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 )
 
-// nonCompute is what the pool's nodes cost beside their instances, now and after the step: a node
-// that is replaced is then of the class as the step leaves it.
+// nonCompute is what the pool's nodes cost beside their instances, now and after the change: a node
+// that is replaced is then of the class as the change leaves it.
 func (c *comparison) nonCompute(name string) (now, after provision.NonCompute) {
 	was, is, outcomes := c.before.Pools[name], c.after.Pools[name], c.nodeOutcomes(name)
 	var before, then ebs.Costs

@@ -84,7 +84,7 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 	}
 }
 
-// inNodes is what is paid after the step, in nodes of the type of all three.
+// inNodes is what is paid after the change, in nodes of the type of all three.
 func inNodes(c provision.Cost) (after, unblocked float64) {
 	one := c.Now.Most() / 3
 	after = c.After.Most() / one
@@ -128,7 +128,7 @@ func TestWhatIsPaidWhileNodesAreKept(t *testing.T) {
 				text += fmt.Sprint(", unblocked ", got.Unblocked.Most())
 			}
 			if text != tt.want {
-				t.Errorf("after the step $%s/h, want $%s/h", text, tt.want)
+				t.Errorf("after the change $%s/h, want $%s/h", text, tt.want)
 			}
 		})
 	}

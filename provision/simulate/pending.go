@@ -28,7 +28,7 @@ type pendingPod struct {
 	kind string
 	// later is a pod that nothing requests now.
 	later bool
-	// prior is its id before the step, none for a pod that is new; runs is true where it
+	// prior is its id before the change, none for a pod that is new; runs is true where it
 	// had a node then.
 	prior types.UID
 	runs  bool
@@ -69,7 +69,7 @@ func missing(all, was map[workload.Ref]workload.Pods) int {
 	return n
 }
 
-// add adds the pods that workloads lack; was is what they were before the step.
+// add adds the pods that workloads lack; was is what they were before the change.
 func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 	for _, of := range workload.Sorted(all) {
 		c, old := all[of], was[of]
@@ -80,7 +80,7 @@ func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 			q.later = append(q.later, newPendingPod(c, of, 0, 1, podID(of, 0)))
 			continue
 		}
-		known := 0 // before the step, so many were requested
+		known := 0 // before the change, so many were requested
 		if old.Pod != nil {
 			known = old.Desired()
 		}
@@ -134,7 +134,7 @@ func keptPods(c, was workload.Pods) int {
 	return len(c.Live)
 }
 
-// ending are the pods that the step ends: those of workloads that it takes away, or
+// ending are the pods that the change ends: those of workloads that it takes away, or
 // that require something else of nodes and so have new ones made.
 func ending(was, is map[workload.Ref]workload.Pods) map[provision.Pod]bool {
 	out := map[provision.Pod]bool{}

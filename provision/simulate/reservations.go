@@ -47,7 +47,7 @@ func heldByReservation(n provision.Node) bool {
 	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.Kind == blocker.Reservation })
 }
 
-// reservationEnds are the reservations with an end date of the classes after the step.
+// reservationEnds are the reservations with an end date of the classes after the change.
 func (c *comparison) reservationEnds() []provision.ReservationEnd {
 	found := map[string]*provision.ReservationEnd{}
 	for _, pool := range c.after.SortedPools() {

@@ -25,7 +25,7 @@ const (
 	lookahead = 366 * 24 * time.Hour
 )
 
-// rolloutRate is what the pool's budgets allow after the step.
+// rolloutRate is what the pool's budgets allow after the change.
 func (c *comparison) rolloutRate(name string) provision.RolloutRate {
 	pool := c.after.Pools[name]
 	if pool == nil {

@@ -66,7 +66,7 @@ func (c *comparison) terminating(ending map[provision.Pod]bool) (gone map[string
 	return gone, movers, uncontrolled
 }
 
-// release drops what holds nodes of pools that go where the pod ends with the step.
+// release drops what holds nodes of pools that go where the pod ends with the change.
 func (c *comparison) release(ending map[provision.Pod]bool) {
 	for _, removal := range c.removed {
 		for i, node := range removal.Nodes {

@@ -61,11 +61,11 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 			state.NewSet(small), state.NewSet(big), []plan.Change{{Key: bigger.Key, Action: plan.Update, Before: &gone, After: &bigger}},
 			[]string{"agent 2", "sandboxed", "stays 1"},
 		},
-		"is without what the step deletes": {
+		"is without what the change deletes": {
 			state.NewSet(small), state.NewSet(stays), []plan.Change{{Key: gone.Key, Action: plan.Delete, Before: &gone}},
 			[]string{"sandboxed", "stays 1"},
 		},
-		"is without the RuntimeClass that the step deletes": {
+		"is without the RuntimeClass that the change deletes": {
 			state.Set{}, state.NewSet(small), []plan.Change{{Key: class.Key, Action: plan.Delete, Before: &class}, {Key: gone.Key, Action: plan.Update, Before: &gone, After: &gone}},
 			[]string{"agent 1", "stays 1"},
 		},
@@ -95,7 +95,7 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 					got = append(got, class.Name)
 				}
 				if !slices.ContainsFunc(before.DaemonSets, func(s *appsv1.DaemonSet) bool { return s.Name == "agent" }) || len(before.RuntimeClasses) != 1 {
-					t.Error("before the step they run")
+					t.Error("before the change they run")
 				}
 				return provision.Forecast{}, nil
 			})(t.Context(), tt.before, tt.after, tt.changes)

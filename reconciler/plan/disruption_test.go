@@ -26,7 +26,7 @@ func declared(what string) state.Item {
 	}
 }
 
-// rolling plans the step between two lists of things; those that end with ! were
+// rolling plans the change between two lists of things; those that end with ! were
 // changed by hand. Nodes go with a pool.
 func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 	var desired, observed []state.Item
@@ -53,7 +53,7 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 	return plan.Compute(state.NewSet(desired...), state.NewSet(observed...), policies...)
 }
 
-// reviewed is a review of the step between two lists of things, in which so many nodes of
+// reviewed is a review of the change between two lists of things, in which so many nodes of
 // the pool gpu were reported.
 func reviewed(number int64, nodes int, from, to []string) plan.Review {
 	c := plan.Review{PullRequest: number, Pools: map[string]int{"gpu": nodes}}
@@ -256,7 +256,7 @@ func TestADeletionOfAPoolThatWasBegunIsNotGuarded(t *testing.T) {
 	}
 }
 
-// roll guards the step with a limit of nought.
+// roll guards the change with a limit of nought.
 func roll(nodes int, confirmation string, from, to []string) plan.Plan {
 	limit := 0
 	return rolling(from, to, plan.Guard(50, confirmation)).GuardNodes(&limit, nil, confirmation, func([]plan.Change) hold.Nodes {

@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// withQuota plans the step between two lists of things, as rolling does, with a quota that was read.
+// withQuota plans the change between two lists of things, as rolling does, with a quota that was read.
 func withQuota(from, to []string, policies ...plan.Policy) plan.Plan {
 	p := rolling(from, to, policies...)
 	p.Quotas = []plan.Quota{{Key: state.Key{Target: "aws", Group: "servicequotas", Kind: "Quota", Name: "q"}, Quota: state.Quota{Code: "L-1", LimitVCPUs: 64}}}

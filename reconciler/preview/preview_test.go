@@ -402,7 +402,7 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 		"nothing waits, and the limit is kept": {2, liveItems(a, b), []report.Guard{
 			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 2 nodes may be replaced without confirmation"},
 		}, 0},
-		"nothing waits, and the step is beyond the limit": {1, liveItems(a, b), []report.Guard{
+		"nothing waits, and the change is beyond the limit": {1, liveItems(a, b), []report.Guard{
 			{Rule: "MaxNodesReplaced", Result: "held", Text: "would replace 2 nodes; guard.maxNodesReplaced is 1"},
 		}, 1},
 		"another pool waits, and both are beyond the limit": {3, liveItems(a, poolItem("b", 7)), []report.Guard{
@@ -428,7 +428,7 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if len(out.Holds) != tt.holds || len(out.Changes) != 1 || len(out.Forecast.Replaced) != 2 {
-				t.Errorf("the step alone is told: %+v, holds %+v", changeLines(out), out.Holds)
+				t.Errorf("the change alone is reported: %+v, holds %+v", changeLines(out), out.Holds)
 			}
 		})
 	}

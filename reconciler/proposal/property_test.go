@@ -88,7 +88,7 @@ func done(observed state.Set, changes ...plan.Change) map[string]any {
 }
 
 // TestNothingIsLostBetweenStepAndDrift: where the targets stand after the drift has been
-// corrected and the step been made is where the live plan after the step leads, in
+// corrected and the change been made is where the live plan after the change leads, in
 // whatever is ours; and a proposal shows nothing live of what is not.
 func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 	for seed := range uint64(4_000) {
@@ -102,7 +102,7 @@ func TestNothingIsLostBetweenStepAndDrift(t *testing.T) {
 		got := proposal.Propose(s)
 		whole := plan.Compute(s.After.Desired, s.After.Observed)
 
-		// What the step says of a thing, counts; the drift is for what it leaves alone.
+		// What the change says of a thing, counts; the drift is for what it leaves alone.
 		stepped := map[state.Key]bool{}
 		for _, c := range got.Proposed.Changes {
 			stepped[c.Key] = true

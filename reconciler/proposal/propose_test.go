@@ -27,15 +27,15 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 		{"a thing that comes", none, one, liveTarget{}, []string{"create a"}, nil},
 		{"a thing that goes, and what goes with it", one, none, liveTarget{"a": {object: a1, applied: a1, impact: "3 nodes, 7 pods go with it"}}, []string{"delete a {3 nodes, 7 pods go with it}"}, nil},
 		{"a thing that somebody else manages too", one, two, liveTarget{"a": {object: a1, applied: a1, owner: "Flux"}}, []string{"update a x=1>2 {also Flux}"}, nil},
-		{"a step that changes nothing", one, one, liveTarget{"a": ours(a1)}, nil, nil},
-		{"drift that the step does not touch", one, one, liveTarget{"a": drifted(a1, m{"x": "9", "y": "1"})}, nil, []string{"update a x=9>1"}},
+		{"two equal revisions", one, one, liveTarget{"a": ours(a1)}, nil, nil},
+		{"drift that the change does not touch", one, one, liveTarget{"a": drifted(a1, m{"x": "9", "y": "1"})}, nil, []string{"update a x=9>1"}},
 		{
-			"drift in another field of what the step changes", one, two, liveTarget{"a": drifted(a1, m{"x": "1", "y": "9"})},
+			"drift in another field of what differs between the revisions", one, two, liveTarget{"a": drifted(a1, m{"x": "1", "y": "9"})},
 			[]string{"update a x=1>2"}, []string{"update a y=9>1"},
 		},
 		{
-			"drift in the field that the step changes", one, two, liveTarget{"a": drifted(a1, m{"x": "9", "y": "1"})},
-			[]string{"update a x=1>2", "note a: has drifted live where the step changes it: x"}, []string{"update a x=9>1"},
+			"drift in the field that differs between the revisions", one, two, liveTarget{"a": drifted(a1, m{"x": "9", "y": "1"})},
+			[]string{"update a x=1>2", "note a: has drifted live in fields that the change sets: x"}, []string{"update a x=9>1"},
 		},
 		{
 			"somebody has done it by hand", one, two, liveTarget{"a": drifted(a1, a2)},
@@ -101,7 +101,7 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 			[]string{"update a x=1>2"}, []string{"update a (a dry run of it is refused: x is immutable)"},
 		},
 		{
-			"what was to be deleted all the time is no part of the step", one, two, liveTarget{"a": ours(a1), "old": ours(m{"z": "1"})},
+			"what was to be deleted all the time is no part of the change", one, two, liveTarget{"a": ours(a1), "old": ours(m{"z": "1"})},
 			[]string{"update a x=1>2"}, []string{"delete old"},
 		},
 		{
@@ -122,7 +122,7 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := proposal.Propose(tt.target.sides(tt.before, tt.after))
 			if d := cmp.Diff(tt.step, summaryLines(got.Proposed)); d != "" {
-				t.Errorf("the step: %s", d)
+				t.Errorf("the change: %s", d)
 			}
 			if d := cmp.Diff(tt.drift, summaryLines(got.Drift)); d != "" {
 				t.Errorf("the drift: %s", d)
@@ -237,12 +237,12 @@ func TestPoliciesGetAllThatWillBeDeleted(t *testing.T) {
 			before = append(before, thing(name, m{"x": "1"}))
 		}
 	}
-	// Six deletions are open, the step adds five: neither is more than half or ten.
+	// Six deletions are open, the change adds five: neither is more than half or ten.
 	s := live.sides(set(before...), set(before[:9]...))
 	got := proposal.Propose(s, plan.Guard(50, ""))
 	whole := plan.Compute(s.After.Desired, s.After.Observed, plan.Guard(50, ""))
 	if !strings.Contains(got.Proposed.Reasons().String(), "would delete 11 of 20 objects") || got.Proposed.Confirmation() != whole.Confirmation() || whole.Confirmation() == "" {
-		t.Errorf("the step's holds: %v, confirmed by %q", got.Proposed.Reasons(), got.Proposed.Confirmation())
+		t.Errorf("the change's holds: %v, confirmed by %q", got.Proposed.Reasons(), got.Proposed.Confirmation())
 	}
 	if len(got.Drift.Reasons()) != 0 || got.Drift.Count(plan.Delete) != 6 || got.Proposed.Count(plan.Delete) != 5 {
 		t.Errorf("drift: %v", summaryLines(got.Drift))
@@ -370,21 +370,21 @@ func TestFieldsAreNamedWhereTheStepChangesWhatHasDrifted(t *testing.T) {
 		want                   []string
 	}{
 		{
-			"a part of what the step replaces", m{"l": []any{"a"}}, m{"l": []any{"b"}}, m{"l": []any{"a", "c"}}, nil,
-			[]string{"has drifted live where the step changes it: l"},
+			"a part of what the change replaces", m{"l": []any{"a"}}, m{"l": []any{"b"}}, m{"l": []any{"a", "c"}}, nil,
+			[]string{"has drifted live in fields that the change sets: l"},
 		},
 		{
 			"a field in one that has drifted as a whole", m{"l": m{"a": "1", "b": "1"}}, m{"l": m{"a": "2", "b": "1"}}, m{"l": "none"}, nil,
-			[]string{"has drifted live where the step changes it: l"},
+			[]string{"has drifted live in fields that the change sets: l"},
 		},
 		{"a field that only begins alike", m{"la": "1", "lab": "1"}, m{"la": "2", "lab": "1"}, m{"la": "1", "lab": "9"}, nil, nil},
 		{
 			"more than a few", list(8, "1"), list(8, "2"), list(8, "9"), nil,
-			[]string{"has drifted live where the step changes it: f0, f1, f2, f3, f4 and 3 more"},
+			[]string{"has drifted live in fields that the change sets: f0, f1, f2, f3, f4 and 3 more"},
 		},
 		{
-			"a field that only the targets after the step show", m{"a": "1", "b": "1"}, m{"a": "2", "b": "1"}, m{"a": "1", "b": "1"}, m{"a": "1", "b": "9"},
-			[]string{"live, the step changes more of it: b"},
+			"a field that only the targets after the change show", m{"a": "1", "b": "1"}, m{"a": "2", "b": "1"}, m{"a": "1", "b": "1"}, m{"a": "1", "b": "9"},
+			[]string{"live, the change also sets: b"},
 		},
 	}
 	for _, tt := range tests {

@@ -53,7 +53,7 @@ func (p *reviewRun) drifted(ctx context.Context) drift {
 	return fresh
 }
 
-// differing is what a report has of drift, whether it is one of a step or only of live
+// differing is what a report has of drift, whether it is one of a change or only of live
 // objects, as a report of its own.
 func differing(r report.Report) report.Report {
 	if r.Drift == nil {

@@ -110,7 +110,7 @@ func (r Report) confirm(v markup.Style) []string {
 	return nil
 }
 
-// guardsThatHold are the rules that hold the step, each once.
+// guardsThatHold are the rules that hold the change, each once.
 func (r Report) guardsThatHold(v markup.Style) []string {
 	var out []string
 	for _, g := range r.Guards {
@@ -135,7 +135,7 @@ func (r Report) consequences(o Options, v markup.Style) []section.Section {
 	return r.view(o, v).Sections(r.Forecast)
 }
 
-// driftedNodes are the nodes that are replaced with the step or without.
+// driftedNodes are the nodes that are replaced with the change or without.
 func (r Report) driftedNodes(o Options) section.Section {
 	if r.Forecast == nil {
 		return section.Section{}

@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// MergeOutcome is what became of a step after its merge.
+// MergeOutcome is what became of a change after its merge.
 type MergeOutcome struct {
 	// Revision is what was applied, branch@sha1:commit; empty while it is not.
 	Revision string
@@ -24,18 +24,18 @@ type MergeOutcome struct {
 	// Sync is the namespace and the name of the Sync, with a slash between them, for the
 	// command that lets held changes go on; may be empty.
 	Sync string
-	// Held is why the step, or a part of it, was not applied; empty where nothing
+	// Held is why the change, or a part of it, was not applied; empty where nothing
 	// keeps it.
 	Held string
 	// ConfirmationToken lets pass what of that waits for a confirmation; empty where
 	// nothing does.
 	ConfirmationToken string
-	// Failed is the reason for which the step was not applied, or not all of it, as the
+	// Failed is the reason for which the change was not applied, or not all of it, as the
 	// Sync's status has it; empty where nothing failed. Stalled is true where no other try
 	// can help.
 	Failed  string
 	Stalled bool
-	// Nodes is how many nodes the step made stale, or would have replaced at the
+	// Nodes is how many nodes the change made stale, or would have replaced at the
 	// review; Left are those of them that are still there.
 	Nodes     int
 	Remaining []provision.Node
@@ -49,7 +49,7 @@ type MergeOutcome struct {
 // waits for: all of them are in the cluster.
 const maxNamedNodes = 3
 
-// Markdown writes what became of a merged step in a few lines at most, for the end of the
+// Markdown writes what became of a merged change in a few lines at most, for the end of the
 // comment that showed what it would do. Like the comment it holds nothing of a repository
 // or a cluster outside of code.
 func (a MergeOutcome) Markdown() string {
@@ -78,7 +78,7 @@ func (a MergeOutcome) Markdown() string {
 	return strings.Join(out, "\n\n") + "\n"
 }
 
-// Line is what became of the step in one escaped line of plain text, short enough for a
+// Line is what became of the change in one escaped line of plain text, short enough for a
 // commit status.
 func (a MergeOutcome) Line() string {
 	a = a.clean()

@@ -15,19 +15,19 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// NewProposal reports what a step would change and, apart from it, what differs
-// already; problems are those of the repository after the step. Secrets of either
+// NewProposal reports what a change would do and, apart from it, what differs
+// already; problems are those of the repository after the change. Secrets of either
 // plan are masked in both, in the forecast, which may be nil, and in the guards. The Provenance is
 // for the caller to set.
 //
 // What waits for a confirmation is shown without its token: that is made of what there
-// is when the step is applied, which may be something else.
+// is when the change is applied, which may be something else.
 func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.Forecast, guards ...Guard) Report {
 	b := builder{mask.New(p.Proposed, p.Drift)}
 	r := b.build(p.Proposed, problems)
 	r.ConfirmationToken = ""
 	was := b.build(p.Drift, nil)
-	// What the step does not change about a quota, only the drift reports.
+	// What a quota has with the change or without, only the drift reports.
 	switch {
 	case r.Quota == quotaShort:
 	case was.Quota == quotaShort:
@@ -53,10 +53,10 @@ func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.
 	return r
 }
 
-// proposal reports whether the report is one of a step.
+// proposal reports whether the report is one of a change.
 func (r Report) proposal() bool { return r.Drift != nil }
 
-// idle reports whether a step does nothing that anybody would have to read.
+// idle reports whether a change does nothing that anybody would have to read.
 func (r Report) idle() bool {
 	if !r.proposal() || !r.Empty() || r.Summary.Warnings > 0 || len(r.Holds) > 0 {
 		return false
@@ -116,7 +116,7 @@ func (r Report) driftTitle() string {
 	return "Already drifted before this change (" + strings.Join(parts, ", ") + ")"
 }
 
-// foreign are the changes of a step that meet something that is not ours.
+// foreign are the changes that meet something that is not ours.
 func (r Report) foreign() []Change {
 	if !r.proposal() {
 		return nil

@@ -94,7 +94,7 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 		{"one that has no name", nameless, "1 object · no node is replaced"},
 		{"one that may not be read", unread, "1 object · no node is replaced · 1 warning"},
 		{"one that is too small anyway", before, "1 object · no node is replaced · quota short before"},
-		{"one that is, beside another that the step reaches", other, "1 object · no node is replaced · quota short before"},
+		{"one that is, beside another that the change reaches", other, "1 object · no node is replaced · quota short before"},
 		{"one of which only the drift is known", was, "1 object · no node is replaced · quota ok"},
 		{"problems, and no forecast", all["problems"], "2 problems · held by lint · 1 object · effect on nodes and cost not computed"},
 		{"nothing but drift", all["drift-only"], "no changes · 2 drifted before"},
@@ -131,7 +131,7 @@ func TestAProposalMasksSecretsOfBothPlansInBoth(t *testing.T) {
 	secret := between("", "Secret", "git", object{"kind": "Secret", "stringData": object{"password": token}}, object{"kind": "Secret", "stringData": object{"password": "other"}})
 	quoting := join(tainting(), plan.Plan{Notes: []plan.Note{{Key: state.Key{Target: "aws", Kind: "Role", Name: "a"}, Text: "the answer was " + token}}})
 	quoting.Changes[0].Hold = hold.Reasons{{Rule: hold.DeletionLosses, Facts: hold.Facts{Detail: "refused: " + token, Nodes: &hold.Nodes{Uncertain: token, Unknown: token}}}}
-	for name, p := range map[string]plan.Proposal{"a secret of the drift": {Proposed: quoting, Drift: secret}, "a secret of the step": {Proposed: secret, Drift: quoting}} {
+	for name, p := range map[string]plan.Proposal{"a secret of the drift": {Proposed: quoting, Drift: secret}, "a secret of the change": {Proposed: secret, Drift: quoting}} {
 		t.Run(name, func(t *testing.T) {
 			r := NewProposal(p, []state.Problem{{Message: "bad: " + token}}, nil)
 			const shape = "ghp_0123456789abcdefABCDEF"

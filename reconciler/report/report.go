@@ -242,7 +242,7 @@ const (
 	quotaShortBefore quotaState = "short-before"
 )
 
-// Drift is what differed before the step and does so without it.
+// Drift is what differed before the change and does so without it.
 type Drift struct {
 	// Changes are what would put it back, in the order of work.
 	Changes []Change `json:"changes"`
@@ -274,7 +274,7 @@ type Guard struct {
 	Text string `json:"text"`
 }
 
-// Provenance is what a report of a step was made of: with another head, base or moment it
+// Provenance is what a report of a change was made of: with another head, base or moment it
 // may be another.
 type Provenance struct {
 	// Cluster is the name of the cluster; empty where none is known.
@@ -284,7 +284,7 @@ type Provenance struct {
 	BaseCommit string `json:"baseCommit,omitempty"`
 	// HeadCommit is what would be merged; empty for a working copy.
 	HeadCommit string `json:"headCommit,omitempty"`
-	// MergeBase is the commit from which both come, against which the step is reported.
+	// MergeBase is the commit from which both come, against which the change is reported.
 	MergeBase string `json:"mergeBase,omitempty"`
 	// Observed is when the live targets were read; zero where they were not.
 	Observed time.Time `json:"observed,omitzero"`

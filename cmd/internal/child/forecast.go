@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate"
 )
 
-// Forecast is simulate.Compare with the catalog's prices: what the step from before
+// Forecast is simulate.Compare with the catalog's prices: what the change from before
 // to after does, under an engine of these settings. Broken limits, and a crash of
 // Karpenter's code over what the snapshots hold, are errors as those of Load are.
 func (r *Runner) Forecast(ctx context.Context, settings engine.Settings, before, after provision.ClusterSnapshot) (provision.Forecast, error) {

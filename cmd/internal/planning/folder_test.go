@@ -86,7 +86,7 @@ func TestAStepIsPlannedWithoutTheValuesOfSecrets(t *testing.T) {
 		want bool
 	}{
 		"the operator's own folder":    {"", false},
-		"a step between two revisions": {"origin/main", true},
+		"a change between two revisions": {"origin/main", true},
 	} {
 		req := Request{REST: &rest.Config{Host: "https://127.0.0.1:1"}, Sync: sync, Namespace: "ns", Base: tt.base}
 		_, _, vars, err := req.targets(&validation.Errors{})

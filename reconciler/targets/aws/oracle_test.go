@@ -22,7 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
-// comment is what the comment on a pull request reports of a step, by a target that New or NewPreview makes.
+// comment is what the comment on a pull request reports of a change, by a target that New or NewPreview makes.
 func (b *bench) comment(create func(Config) (*Target, error), before, after state.Set) string {
 	b.Helper()
 	got := b.proposeIn(create, before, after)
@@ -33,7 +33,7 @@ func (b *bench) comment(create func(Config) (*Target, error), before, after stat
 	return out.String()
 }
 
-// proposeIn is a step as a target that New or NewPreview makes answers it.
+// proposeIn is a change as a target that New or NewPreview makes answers it.
 func (b *bench) proposeIn(create func(Config) (*Target, error), before, after state.Set) plan.Proposal {
 	b.Helper()
 	var cfg Config
@@ -98,7 +98,7 @@ func TestAPullRequestDoesNotRevealWhatTheAccountHolds(t *testing.T) {
 				t.Error(d)
 			}
 			if !strings.Contains(after, "payroll") {
-				t.Errorf("the step itself is not told:\n%s", after)
+				t.Errorf("the change itself is not reported:\n%s", after)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestAPullRequestHasNoDriftOfWhatIsNotRead(t *testing.T) {
 	}
 	step := noteTexts(got.Proposed)
 	if len(step) != 1 || !strings.HasPrefix(step[0], "update NodeGroup desiredSize: 2 > 3") {
-		t.Errorf("the step: %v", step)
+		t.Errorf("the change: %v", step)
 	}
 	if got.Proposed.Notes[0].Key.Kind != "NodeGroup" || len(got.Proposed.Notes) != 1 {
 		t.Errorf("notes %v", got.Proposed.Notes)

@@ -7,7 +7,7 @@ import (
 )
 
 // StartPreview starts another comparison of a Target for previews: its next call is for the
-// revision that the step starts from. Any other Target ignores it.
+// revision that the change starts from. Any other Target ignores it.
 func (w *Target) StartPreview() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
 )
 
-// propose asks a target without a memory what a step would do.
+// propose asks a target without a memory what a change would do.
 func (b *bench) propose(before, after state.Set) plan.Proposal {
 	b.Helper()
 	got, err := reconciler.Propose(b.Context(), declared.Declared{Set: before}, declared.Declared{Set: after}, false,
@@ -159,7 +159,7 @@ func TestAProposalOfAWSReadsTheQuotasOfTheStep(t *testing.T) {
 		step = append(step, n.Text)
 	}
 	if len(step) == 0 || !got.Proposed.Notes[0].Warning {
-		t.Errorf("notes of the step: %v; of the drift: %v", step, got.Drift.Notes)
+		t.Errorf("notes of the change: %v; of the drift: %v", step, got.Drift.Notes)
 	}
 	if len(got.Proposed.Changes)+len(got.Drift.Changes) != 0 {
 		t.Errorf("changes: %v, %v", noteTexts(got.Proposed), noteTexts(got.Drift))

@@ -118,7 +118,7 @@ func TestAProposalWarnsOfTheNamespaceThatItMisses(t *testing.T) {
 		t.Error(d)
 	}
 	if got := b.propose(b.declare(config, away), b.declare(config, away)); len(got.Proposed.Notes) != 0 {
-		t.Errorf("a step is blamed for what was so before: %v", got.Proposed.Notes)
+		t.Errorf("a change is blamed for what was so before: %v", got.Proposed.Notes)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
-// comment is what the comment on a pull request reports of a step, as the controller reports it.
+// comment is what the comment on a pull request reports of a change, as the controller reports it.
 func (b *bench) comment(before, after state.Set) string {
 	b.Helper()
 	b.target.StartPreview()
@@ -186,7 +186,7 @@ func TestAPullRequestDoesNotRevealWhatTheSyncDoesNotManage(t *testing.T) {
 				t.Error(d)
 			}
 			if !strings.Contains(after, "data.b") || !strings.Contains(after, "8 to create") {
-				t.Errorf("the step itself is not told:\n%s", after)
+				t.Errorf("the change itself is not reported:\n%s", after)
 			}
 			if n := countOf(log, "DRYRUN", ""); n > 0 {
 				t.Errorf("%d dry runs of what a stranger proposes: %v", n, log)
@@ -217,7 +217,7 @@ func TestAPullRequestHasDriftWithFewDryRuns(t *testing.T) {
 	head := b.declare(strings.Replace(config, `a: "1", b: "2"`, `a: "4", b: "5"`, 1), web)
 	for range 3 {
 		got := b.comment(base, head)
-		for _, want := range []string{"has drifted live where the step changes it: data.a", "edited"} {
+		for _, want := range []string{"has drifted live in fields that the change sets: data.a", "edited"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%q is not told:\n%s", want, got)
 			}

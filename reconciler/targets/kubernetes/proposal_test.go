@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
-// propose asks a target without a memory what a step would do.
+// propose asks a target without a memory what a change would do.
 func (b *bench) propose(before, after state.Set) plan.Proposal {
 	b.Helper()
 	b.restart()
@@ -61,7 +61,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 		"update Deployment.apps/$NS/web", "  spec.template.spec.containers[name=web].image: nginx:1 -> nginx:2",
 		"delete ConfigMap/$NS/extra", "delete ConfigMap/$NS/kept",
 		"ConfigMap/$NS/other: exists, not managed by this Sync",
-		"ConfigMap/$NS/settings: has drifted live where the step changes it: data.a",
+		"ConfigMap/$NS/settings: has drifted live in fields that the change sets: data.a",
 	}
 	have := b.warnings(got.Proposed)
 	for i, line := range have {

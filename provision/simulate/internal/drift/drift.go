@@ -1,4 +1,4 @@
-// Package drift has why Karpenter replaces a node before and after a step, and how many nodes of a
+// Package drift has why Karpenter replaces a node before and after a change, and how many nodes of a
 // pool it does.
 package drift
 
@@ -28,11 +28,11 @@ const (
 type Change struct {
 	// Before and After are its sides. For [Change.Now] there may be no After.
 	Before, After *offerings.Resolved
-	// Unknown is what the step leaves open.
+	// Unknown is what the change leaves open.
 	Unknown snapshot.Unknowns
 }
 
-// Now is why a NodeClaim is to be replaced without the step, empty for not at all.
+// Now is why a NodeClaim is to be replaced without the change, empty for not at all.
 func (s *Change) Now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if reason := static(claim, pool); reason != "" {
 		return reason
@@ -55,7 +55,7 @@ func DecidedByHash(reason string) bool {
 	return slices.Contains([]string{nodePoolDrifted, requirementsDrifted, nodeClassDrift}, reason)
 }
 
-// Then is why a NodeClaim is to be replaced after the step.
+// Then is why a NodeClaim is to be replaced after the change.
 func (s *Change) Then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
 	s.warnPool(claim, was, is)
 	if reason := static(claim, is); reason != "" {
@@ -133,7 +133,7 @@ func comparisonResult(equal bool) comparedHash {
 	return differs
 }
 
-// classDrifts reports whether the class's step makes the NodeClaim drift.
+// classDrifts reports whether the change of the class makes the NodeClaim drift.
 func (s *Change) classDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) bool {
 	if s.Before.Cluster.CABundle != "" {
 		return s.classHash(claim, class) == differs

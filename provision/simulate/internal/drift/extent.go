@@ -22,7 +22,7 @@ const (
 	every
 )
 
-// Extent is how many of the nodes that the pool may have the step replaces.
+// Extent is how many of the nodes that the pool may have the change replaces.
 func (s *Change) Extent(name string) (all, part bool) {
 	was, is := s.Before.Pools[name], s.After.Pools[name]
 	if was == nil || is == nil {

@@ -44,14 +44,14 @@ func written(class *awsv1.EC2NodeClass, bundle, version string) {
 	class.Annotations = map[string]string{awsv1.AnnotationEC2NodeClassHash: class.Hash(&bundle), awsv1.AnnotationEC2NodeClassHashVersion: version}
 }
 
-// What a step does to one node where hashes are missing, of another version, or made with
+// What a change does to one node where hashes are missing, of another version, or made with
 // an authority that is not known.
 func TestHashesThatCannotBeComparedReplaceNothing(t *testing.T) {
 	tag := func(s *side) { s.class.Spec.Tags = map[string]string{"cost": "1"} }
 	taint := func(s *side) { s.pool.Spec.Template.Spec.Taints = nil }
 	tests := map[string]struct {
 		bundle string
-		// live changes the side before the step, edit makes the step of it, claim changes
+		// live sets the side before the change, edit makes the side after it of that, claim changes
 		// the NodeClaim.
 		live, edit func(*side)
 		claim      func(*karpv1.NodeClaim)

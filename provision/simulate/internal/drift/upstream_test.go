@@ -256,7 +256,7 @@ func (noPlacementGroup) Get(context.Context, placementgroup.NodeClass) (*placeme
 func (s side) upstream(ctx context.Context, t *testing.T, m machine, all []*cloudprovider.InstanceType) string {
 	t.Helper()
 	pool, class, claim := s.pool.DeepCopy(), s.class.DeepCopy(), m.claim.DeepCopy()
-	// As the controllers have left them before the step, so that nodes are not marked anew.
+	// As the controllers have left them before the change, so that nodes are not marked anew.
 	pool.Annotations = map[string]string{karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion}
 	class.Annotations = map[string]string{awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion}
 	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{}).WithObjects(pool, class, claim).Build()
@@ -281,7 +281,7 @@ func (s side) upstream(ctx context.Context, t *testing.T, m machine, all []*clou
 	return ""
 }
 
-// holds compares a step with what Karpenter does after it, for each node that there may
+// holds compares a change with what Karpenter does after it, for each node that there may
 // be, and returns how many of them drift.
 func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is side) (drifted int) {
 	t.Helper()
@@ -297,7 +297,7 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 	fleet := was.machines(before)
 	for _, m := range fleet {
 		if now := step.Now(m.claim, was.pool); now != "" {
-			t.Errorf("%s drifts for %s before the step", m.claim.Name, now)
+			t.Errorf("%s drifts for %s before the change", m.claim.Name, now)
 		}
 		got, want := step.Then(m.claim, was.pool, is.pool), is.upstream(ctx, t, m, before.Offerings["gpu"].All)
 		open := slices.ContainsFunc(step.Unknown.Sorted(), func(u provision.Unknown) bool { return u.Drift })
@@ -313,10 +313,10 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 		t.Fatal("no node is possible")
 	}
 	if every && drifted < len(fleet) {
-		t.Errorf("the step is to reach every node, and %d of %d drift", drifted, len(fleet))
+		t.Errorf("the change is to reach every node, and %d of %d drift", drifted, len(fleet))
 	}
 	if !every && !some && drifted > 0 {
-		t.Errorf("the step is to reach no node, and %d of %d drift for %v", drifted, len(fleet), slices.Sorted(maps.Keys(reasons)))
+		t.Errorf("the change is to reach no node, and %d of %d drift for %v", drifted, len(fleet), slices.Sorted(maps.Keys(reasons)))
 	}
 	changes := step.Changes("gpu", func(reason string) bool { return reasons[reason] })
 	for reason := range reasons {

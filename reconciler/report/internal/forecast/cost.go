@@ -31,7 +31,7 @@ func (d costDifference) String() string {
 	return d.sum + " (" + d.detail + ")"
 }
 
-// difference is how much more or less the step costs.
+// difference is how much more or less the change costs.
 func (v View) difference(c provision.Cost) costDifference {
 	least, most := c.Difference()
 	if !nothing(most - least) {

@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
 )
 
-// unscheduled are the pods that lose their place, then those that the step adds and
+// unscheduled are the pods that lose their place, then those that the change adds and
 // that never get one.
 func (v View) unscheduled(f *provision.Forecast) section.Section {
 	lost, strange := f.Fit.Unscheduled, newcomers(f)
@@ -26,7 +26,7 @@ func (v View) unscheduled(f *provision.Forecast) section.Section {
 	return out
 }
 
-// newcomers are the pods that only the step adds and that find no node.
+// newcomers are the pods that only the change adds and that find no node.
 func newcomers(f *provision.Forecast) []provision.Placement {
 	var out []provision.Placement
 	for _, p := range f.Fit.Pending {
@@ -37,7 +37,7 @@ func newcomers(f *provision.Forecast) []provision.Placement {
 	return out
 }
 
-// scheduled are the pods that get a node by the step.
+// scheduled are the pods that get a node by the change.
 func (v View) scheduled(f *provision.Forecast) section.Section {
 	out := section.Section{Title: fmt.Sprintf("Pods that find a node now (%d)", podsIn(f.Fit.Scheduled)), Color: "+"}
 	for _, p := range f.Fit.Scheduled {

@@ -23,7 +23,7 @@ func (v View) uncontrolled(f *provision.Forecast) section.Section {
 	return out
 }
 
-// overLimit are the pools whose limits the step sets below what is in use.
+// overLimit are the pools whose limits the change sets below what is in use.
 func overLimit(f *provision.Forecast) []provision.Pool {
 	return slices.DeleteFunc(slices.Clone(f.Pools), func(p provision.Pool) bool { return len(p.OverLimit) == 0 })
 }
@@ -106,7 +106,7 @@ func (v View) uncountedPools(f *provision.Forecast) section.Section {
 	return out
 }
 
-// uncounted are the pools whose nodes the step replaces, where no cluster was read that
+// uncounted are the pools whose nodes the change replaces, where no cluster was read that
 // shows how many there are.
 func (v View) uncounted(f *provision.Forecast) []provision.Pool {
 	if !v.Offline {

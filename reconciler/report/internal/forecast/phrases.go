@@ -144,7 +144,7 @@ func span(least, most int) string {
 	return from + "–" + to + " " + name
 }
 
-// Money is what the step does to the bill, marked where it is reckoned with prices of the catalog.
+// Money is what the change does to the bill, marked where it is reckoned with prices of the catalog.
 func (v View) Money(c provision.Cost) []headline.Phrase {
 	var out []headline.Phrase
 	about := ""

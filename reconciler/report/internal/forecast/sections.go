@@ -74,7 +74,7 @@ func (v View) never(f *provision.Forecast) section.Section {
 	return out
 }
 
-// replaced are the nodes that the step replaces: by pool, then in their order.
+// replaced are the nodes that the change replaces: by pool, then in their order.
 func (v View) replaced(f *provision.Forecast) section.Section {
 	if len(f.Replaced) == 0 {
 		return section.Section{}
@@ -210,7 +210,7 @@ func (v View) changed(f *provision.Forecast) section.Section {
 	return out
 }
 
-// Drifted are the nodes that are replaced with the step or without.
+// Drifted are the nodes that are replaced with the change or without.
 func (v View) Drifted(f *provision.Forecast) section.Section {
 	return section.Section{
 		Title: fmt.Sprintf("Nodes replaced anyway, as they drifted before (%d)", len(f.Drifted)), Color: "bold",

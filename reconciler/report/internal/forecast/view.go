@@ -17,7 +17,7 @@ type View struct {
 	Lines section.Limit
 	// HoursPerDay is the use for which a month's cost is reported, 24 when zero.
 	HoursPerDay float64
-	// Proposal is true for the Forecast of a step, whose drift is shown apart.
+	// Proposal is true for the Forecast of a change, whose drift is shown apart.
 	Proposal bool
 	// Offline is true where no cluster was read, so that nobody can count its nodes.
 	Offline bool

@@ -19,7 +19,7 @@ import (
 // to the API server: a dry run calls admission webhooks with all our rights, and what comes
 // back (a quota that is used up, a port that is taken, a policy about another object, or no
 // refusal) would disclose to whoever proposes it what the Sync does not manage. An object that
-// the step changes is compared with what it starts from, which the apply sends as well.
+// the change sets is compared with what it starts from, which the apply sends as well.
 type dryRunPreview struct {
 	// base is what it starts from, as it was wanted.
 	base map[state.Key]state.Item
