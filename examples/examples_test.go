@@ -58,11 +58,11 @@ func compare(t *testing.T, folder string) {
 		t.Fatal(err)
 	}
 	for _, problem := range d.Problems {
-		t.Errorf("the example has a mistake: %s", problem)
+		t.Errorf("the example has a problem: %s", problem)
 	}
 	wanted, problems := deviceplugin.Expand(d.Set)
 	for _, problem := range problems {
-		t.Errorf("the example has a mistake: %s", problem)
+		t.Errorf("the example has a problem: %s", problem)
 	}
 	for _, item := range wanted.Items() {
 		if text := fmt.Sprint(item.Object); strings.Contains(text, "${") {

@@ -61,7 +61,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	if applying {
 		of := result.Plan
 		if unsure || l.onlyDrift(l.last) {
-			// What only a mistake keeps from being deleted is not given up.
+			// What only a problem keeps from being deleted is not given up.
 			of = plan.Compute(wanted, observed, opts.Policies...)
 		}
 		if err := l.withdraw(ctx, of.Withdrawn(observed)); err != nil {
@@ -96,7 +96,7 @@ func (r *revision) desired(ctx context.Context, t targets.Target, declared state
 	return state.NewSet(kept...), problems, nil
 }
 
-// computeDesired separates the mistakes that only a target sees from its failures.
+// computeDesired separates the problems that only a target sees from its failures.
 func computeDesired(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
 	set, err := t.Desired(ctx, d)
 	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {

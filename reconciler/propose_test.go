@@ -198,7 +198,7 @@ func TestAProposalNamesWhichMistakesAreOld(t *testing.T) {
 		if d := cmp.Diff([]state.Problem{all[0], all[2]}, got.Old); d != "" {
 			t.Error(d)
 		}
-		// What is declared with a mistake is not removed, and what is removed waits.
+		// What is declared with a problem is not removed, and what is removed waits.
 		if d := cmp.Diff([]string{"delete kubernetes gone: held"}, lines(got.Proposed)); d != "" {
 			t.Error(d)
 		}

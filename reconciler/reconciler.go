@@ -139,7 +139,7 @@ type Result struct {
 	// Changed is true where Fetch found another Revision than that which was compared with the
 	// targets last.
 	Changed bool
-	// Problems are the repository's mistakes. While there are any, nothing is
+	// Problems are those of the repository. While there are any, nothing is
 	// deleted.
 	Problems []state.Problem
 	// Plan is what separates the targets from the revision.

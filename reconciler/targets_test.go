@@ -170,7 +170,7 @@ func TestOneTargetsFailureStaysItsOwn(t *testing.T) {
 			edit: func(*side, *side) {}, opts: reconciler.Options{Policies: []plan.Policy{plan.ReportTarget("aws")}},
 			aws: map[string]string{"role": "1", "old": "1"}, cluster: map[string]string{"pool": "2"},
 		},
-		"a mistake that only AWS finds stops deletions in both, and nothing else": {
+		"a problem that only AWS finds stops deletions in both, and nothing else": {
 			edit: func(aws, _ *side) { aws.problems = []state.Problem{{Message: "no such log type"}} },
 			aws:  map[string]string{"role": "2", "old": "1"}, cluster: map[string]string{"pool": "2", "old": "1"}, problems: true,
 		},

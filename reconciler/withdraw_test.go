@@ -121,7 +121,7 @@ func TestADeletionThatIsGivenUpIsRecorded(t *testing.T) {
 		{"it is read-only", []plan.Policy{plan.ReportTarget("memory")}, nil, []string{"old"}},
 		{"it is deleted", nil, nil, nil},
 		{"it is held", []plan.Policy{plan.ConfirmLosses("")}, nil, nil},
-		{"a file has a mistake", nil, []state.Problem{{Message: "not a manifest"}}, nil},
+		{"a file has a problem", nil, []state.Problem{{Message: "not a manifest"}}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &allowing{fakeTarget: fakeTarget{objects: map[string]string{"old": "1", "a": "2"}}, allowed: map[string]bool{"old": true}}

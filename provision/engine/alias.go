@@ -14,7 +14,7 @@ const noImage = "ami-00000000000000000"
 // ReplaceInvalidAliases replaces AMI aliases on which the provider would end the process
 // by an image id that does not exist, so that the class reports that it found no
 // image. A known family is kept as the class's own: the drift hash then stays as
-// it was, and no node is replaced because of a typing mistake. It returns the
+// it was, and no node is replaced because of a typing error. It returns the
 // aliases it replaced.
 func ReplaceInvalidAliases(class *awsv1.EC2NodeClass) []string {
 	var bad []string

@@ -160,7 +160,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Validate returns every mistake in the settings, joined, or nil. Each names the
+// Validate returns every problem in the settings, joined, or nil. Each names the
 // field of the Cluster object and what may stand there.
 func (s Settings) Validate() error {
 	return errors.Join(

@@ -47,7 +47,7 @@ func TestSettingsValidate(t *testing.T) {
 		{"an overhead that is no number is refused", func(s *Settings) { s.Nodes.VMMemoryOverheadPercent = math.NaN() }, []string{"spec.engine.vmMemoryOverheadPercent"}},
 		{"a hasty refresh is refused", func(s *Settings) { s.AWS.AMIRefreshInterval = time.Second }, []string{"spec.engine.amiRefreshInterval is 1s", "1m"}},
 		{"a zero rate is refused", func(s *Settings) { s.Kubernetes.QPS = 0 }, []string{"spec.engine.kubeClientQPS is 0"}},
-		{"all mistakes are reported at once", func(s *Settings) { *s = Settings{} }, []string{"spec.name", "spec.region", "spec.account", "batchIdleDuration", "spec.engine.subnetRefreshInterval", "spec.engine.cpuRequests"}},
+		{"all problems are reported at once", func(s *Settings) { *s = Settings{} }, []string{"spec.name", "spec.region", "spec.account", "batchIdleDuration", "spec.engine.subnetRefreshInterval", "spec.engine.cpuRequests"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := valid()

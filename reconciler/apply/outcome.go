@@ -131,7 +131,7 @@ func (r Result) Why() string {
 }
 
 // Misfit reports whether the change was refused because what is declared does not fit the
-// schema of its kind, such as a field that the schema does not have: a mistake in the
+// schema of its kind, such as a field that the schema does not have: a problem in the
 // repository, see [targets.ErrSchema].
 func (r Result) Misfit() bool { return errors.Is(r.Err, targets.ErrSchema) }
 

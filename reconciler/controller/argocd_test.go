@@ -60,8 +60,8 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 		{"a changed spec is not applied yet", []func(*stage){generation(2)}},
 		{"a changed spec cannot be applied, and is tried again", []func(*stage){generation(2), unreachable, (*stage).runLater}},
 		{"the source cannot be reached", []func(*stage){unreachable, (*stage).runLater}},
-		{"the repository has a mistake", []func(*stage){mistake, (*stage).commitPool, (*stage).runLater}},
-		{"the spec was changed since a mistake", []func(*stage){mistake, (*stage).commitPool, (*stage).runLater, generation(2)}},
+		{"the repository has a problem", []func(*stage){mistake, (*stage).commitPool, (*stage).runLater}},
+		{"the spec was changed since a problem", []func(*stage){mistake, (*stage).commitPool, (*stage).runLater, generation(2)}},
 		{"a deletion waits for a confirmation", []func(*stage){(*stage).hold}},
 		{"a deletion waits, and another token is quoted", []func(*stage){(*stage).hold, func(s *stage) { s.confirm("deletions-1-" + fmt.Sprintf("%040d", 7)) }, (*stage).runLater}},
 		{"drift is only reported", []func(*stage){func(s *stage) {

@@ -36,7 +36,7 @@ func TestATokenIsUsedUpByAProcessThatDied(t *testing.T) {
 		// refused is why the confirmed change could not be made; else it was.
 		refused bool
 	}{
-		"the repository has a mistake": {then: func(s *stage) { s.problems = []state.Problem{{Message: "mistake"}} }},
+		"the repository has a problem": {then: func(s *stage) { s.problems = []state.Problem{{Message: "problem"}} }},
 		"another roll-out waits": {then: func(s *stage) {
 			s.cluster.live["np-b"], s.cluster.applied["np-b"] = "1", "1"
 			s.commit("kubernetes/np-gpu=2", "kubernetes/np-b=2")

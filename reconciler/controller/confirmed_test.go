@@ -133,7 +133,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		"only some things were observed":                     {with(func(d *reconciliation) { d.kind = partial }), false},
 		"the source could not be read":                       {with(func(d *reconciliation) { d.SourceError = errors.New("unreachable") }), true},
 		"and it was not used":                                {reconciliation{Result: reconciler.Result{SourceError: errors.New("unreachable")}}, false},
-		"the repository has mistakes":                        {with(func(d *reconciliation) { d.Problems = []state.Problem{{}} }), true},
+		"the repository has problems":                        {with(func(d *reconciliation) { d.Problems = []state.Problem{{}} }), true},
 		"and it was not used for them":                       {reconciliation{Result: reconciler.Result{Problems: []state.Problem{{}}}}, false},
 		"it is unknown whether more is to go":                {reconciliation{Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Ours: true}}}}}, false},
 		"it is applied, and another change requires a token": {with(func(d *reconciliation) { d.Outcome.Results = append(d.Outcome.Results, waits) }), true},

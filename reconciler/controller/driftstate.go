@@ -23,7 +23,7 @@ type driftState struct {
 	pendingChanges []pendingChange
 	// unknown are the things that could not be observed, by key.
 	unknown []plan.Unknown
-	// problems counts the mistakes for which something could not be compared.
+	// problems counts those for which something could not be compared.
 	problems int
 	// objects counts what the Sync manages: what is read-only and what is
 	// unknown without ever having been ours do not count.

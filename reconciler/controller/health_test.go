@@ -275,7 +275,7 @@ func TestAnotherFailureComesBeforeHealth(t *testing.T) {
 	s.become(1, 1)
 	s.commit("kubernetes/serve=1")
 	s.reconcile()
-	s.mistake = errors.New("a mistake")
+	s.mistake = errors.New("a problem")
 	s.commit("kubernetes/serve=2")
 	s.later()
 	if c := meta.FindStatusCondition(s.sync().Status.Conditions, fluxmeta.ReadyCondition); c.Reason == fluxmeta.HealthCheckFailedReason {
@@ -284,7 +284,7 @@ func TestAnotherFailureComesBeforeHealth(t *testing.T) {
 	s.become(0, 0)
 	s.reconcile()
 	if c := meta.FindStatusCondition(s.sync().Status.Conditions, fluxmeta.ReadyCondition); c.Status != metav1.ConditionFalse {
-		t.Errorf("a Sync with a mistake is ready once its objects are healthy: %+v", c)
+		t.Errorf("a Sync with a problem is ready once its objects are healthy: %+v", c)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 		"failed":                  failed(errors.New("the webhook wrote " + secret)),
 		"refused for its schema":  failed(fmt.Errorf("%w: %s", targets.ErrSchema, secret)),
 		"not known":               {Result: reconciler.Result{Plan: plan.Plan{Unknown: []plan.Unknown{{Key: key, Origin: file, Reason: secret}}}}},
-		"declared with a mistake": {Result: reconciler.Result{Problems: []state.Problem{{Origin: file, Message: secret}}}},
+		"declared with a problem": {Result: reconciler.Result{Problems: []state.Problem{{Origin: file, Message: secret}}}},
 		"held with another reason": of(apply.Held, func(r *apply.Result) {
 			r.Change.Hold = hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: secret}}}
 		}),
@@ -92,7 +92,7 @@ func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 	}
 }
 
-// What looks like the start of a private key in one mistake hides neither its place nor what is behind it.
+// What looks like the start of a private key in one problem hides neither its place nor what is behind it.
 func TestAMistakeThatIsMaskedHidesNothingBehindIt(t *testing.T) {
 	begin := "unknown field \"-----BEGIN PRIVATE KEY-----\""
 	done := ran(change("a", plan.Update, nil))
@@ -100,7 +100,7 @@ func TestAMistakeThatIsMaskedHidesNothingBehindIt(t *testing.T) {
 	done.Problems = []state.Problem{{Origin: state.Origin{File: "a.yaml", Line: 3}, Message: begin}, {Origin: state.Origin{File: "b.yaml", Line: 9}, Message: "no such field"}}
 	v := resultOf(done)
 	v.requireConfirmation(&v1alpha1.Sync{}, done)
-	if want := "2 problems, the first: a.yaml:3: unknown field \"(masked); all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; v.message != want {
+	if want := "2 problems, the first: a.yaml:3: unknown field \"(masked); all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every problem"; v.message != want {
 		t.Errorf("got  %s\nwant %s", v.message, want)
 	}
 }

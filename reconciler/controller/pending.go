@@ -47,7 +47,7 @@ type planScope int
 
 const (
 	everything planScope = iota
-	// noDeletions: the revision has mistakes, or is not the newest.
+	// noDeletions: the revision has problems, or is not the newest.
 	noDeletions
 	// nothing: there is no revision, or none by which more than drift is known.
 	nothing

@@ -37,7 +37,7 @@ var uncomputable = map[string]struct {
 	begin  func(s *stage)
 	move   bool
 }{
-	"the newest revision has a mistake": {"InvalidManifests", func(s *stage) {
+	"the newest revision has a problem": {"InvalidManifests", func(s *stage) {
 		s.problems = []state.Problem{{Origin: state.Origin{File: "cluster.yaml", Line: 9}, Message: "no such field"}}
 		s.commit("kubernetes/map=1", "kubernetes/other=2")
 	}, false},
@@ -181,8 +181,8 @@ func TestWhatWaitedForAnotherSourceIsNotPending(t *testing.T) {
 		}, false, false},
 		"another interval":                             {func(sync *v1alpha1.Sync) { sync.Generation++ }, unread, false, true},
 		"the same spec, while no controller runs":      {func(*v1alpha1.Sync) {}, unread, true, true},
-		"another interval, and nothing can be deleted": {func(sync *v1alpha1.Sync) { sync.Generation++ }, uncomputable["the newest revision has a mistake"].begin, false, true},
-		"another path, and nothing can be deleted":     {path, uncomputable["the newest revision has a mistake"].begin, false, false},
+		"another interval, and nothing can be deleted": {func(sync *v1alpha1.Sync) { sync.Generation++ }, uncomputable["the newest revision has a problem"].begin, false, true},
+		"another path, and nothing can be deleted":     {path, uncomputable["the newest revision has a problem"].begin, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, token := waitingStage(t)

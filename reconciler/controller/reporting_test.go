@@ -23,10 +23,10 @@ func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	s.commit("kubernetes/pool=1")
 	s.reconcile()
 	message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests")
-	if want := "cluster.yaml:4: tag aws:foo is reserved; all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every mistake"; message != want {
+	if want := "cluster.yaml:4: tag aws:foo is reserved; all other objects are applied, nothing is pruned; run poolwright lint on the folder to list every problem"; message != want {
 		t.Errorf("message %q, want %q", message, want)
 	}
-	want := "What is declared with 1 mistake could not be compared with anything, as the condition Ready explains; all else matches the revision"
+	want := "1 problem in the repository, which the condition Ready reports: their objects could not be compared; all others match the revision"
 	if got := s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyCompared"); got != want {
 		t.Errorf("message %q, want %q", got, want)
 	}
@@ -254,7 +254,7 @@ func TestADeletionThatWaitsStaysPendingWhenItsObjectIsEdited(t *testing.T) {
 	s.objects(3)
 }
 
-// A mistake that two of the checks find is one, and the first is the first of the folder: poolwright lint
+// A problem that two of the checks find is one, and the first is the first of the folder: poolwright lint
 // lists the same.
 func TestMistakesAreCountedAsLintCountsThem(t *testing.T) {
 	s := newStage(t, nil)
@@ -265,7 +265,7 @@ func TestMistakesAreCountedAsLintCountsThem(t *testing.T) {
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "InvalidManifests"); !strings.HasPrefix(message, "2 problems, the first: a.yaml:3: x; all other objects are applied") {
 		t.Errorf("message %q", message)
 	}
-	if drifted := s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyCompared"); !strings.Contains(drifted, "2 mistakes") {
+	if drifted := s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyCompared"); !strings.Contains(drifted, "2 problems") {
 		t.Errorf("message %q", drifted)
 	}
 }

@@ -92,7 +92,7 @@ func resultOf(done reconciliation) runResult {
 	return v
 }
 
-// invalid is the result on a revision with mistakes: those that were found before anything
+// invalid is the result on a revision with problems: those that were found before anything
 // was applied, and the objects that do not fit a schema which only the API server has. Where
 // something else failed that another try may mend, that is tried again.
 func (v *runResult) invalid(done reconciliation, failed []apply.Result) {
@@ -110,11 +110,11 @@ func (v *runResult) invalid(done reconciliation, failed []apply.Result) {
 	v.eventKey = (&targets.ProblemsError{Problems: all}).Error()
 	v.message = fmt.Sprintf("%s; %s, nothing is pruned", v.eventKey, otherObjectsMessage(done, len(failed)-len(refused), len(refused)))
 	if len(done.Problems) > 0 {
-		v.message += "; run poolwright lint on the folder to list every mistake"
+		v.message += "; run poolwright lint on the folder to list every problem"
 	}
 }
 
-// schemaProblems are the mistakes that the API server found: objects that do not fit their schema.
+// schemaProblems are the problems that the API server found: objects that do not fit their schema.
 func schemaProblems(failed []apply.Result) []state.Problem {
 	var out []state.Problem
 	for _, r := range failed {
@@ -195,7 +195,7 @@ const (
 )
 
 // partlyCompared is the reason of an unknown Drifted while the repository has
-// mistakes: what they declare was compared with nothing.
+// problems: what they declare was compared with nothing.
 const partlyCompared = "PartlyCompared"
 
 // eventKeyOf distinguishes one failure from another, however many others were tried beside it.

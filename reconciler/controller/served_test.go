@@ -65,7 +65,7 @@ func TestAConfirmedDeletionThatHasToWaitGoesOnByItself(t *testing.T) {
 	}
 }
 
-// A confirmed deletion has to wait, and the repository has a mistake meanwhile.
+// A confirmed deletion has to wait, and the repository has a problem meanwhile.
 func TestAConfirmedDeletionThatHasToWaitGoesOnAfterAMistake(t *testing.T) {
 	for name, restart := range map[string]bool{"one process": false, "a restart": true} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAConfirmedUpdateGoesOnWhereItsThingWasUnreadable(t *testing.T) {
 	}
 }
 
-// Who writes the repository keeps a mistake in it, and an update that is always refused: one consent
+// Who writes the repository keeps a problem in it, and an update that is always refused: one consent
 // lets the other update pass once.
 func TestAMistakeInTheRepositoryKeepsNoTokenGood(t *testing.T) {
 	s := newStage(t, nil)
@@ -209,11 +209,11 @@ func TestTheTokenForARoleIsGoodForNoOtherContentOfIt(t *testing.T) {
 	}
 }
 
-// A deletion that is wanted again asks again, also where that commit has a mistake, or something is unknown.
+// A deletion that is wanted again asks again, also where that commit has a problem, or something is unknown.
 func TestADeletionThatWasWantedAgainNeedsAnotherConfirmation(t *testing.T) {
 	for name, tt := range map[string]struct{ begin, end func(*stage) }{
 		"a plain commit": {func(*stage) {}, func(*stage) {}},
-		"a mistake in another file": {
+		"a problem in another file": {
 			func(s *stage) { s.problems = []state.Problem{{Message: "no such field"}} }, func(s *stage) { s.problems = nil }},
 		"something that is not wanted is unknown": {
 			func(s *stage) { s.aws.live["lost"], s.aws.applied["lost"], s.aws.unknown["lost"] = "1", "1", "denied" },
@@ -326,7 +326,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationWhateverElseIsUnknow
 	}
 }
 
-// While spec.prune is false what was allowed is given up, also while the repository has a mistake.
+// While spec.prune is false what was allowed is given up, also while the repository has a problem.
 func TestADeletionThatIsGivenUpDuringAMistakeNeedsAnotherConfirmation(t *testing.T) {
 	for _, what := range []string{"prune", "drift", "annotation"} {
 		t.Run(what, func(t *testing.T) {

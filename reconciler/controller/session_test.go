@@ -94,7 +94,7 @@ func TestResultsAreReadyOrHaveTheirReason(t *testing.T) {
 			ran(change("a", plan.Create, nil)),
 			conclusion{ready: true, converged: true, reason: "ReconciliationSucceeded"},
 		},
-		"wrong credentials are named, and not taken for a mistake in the repository": {
+		"wrong credentials are named, and not taken for a problem in the repository": {
 			reconciliation{err: fmt.Errorf("fetching: %w", gitsource.ErrUnauthorized)},
 			conclusion{reason: "AuthenticationFailed"},
 		},
@@ -118,7 +118,7 @@ func TestResultsAreReadyOrHaveTheirReason(t *testing.T) {
 			stale,
 			conclusion{reason: "SourceUnavailable"},
 		},
-		"mistakes in the repository stall": {
+		"problems in the repository stall": {
 			mistakes,
 			conclusion{reason: "InvalidManifests", stalled: true},
 		},
@@ -126,7 +126,7 @@ func TestResultsAreReadyOrHaveTheirReason(t *testing.T) {
 			refused,
 			conclusion{reason: "ApplyFailed", pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/bad", Action: "create", Reason: "admission webhook said no", Source: "a.yaml:7"}}},
 		},
-		"an object that does not fit its schema is a mistake in the repository": {
+		"an object that does not fit its schema is a problem in the repository": {
 			misfit, conclusion{reason: "InvalidManifests", stalled: true, pending: []v1alpha1.PendingChange{misfitPending}},
 		},
 		"so it is where something else is tried again": {

@@ -196,13 +196,13 @@ type stage struct {
 	clock        *clocktesting.FakeClock
 	events       *record.FakeRecorder
 	registry     *prometheus.Registry
-	// declared and revision are what Git says, unless mistake is what it is.
+	// declared and revision are what Git says, unless problem is what it is.
 	declared []state.Item
 	revision string
 	mistake  error
 	// unread is why the source cannot be read.
 	unread error
-	// problems are the mistakes in single objects of the repository.
+	// problems are the problems in single objects of the repository.
 	problems []state.Problem
 	// nodes is what each change of a pool np-* that is there costs, foretold how often it was asked.
 	nodes, foretold int

@@ -111,7 +111,7 @@ func differ(n int) string {
 	return fmt.Sprintf("%d live objects differ from the revision", n)
 }
 
-// notCompared is what cannot be compared while the repository has mistakes.
+// notCompared is what cannot be compared while the repository has problems.
 func notCompared(p driftState) string {
 	return fmt.Sprintf("What is declared with %s could not be compared with anything, as the condition Ready explains; all else matches the revision", plural.Count(p.problems, "mistake"))
 }

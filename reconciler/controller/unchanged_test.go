@@ -18,7 +18,7 @@ func TestAFailureThatStaysTheSameIsWrittenOnce(t *testing.T) {
 		edit func(*stage)
 		kind string
 	}{
-		"a mistake in the repository": {func(s *stage) {
+		"a problem in the repository": {func(s *stage) {
 			s.problems = []state.Problem{{Origin: state.Origin{File: "nodepools.yaml", Line: 12}, Message: "no such field"}}
 			s.commit("kubernetes/pool=2")
 		}, "Stalled"},

@@ -155,7 +155,7 @@ func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation
 	quoted := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
 	if !slices.ContainsFunc(confirm.Tokens(v.required.quote), func(token string) bool { return !slices.Contains(quoted, token) }) {
 		// Else it had let it pass: this run could not compute what waits.
-		v.message = cut(v.message, messageLimit*3/4) + "; it is confirmed, and is made once a revision can be loaded without mistakes"
+		v.message = cut(v.message, messageLimit*3/4) + "; it is confirmed, and is made once a revision can be loaded without problems"
 		return
 	}
 	what := "; confirm with: "

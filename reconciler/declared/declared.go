@@ -3,7 +3,7 @@
 // What is written for an old API of Karpenter is declared as what it means in v1.
 //
 // It is pure: files in, values out; no network, no program, no cluster. The
-// files are not trusted. A user's mistake is a Problem and leaves the other
+// files are not trusted. What is wrong in a user's file is a Problem and leaves the other
 // objects usable; whatever makes the result incomplete without a Problem to
 // show for it (a missing folder, a broken limit, a failing source) is an
 // error, so that nobody takes a part for the whole. Start reading at Load.
@@ -30,7 +30,7 @@ type Declared struct {
 	// "cluster". Where Problems is not empty the Set may lack objects that the
 	// repository means to keep: prune nothing.
 	Set state.Set `json:"-"`
-	// Problems are the user's mistakes, in the order of file and line.
+	// Problems are what is wrong in the files, in the order of file and line.
 	Problems []state.Problem `json:"problems,omitempty"`
 	// Converted are the changes by which objects of Karpenter's old APIs became
 	// those of v1, by file and line; empty where none is declared. They hold

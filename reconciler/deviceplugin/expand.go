@@ -18,7 +18,7 @@ const cluster = state.TargetKubernetes
 // makes of it; the origin of whatever is made is the DevicePlugin's. A Set without
 // a DevicePlugin and without a limit in GPUs comes back as it is.
 //
-// Problems are mistakes that are certain. What they are about is left out of the
+// Problems are what is certainly wrong. What they are about is left out of the
 // result, a NodePool as well as the DevicePlugin, so that it stays in the cluster as it
 // is: a pool would otherwise lose the limit that it has, and nodes would follow a
 // DevicePlugin without its plugin. That nothing of it is deleted either is the caller's
@@ -136,7 +136,7 @@ func (e *expander) expand() {
 	}
 }
 
-// drop leaves the DevicePlugin out, whose mistake was reported.
+// drop leaves the DevicePlugin out, whose problem was reported.
 func (e *expander) drop() {
 	e.invalid = true
 	for _, item := range e.plugins {

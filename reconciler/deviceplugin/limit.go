@@ -27,7 +27,7 @@ func limited(pool state.Item) bool {
 func (e *expander) limit(pool state.Item) {
 	e.exclude(pool)
 	if e.invalid {
-		return // The mistake was reported.
+		return // The problem was reported.
 	}
 	profile, ok := e.sharing.For(pool.Key.Name)
 	if !ok {

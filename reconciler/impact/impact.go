@@ -86,7 +86,7 @@ func (l Live) Forecast(ctx context.Context, declaredBefore, declaredAfter state.
 	}
 	after, unread := changed(reader, before, Pools(changes))
 	before.Workloads, after.Workloads = nil, nil
-	_ = populate(reader, &before, only(declaredBefore, makesPods)) // Its mistakes are not those of the change.
+	_ = populate(reader, &before, only(declaredBefore, makesPods)) // Its problems are not those of the change.
 	unread = append(unread, populate(reader, &after, only(declaredAfter, makesPods))...)
 	unread = append(unread, addExpanded(reader, &after, declaredAfter, changes)...)
 	l.addReservations(ctx, &before)

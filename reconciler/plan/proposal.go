@@ -23,7 +23,7 @@ type Proposal struct {
 	// Drift is what separates the targets from the revision before the merge, and would
 	// without it; empty where no target was read.
 	Drift Plan
-	// Problems are all mistakes of the revision after the merge, those that only a
+	// Problems are all of the revision after the merge, those that only a
 	// target observes included. While there are any, nothing is deleted.
 	Problems []state.Problem
 	// Old are those of the Problems that the revision before has as well

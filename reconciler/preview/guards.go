@@ -33,7 +33,7 @@ func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.
 }
 
 // setNothingApplied reports that nothing of a folder can be rendered, where otherwise only its
-// mistakes would be reported.
+// problems would be reported.
 func setNothingApplied(guards []report.Guard) {
 	for i, g := range guards {
 		if g.Rule == "lint" && g.Result == report.GuardHeld {
@@ -42,7 +42,7 @@ func setNothingApplied(guards []report.Guard) {
 	}
 }
 
-// positionOf is where a mistake is.
+// positionOf is where a problem is.
 func positionOf(o state.Problem) string {
 	if o.Origin == (state.Origin{}) {
 		return "of the repository as a whole"

@@ -31,7 +31,7 @@ func (p *Previewer) load(ctx context.Context, s RevisionRange) (declaredRevision
 	}
 	declares := head.Set
 	if len(without(head.Problems, mergeBase.Problems)) > 0 {
-		// What a mistake hides is not what is taken away.
+		// What a problem hides is not what is taken away.
 		declares = state.NewSet(append(mergeBase.Set.Items(), head.Set.Items()...)...)
 	}
 	merged, both := proposal.Merge(mergeBase.Set, base.Set, declares)

@@ -16,10 +16,10 @@ import (
 // declaredRevisions are both ends of a range as they are declared.
 type declaredRevisions struct {
 	before, after declared.Declared
-	// refused are the mistakes that only the API server will refuse, and that the merge
+	// refused are the problems that only the API server will refuse, and that the merge
 	// brings: nothing else waits for them.
 	refused []state.Problem
-	// empty is true where the mistakes leave nothing of the head to be applied.
+	// empty is true where the problems leave nothing of the head to be applied.
 	empty bool
 	// notes are advice on what is declared after the merge.
 	notes []plan.Note
@@ -49,8 +49,8 @@ func refusedIn(set state.Set, from []checked.Folder, in func(checked.Folder) map
 	return refused
 }
 
-// mergeProblems are the mistakes that the merge will have: those that head brings, and
-// those of base, unless head mended them. What base mended is no mistake any more.
+// mergeProblems are the problems that the merge will have: those that head brings, and
+// those of base, unless head mended them. What base mended is no problem any more.
 func mergeProblems(mergeBase, base, head []state.Problem) []state.Problem {
 	inMergeBase, inBase, inHead := identities(mergeBase), identities(base), identities(head)
 	var out []state.Problem
@@ -82,7 +82,7 @@ func newNotes(notes, known []plan.Note) []plan.Note {
 	return slices.DeleteFunc(slices.Clone(notes), func(n plan.Note) bool { return inBase[withoutLine(n)] })
 }
 
-// without are the mistakes of a list that are not among the known ones.
+// without are the problems of a list that are not among the known ones.
 func without(list, known []state.Problem) []state.Problem {
 	in := identities(known)
 	return slices.DeleteFunc(slices.Clone(list), func(o state.Problem) bool { return in[o.Identity()] })
@@ -131,7 +131,7 @@ func (s *declaredRevisions) renderMerged(ctx context.Context, p *Previewer, of R
 	}
 	set := loaded.Set
 	if len(without(loaded.Problems, base.Problems)) > 0 {
-		// What a mistake hides is not what is taken away.
+		// What a problem hides is not what is taken away.
 		set = state.NewSet(append(base.Set.Items(), set.Items()...)...)
 	}
 	s.after = p.declaredRevision(set, loaded.Problems, loaded, base)

@@ -13,7 +13,7 @@ type RevisionState struct {
 	Desired state.Set
 	// Observed is what was observed of them; left aside when Offline.
 	Observed state.Set
-	// Problems are its mistakes, those that only a target finds included. Nothing is
+	// Problems are its own, those that only a target finds included. Nothing is
 	// deleted while there are any: they may hide what seems to go.
 	Problems []state.Problem
 }
@@ -24,7 +24,7 @@ func (s RevisionState) hasProblems() bool { return len(s.Problems) > 0 }
 type RevisionStates struct {
 	Before, After RevisionState
 	// Declared is what the revision after the merge declares. What it declares with a
-	// mistake is not in After.Wanted, and is not removed by it either.
+	// problem is not in After.Wanted, and is not removed by it either.
 	Declared state.Set
 	// Offline is true when no target was read: they count as being as in Before.Wanted.
 	Offline bool
@@ -122,7 +122,7 @@ func refused(before, after, declared state.Set) map[state.Key]bool {
 	return out
 }
 
-// cautious are the policies for a revision that may have mistakes.
+// cautious are the policies for a revision that may have problems.
 func cautious(policies []plan.Policy, of RevisionState) []plan.Policy {
 	if !of.hasProblems() {
 		return policies

@@ -259,7 +259,7 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 	a1 := m{"x": "1"}
 	before, after := set(thing("a", a1), thing("b", a1)), set(thing("b", a1))
 	live := liveTarget{"a": {object: a1, applied: a1, impact: "3 nodes go with it"}, "b": ours(a1)}
-	const off, withProblems = "nothing is deleted (prune: false)", "nothing is deleted while the repository has mistakes: they may hide what seems to be removed"
+	const off, withProblems = "nothing is deleted (prune: false)", "nothing is deleted while the repository has problems: they may hide what seems to be removed"
 	tests := []struct {
 		name     string
 		change   func(*proposal.RevisionStates)
@@ -267,13 +267,13 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 		want     []string
 	}{
 		{"nothing is pruned", nil, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "] {3 nodes go with it}"}},
-		{"the revision has mistakes", func(s *proposal.RevisionStates) { s.After.Problems = mistakes }, nil, []string{"delete a [never: " + withProblems + "] {3 nodes go with it}"}},
+		{"the revision has problems", func(s *proposal.RevisionStates) { s.After.Problems = mistakes }, nil, []string{"delete a [never: " + withProblems + "] {3 nodes go with it}"}},
 		{"offline nothing is pruned", func(s *proposal.RevisionStates) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
-		{"offline the revision has mistakes", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems = true, mistakes }, nil, []string{"delete a [never: " + withProblems + "]"}},
+		{"offline the revision has problems", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems = true, mistakes }, nil, []string{"delete a [never: " + withProblems + "]"}},
 		{"the guard requires a token", nil, []plan.Policy{plan.ConfirmLosses("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it] {3 nodes go with it}"}},
 		{"nothing is written to the target", nil, []plan.Policy{plan.ReportTarget("kubernetes")}, []string{"delete a [never: nothing is written to kubernetes (drift: Report)] {3 nodes go with it}"}},
-		{"it is declared with a mistake", func(s *proposal.RevisionStates) { s.After.Problems, s.Declared = mistakes, before }, nil, nil},
-		{"offline it is declared with a mistake", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems, s.Declared = true, mistakes, before }, nil, nil},
+		{"it is declared with a problem", func(s *proposal.RevisionStates) { s.After.Problems, s.Declared = mistakes, before }, nil, nil},
+		{"offline it is declared with a problem", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems, s.Declared = true, mistakes, before }, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -301,7 +301,7 @@ func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
 	s := live.sides(set(thing("a", a1)), set(thing("a", a1)))
 	s.Before.Problems = mistakes
 	got := proposal.Propose(s)
-	const why = ": was removed before, and waited for the repository's mistakes to be mended"
+	const why = ": was removed before, and waited for the repository's problems to be mended"
 	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, summaryLines(got.Proposed)); d != "" {
 		t.Error(d)
 	}

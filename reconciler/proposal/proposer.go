@@ -175,7 +175,7 @@ func (p *proposer) remove(c plan.Change) {
 	case after.Object != nil && p.After.hasProblems():
 		// Nor waited for: mended, it is another revision. Nobody shall count nodes
 		// as lost with a pool that is only misspelled.
-		c = compared(withLosses(c, after), "nothing is deleted while the repository has mistakes: they may hide what seems to be removed")
+		c = compared(withLosses(c, after), "nothing is deleted while the repository has problems: they may hide what seems to be removed")
 	case after.Object != nil:
 		c = compared(withLosses(c, after), "nothing is deleted (prune: false)")
 	case before.Object == nil:
@@ -209,7 +209,7 @@ func terminating(observed state.Item) bool {
 }
 
 // addUndeclared takes over what the merge brings about without changing it, such as a
-// deletion that had to wait for a mistake to be mended.
+// deletion that had to wait for a problem to be mended.
 func (p *proposer) addUndeclared(c plan.Change) {
 	observed, _ := p.After.Observed.Get(c.Key)
 	visible, hidden := hide(c, observed)

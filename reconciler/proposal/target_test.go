@@ -59,8 +59,8 @@ func (w liveTarget) observe(desired state.Set) state.Set {
 	return state.NewSet(out...)
 }
 
-// mistakes are those of a revision that has some.
-var mistakes = []state.Problem{{Message: "a mistake"}}
+// problems are those of a revision that has some.
+var mistakes = []state.Problem{{Message: "a problem"}}
 
 // sides are two revisions of a target.
 func (w liveTarget) sides(before, after state.Set) proposal.RevisionStates {

@@ -22,7 +22,7 @@ func TestWhatForbidsAMerge(t *testing.T) {
 		edit  func(r *report.Report)
 		state forge.State
 	}{
-		{"a mistake in the head", func(r *report.Report) { r.Problems = []report.Problem{{Message: "unknown field"}} }, forge.Failure},
+		{"a problem in the head", func(r *report.Report) { r.Problems = []report.Problem{{Message: "unknown field"}} }, forge.Failure},
 		{"a guard that holds", func(r *report.Report) { r.Guards = []report.Guard{{Rule: "MaxNodesReplaced", Result: "held"}} }, forge.Failure},
 		{"a guard that only warns does not", func(r *report.Report) { r.Guards = []report.Guard{{Rule: "quota", Result: "warning"}} }, forge.Success},
 		{"a guard that holds what does nothing else", func(r *report.Report) {

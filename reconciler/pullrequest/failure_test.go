@@ -194,7 +194,7 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 func TestWhatCannotBePlanned(t *testing.T) {
 	fix := state.Failf(state.Stalled, "InvalidManifests", "a.yaml:3: <script> @all")
 	passing := state.Failf(state.Retry, "SourceUnavailable", "no answer of git")
-	t.Run("the author's mistake is published at once, escaped, and not tried again", func(t *testing.T) {
+	t.Run("the author's problem is published at once, escaped, and not tried again", func(t *testing.T) {
 		s := newStage(t)
 		s.offer(1, sha("a"))
 		s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) { return oraclePlan{}, fix }

@@ -130,7 +130,7 @@ func (p *reviewRun) unwritable(a *publication, err error) *publication {
 // there without it is none of the pull request's doing.
 func untouched(r report.Report) bool { return r.Empty() && !objects(r) }
 
-// objects reports whether something forbids the merge: a mistake in what would be
+// objects reports whether something forbids the merge: a problem in what would be
 // merged, or a guard.
 func objects(r report.Report) bool {
 	if len(r.Problems) > 0 {

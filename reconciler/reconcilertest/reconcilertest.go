@@ -62,7 +62,7 @@ func DevicePluginFile(name, profiles string) string {
 	return "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: " + name + "}\nspec:\n  profiles: " + profiles + "\n"
 }
 
-// GPUPoolFile is a file that declares the NodePool "gpu", with two mistakes in what
+// GPUPoolFile is a file that declares the NodePool "gpu", with two problems in what
 // concerns GPUs: line 7 limits a resource that no node has, and line 13 sets a taint
 // that the device plugin does not tolerate.
 const GPUPoolFile = `apiVersion: karpenter.sh/v1

@@ -194,7 +194,7 @@ type Note struct {
 // warning begins a warning in a text.
 const warning = "Warning: "
 
-// Problem is a mistake in the repository.
+// Problem is what is wrong in a file of the repository.
 type Problem struct {
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`

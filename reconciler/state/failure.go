@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
-// Problem is a user's mistake in the repository: not an error of ours, but a
+// Problem is what is wrong in a file of the repository: not an error of ours, but a
 // finding with a place and a remedy.
 type Problem struct {
 	Origin Origin

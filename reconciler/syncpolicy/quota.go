@@ -41,7 +41,7 @@ func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
 }
 
 // uncompared is why nothing is known of a quota that no target wants to read.
-const uncompared = "the Sync declares no Cluster without mistakes that requires AWS or embeds the engine, so the account whose quotas count is unknown"
+const uncompared = "the Sync declares no Cluster without problems that requires AWS or embeds the engine, so the account whose quotas count is unknown"
 
 // read separates the quotas of the pools, by name, into those with a limit and those that could not be read, with the
 // reason. One that Service Quotas does not list is in neither.

@@ -77,7 +77,7 @@ type Waiter interface {
 	Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error)
 }
 
-// ProblemsError carries mistakes in the repository that only a target can detect, such
+// ProblemsError carries problems in the repository that only a target can detect, such
 // as a kind that the cluster does not serve.
 type ProblemsError struct{ Problems []state.Problem }
 

@@ -28,7 +28,7 @@ func TestOfSeveralClustersNoneIsAdmitted(t *testing.T) {
 	}
 }
 
-// allTarget wants what it is given, and reports a mistake of its own where it has one.
+// allTarget wants what it is given, and reports a problem of its own where it has one.
 type allTarget struct {
 	targets.Target
 	mistake *state.Problem
@@ -49,7 +49,7 @@ func TestATargetIsNotGivenWhatIsRefused(t *testing.T) {
 	of := func(i state.Item, unknown string) map[state.Key][]state.Problem {
 		return map[state.Key][]state.Problem{i.Key: {{Origin: state.Origin{File: "a.yaml"}, Message: i.Key.String() + ": refused", UnknownField: unknown}}}
 	}
-	own := state.Problem{Origin: state.Origin{File: "z.yaml"}, Message: "a mistake that only the target finds"}
+	own := state.Problem{Origin: state.Origin{File: "z.yaml"}, Message: "a problem that only the target finds"}
 	for name, c := range map[string]struct {
 		refused, unknown map[state.Key][]state.Problem
 		mistake          *state.Problem
@@ -58,7 +58,7 @@ func TestATargetIsNotGivenWhatIsRefused(t *testing.T) {
 		"nothing is refused":                     {want: []string{"fine", "misspelled", "wrong"}},
 		"an object of which the schema is known": {refused: of(wrong, ""), want: []string{"fine", "misspelled"}},
 		"an object with an unknown field":        {unknown: of(misspelled, "spec.siez"), want: []string{"fine", "wrong"}, problems: []string{"a.yaml"}},
-		"beside a mistake of the target's own": {
+		"beside a problem of the target's own": {
 			unknown: of(misspelled, "spec.siez"), mistake: &own, want: []string{"fine", "wrong"}, problems: []string{"a.yaml", "z.yaml"},
 		},
 	} {

@@ -151,7 +151,7 @@ type declaredFolder struct {
 	budgets []string
 }
 
-// declares is what the folder declares with variables. Mistakes are a *targets.ProblemsError.
+// declares is what the folder declares with variables. Problems are a *targets.ProblemsError.
 func (r Request) declares(ctx context.Context, variables variables.Input) (declaredFolder, error) {
 	linted, err := offline.Lint(ctx, r.Dir, variables)
 	if err != nil {

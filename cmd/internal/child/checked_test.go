@@ -126,7 +126,7 @@ func lines(problems []state.Problem) []string {
 	return out
 }
 
-// targets are the mistakes that the loop finds by asking what its targets want, in the
+// targets are the problems that the loop finds by asking what its targets want, in the
 // way in which it is reported of Clusters' schemas.
 func targetProblems(t *testing.T, set state.Set) []state.Problem {
 	t.Helper()

@@ -40,7 +40,7 @@ type treeError struct {
 }
 
 // errorKinds are the errors by which a source's failure is distinguished from a user's
-// mistake.
+// problem.
 var errorKinds = []error{gitsource.ErrLimit, gitsource.ErrUnsafe, fs.ErrNotExist, fs.ErrInvalid, fs.ErrPermission}
 
 func treeErrorOf(err error) treeError {

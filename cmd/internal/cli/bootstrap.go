@@ -153,7 +153,7 @@ func (f *bootstrapFlags) finish(ctx context.Context, b *bootstrap.Bootstrap, str
 	return nil
 }
 
-// planned makes the plan. The repository's mistakes are listed as lint does.
+// planned makes the plan. The repository's problems are listed as lint does.
 func planned(ctx context.Context, req bootstrap.Request, streams Streams) (*bootstrap.Bootstrap, error) {
 	b, err := bootstrap.Plan(ctx, req)
 	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {

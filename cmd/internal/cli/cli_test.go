@@ -59,7 +59,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"a typing mistake in kubectl's flag": {[]string{"plan", "--as-grop=x"}, "unknown flag: --as-grop; did you mean --as-group?"},
 		"a time-out that is none":            {[]string{"plan", ".", "--server=https://127.0.0.1:1", "--request-timeout=soon"}, "loading the kubeconfig: Invalid timeout value"},
 		"an unknown flag":                    {[]string{"plan", "--frobnicate"}, "unknown flag: --frobnicate\nFor the usage, run: poolwright plan --help"},
-		"a flag with a typing mistake":       {[]string{"plan", "--ofline"}, "unknown flag: --ofline; did you mean --offline?\nFor the usage, run: poolwright plan --help"},
+		"a flag with a typing error":       {[]string{"plan", "--ofline"}, "unknown flag: --ofline; did you mean --offline?\nFor the usage, run: poolwright plan --help"},
 		"a flag without its value":           {[]string{"plan", "--base"}, "flag needs an argument: --base\nFor the usage, run: poolwright plan --help"},
 		"more than one folder":               {[]string{"lint", "a", "b"}, "lint takes one argument, the folder, and got 2: a b\nFor the usage, run: poolwright lint --help"},
 		"an argument where none is taken":    {[]string{"version", "now"}, "version takes no argument, and got: now"},
@@ -116,7 +116,7 @@ func TestLint(t *testing.T) {
 	}{
 		"a clean folder has no findings": {
 			files: map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"},
-			err:   "1 object, 0 mistakes, 0 warnings",
+			err:   "1 object, 0 problems, 0 warnings",
 		},
 		"each finding has its file and line": {
 			files: map[string]string{
@@ -126,17 +126,17 @@ func TestLint(t *testing.T) {
 			code: exitDifferent,
 			out:  []string{"a.yaml:5:", "declared twice", "b.yaml:1:"},
 		},
-		"one mistake is not mistakes": {
+		"one problem is not problems": {
 			files: map[string]string{".git": "", "clusters/dev/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: 1}\n"},
 			code:  exitDifferent,
 			out:   []string{"clusters/dev/a.yaml:4: "},
-			err:   "1 mistake, 0 warnings in ",
+			err:   "1 problem, 0 warnings in ",
 			in:    "clusters/dev",
 		},
 		"a warning fails nothing": {
 			files: map[string]string{"a.yaml": "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  limits:\n    gpu: 30\n  disruption: {consolidateAfter: 5m, budgets: [{nodes: 100%}]}\n  template:\n    spec:\n      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n      requirements:\n        - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}\n"},
 			out:   []string{"a.yaml:6: warning: NodePool.karpenter.sh/a: spec.limits[gpu]: limits nothing"},
-			err:   "1 object, 0 mistakes, 1 warning",
+			err:   "1 object, 0 problems, 1 warning",
 		},
 		"an empty folder is an error, not a clean one": {
 			files: map[string]string{"README.md": "nothing"},

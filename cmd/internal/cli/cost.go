@@ -43,7 +43,7 @@ without a value is left out, and listed.
 Where a file cost.yaml has the costs that a document states, its figures are computed again from its own unit
 prices and compared with today's, with the cause of each difference.
 
-Exit codes: 0 done, 2 an error or mistakes in the folder or in that file.`,
+Exit codes: 0 done, 2 an error or problems in the folder or in that file.`,
 		Example: "  poolwright cost clusters/dev\n  poolwright cost clusters/dev --hours-per-day 2 -o markdown",
 		Args:    oneArgument("the folder", true),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/internal/golden"
 )
 
-// folderWithFindings has a mistake, and a warning, in a folder that is the current one.
+// folderWithFindings has a problem, and a warning, in a folder that is the current one.
 func folderWithFindings(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func TestFindingsInEachFormat(t *testing.T) {
 			}
 			folderWithFindings(t)
 			r := execute(t, "lint", "-o", format)
-			if r.code != exitDifferent || !strings.Contains(r.err, "1 mistake, 1 warning in .") {
+			if r.code != exitDifferent || !strings.Contains(r.err, "1 problem, 1 warning in .") {
 				t.Errorf("exit %d, stderr %q", r.code, r.err)
 			}
 			golden.Compare(t, file, strings.ReplaceAll(r.out, `"`+readVersion().Version+`"`, `"VERSION"`))

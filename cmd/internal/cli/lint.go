@@ -54,10 +54,10 @@ that hold one are not checked, and a warning names each variable.
 With -o sarif the findings are a SARIF log, with -o github commands by which GitHub Actions shows each beside its
 line of a pull request.
 
-A finding is a mistake, or a warning of what may have another effect or a higher price than intended; a
+A finding is a problem, or a warning of what may have another effect or a higher price than intended; a
 warning's line begins with file, line and "warning".
 
-Exit codes: 0 no mistakes, whatever the warnings, 1 mistakes, 2 an error.`,
+Exit codes: 0 no problems, whatever the warnings, 1 problems, 2 an error.`,
 		Args: oneArgument("the folder", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := lintFormats.check(output); err != nil {

@@ -67,7 +67,7 @@ the two revisions, without any cluster or credential.
 
 Variables have the values of the Sync; --substitute and --sync-file take precedence.
 
-Exit codes: 0 no difference, 1 differences, 2 an error or mistakes in the folder.`,
+Exit codes: 0 no difference, 1 differences, 2 an error or problems in the folder.`,
 		Example: "  poolwright plan clusters/dev\n  poolwright plan clusters/dev --base origin/main -o markdown\n  poolwright plan clusters/dev --base origin/main --head HEAD --offline",
 		Args:    oneArgument("the folder", true),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -55,7 +55,7 @@ type Request struct {
 // Result is what Run found.
 type Result struct {
 	cost.Table
-	// Problems are the mistakes in the folder and in the document's file, by file and
+	// Problems are those of the folder and in the document's file, by file and
 	// line; what they are about may be missing from the table.
 	Problems []state.Problem
 }

@@ -71,7 +71,7 @@ func TestTheEngineSurvivesRestarts(t *testing.T) {
 	t.Parallel()
 	s := newEngineFixture(t)
 	runSteps(s,
-		step{"an outage of the API server ends no node by mistake", engineSuite.apiServerIsAway},
+		step{"an outage of the API server ends no node by accident", engineSuite.apiServerIsAway},
 		step{"a kill between CreateFleet and its note leaves one instance", engineSuite.killedInALaunch},
 		step{"of two replicas one acts, and the other finishes what a kill interrupts", engineSuite.standbyTakesOver},
 		step{"changed settings restart the engine once, invalid ones never", engineSuite.settingsChange},

@@ -100,13 +100,13 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.handled()
 		unharmed(s)
 	})
-	part("a commit that raises the guard and has a mistake, mended by the next", func(s *syncFixture) {
+	part("a commit that raises the guard and has a problem, mended by the next", func(s *syncFixture) {
 		remove(s)
 		s.declareSync(s.name, anything)
-		s.repo.write("config/mistake.yaml", "kind: 7\n")
+		s.repo.write("config/problem.yaml", "kind: 7\n")
 		s.repo.commit("Raise the guard, remove eleven, and mistype")
 		s.handled()
-		s.repo.remove("config/mistake.yaml")
+		s.repo.remove("config/problem.yaml")
 		s.repo.commit("Mend it")
 		s.handled()
 		s.handled()

@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// mistake is one thing that can be wrong with a file of a commit.
+// problem is one thing that can be wrong with a file of a commit.
 type mistake struct {
 	name  string
 	files map[string]string
@@ -28,7 +28,7 @@ type mistake struct {
 	pending string
 }
 
-// survive proves for each mistake: the other objects of the commit are applied,
+// survive proves for each problem: the other objects of the commit are applied,
 // the bad one is named with its file, and nothing is pruned until it is mended.
 func survive(t *testing.T, s *syncFixture, mistakes []mistake) {
 	s.repo.commit("Begin")
@@ -49,7 +49,7 @@ func survive(t *testing.T, s *syncFixture, mistakes []mistake) {
 			for name, content := range one.files {
 				s.repo.write("config/"+name, content)
 			}
-			s.repo.commit("Make a mistake")
+			s.repo.commit("Make a problem")
 			sync := s.handled()
 			if got := s.live("good").Data["value"]; got != value {
 				t.Errorf("the good object was not applied, it holds %q", got)
@@ -74,7 +74,7 @@ func survive(t *testing.T, s *syncFixture, mistakes []mistake) {
 				t.Error(err)
 			}
 			if s.live("leaving") != nil {
-				t.Error("what left the repository was not pruned after the mistake was mended")
+				t.Error("what left the repository was not pruned after the problem was mended")
 			}
 		})
 		if !ok {
@@ -96,7 +96,7 @@ func isPending(t *testing.T, sync *v1alpha1.Sync, object, source string) {
 
 func TestOneBadFileStopsNoOther(t *testing.T) {
 	t.Parallel()
-	s := newSyncFixture(t, "mistakes")
+	s := newSyncFixture(t, "problems")
 	s.declare("v1", "good")
 	survive(t, s, []mistake{
 		{

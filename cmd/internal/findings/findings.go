@@ -21,7 +21,7 @@ import (
 // List is the JSON form of what lint found.
 type List struct {
 	Objects  int       `json:"objects"`
-	Mistakes []Finding `json:"mistakes"`
+	Mistakes []Finding `json:"problems"`
 	Warnings []Finding `json:"warnings"`
 }
 

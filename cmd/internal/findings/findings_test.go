@@ -14,7 +14,7 @@ import (
 
 func TestAFolderWithoutFindingsIsAnEmptyList(t *testing.T) {
 	got, err := json.Marshal(JSON(offline.Linted{Objects: 1}))
-	if err != nil || string(got) != `{"objects":1,"mistakes":[],"warnings":[]}` {
+	if err != nil || string(got) != `{"objects":1,"problems":[],"warnings":[]}` {
 		t.Errorf("%s, %v", got, err)
 	}
 	var commands strings.Builder

@@ -42,7 +42,7 @@ func TestLintFindsValuesOfTheEngineThatTheAPIServerRefuses(t *testing.T) {
 				}
 				of := func(p state.Problem) bool { return p.Field == "spec.engine."+test.field }
 				if got, want := slices.ContainsFunc(linted.Mistakes, of), slices.Contains(test.problem, value); got != want {
-					t.Errorf("a mistake: %t, want %t; all are %v", got, want, linted.Mistakes)
+					t.Errorf("a problem: %t, want %t; all are %v", got, want, linted.Mistakes)
 				}
 				if strings.Contains(fmt.Sprint(linted.Mistakes), "wordfish") {
 					t.Error("the password is printed")

@@ -24,7 +24,7 @@ import (
 
 // Linted is what Lint finds in a folder.
 type Linted struct {
-	// Mistakes are what cannot work, and secrets in Git.
+	// Problems are what cannot work, and secrets in Git.
 	Mistakes []state.Problem
 	// Warnings are what works, and otherwise, or at a higher price, than may be meant.
 	Warnings []state.Problem
@@ -32,7 +32,7 @@ type Linted struct {
 	Objects int
 }
 
-// All are mistakes and warnings in the order of file and line. The message of a
+// All are problems and warnings in the order of file and line. The message of a
 // warning begins with "warning".
 func (l Linted) All() []state.Problem {
 	all := slices.Clone(l.Mistakes)

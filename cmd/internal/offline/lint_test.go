@@ -88,7 +88,7 @@ func TestLintReportsOldAPIs(t *testing.T) {
 			[]string{"a.yaml", newClass, "b.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: job, annotations: {karpenter.sh/do-not-evict: \"true\"}}\n"},
 			[]string{"b.yaml:3: warning: 1 mention of an old API of Karpenter, of which nothing comes in v1; `poolwright convert DIR` shows what v1 calls them, and with --write renames them"},
 		},
-		"that nothing comes of, as mistakes": {
+		"that nothing comes of, as problems": {
 			[]string{"a.yaml", "apiVersion: karpenter.k8s.aws/v1alpha1\nkind: AWSNodeTemplate\nmetadata: {name: gpu}\nspec:\n  launchTemplate: x\n  instanceProfile: p\n  subnetSelector: {a: b}\n  securityGroupSelector: {a: b}\n"},
 			[]string{"a.yaml:5: AWSNodeTemplate/gpu: Karpenter v1 takes no launch templates; write what it holds into the class instead"},
 		},

@@ -30,7 +30,7 @@ func TestNodeGroupsThatCannotHoldTheControllerAreAWarning(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(linted.Mistakes) > 0 {
-				t.Errorf("mistakes: %v", linted.Mistakes)
+				t.Errorf("problems: %v", linted.Mistakes)
 			}
 			if c.want == "" {
 				if len(linted.Warnings) > 0 {

@@ -182,7 +182,7 @@ func TestLintChecksAllOtherFieldsOfAnObjectWithAVariable(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.HasPrefix(name, "not ") && len(linted.Mistakes) > 0 {
-				t.Errorf("mistakes: %v", linted.Mistakes)
+				t.Errorf("problems: %v", linted.Mistakes)
 			}
 			for _, p := range linted.All() {
 				if strings.Contains(p.String(), c.want) {

@@ -66,7 +66,7 @@ type Request struct {
 
 // Plan returns what applying a folder would change in the live cluster and in AWS,
 // which is read with the user's own credentials; or, from a base on, what the merge
-// does. It writes nothing. The mistakes that Lint finds without a cluster are problems
+// does. It writes nothing. The problems that Lint finds without a cluster are those
 // of the report; of its advice, that about GPUs is among the warnings.
 func Plan(ctx context.Context, req Request) (report.Report, error) {
 	if err := req.setVariables(ctx); err != nil {

@@ -35,7 +35,7 @@ func offering(kind, subnet, capacityType string) string {
 }
 
 // refusedOfferings are those of the requested ones for which a response of CreateFleet has an error
-// that names no mistake but capacity.
+// that names no error but capacity.
 func refusedOfferings(requested []string, content []byte) []string {
 	var response struct {
 		Errors []struct {

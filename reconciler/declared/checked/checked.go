@@ -32,7 +32,7 @@ type Folder struct {
 	// state (the Cluster, a DevicePlugin that cannot be expanded) is not among them: the targets
 	// report it.
 	declared.Declared
-	// Refused are the mistakes that only lint reports before they are applied: the API
+	// Refused are the problems that only lint reports before they are applied: the API
 	// server refuses them, or they cannot work. They keep nothing else from being
 	// applied, or deleted. They are in the order of file and line, as Problems are.
 	Refused []state.Problem `json:"refused,omitempty"`

@@ -13,7 +13,7 @@ import (
 
 // Conversions are notes of what a folder holds of Karpenter's old APIs, as lint reports
 // them: a warning for each thing that needs a person, and one line a file for the rest,
-// with the command that shows it; none where nothing is old. An error is a mistake of
+// with the command that shows it; none where nothing is old. An error is a bug of
 // ours.
 func Conversions(d declared.Declared, folder string) ([]plan.Note, error) {
 	found, err := lint.Conversions(d, folder)

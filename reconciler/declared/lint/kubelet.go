@@ -11,11 +11,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// maxKubeletDetail is the longest description of a mistake; the keys in it may be of any length.
+// maxKubeletDetail is the longest description of a problem; the keys in it may be of any length.
 const maxKubeletDetail = 300
 
 // kubelet checks what an EC2NodeClass configures of the kubelet, by Karpenter's own code. The API
-// server takes anything there, and Karpenter launches no node of a class with a mistake.
+// server takes anything there, and Karpenter launches no node of a class with a problem.
 func (c *schemaValidator) kubelet(item state.Item) {
 	if item.Key.Group != "karpenter.k8s.aws" || item.Key.Kind != "EC2NodeClass" || item.Version != "v1" {
 		return
@@ -26,7 +26,7 @@ func (c *schemaValidator) kubelet(item state.Item) {
 		} `json:"spec"`
 	}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &class) != nil {
-		return // The schema has the mistake.
+		return // The schema has the problem.
 	}
 	const path = "spec.kubelet"
 	for _, err := range awsv1.ValidateKubeletConfig(class.Spec.Kubelet) {

@@ -26,7 +26,7 @@ func (c *schemaValidator) machine(item state.Item) bool {
 
 // Conversions are warnings of what d holds of Karpenter's old APIs: each thing that needs
 // a person, and a summary of the rest for each file. The folder is the one to name to
-// `poolwright convert`. An error is a mistake of ours.
+// `poolwright convert`. An error is a bug of ours.
 //
 // Where old kinds are declared, they are followed as what they mean. Where only old
 // labels and annotations are left, beside v1, nothing follows them: this reports it.

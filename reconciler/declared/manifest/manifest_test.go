@@ -144,6 +144,6 @@ func TestLinksAreResolvedWithinTheTree(t *testing.T) {
 		}
 	}
 	if tree.Err() != nil {
-		t.Error("a user's mistake made the tree unusable: ", tree.Err())
+		t.Error("a user's problem made the tree unusable: ", tree.Err())
 	}
 }

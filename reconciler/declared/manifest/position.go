@@ -37,7 +37,7 @@ func lineless(err error) string {
 // those lines from 0, and the scanner's from 1.
 var (
 	// inBlock come with the first line of the mapping or list around the
-	// mistake, which may be far above it.
+	// problem, which may be far above it.
 	inBlock = []string{"did not find expected key", "did not find expected '-' indicator"}
 	// ofParser are the others. Those about brackets come with the line of the
 	// opening one, which is the one to show.
@@ -83,7 +83,7 @@ func faultLine(s section, err error) int {
 }
 
 // parseWithFormerVersion parses with the library's former version, which has the same grammar and names
-// the mistake itself rather than the start of what it is in.
+// the problem itself rather than the start of what it is in.
 func parseWithFormerVersion(s section, message string, otherwise int) int {
 	if _, err := sigsyaml.YAMLToJSON(s.text); err != nil && lineless(err) == message {
 		return errorLine(err)

@@ -214,7 +214,7 @@ func (t *Tree) Read(name string) ([]byte, error) {
 }
 
 // sourceFault distinguishes a source that broke from a file that is the user's
-// mistake: the first must never pass for a removed file.
+// problem: the first must never pass for a removed file.
 func (t *Tree) sourceFault(err error) error {
 	switch {
 	case errors.Is(err, gitsource.ErrLimit):

@@ -17,7 +17,7 @@ import (
 var (
 	// afterthought is what kustomize adds when a file is not also a folder.
 	afterthought = regexp.MustCompile(`: must build at directory: '[^']*': file is not directory`)
-	// pointer is a Go value that was printed by mistake; it differs each time.
+	// pointer is a Go value that was printed by accident; it differs each time.
 	pointer    = regexp.MustCompile(` ?&\{[^}]*\}`)
 	registered = regexp.MustCompile(`already registered id: ([^\s']+)`)
 )

@@ -218,7 +218,7 @@ func TestProblemsNameThePlaceTheVariableAndTheRemedy(t *testing.T) {
 		{"an expression that is a key and its value", "${CLUSTER_NAME: 1}", []string{"a.yaml:6: ${CLUSTER_NAME…} starts"}},
 		{"no name", "a: ${}", []string{"a.yaml:6: ${} starts"}},
 		{"a text cut out of the largest integer", "a: ${CLUSTER_NAME:1:9223372036854775807}", []string{"a.yaml:6: ${CLUSTER_NAME…} starts"}},
-		{"two mistakes", "a: ${X}\nb: ${Y}", []string{"a.yaml:6: ${X}", "a.yaml:7: ${Y}"}},
+		{"two problems", "a: ${X}\nb: ${Y}", []string{"a.yaml:6: ${X}", "a.yaml:7: ${Y}"}},
 		{"a value with a carriage return", "a: ${return}", []string{"a.yaml:6: ${return} comes to text with a line break", "return in spec.substitute"}},
 		{"a value with a colon", "a: b\nc: ${colon}", []string{"a.yaml:7: with ${colon} filled in, this is not valid YAML", "${quote}"}},
 		{"a value that is an alias", "a: ${anchor}", []string{"with ${anchor} filled in"}},

@@ -21,7 +21,7 @@ type desiredState struct {
 	// object is the Cluster object's name; empty where there is none.
 	object string
 	items  state.Set
-	// problem is the first mistake in what is declared now; the rest is then of
+	// problem is the first in what is declared now; the rest is then of
 	// what was declared before, if anything was.
 	problem string
 	// parts are which part of the Cluster requires a thing, as a field's path;
@@ -35,7 +35,7 @@ type desiredState struct {
 type table map[kindOf]resource.Kind
 
 // read turns a declaration into the desired state; schema finds what its schema does. With
-// any mistake, it holds no more than names.
+// any problem, it holds no more than names.
 func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, v1alpha1.ClusterSpec, error) []state.Problem) (desiredState, []state.Problem) {
 	clusters, pools := declarations(declared)
 	none := desiredState{Declaration: resource.Declaration{Pools: pools}}

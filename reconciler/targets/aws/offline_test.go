@@ -46,7 +46,7 @@ func TestOfflineAMistakeLeavesWhatWasDeclaredBefore(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if d := cmp.Diff(before.Items(), after.Items()); d != "" {
-		t.Errorf("a mistake changes what is wanted: %s", d)
+		t.Errorf("a problem changes what is wanted: %s", d)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 		reason        string
 		message       []string
 	}{
-		{name: "one that does not exist is the Sync's mistake", desiredCalled: []string{endedImage},
+		{name: "one that does not exist is the Sync's problem", desiredCalled: []string{endedImage},
 			class: state.Stalled, reason: "ParameterNotFound", message: []string{"SSM parameter " + endedImage + " does not exist in us-east-1", "spec.substituteFrom"}},
 		{name: "one of the account's own is never requested", desiredCalled: []string{"/prod/database/password"},
 			class: state.Stalled, reason: "InvalidParameter", message: []string{"/prod/database/password", "/aws/service/"}},
@@ -78,7 +78,7 @@ func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 			class: state.Retry, reason: "Throttled", message: []string{nvidiaImage, "throttled"}},
 		{name: "a failure of AWS is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandboxaws.Fault{Service: "ssm", Code: "InternalServerError", Status: 500},
 			class: state.Retry, reason: "Refused", message: []string{nvidiaImage, "InternalServerError"}},
-		{name: "the mistake decides where one is wrong and another is denied", desiredCalled: []string{nvidiaImage, endedImage},
+		{name: "the problem decides where one is wrong and another is denied", desiredCalled: []string{nvidiaImage, endedImage},
 			fault: sandboxaws.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no", Match: "nvidia"},
 			class: state.Stalled, reason: "ParameterNotFound", message: []string{nvidiaImage, endedImage}},
 	}

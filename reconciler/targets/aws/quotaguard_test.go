@@ -190,7 +190,7 @@ func TestWhatNeedsMoreOfAQuotaThatIsNotComparedWaits(t *testing.T) {
 		{"the same commit removes the Cluster", func(r *quotaRun) { r.withoutCluster = true }},
 		{"the same commit has the engine run elsewhere", func(r *quotaRun) { r.requires = external }},
 		{"the controller has restarted, and the Cluster is gone", func(r *quotaRun) { r.restart(); r.withoutCluster = true }},
-		{"the controller has restarted, and the Cluster has a mistake", func(r *quotaRun) {
+		{"the controller has restarted, and the Cluster has a problem", func(r *quotaRun) {
 			r.restart()
 			r.requires = func(c *v1alpha1.ClusterSpec) { c.Addons = []v1alpha1.Addon{{Name: "vpc-cni"}, {Name: "vpc-cni"}} }
 		}},

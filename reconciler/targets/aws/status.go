@@ -24,7 +24,7 @@ type Status struct {
 	// Cluster is the Cluster object's name.
 	Cluster string
 	// AWS is what was last found; its zero value where nothing is declared of AWS. With a
-	// mistake in the declaration it reports that the Cluster itself is unknown, and
+	// problem in the declaration it reports that the Cluster itself is unknown, and
 	// ObservedAt may then be zero.
 	AWS v1alpha1.AWSStatus
 }

@@ -44,7 +44,7 @@ type Config struct {
 	// OnStatus is called after each complete observation, and after corrections;
 	// may be nil. It should return soon.
 	OnStatus func(Status)
-	// Check finds mistakes in the declared Cluster object beyond the Target's
+	// Check finds problems in the declared Cluster object beyond the Target's
 	// own, such as those that its schema refuses; may be nil.
 	Check func(cluster state.Item) []state.Problem
 	// Live returns the name of the live Cluster that decides, the oldest, and what its status
@@ -82,7 +82,7 @@ type Target struct {
 type previousRead struct {
 	// applying is true between Begin and End: what differs then is on its way.
 	applying bool
-	// good is the last desired state that had no mistake.
+	// good is the last desired state that had no problem.
 	good desiredState
 	// desiredCalled is true when Desired was called since the last observation.
 	desiredCalled bool

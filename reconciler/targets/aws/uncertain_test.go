@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
-// withProblems are declarations with a mistake in the Cluster.
+// withProblems are declarations with a problem in the Cluster.
 func (b *bench) withProblems() map[string]state.Set {
 	second := b.declare(queued(v1alpha1.ResourcePolicy{})).Items()[0]
 	second.Key.Name = "second"
@@ -33,7 +33,7 @@ func (b *bench) withProblems() map[string]state.Set {
 	}
 }
 
-// read wants and observes, mistakes or not.
+// read wants and observes, problems or not.
 func (b *bench) read(declared state.Set) (desired state.Set, p plan.Plan, mistakes error) {
 	b.Helper()
 	desired, mistakes = b.target.Desired(b.Context(), declared)
@@ -57,12 +57,12 @@ func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 				before := b.wire.requests()
 				desired, p, mistakes := b.read(declared)
 				if mistakes == nil {
-					t.Fatalf("%s: no mistake", name)
+					t.Fatalf("%s: no problem", name)
 				}
 				if n := len(b.target.store.Records()); n != 6 {
 					t.Errorf("%s, restarted %v: %d records", name, restarted, n)
 				}
-				if len(p.Changes) > 0 || len(p.Unknown) != 1 || !strings.HasPrefix(p.Unknown[0].Reason, "not compared: the declaration has mistakes") {
+				if len(p.Changes) > 0 || len(p.Unknown) != 1 || !strings.HasPrefix(p.Unknown[0].Reason, "not compared: the declaration has problems") {
 					t.Errorf("%s, restarted %v: %s", name, restarted, show(p))
 				}
 				if want := map[bool]int{false: 6, true: 0}[restarted]; desired.Len() != want {
@@ -323,7 +323,7 @@ func TestSinceOutlivesTheProcess(t *testing.T) {
 	if u := b.status().Unknown; len(u) != 1 || !u[0].Since.Equal(&since) {
 		t.Errorf("since %s: %+v", since, u)
 	}
-	// A restart in the middle of a mistake does not report that AWS was asked now.
+	// A restart in the middle of a problem does not report that AWS was asked now.
 	b.restart()
 	b.read(b.withProblems()["two Clusters"])
 	if s := b.status(); !s.ObservedAt.Equal(&reported.ObservedAt) || len(s.Unknown) != 1 {

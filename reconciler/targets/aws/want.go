@@ -13,7 +13,7 @@ import (
 
 // Desired implements targets.Target: the AWS things that the declared Cluster has. It
 // sends no request. Without a Cluster, or with one that declares nothing of AWS, the
-// Set is empty. With any mistake in the Cluster it is what the last Cluster without one
+// Set is empty. With any problem in the Cluster it is what the last Cluster without one
 // declared, since half a cluster's prerequisites help no node; none before means an
 // empty Set.
 func (w *Target) Desired(_ context.Context, declared state.Set) (state.Set, error) {
@@ -39,7 +39,7 @@ func (w *Target) Desired(_ context.Context, declared state.Set) (state.Set, erro
 	return made.items, nil
 }
 
-// Check lists the mistakes in the declared Cluster that can be observed without a
+// Check lists the problems in the declared Cluster that can be observed without a
 // request, beyond those that its schema refuses: a Cluster that does not fit the schema
 // so far that it cannot be read is passed over.
 func Check(declared state.Set) []state.Problem {

@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
-// A revision with a mistake deletes nothing, so that its plan has no deletion of the pool either.
+// A revision with a problem deletes nothing, so that its plan has no deletion of the pool either.
 func TestARevisionThatDeletesNothingDoesNotStopTheEngine(t *testing.T) {
 	b := engineBench(t)
 	b.reconcile(b.declare(clusterOf("cluster", "Embedded"), pool, config, web))

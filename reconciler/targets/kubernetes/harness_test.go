@@ -301,7 +301,7 @@ func set(object map[string]any, value any, path ...string) {
 	}
 }
 
-// problems are the mistakes that Desired finds.
+// problems are the problems that Desired finds.
 func (b *bench) problems(declared state.Set) []string {
 	b.Helper()
 	_, err := b.target.Desired(b.Context(), declared)

@@ -203,7 +203,7 @@ metadata: {name: twice, namespace: default}
 		}
 	}
 	if _, ok := set.Get(state.Key{Target: kubernetes.Name, Kind: "ConfigMap", Namespace: b.ns, Name: "settings"}); !ok {
-		t.Error("one mistake takes the others with it")
+		t.Error("one problem takes the others with it")
 	}
 }
 

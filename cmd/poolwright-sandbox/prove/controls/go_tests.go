@@ -105,7 +105,7 @@ func foundByTestsOfSources() []Control {
 			file: "provision/engine/gate/lease.go", old: "!ok || !before.renewed.Equal(now.renewed)", by: "!ok && !before.renewed.Equal(now.renewed)",
 			test: "provision/engine/gate.TestALeaseThatIsRenewedHasALeaderWhateverItsClock",
 		}, {
-			Name: "mistakes-prune-nothing", Summary: "A revision with a mistake prunes nothing.",
+			Name: "problems-prune-nothing", Summary: "A revision with a problem prunes nothing.",
 			file: "reconciler/plan.go", old: "problems := has.declared.Problems\n", by: "problems := has.declared.Problems[:0]\n",
 			test: "reconciler.TestRunOnce",
 		}, {

@@ -46,7 +46,7 @@ func renderFaults() []Promise {
 		{Area: "Rendering", Fault: "Invalid YAML, keys twice, aliases that multiply, two objects of one name, unknown fields", Outcome: "One problem with file and line; nothing is deleted, other Syncs go on",
 			Cases:   []string{"refused-commits"},
 			Tests:   []string{"cmd/internal/e2e.TestOneBadFileStopsNoOther", "reconciler/declared.TestBombsAndFloodsAreLimited"},
-			Control: "mistakes-prune-nothing"},
+			Control: "problems-prune-nothing"},
 		{Area: "Rendering", Fault: "Helm charts, exec plugins, remote resources, file:// and commands in values", Outcome: "They are refused by name; no process and no socket is opened",
 			Tests:   []string{"reconciler/declared.TestKustomizationsThatReachOutAreRefusedByName", "cmd/internal/child.TestAChildHasNothingAndCanOpenNothing"},
 			Control: "remote-bases"},

@@ -2,7 +2,7 @@ package promises
 
 func invariants() []Promise {
 	return []Promise{
-		{Sentences: []string{"What could not be read is not deleted"}, Cases: []string{"/gone/", "/error/", "refused-commits"}, Tests: []string{"reconciler/plan.TestComputeConcludesNothingFromWhatIsUnknown", "reconciler/targets/kubernetes.TestAnUnreadableKindDeletesNothingOfIt"}, Control: "mistakes-prune-nothing"},
+		{Sentences: []string{"What could not be read is not deleted"}, Cases: []string{"/gone/", "/error/", "refused-commits"}, Tests: []string{"reconciler/plan.TestComputeConcludesNothingFromWhatIsUnknown", "reconciler/targets/kubernetes.TestAnUnreadableKindDeletesNothingOfIt"}, Control: "problems-prune-nothing"},
 		{Sentences: []string{"Intent is recorded before"}, Cases: []string{"update-and-prune/kill-after/"}, Tests: []string{"reconciler/apply.TestTheIntentCoversEverythingWrittenWhereverTheRunIsKilled", "cmd/internal/e2e.TestAFirstApplyThatIsKilledAnywhereIsFinished"}, Control: "write-ahead"},
 		{Sentences: []string{"A run that finds no difference"}, Cases: []string{"first-apply", "update-and-prune"}, Tests: []string{"reconciler.TestASecondRunWritesNothing"}},
 		{Sentences: []string{"Secrets are in no output"}, Cases: []string{"update-and-prune"}, Tests: []string{"reconciler/report.FuzzSecretsLeaveNoTrace"}, Control: "masked-secrets"},

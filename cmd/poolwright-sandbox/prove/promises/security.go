@@ -68,7 +68,7 @@ func securityOfContent() []Promise {
 func securityOfDeletion() []Promise {
 	const area, guard = "Deletion", "Git does not switch off its own guard"
 	return []Promise{
-		{Area: area, Sentences: []string{"An unreachable, empty or damaged source", "Neither does one with a mistake"}, Cases: []string{"/gone/git", "/truncated/git", "refused-commits"}, Tests: []string{"cmd/internal/e2e.TestABrokenRepositoryLeavesTheLastGoodState", "reconciler.TestRunOnce"}, Control: "mistakes-prune-nothing"},
+		{Area: area, Sentences: []string{"An unreachable, empty or damaged source", "Neither does one with a problem"}, Cases: []string{"/gone/git", "/truncated/git", "refused-commits"}, Tests: []string{"cmd/internal/e2e.TestABrokenRepositoryLeavesTheLastGoodState", "reconciler.TestRunOnce"}, Control: "problems-prune-nothing"},
 		{Area: area, Sentences: []string{"Every deletion in Kubernetes names"}, Cases: []string{"/replace/", "/keep/"}, Tests: []string{"reconciler/targets/kubernetes.TestADeletionPlannedForOneIncarnationSparesTheNext"}, Control: "deletion-preconditions"},
 		{Area: area, Sentences: []string{"AWS has no versions"}, Tests: []string{"reconciler/targets/aws.TestAThingThatMovedSinceThePlanIsLeftToTheNextRun"}},
 		{Area: area, Sentences: []string{"Large deletions wait", "A confirmation quotes a token"}, Tests: []string{"cmd/internal/e2e.TestALargePruneWaitsForAPerson", "reconciler/plan.TestGuardHoldsWhatWouldDeleteTooMuch", "reconciler/plan.TestAConfirmationIsGoodForExactlyTheDeletionsThatItNamed"}, Control: "prune-percentage"},

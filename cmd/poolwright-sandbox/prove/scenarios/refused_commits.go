@@ -10,7 +10,7 @@ import (
 func refusedCommits() Scenario {
 	return Scenario{
 		Name:    "refused-commits",
-		Summary: "Four commits that are not followed declare less than a Sync has applied: with a mistake, with a patch that multiplies, beyond the disk's budget, and of another history. Then one that is followed deletes an object.",
+		Summary: "Four commits that are not followed declare less than a Sync has applied: with a problem, with a patch that multiplies, beyond the disk's budget, and of another history. Then one that is followed deletes an object.",
 		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
 			s.LimitCache()
 			return startApplied(ctx, s, map[string]string{"ConfigMap/a": "v1", "ConfigMap/b": "v1", "Secret/a": "v1", "ServiceAccount/a": "v1"})

@@ -72,7 +72,7 @@ func (s Pool) Same(other Pool) bool {
 }
 
 // NewCatalog makes the catalog of a cluster's region, and adds to unknown what it has no prices of.
-// It fails with a panic when the context has no options, so that this is not taken for the mistake
+// It fails with a panic when the context has no options, so that this is not taken for the error
 // of some class.
 func NewCatalog(ctx context.Context, cluster provision.Cluster, types *catalog.Catalog, unknown snapshot.Unknowns) (*Catalog, error) {
 	all := types.Types()
@@ -163,7 +163,7 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 }
 
 // of makes the instance types for a class. The provider's code panics over some
-// mistakes, such as a kubelet quantity that is none; these are errors here.
+// problems, such as a kubelet quantity that is none; these are errors here.
 func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass, reserved reservations) (out []*cloudprovider.InstanceType, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // Validate returns why the API server would refuse a pod, as far as Karpenter's scheduler
-// takes for granted that it has not: over some mistakes the scheduler ends the
+// takes for granted that it has not: over some problems the scheduler ends the
 // process.
 func Validate(meta metav1.ObjectMeta, spec corev1.PodSpec) error {
 	if len(spec.Containers) == 0 {

@@ -34,11 +34,11 @@ func check(t testing.TB, c *catalog.Catalog, content string) string {
 		t.Fatal(err)
 	}
 	for _, p := range d.Problems {
-		t.Errorf("the sample has a mistake of its own: %s", p)
+		t.Errorf("the sample has a problem of its own: %s", p)
 	}
 	var b strings.Builder
 	for _, f := range gpulint.Check(d, c) {
-		kind := "MISTAKE"
+		kind := "PROBLEM"
 		if f.Advice {
 			kind = "ADVICE"
 		}

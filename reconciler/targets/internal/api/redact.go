@@ -24,7 +24,7 @@ func quietly(s metav1.Status) string {
 	if text == s.Message || s.Details == nil || len(s.Details.Causes) == 0 {
 		return text
 	}
-	// A dump hides where the next mistake begins; the causes are apart.
+	// A dump hides where the next problem begins; the causes are apart.
 	var causes []string
 	for _, c := range s.Details.Causes {
 		why := undump(c.Message)

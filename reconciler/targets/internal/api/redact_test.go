@@ -30,7 +30,7 @@ func TestRefusalsRepeatNoContent(t *testing.T) {
 		message []string
 	}{
 		{"a difference of two specs", invalid(field.Forbidden(spec, dump)), []string{"spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`"}},
-		{"a dump does not hide the next mistake", invalid(field.Forbidden(spec, dump), field.Required(spec.Child("nodeName"), "for a reason")),
+		{"a dump does not hide the next problem", invalid(field.Forbidden(spec, dump), field.Required(spec.Child("nodeName"), "for a reason")),
 			[]string{"spec: Forbidden", "spec.nodeName: Required value: for a reason"}},
 		{"a structure as JSON", invalid(field.Invalid(spec.Child("template"), token, "field is immutable")),
 			[]string{"spec.template: Invalid value: ***: field is immutable"}},

@@ -41,7 +41,7 @@ func TestRefusalsAreClassifiedAndNameTheRemedy(t *testing.T) {
 			state.Stalled, "Invalid", `doing it: spec.userData: Invalid value: ***: too long: no`, nil},
 		{"nothing of a Secret is repeated", status(422, metav1.StatusReasonInvalid, `data[x]: Invalid value: "hunter2"`, metav1.StatusCause{Field: "data[x]", Message: "hunter2"}), true,
 			state.Stalled, "Invalid", "doing it: Invalid (422), data[x]", nil},
-		{"a field that the schema does not have is a mistake in what is declared", status(500, metav1.StatusReasonUnknown, "failed to create typed patch object (default/a; example.com/v1, Kind=Widget): .spec.siez: field not declared in schema"), false,
+		{"a field that the schema does not have is a problem in what is declared", status(500, metav1.StatusReasonUnknown, "failed to create typed patch object (default/a; example.com/v1, Kind=Widget): .spec.siez: field not declared in schema"), false,
 			state.Stalled, "Invalid", "doing it: it does not fit its schema: spec.siez: field not declared in schema", targets.ErrSchema},
 		{"a refusal of rights is retried", status(403, metav1.StatusReasonForbidden, "no"), false, state.Retry, "Forbidden", "doing it: no", nil},
 		{"throttling is retried", status(429, metav1.StatusReasonTooManyRequests, "later"), false, state.Retry, "TooManyRequests", "doing it: later", nil},

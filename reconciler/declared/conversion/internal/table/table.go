@@ -80,7 +80,7 @@ type Requirement struct {
 	Values   []string `yaml:"values"`
 }
 
-// Read reads the embedded table; an error is a mistake of ours.
+// Read reads the embedded table; an error is a bug of ours.
 func Read() (*Table, error) {
 	var t Table
 	dec := yaml.NewDecoder(strings.NewReader(string(tableText)))

@@ -1,4 +1,4 @@
-// Package clusterspec reads the spec of a declared Cluster: its defaults, and the mistakes in it
+// Package clusterspec reads the spec of a declared Cluster: its defaults, and the problems in it
 // that the schema does not find. It sends no request, and makes no resource of it. Start reading
 // at Problems and at Default.
 package clusterspec
@@ -19,7 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
-// Problems returns the mistakes in a declaration that its schema does not find, or that
+// Problems returns what is wrong in a declaration that its schema does not find, or that
 // no API server has read yet.
 func Problems(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	c := &validator{item: item}
@@ -138,7 +138,7 @@ func (c *validator) parts(s v1alpha1.ClusterSpec) {
 	}
 }
 
-// validator collects the mistakes of one Cluster.
+// validator collects the problems of one Cluster.
 type validator struct {
 	item     state.Item
 	problems []state.Problem

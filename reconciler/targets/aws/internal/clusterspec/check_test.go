@@ -14,7 +14,7 @@ func TestTagsOfAClusterAreThoseThatItsPartsTake(t *testing.T) {
 	for name, tt := range map[string]struct {
 		spec       v1alpha1.ClusterSpec
 		key, value string
-		want       int // mistakes
+		want       int // problems
 	}{
 		"letters, digits, blanks and some signs":   {role, "Cost center_.:/=+-@9", "a b_.:/=+-@9", 0},
 		"letters of all scripts":                   {role, "équipe", "데이터", 0},
@@ -43,7 +43,7 @@ func TestLabelsOfANodeGroupAreThoseThatEKSTakes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		labels map[string]string
 		adopt  bool
-		want   int // mistakes
+		want   int // problems
 	}{
 		"the longest":                      {map[string]string{long: long}, true, 0},
 		"none":                             {map[string]string{}, true, 0},

@@ -78,7 +78,7 @@ func roleARN(ctx context.Context, c *resource.Clients, name string) (string, err
 }
 
 // unknownRole is how EKS words that it has not heard of a role; the code alone
-// is that of every mistake.
+// is that of every problem.
 var unknownRole = regexp.MustCompile(`(?i)(role|principal).*(does not exist|not found|cannot be found|could not be found|invalid principal|is invalid)`)
 
 // roleNotPropagated reports whether EKS refuses a role that was made a moment ago.

@@ -114,7 +114,7 @@ func (w *State) Trim() {
 
 // Build returns the declared Kubernetes objects, and those that a
 // DevicePlugin stands for, as they will be sent, labelled, in their waves, without
-// what only a live object has; and the mistakes in the repository, whose objects are left out.
+// what only a live object has; and the problems in the repository, whose objects are left out.
 // The error is the cluster's.
 func (w *State) Build(ctx context.Context, declared state.Set) (state.Set, []state.Problem, error) {
 	if err := w.cfg.Ignore.Err(); err != nil {

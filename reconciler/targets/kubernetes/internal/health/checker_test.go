@@ -98,7 +98,7 @@ func TestNoErrorOfAnExpressionHasAValueOfASecret(t *testing.T) {
 
 func TestInvalidExpressionsAreRefused(t *testing.T) {
 	for name, exprs := range map[string][]v1alpha1.CustomHealthCheck{
-		"a mistake in an expression": {{APIVersion: "v1", Kind: "A", HealthCheckExpressions: v1alpha1.HealthCheckExpressions{Current: "a ="}}},
+		"a problem in an expression": {{APIVersion: "v1", Kind: "A", HealthCheckExpressions: v1alpha1.HealthCheckExpressions{Current: "a ="}}},
 		"two for the same kind": {
 			{APIVersion: "v1", Kind: "A", HealthCheckExpressions: v1alpha1.HealthCheckExpressions{Current: "true"}},
 			{APIVersion: "v1", Kind: "A", HealthCheckExpressions: v1alpha1.HealthCheckExpressions{Current: "false"}},
