@@ -28,8 +28,8 @@ type Forecast struct {
 	Removed []Removal `json:"removed"`
 	// Rollout is how long the replacing takes.
 	Rollout Rollout `json:"rollout"`
-	// Fit is which pods find a node.
-	Fit Fit `json:"fit"`
+	// Fit is which pods become schedulable or unschedulable.
+	Fit Fit `json:"podScheduling"`
 	// Cost is that of all pools together.
 	Cost Cost `json:"cost"`
 	// ReservationEnds are the capacity reservations with an end date that pools may use after the change,
@@ -233,19 +233,19 @@ type Rollout struct {
 	Assumptions []string `json:"assumptions"`
 }
 
-// Fit is which pods find a node, computed by Karpenter's scheduler over the catalog's
+// Fit is which pods become schedulable or unschedulable, computed by Karpenter's scheduler over the catalog's
 // instance types. Lists are by namespace and name.
 type Fit struct {
-	// Scheduled are pods that wait in vain before the change, or are not requested, and are
+	// Scheduled are pods that are unschedulable before the change, or are not requested, and are
 	// scheduled after.
-	Scheduled []Placement `json:"scheduled"`
-	// Unscheduled are pods that find a node before the change and none after it, be
+	Scheduled []Placement `json:"newlySchedulable"`
+	// Unscheduled are pods that are schedulable before the change and not after it, be
 	// it that they wait, that they run on a node that goes, or that their workload
 	// changes what it requires of nodes.
-	Unscheduled []Placement `json:"unscheduled"`
-	// Pending are pods that find none either way: after the change, and before it too
+	Unscheduled []Placement `json:"newlyUnschedulable"`
+	// Pending are pods that are unschedulable either way: after the change, and before it too
 	// unless they are new.
-	Pending []Placement `json:"pending"`
+	Pending []Placement `json:"unschedulable"`
 }
 
 // Placement is a pod with what becomes of it.
@@ -260,7 +260,7 @@ type Placement struct {
 	// with no replicas, is suspended or waits for its schedule: this is what would become
 	// of one such pod, with nothing else waiting.
 	Inactive bool `json:"inactive,omitempty"`
-	// Similar counts further pods of the same shape of which the same is true.
+	// Similar counts further pods with the same requirements of which the same is true.
 	Similar int `json:"similar,omitempty"`
 	// Pool is the pool of the node that it gets; empty when it gets none or one of
 	// no pool.
@@ -293,17 +293,17 @@ type Cost struct {
 	// of a static pool at the cheapest type allowed. FloorAtMost is true where it is at most
 	// that, since these are spot instances whose price is not known, and FloorUnknown where a
 	// part of it is not known at all.
-	Floor        float64 `json:"floor"`
-	FloorAtMost  bool    `json:"floorAtMost,omitempty"`
-	FloorUnknown bool    `json:"floorUnknown,omitempty"`
+	Floor        float64 `json:"min"`
+	FloorAtMost  bool    `json:"minAtMost,omitempty"`
+	FloorUnknown bool    `json:"minUnknown,omitempty"`
 	// Ceiling is the most that the limits allow after the change, every node being of
 	// the type that costs most for each unit of what is limited. Absent without a
 	// limit that bounds it, and where it is not known.
-	Ceiling        *float64 `json:"ceiling,omitempty"`
-	CeilingUnknown bool     `json:"ceilingUnknown,omitempty"`
+	Ceiling        *float64 `json:"max,omitempty"`
+	CeilingUnknown bool     `json:"maxUnknown,omitempty"`
 	// CeilingBefore is the same before the change.
-	CeilingBefore        *float64 `json:"ceilingBefore,omitempty"`
-	CeilingBeforeUnknown bool     `json:"ceilingBeforeUnknown,omitempty"`
+	CeilingBefore        *float64 `json:"maxBefore,omitempty"`
+	CeilingBeforeUnknown bool     `json:"maxBeforeUnknown,omitempty"`
 	// NonComputeNow and NonComputeAfter are what the same nodes cost beside their instances, which is in none
 	// of the sums above.
 	NonComputeNow   NonCompute `json:"nonComputeNow,omitzero"`

@@ -160,7 +160,7 @@ func (e *Engine) dependencies(ctx context.Context, mgr manager.Manager, config a
 	dns, err := awsoperator.KubeDNSIP(ctx, kube)
 	if err != nil {
 		// Clusters with a DNS of their own have no such service.
-		log.FromContext(ctx).V(1).Info("the kube-dns service has no address to give to nodes", "because", err.Error())
+		log.FromContext(ctx).V(1).Info("the kube-dns service has no address to give to nodes", "reason", err.Error())
 	}
 	return dependencies{
 		kube:     kube,

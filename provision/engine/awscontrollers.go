@@ -75,7 +75,7 @@ func interruptionController(ctx context.Context, p *parts) controller.Controller
 	queue, err := sqsprovider.NewSQSProvider(ctx, api)
 	if err != nil {
 		log.FromContext(ctx).Info("the interruption queue cannot be found yet: create it, or correct spec.engine.interruptionQueue",
-			"queue", awsoptions.FromContext(ctx).InterruptionQueue, "because", err.Error())
+			"queue", awsoptions.FromContext(ctx).InterruptionQueue, "reason", err.Error())
 		queue = nil
 	}
 	return interruption.NewController(p.client, p.clock, p.cloud, p.recorder, queue, api,

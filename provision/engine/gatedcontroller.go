@@ -50,7 +50,7 @@ func (g *gatedController) Register(_ context.Context, mgr manager.Manager) error
 func (g *gatedController) Reconcile(ctx context.Context) (reconciler.Result, error) {
 	if err := g.allowed(ctx); err != nil {
 		if g.changed(err.Error()) {
-			log.FromContext(ctx).Info("holding back", "controller", g.name, "because", err.Error())
+			log.FromContext(ctx).Info("holding back", "controller", g.name, "reason", err.Error())
 		}
 		return reconciler.Result{RequeueAfter: g.retryAfter}, nil
 	}

@@ -186,7 +186,7 @@ func (c *comparison) total(pools []provision.Pool) provision.Cost {
 	return out
 }
 
-// ceilings adds the ceilings of pools up.
+// maxima adds the maxima of pools up.
 type ceilings struct {
 	usd                float64
 	unbounded, unknown bool

@@ -130,11 +130,11 @@ func TestWhatNodesCost(t *testing.T) {
 			"{team: ml}", "{team: vision}", bill{1.578, 1.578, 0, 0, "8.048", "8.048", onDemand}},
 		"or as the cheapest that holds as much": {
 			"[g4dn.xlarge, g5.xlarge]", "[g5.xlarge, g6.xlarge]", bill{1.578, 2.4144, 0, 0, "8.048", "8.048", onDemand}},
-		"a lower limit is a lower ceiling": {
+		"a lower limit is a lower maximum": {
 			"nvidia.com/gpu: 8", "nvidia.com/gpu: 4", bill{1.578, 1.578, 0, 0, "4.024", "8.048", onDemand}},
 		"the narrower of two limits counts": {
 			"nvidia.com/gpu: 8", "nvidia.com/gpu: 8, nodes: 2", bill{1.578, 1.578, 0, 0, "2.012", "8.048", onDemand}},
-		"without a limit there is no ceiling": {
+		"without a limit there is no maximum": {
 			"limits: {nvidia.com/gpu: 8}", "weight: 1", bill{1.578, 1.578, 0, 0, "none", "8.048", onDemand}},
 		"a limit of what not every node has is none": {
 			"nvidia.com/gpu: 8", "amd.com/gpu: 8", bill{1.578, 1.578, 0, 0, "none", "8.048", onDemand}},
@@ -164,11 +164,11 @@ func TestAStaticPoolHasAFloor(t *testing.T) {
 	text := strings.Replace(pool, "limits: {nvidia.com/gpu: 8}", "replicas: 2", 1)
 	got := compare(t, read(t, text, class), read(t, text, class)).Cost
 	if got.Floor != 1.052 || got.FloorAtMost || got.FloorUnknown || got.Ceiling == nil || *got.Ceiling != 2.012 {
-		t.Errorf("floor %v, ceiling %v", got.Floor, *got.Ceiling)
+		t.Errorf("min %v, max %v", got.Floor, *got.Ceiling)
 	}
 	text = strings.Replace(text, "values: [on-demand]", "values: [on-demand, spot]", 1)
 	if got := compare(t, read(t, text, class), read(t, text, class)).Cost; got.Floor != 1.052 || !got.FloorAtMost {
-		t.Errorf("with spot the floor is %+v", got)
+		t.Errorf("with spot the minimum is %+v", got)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestARegionWithoutPricesCostsUnknown(t *testing.T) {
 		t.Errorf("what has no price is counted as nothing: %+v", c)
 	}
 	if c := got.Pools[0].Cost; c.Ceiling != nil || !c.CeilingUnknown || !c.CeilingBeforeUnknown {
-		t.Errorf("the pool's ceiling is %v", c.Ceiling)
+		t.Errorf("the pool's maximum is %v", c.Ceiling)
 	}
 	if len(got.Unknown) == 0 || !strings.HasPrefix(got.Unknown[len(got.Unknown)-1].Text, "Region us-gov-west-1") {
 		t.Errorf("unknown: %q", texts(got.Unknown))

@@ -56,16 +56,16 @@ func TestTheHeadlineIsOneLineOfWhatMatters(t *testing.T) {
 		f    *provision.Forecast
 		want string
 	}{
-		{"nodes, money with spot, and the ceiling", replacing(), start + "4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
-		{"a pool goes", removing(), start + "2 nodes removed with pool old · 4 pods fit no node · −$2.42/h · ceiling $12.40 → $30.00/h"},
-		{"several pools go", two, start + "3 nodes removed with 2 pools · 4 pods fit no node · −$2.42/h · ceiling $12.40 → $30.00/h"},
+		{"nodes, money with spot, and the maximum", replacing(), start + "4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
+		{"a pool goes", removing(), start + "2 nodes removed with pool old · 4 pods fit no node · −$2.42/h · max $12.40 → $30.00/h"},
+		{"several pools go", two, start + "3 nodes removed with 2 pools · 4 pods fit no node · −$2.42/h · max $12.40 → $30.00/h"},
 		{"nothing is replaced", weighing(), start + "no node is replaced"},
 		{"nothing is known to be replaced", uncertain(), start + "no node is known to be replaced · 2 unknowns"},
-		{"some are never replaced", blocking(), start + "4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes (2 blocked, 3 held by a budget, 1 without room) · +$1.52/h"},
-		{"all are blocked", stuck, start + "0 of 4 nodes replaced · never: 4 nodes blocked · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
-		{"a pool with nodes on their way is not closed", busy, start + "4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
-		{"some never, and which is not stated", invalid, start + "4 nodes replaced in 20–60 min · never: some of them · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
-		{"large sums, and a ceiling that goes", large, start + "4 nodes replaced in 20–60 min · +$12,339.56/h (+$0.31 spot) · ceiling $52.40/h → none"},
+		{"some are never replaced", blocking(), start + "4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes (2 blocked, 3 held by a budget, 1 at the limit) · +$1.52/h"},
+		{"all are blocked", stuck, start + "0 of 4 nodes replaced · never: 4 nodes blocked · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
+		{"a pool with nodes on their way is not closed", busy, start + "4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
+		{"some never, and which is not stated", invalid, start + "4 nodes replaced in 20–60 min · never: some of them · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
+		{"large sums, and a maximum that goes", large, start + "4 nodes replaced in 20–60 min · +$12,339.56/h (+$0.31 spot) · max $52.40/h → none"},
 		{"small sums, of spot alone", cheaper, start + "4 nodes replaced in 20–60 min · −$0.0040/h spot"},
 		{"no forecast", nil, "Plan: 0 to create, 3 to update, 0 to delete"},
 	}

@@ -20,7 +20,7 @@ import (
 //
 // It is at most 140 characters long, which is what forges show of a line beside a
 // commit. Of a longer one the parts that matter least are left out or shortened:
-// first what had drifted before, then that quotas suffice, the ceiling, the share of
+// first what had drifted before, then that quotas suffice, the maximum, the share of
 // spot, why nodes stay, what is not known, and names.
 func (r Report) Headline() string {
 	if r = r.sanitized(); r.detailed() {

@@ -36,9 +36,9 @@ func TestAHeadlineTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 		want string
 	}{
 		{"what had drifted before goes first", of("taints", func(*Report) {}),
-			"1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h · quota ok"},
-		{"then that a quota suffices, then the ceiling", of("taints", func(r *Report) { r.Summary.Problems = 12 }),
-			"12 problems · 1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
+			"1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h · quota ok"},
+		{"then that a quota suffices, then the maximum", of("taints", func(r *Report) { r.Summary.Problems = 12 }),
+			"12 problems · 1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
 		{"then the share of spot, why nodes stay, and what is not known", of("taints", blocked),
 			"held by guard.maxNodesReplaced, guard.maxPrunePercent · 1 object · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
 		{"then names", of("taints", func(r *Report) {

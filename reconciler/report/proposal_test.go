@@ -86,11 +86,11 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 		p    proposed
 		want string
 	}{
-		{"a guard that holds", all["guarded"], "held by guard.maxNodesReplaced · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h · quota ok"},
-		{"several, each once", twice, "held by guard.maxNodesReplaced, review · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · ceiling $52.40 → $64.80/h"},
-		{"a quota that is too small", all["quota"], "1 object · no node is replaced · quota short · ceiling $12.40 → $24.80/h"},
-		{"a guard that holds what one is too small for", all["quota-held"], "1 held by guard.quota · 1 object · no node is replaced · quota short · ceiling $12.40 → $24.80/h"},
-		{"one that could not be observed", short, "2 objects · no node is replaced · ceiling $12.40 → $24.80/h · 1 not compared"},
+		{"a guard that holds", all["guarded"], "held by guard.maxNodesReplaced · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h · quota ok"},
+		{"several, each once", twice, "held by guard.maxNodesReplaced, review · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
+		{"a quota that is too small", all["quota"], "1 object · no node is replaced · quota short · max $12.40 → $24.80/h"},
+		{"a guard that holds what one is too small for", all["quota-held"], "1 held by guard.quota · 1 object · no node is replaced · quota short · max $12.40 → $24.80/h"},
+		{"one that could not be observed", short, "2 objects · no node is replaced · max $12.40 → $24.80/h · 1 not compared"},
 		{"one that has no name", nameless, "1 object · no node is replaced"},
 		{"one that may not be read", unread, "1 object · no node is replaced · 1 warning"},
 		{"one that is too small anyway", before, "1 object · no node is replaced · quota short before"},

@@ -57,7 +57,7 @@ type Report struct {
 	Drift *Drift `json:"drift,omitempty"`
 	// Guards are the results of a Sync's rules and of lint for the changes, those that
 	// hold them first.
-	Guards []Guard `json:"guards,omitempty"`
+	Guards []Guard `json:"guardResults,omitempty"`
 	// Quota is whether the account's quotas suffice; absent where that is not known.
 	Quota quotaState `json:"quota,omitempty"`
 	// Provenance is what the report was made of; nil for a plan of what is at hand.

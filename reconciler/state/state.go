@@ -128,9 +128,9 @@ type Item struct {
 	// Wave orders changes: lower waves are applied and ready before higher
 	// ones start; deletions go in reverse.
 	Wave             int `json:"wave,omitempty"`
-	loss.Removal     `json:"removal,omitzero"`
-	CorrectionPolicy `json:"terms,omitzero"`
-	Findings         `json:"findings,omitzero"`
+	loss.Removal     `json:"deletionImpact,omitzero"`
+	CorrectionPolicy `json:"correctionPolicy,omitzero"`
+	Findings         `json:"observation,omitzero"`
 }
 
 // Shrink is another place in the order of work, for a change that lowers a number.

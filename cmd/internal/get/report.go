@@ -77,7 +77,7 @@ type Report struct {
 	PullRequests []PullRequest `json:"pullRequests,omitzero"`
 	Drift        []Difference  `json:"drift,omitzero"`
 	Quotas       []Quota       `json:"quotas,omitzero"`
-	Unread       []Unread      `json:"unread,omitempty"`
+	Unread       []Unread      `json:"notRead,omitempty"`
 }
 
 // GPUs are numbers of GPUs, or of shares where a DevicePlugin shares them, as pods request them. What

@@ -186,7 +186,7 @@ func installKarpenterCRDs(ctx context.Context, direct client.Client, now cluster
 	}
 	kept, err := engine.InstallCRDs(ctx, direct, settings)
 	for _, k := range kept {
-		log.Info("Leaving a CRD as it is", "crd", k.Name, "because", k.Reason)
+		log.Info("Leaving a CRD as it is", "crd", k.Name, "reason", k.Reason)
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func (v View) difference(c provision.Cost) costDifference {
 	return costDifference{sum, v.signed(spot) + " spot"}
 }
 
-// ceilings is the most that the limits allow, before and after where they differ as they are shown.
+// maxima is the most that the limits allow, before and after where they differ as they are shown.
 func (v View) ceilings(c provision.Cost) (text string, differ bool) {
 	was, is := v.ceiling(c.CeilingBefore, c.CeilingBeforeUnknown), v.ceiling(c.Ceiling, c.CeilingUnknown)
 	if was != is {
@@ -215,7 +215,7 @@ func (v View) unpriced(c provision.Cost) section.Section {
 	v.Style = markup.PlainText()
 	out := v.stamped(section.Section{Lines: slices.Concat(v.month(c), v.beside(c))}, c.Prices)
 	ceiling, _ := v.ceilings(c)
-	bounds := fmt.Sprintf("floor %s, ceiling %s.", v.floor(c), ceiling)
+	bounds := fmt.Sprintf("min %s, max %s.", v.floor(c), ceiling)
 	if !v.Offline {
 		bounds = v.amount(c.Now) + "; " + bounds
 	}
@@ -230,7 +230,7 @@ func free(c provision.Cost) bool {
 // costRows are the head and the pools whose cost changes, all when every line is to be
 // shown, and how many others there are.
 func (v View) costRows(f *provision.Forecast) (rows [][]string, same int) {
-	rows = [][]string{v.costColumns("Pool", "Now", "After", "Floor", "Ceiling")}
+	rows = [][]string{v.costColumns("Pool", "Now", "After", "Min", "Max")}
 	for _, p := range f.Pools {
 		changed := p.Action == "create" || p.Action == "delete" || len(v.Money(p.Cost)) > 0
 		if !changed && v.Lines >= 0 {
@@ -264,7 +264,7 @@ func (v View) month(c provision.Cost) []string {
 	return []string{fmt.Sprintf("A month of %s hours a day (%.0f h): %s.", strconv.FormatFloat(hoursPerDay, 'g', 4, 64), hours, now)}
 }
 
-// costRow is a pool's. A pool that comes had no ceiling before, one that goes has
+// costRow is a pool's. A pool that comes had no maximum before, one that goes has
 // none after: that is not to be without bound.
 func (v View) costRow(name, action string, c provision.Cost) []string {
 	ceiling, _ := v.ceilings(c)

@@ -102,7 +102,7 @@ func (x nodeOutcomes) why() string {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{len(x.blocked), "blocked"}, {total(x.closed), "held by a budget"}, {total(x.full), "without room"}} {
+	}{{len(x.blocked), "blocked"}, {total(x.closed), "held by a budget"}, {total(x.full), "at the limit"}} {
 		if c.n == x.count() {
 			return plural.Count(c.n, "node") + " " + c.what
 		}
@@ -158,7 +158,7 @@ func (v View) Money(c provision.Cost) []headline.Phrase {
 		out = append(out, headline.Phrase{Text: "volumes ≈" + v.signed(more) + "/h", Rank: headline.RankSpot})
 	}
 	if s, differ := v.ceilings(c); differ {
-		out = append(out, headline.Phrase{Text: "ceiling " + about + s, Rank: headline.RankCeiling})
+		out = append(out, headline.Phrase{Text: "max " + about + s, Rank: headline.RankCeiling})
 	}
 	return out
 }

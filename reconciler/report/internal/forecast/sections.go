@@ -101,7 +101,7 @@ func (v View) replaced(f *provision.Forecast) section.Section {
 			nodes += fmt.Sprintf(", %d never", n)
 		}
 		if outcomes.full[p.Name] >= p.Replaced {
-			pace = "0, no room"
+			pace = "0, limit reached"
 		}
 		rows = append(rows, []string{v.Short(p.Name), nodes, pace, v.causes(f, p)})
 	}

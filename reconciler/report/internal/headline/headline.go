@@ -22,7 +22,7 @@ type Phrase struct {
 }
 
 // The ranks, of what is left out last to what is left out first: names, what is not known,
-// warnings, why nodes stay, the share of spot, the ceiling, that quotas suffice, what had
+// warnings, why nodes stay, the share of spot, the maximum, that quotas suffice, what had
 // drifted before.
 const (
 	RankName = iota + 1

@@ -54,14 +54,14 @@ type NewValue struct {
 // Drop is a field that v1 does not have.
 type Drop struct {
 	At     string `yaml:"at"`
-	Reason string `yaml:"because"`
+	Reason string `yaml:"reason"`
 }
 
 // DefaultValue is what the old API took for a field that was left out, and v1 does not.
 type DefaultValue struct {
 	At         string    `yaml:"at"`
 	Value      yaml.Node `yaml:"value"`
-	Reason     string    `yaml:"because"`
+	Reason     string    `yaml:"reason"`
 	WithParent bool      `yaml:"whole"` // only where the mapping around it is missing, too
 }
 
