@@ -18,7 +18,7 @@ import (
 
 // A chart holds everything that it renders, so what config/ has already is copied into it.
 func TestTheChartsHaveWhatTheManifestsHave(t *testing.T) {
-	for _, part := range []string{"controller", "engine", "gpu", "loop"} {
+	for _, part := range []string{"controller", "engine", "gpu", "cluster-reconciler"} {
 		raw, err := os.ReadFile(filepath.Join("rbac", part+".yaml"))
 		if err != nil {
 			t.Fatal(err)

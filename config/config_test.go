@@ -128,7 +128,7 @@ func TestTheEngineIsGrantedAllThatKarpentersChartGrants(t *testing.T) {
 	}
 }
 
-// The rights that the code uses whatever a repository holds; without the loop's
+// The rights that the code uses whatever a repository holds; without the cluster reconciler's
 // role they are all that there is.
 func TestTheControllersRolesGrantWhatTheProcessUses(t *testing.T) {
 	everywhere := one[rbacv1.ClusterRole](t, "ClusterRole", "poolwright-controller").Rules
@@ -252,7 +252,7 @@ func TestOnlyTheLoopsRoleIsWide(t *testing.T) {
 		role := decode[rbacv1.ClusterRole](t, r.MustYaml())
 		for _, rule := range role.Rules {
 			wide := slices.Contains(rule.Verbs, "*") || slices.Contains(rule.Resources, "*") || slices.Contains(rule.APIGroups, "*")
-			if wide && role.Name != "poolwright-loop" {
+			if wide && role.Name != "poolwright-cluster-reconciler" {
 				t.Errorf("%s %s grants a wildcard: %v", r.GetKind(), role.Name, rule)
 			}
 			if slices.Contains(rule.Verbs, "impersonate") || slices.Contains(rule.Verbs, "*") {

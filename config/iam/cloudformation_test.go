@@ -22,7 +22,7 @@ const template = "poolwright.cloudformation.yaml"
 var pseudo = map[string]string{"Partition": "AWS::Partition", "Region": "AWS::Region", "Account": "AWS::AccountId"}
 
 // resources are those that hold policies, by the policy's file.
-var resources = map[string]string{"loop.json": "LoopPolicy", "limits.json": "LimitsPolicy", "engine.json": "EnginePolicy", "report.json": "ReportPolicy", "boundary.json": "BoundaryPolicy"}
+var resources = map[string]string{"resources.json": "ResourcesPolicy", "deny.json": "DenyPolicy", "engine.json": "EnginePolicy", "report.json": "ReportPolicy", "boundary.json": "BoundaryPolicy"}
 
 func TestTheTemplateHoldsThePolicies(t *testing.T) {
 	if golden.Updating() {

@@ -78,8 +78,8 @@ func TestTheControllerIsHeldToItsRegionAndRole(t *testing.T) {
 		"giving a role of that name's end":                     {request("iam:PassRole", "arn:aws:iam::000000000000:role/a/KarpenterNodeRole-sandbox", "iam:PassedToService=ec2.amazonaws.com"), false},
 		"becoming another role":                                {request("sts:AssumeRole", node), false},
 		"becoming an administrator":                            {request("iam:AttachRolePolicy", own, ourTag, "iam:PolicyARN=arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"), false},
-		"widening the own policy":                              {request("iam:CreatePolicyVersion", "arn:aws:iam::000000000000:policy/poolwright-loop-sandbox-us-east-1", ourTag), false},
-		"going back to an old policy":                          {request("iam:SetDefaultPolicyVersion", "arn:aws:iam::000000000000:policy/poolwright-loop-sandbox-us-east-1", ourTag), false},
+		"widening the own policy":                              {request("iam:CreatePolicyVersion", "arn:aws:iam::000000000000:policy/poolwright-resources-sandbox-us-east-1", ourTag), false},
+		"going back to an old policy":                          {request("iam:SetDefaultPolicyVersion", "arn:aws:iam::000000000000:policy/poolwright-resources-sandbox-us-east-1", ourTag), false},
 		"making a user":                                        {request("iam:CreateUser", "arn:aws:iam::000000000000:user/a", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), false},
 		"making a key":                                         {request("iam:CreateAccessKey", "arn:aws:iam::000000000000:user/a"), false},
 		"trusting another issuer":                              {request("iam:CreateOpenIDConnectProvider", "arn:aws:iam::000000000000:oidc-provider/a"), false},
@@ -237,7 +237,7 @@ func TestTheBoundaryLeavesNodesTheirWork(t *testing.T) {
 	}
 }
 
-// TestTheAllowListIsThatOfTheAPI compares the policies that the loop may attach
+// TestTheAllowListIsThatOfTheAPI compares the policies that the controller may attach
 // with those that a Cluster may name.
 func TestTheAllowListIsThatOfTheAPI(t *testing.T) {
 	loop := []policy.Document{document(t, Loop), document(t, Limits)}
@@ -250,7 +250,7 @@ func TestTheAllowListIsThatOfTheAPI(t *testing.T) {
 			}
 		}
 		if arns != 1 {
-			t.Errorf("the loop may attach %s under %d ARNs, not under one", name, arns)
+			t.Errorf("the controller may attach %s under %d ARNs, not under one", name, arns)
 		}
 	}
 	for _, name := range []string{"AmazonEKSWorkerNodeAdminPolicy", "AmazonEKSClusterPolicy", "AmazonEC2ContainerRegistryFullAccess", "AmazonEC2ContainerRegistryPowerUser", "PowerUserAccess", "IAMFullAccess"} {

@@ -19,7 +19,7 @@ import (
 	"unicode"
 )
 
-//go:embed loop.json limits.json engine.json report.json boundary.json
+//go:embed resources.json deny.json engine.json report.json boundary.json
 var documents embed.FS
 
 // limit is how many characters a managed policy may have, white space aside.
@@ -56,11 +56,11 @@ type Values struct {
 
 // Loop is the policy for comparing and correcting what a Cluster declares.
 // Errors name the field that is missing or not allowed.
-func Loop(v Values) (string, error) { return v.document("loop.json") }
+func Loop(v Values) (string, error) { return v.document("resources.json") }
 
 // Limits is the policy that goes with Loop: what it denies, nothing else that is
 // attached to the role can allow. Errors are as Loop's.
-func Limits(v Values) (string, error) { return v.document("limits.json") }
+func Limits(v Values) (string, error) { return v.document("deny.json") }
 
 // Engine is the policy for launching and ending nodes. Errors are as Loop's.
 func Engine(v Values) (string, error) { return v.document("engine.json") }

@@ -26,7 +26,7 @@ type Names struct {
 func NamesOf(cluster, region string) Names {
 	return Names{
 		Role: named("", cluster, region, longestRole),
-		Loop: named("loop-", cluster, region, longestPolicy), Limits: named("limits-", cluster, region, longestPolicy),
+		Loop: named("resources-", cluster, region, longestPolicy), Limits: named("deny-", cluster, region, longestPolicy),
 		Engine: named("engine-", cluster, region, longestPolicy), Boundary: named("boundary-", cluster, region, longestPolicy),
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 func TestNamesCarryTheRegion(t *testing.T) {
 	want := Names{
-		Role: "poolwright-dev-eu-west-1", Loop: "poolwright-loop-dev-eu-west-1", Limits: "poolwright-limits-dev-eu-west-1",
+		Role: "poolwright-dev-eu-west-1", Loop: "poolwright-resources-dev-eu-west-1", Limits: "poolwright-deny-dev-eu-west-1",
 		Engine: "poolwright-engine-dev-eu-west-1", Boundary: "poolwright-boundary-dev-eu-west-1",
 	}
 	if diff := cmp.Diff(want, NamesOf("dev", "eu-west-1")); diff != "" {

@@ -50,7 +50,7 @@ func account() plan.Plan {
 	return plan.Compute(
 		state.NewSet(role, rule, version, addon, queue, logs, quota, pool),
 		state.NewSet(disabled, live(version, object{"version": "1.33"}), noted, live(pool, object{"spec": object{"weight": int64(5)}}),
-			unknown(queue, "denied: poolwright-controller may not call sqs:GetQueueAttributes; add config/iam/loop.json to it"),
+			unknown(queue, "denied: poolwright-controller may not call sqs:GetQueueAttributes; add config/iam/resources.json to it"),
 			unknown(logs, "throttled by eks:DescribeCluster, asked again at the next look")),
 		plan.Guard(50, ""))
 }
@@ -103,7 +103,7 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 		tag := aws("ec2", "SubnetTag", region, name, object{"value": "dev"})
 		tag.Origin.Line = 14
 		wanted = append(wanted, tag)
-		observed = append(observed, state.Item{Key: tag.Key, Findings: state.Findings{Unknown: "denied: poolwright-controller may not call ec2:DescribeSubnets; add config/iam/loop.json to it"}})
+		observed = append(observed, state.Item{Key: tag.Key, Findings: state.Findings{Unknown: "denied: poolwright-controller may not call ec2:DescribeSubnets; add config/iam/resources.json to it"}})
 	}
 	for form, got := range all(t, New(plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)), nil)) {
 		golden.Compare(t, "testdata/many."+form, got)

@@ -66,7 +66,7 @@ func TestNarrowRightsAreEnoughForWhatTheyName(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "rights")
 	s.user = "system:serviceaccount:" + s.system + ":poolwright"
-	s.shipped("controller.yaml") // and neither engine.yaml nor loop.yaml
+	s.shipped("controller.yaml") // and neither engine.yaml nor cluster-reconciler.yaml
 	s.grant("narrow", "namespaces", "configmaps")
 	s.declare("v1", "a", "b")
 	s.repo.commit("Begin")

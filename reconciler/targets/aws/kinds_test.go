@@ -110,7 +110,7 @@ func TestTheControllersIdentityIsWrittenOnlyByBootstrap(t *testing.T) {
 				}
 			}
 			want := map[string]bool{
-				"Policy.iam/poolwright-boundary-sandbox-us-east-1": !boot, "Policy.iam/poolwright-engine-sandbox-us-east-1": !boot, "Policy.iam/poolwright-loop-sandbox-us-east-1": !boot, "Policy.iam/poolwright-limits-sandbox-us-east-1": !boot,
+				"Policy.iam/poolwright-boundary-sandbox-us-east-1": !boot, "Policy.iam/poolwright-engine-sandbox-us-east-1": !boot, "Policy.iam/poolwright-resources-sandbox-us-east-1": !boot, "Policy.iam/poolwright-deny-sandbox-us-east-1": !boot,
 				"Role.iam/poolwright-sandbox-us-east-1": !boot, "Role.iam/nodes": false, "InstanceProfile.iam/nodes": false,
 				"AccessEntry.eks/us-east-1/sandbox/nodes": false,
 			}

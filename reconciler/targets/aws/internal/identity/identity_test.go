@@ -169,7 +169,7 @@ func TestPoliciesOutsideOfTheAllowListAreRefused(t *testing.T) {
 	if len(l.Differences()) != 1 {
 		t.Error("a role that has what is not allowed is as wanted")
 	}
-	for _, arn := range []string{"arn:aws:iam::aws:policy/AdministratorAccess", "arn:aws:iam::000000000000:policy/AmazonEKSWorkerNodePolicy", "arn:aws:iam::000000000000:policy/poolwright-loop-other"} {
+	for _, arn := range []string{"arn:aws:iam::aws:policy/AdministratorAccess", "arn:aws:iam::000000000000:policy/AmazonEKSWorkerNodePolicy", "arn:aws:iam::000000000000:policy/poolwright-resources-other"} {
 		if attachable(l.Clients.Scope, arn) == nil {
 			t.Errorf("%s may be attached", arn)
 		}

@@ -32,7 +32,7 @@ func addVersion(l *kindtest.Fixture, what string) {
 func TestPoliciesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 	l := bootstrapped(t, Policies{}, nil, kindtest.Controlled(v1alpha1.IdentityPod))
 	l.Converge()
-	if diff := cmp.Diff([]string{"poolwright-boundary-sandbox-us-east-1", "poolwright-engine-sandbox-us-east-1", "poolwright-limits-sandbox-us-east-1", "poolwright-loop-sandbox-us-east-1"}, kindtest.Names(l.Items())); diff != "" {
+	if diff := cmp.Diff([]string{"poolwright-boundary-sandbox-us-east-1", "poolwright-deny-sandbox-us-east-1", "poolwright-engine-sandbox-us-east-1", "poolwright-resources-sandbox-us-east-1"}, kindtest.Names(l.Items())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, item := range l.Items() {
@@ -58,7 +58,7 @@ func TestPoliciesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 
 func TestAPolicyOfOthersIsNotOurs(t *testing.T) {
 	l := bootstrapped(t, Policies{}, nil, kindtest.Controlled(v1alpha1.IdentityPod))
-	l.Do(l.Clients.IAM.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("poolwright-loop-sandbox-us-east-1"), PolicyDocument: sdk.String(someDocument)}))
+	l.Do(l.Clients.IAM.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("poolwright-resources-sandbox-us-east-1"), PolicyDocument: sdk.String(someDocument)}))
 	for _, item := range l.Items() {
 		if got := l.ReadOne(item); got.Ours {
 			t.Errorf("%s is ours", item.Key)
