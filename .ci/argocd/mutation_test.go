@@ -23,7 +23,7 @@ func TestEachMistakeInAScriptIsFound(t *testing.T) {
 		{"a restart is Degraded", cluster, `"Restarting"`, `"Restart"`},
 		{"a DevicePlugin's generation is not compared", plugin, ` or obj.status.observedGeneration ~= obj.metadata.generation`, ``},
 		{"unhealthy nodes are Healthy", plugin, `ready.status == "True"`, `ready.status ~= nil`},
-		{"a roll-out is Degraded", plugin, `"RollingOut"`, `"Rollout"`},
+		{"an update of plugins is Degraded", plugin, `"UpdatingPlugins"`, `"Updating"`},
 		{"any token confirms", actions, `if token ~= waits then`, `if false then`},
 		{"a confirmation needs no token", actions, `if token == nil or token == "" then`, `token = token or waits if false then`},
 		{"confirm is enabled where nothing waits", actions, `suspended or not waits or parameters == nil`, `parameters == nil`},

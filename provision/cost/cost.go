@@ -136,7 +136,7 @@ func nonCompute(costs ebs.Costs) (out NonCompute) {
 type Node struct {
 	InstanceType string `json:"instanceType"`
 	// GPUs is how many there are; Shares how many pods can have a GPU or a slice of
-	// one at once, and Sharing how: "whole", "time-slicing" or "MPS"; empty without.
+	// one at once, and Sharing how: "none", "time-slicing" or "mps"; empty without.
 	GPUs    int    `json:"gpus"`
 	Shares  int    `json:"shares"`
 	Sharing string `json:"sharing,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/gpu"
 )
 
 // about marks what is reckoned with prices of the catalog. A tilde would strike text through in
@@ -156,7 +157,7 @@ func (r Row) shares() [][]cell {
 	}
 	what := "a GPU"
 	text := fmt.Sprintf(": a %s has %d GPUs", n.InstanceType, n.GPUs)
-	if n.Sharing != "whole" {
+	if n.Sharing != string(gpu.Whole) {
 		what = "a slice"
 		text = fmt.Sprintf(": a %s has %d slices of %s (%s)", n.InstanceType, n.Shares, plural.Count(n.GPUs, "GPU"), n.Sharing)
 	}

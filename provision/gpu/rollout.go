@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -32,6 +33,17 @@ func (r RolloutRecord) String() string {
 		text += " " + rolloutStopped
 	}
 	return text
+}
+
+// ReadRollout is the record on a Node with these annotations.
+func ReadRollout(annotations map[string]string) RolloutRecord {
+	return ParseRolloutRecord(cmp.Or(annotations[RolloutAnnotation], annotations[formerUpdateAnnotation]))
+}
+
+// DeleteRollout deletes the record on a Node with these annotations.
+func DeleteRollout(annotations map[string]string) {
+	delete(annotations, RolloutAnnotation)
+	delete(annotations, formerUpdateAnnotation)
 }
 
 // ParseRolloutRecord reads what String wrote. Anything else is no record: the worst that comes

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -24,34 +25,39 @@ const (
 	AllocatableAnnotation = "poolwright.dev/gpu-allocatable"
 	// ProfileLabel on the plugin's DaemonSets and pods names their profile.
 	ProfileLabel = "poolwright.dev/gpu-profile"
-	// RevisionAnnotation on the plugin's DaemonSets and on their pods is the hash
-	// of the pod template and its configuration: a pod whose value is another's
-	// runs an old plugin.
-	RevisionAnnotation = "poolwright.dev/gpu-revision"
-	// SharesAnnotation on the plugin's DaemonSets is the Stamp of the profile that
-	// they were made from. Where it is not that of the live DevicePlugin's profile,
-	// the two are not of the same profile yet, and nothing may be concluded from what
-	// nodes offer.
-	SharesAnnotation = "poolwright.dev/gpu-shares"
-	// RolloutAnnotation on a Node marks that its plugin is being replaced: the revision
-	// that comes, the UID of the pod that goes, the time in RFC 3339, and a fourth field
-	// once the new plugin is out of time, separated by single spaces.
-	RolloutAnnotation = "poolwright.dev/gpu-rollout"
+	// RevisionAnnotation in the pod template of the plugin's DaemonSets, and on their pods, is a
+	// hash of what the pods run and of its configuration: a pod with another value runs an old
+	// plugin. Read it by PluginHash.
+	RevisionAnnotation = "poolwright.dev/gpu-plugin-hash"
+	// SharesAnnotation on the plugin's DaemonSets is the sharing strategy of the profile that
+	// they were made from, and what a node with one GPU offers by it. Where it is not that of the
+	// live DevicePlugin's profile, the two are not of the same profile yet, and nothing may be
+	// concluded from what nodes offer.
+	SharesAnnotation = "poolwright.dev/gpu-sharing"
+	// RolloutAnnotation on a Node records that its plugin is being updated, as String of the
+	// record writes it. Read it by ReadRollout.
+	RolloutAnnotation = "poolwright.dev/gpu-plugin-update"
+
+	// The names of two annotations in earlier releases. They are still read: without the first, every
+	// plugin would be restarted with the upgrade.
+	formerHashAnnotation   = "poolwright.dev/gpu-revision"
+	formerUpdateAnnotation = "poolwright.dev/gpu-rollout"
 	// PluginNamespace is where the plugin's DaemonSets and ConfigMaps are.
 	PluginNamespace = "kube-system"
 )
 
-// Strategy is how GPUs are shared.
+// Strategy is how GPUs are shared, as the label nvidia.com/gpu.sharing-strategy of NVIDIA's GPU
+// feature discovery has it.
 type Strategy string
 
-// The strategies.
+// The sharing strategies.
 const (
-	// Whole GPUs, one pod each.
-	Whole Strategy = "whole"
+	// Whole is no sharing: one pod for each GPU.
+	Whole Strategy = "none"
 	// TimeSlicing lets pods take turns.
 	TimeSlicing Strategy = "time-slicing"
 	// MPS divides a GPU's memory and threads.
-	MPS Strategy = "MPS"
+	MPS Strategy = "mps"
 )
 
 // Profile is one way of offering GPUs.
@@ -122,6 +128,11 @@ func (p Profile) Resource() corev1.ResourceName {
 		return SharedResource
 	}
 	return Resource
+}
+
+// PluginHash is the RevisionAnnotation of a pod or of the pod template of a DaemonSet; empty where it has none.
+func PluginHash(annotations map[string]string) string {
+	return cmp.Or(annotations[RevisionAnnotation], annotations[formerHashAnnotation])
 }
 
 // Stamp is how the profile divides a GPU, as the value of SharesAnnotation.

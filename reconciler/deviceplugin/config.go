@@ -48,7 +48,7 @@ func configure(p gpu.Profile) config {
 // gone, not at once (targets/kubernetes does that). A pod keeps its volume for its life,
 // and a container that only restarts would not notice; but after a reboot of the node, or
 // a restart of its kubelet, the volume is set up anew, which fails without the ConfigMap,
-// and a rollout that waits can leave old pods for a long time.
+// and an update that waits can leave old pods for a long time.
 func (c config) name() string { return pluginName + "-" + c.profile + "-" + short(c.text, 8) }
 
 func (c config) object() map[string]any {

@@ -140,7 +140,7 @@ func (l *gpuSteps) pluginIsUpgraded(g gpuSuite) {
 	g.expectEvent(blocker+"-0", "FailedScheduling", karpenterFails)
 	l.version = newPlugin
 	l.declares(g, "Upgrade the device plugin")
-	g.until("the rollout reports for whom it waits", func() error {
+	g.until("the update reports for whom it waits", func() error {
 		p, err := g.poolStatus(pool)
 		if err != nil {
 			return err

@@ -302,11 +302,11 @@ func (u *Uninstall) withFinalizers(ctx context.Context) ([]holder, error) {
 }
 
 // letIn takes from a node what only the controller would have taken off: the taint that
-// waits for its GPUs, our record of them, and the mark of a rollout.
+// waits for its GPUs, our record of them, and that of an update of its plugin.
 func letIn(node *corev1.Node) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == gpu.StartupTaint })
 	delete(node.Annotations, gpu.AllocatableAnnotation)
-	delete(node.Annotations, gpu.RolloutAnnotation)
+	gpu.DeleteRollout(node.Annotations)
 }
 
 // release takes the finalizers off and deletes nothing. What was being deleted

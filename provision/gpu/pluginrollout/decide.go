@@ -39,7 +39,7 @@ type decision struct {
 	again time.Duration
 }
 
-// decide is the whole rollout: what to do about the nodes at a moment.
+// decide is the whole update: what to do about the nodes at a moment.
 func decide(f gpuNodes, now time.Time) *decision {
 	s := &decision{reasons: map[string]string{}, pendingPods: map[string]string{}}
 	var astray []*member

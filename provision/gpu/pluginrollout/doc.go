@@ -13,13 +13,13 @@
 //	(gpu.AllocatableAnnotation) and marked as being worked on, in one patch
 //	the pod is deleted
 //	the new pod is ready, the node offers what its profile declares, and goes on so
-//	                                                or the rollout stops
+//	                                                or the update stops
 //
 // Pods that run keep their GPUs all the while: the kubelet records which devices it
 // gave to whom in a checkpoint of its own, and calls the plugin only when a pod is
 // admitted. For the same reason a pod that is put on the node in the seconds before the
 // kubelet reports to the API server that its devices are gone (it does so every 10 s)
-// fails admission. Waiting pods pause the rollout because of that: those that the node
+// fails admission. Waiting pods pause the update because of that: those that the node
 // has shares for, and that its taints and labels let in, unless more shares are what
 // the new plugin brings them. One that is created in just those seconds can still be
 // hit, and its controller makes another. A pool that has waited for an hour goes on

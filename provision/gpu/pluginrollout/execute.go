@@ -17,7 +17,7 @@ import (
 )
 
 // stoppedReason is the reason of the Warning on a DaemonSet.
-const stoppedReason = "RolloutStopped"
+const stoppedReason = "PluginUpdateStopped"
 
 // soon is when to try again after a cache turned out to be behind.
 const soon = time.Second
@@ -29,7 +29,7 @@ func (r *Roller) execute(ctx context.Context, s *decision) (time.Duration, error
 		errs = append(errs, r.annotate(ctx, m.node, func(node *corev1.Node) { lower(node, m) }))
 	}
 	for _, m := range s.done {
-		err := r.annotate(ctx, m.node, func(node *corev1.Node) { delete(node.Annotations, gpu.RolloutAnnotation) })
+		err := r.annotate(ctx, m.node, func(node *corev1.Node) { gpu.DeleteRollout(node.Annotations) })
 		if err == nil {
 			r.Log.Info("replaced the device plugin of a node", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.revision())
 		}
@@ -102,7 +102,7 @@ func (r *Roller) annotate(ctx context.Context, observed *corev1.Node, change fun
 	return nil
 }
 
-// stop reports once that a node's new plugin is out of time. That the rollout stands
+// stop reports once that a node's new plugin is out of time. That the update stands
 // still follows from the node, not from this.
 func (r *Roller) stop(ctx context.Context, m *member) error {
 	record := m.record
@@ -163,7 +163,7 @@ func (r *Roller) recheck(ctx context.Context, observed *member) (*member, error)
 		return nil, errBehind
 	}
 	m := *observed
-	m.node, m.set, m.plugin, m.record = node, set, pod, gpu.ParseRolloutRecord(node.Annotations[gpu.RolloutAnnotation])
+	m.node, m.set, m.plugin, m.record = node, set, pod, gpu.ReadRollout(node.Annotations)
 	m.health = readiness.Check(readiness.View{Node: node, Profile: m.profile, Plugin: pod, Revision: m.revision()})
 	if m.revision() != observed.revision() || m.idle() != observed.idle() || !m.old() || !m.observed() || !m.idle() && !m.reachable() {
 		return nil, errBehind

@@ -105,7 +105,7 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 	s.is("a", "0 of 2 plugins replaced; "+why)
 	s.is("b", "0 of 1 plugins replaced; "+strings.Replace(why, "node a1", "node a1 of pool a", 1))
 	got := s.takeEvents()
-	for _, part := range []string{"Warning RolloutStopped node a1 of pool a", "10m0s", "InvalidConfig: the plugin's container", "unable to load config"} {
+	for _, part := range []string{"Warning PluginUpdateStopped node a1 of pool a", "10m0s", "InvalidConfig: the plugin's container", "unable to load config"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("the event %q does not tell %q", got, part)
 		}
@@ -139,12 +139,12 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 		s.is("a", "0 of 2 plugins replaced; waits for the new plugin of node a1")
 		s.clock.Step(hour - time.Minute)
 		s.step()
-		if got := s.takeEvents(); strings.Count(got, "RolloutStopped") != 0 {
+		if got := s.takeEvents(); strings.Count(got, "PluginUpdateStopped") != 0 {
 			t.Errorf("its time begins with the new pod: %s", got)
 		}
 		s.clock.Step(time.Minute)
 		s.step()
-		if got := s.takeEvents(); strings.Count(got, "RolloutStopped") != 1 {
+		if got := s.takeEvents(); strings.Count(got, "PluginUpdateStopped") != 1 {
 			t.Errorf("the newest is out of time, too: %q", got)
 		}
 		s.goes("stopped again")
@@ -161,7 +161,7 @@ func TestAStopIsReportedOnceEvenWhereThePodWasReplacedByHand(t *testing.T) {
 	s := newStage(t, set("ten", "new"), node("a1", marking("old", "bad", hour)), plugin("a1", "new", hour, unready))
 	s.step()
 	s.step()
-	if got := s.takeEvents(); strings.Count(got, "RolloutStopped") != 1 {
+	if got := s.takeEvents(); strings.Count(got, "PluginUpdateStopped") != 1 {
 		t.Errorf("said %q", got)
 	}
 }

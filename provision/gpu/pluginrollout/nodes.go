@@ -61,7 +61,7 @@ func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, 
 	if pool == "" || !served || readiness.GPUs(node) == 0 || readiness.Builtin(node) {
 		return nil
 	}
-	m := &member{node: node, pool: pool, profile: profile, record: gpu.ParseRolloutRecord(node.Annotations[gpu.RolloutAnnotation])}
+	m := &member{node: node, pool: pool, profile: profile, record: gpu.ReadRollout(node.Annotations)}
 	for i := range sets {
 		if sets[i].Labels[gpu.ProfileLabel] == profile.Name && sets[i].DeletionTimestamp.IsZero() {
 			m.set = &sets[i]
@@ -94,7 +94,7 @@ func (m *member) revision() string {
 	if m.set == nil {
 		return ""
 	}
-	return m.set.Spec.Template.Annotations[gpu.RevisionAnnotation]
+	return gpu.PluginHash(m.set.Spec.Template.Annotations)
 }
 
 // old reports whether the plugin is to be replaced. A pod that came for the very

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// pendingPodsTimeout is how long a pool's rollout waits for pods that wait for its GPUs. A
+	// pendingPodsTimeout is how long a pool's update waits for pods that wait for its GPUs. A
 	// pod that has waited for so long waits for something else: room that the pool's
 	// limits do not allow, a volume, a zone. The new plugin, which may mend a fault
 	// in the old one, must not wait for it for ever.
@@ -19,7 +19,7 @@ const (
 	recentWait      = 5 * time.Minute
 )
 
-// podWait is that a pool's rollout waits for pods. It is this process's own
+// podWait is that a pool's update waits for pods. It is this process's own
 // observation, on this machine's clock; after a restart the wait begins anew.
 type podWait struct {
 	since time.Time

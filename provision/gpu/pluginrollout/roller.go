@@ -26,7 +26,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-const controllerName = "poolwright.gpu.rollout"
+const controllerName = "poolwright.gpu.pluginupdate"
 
 // Config is what a Roller works with. All fields but OnChange are needed.
 type Config struct {
@@ -41,7 +41,7 @@ type Config struct {
 	Live client.Reader
 	// Sharing is the live DevicePlugin's; an error is tried again.
 	Sharing func(context.Context) (gpu.Sharing, error)
-	// Recorder writes a Warning on the DaemonSet when the rollout stops.
+	// Recorder writes a Warning on the DaemonSet when the update stops.
 	Recorder record.EventRecorder
 	Clock    clock.PassiveClock
 	Log      logr.Logger

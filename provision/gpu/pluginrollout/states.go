@@ -31,7 +31,7 @@ func (s *decision) states(f gpuNodes) map[string]string {
 }
 
 // replaced reports that nothing is left to do about a node, or known to be. One
-// whose first plugin has yet to come is no matter of a rollout.
+// whose first plugin has yet to come is no matter of an update.
 func (s *decision) replaced(m *member) bool {
 	switch {
 	case m.set == nil:
@@ -42,7 +42,7 @@ func (s *decision) replaced(m *member) bool {
 	return m.others == 0 || m.idle()
 }
 
-// why is what a pool's rollout does, or what it waits for.
+// why is what a pool's update does, or what it waits for.
 func (s *decision) why(pool string, all []*member) string {
 	if m := s.middle; m != nil && s.stopped {
 		return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", name(m, pool), m.reason())

@@ -57,7 +57,7 @@ func TestOneStep(t *testing.T) {
 			states:  map[string]string{"a": "1 of 3 plugins replaced; replaces those of nodes that are starting"},
 		},
 		{
-			name: "nodes without GPUs, and nodes whose first plugin has yet to come, are no rollout",
+			name: "nodes without GPUs, and nodes whose first plugin has yet to come, are no update",
 			objects: []client.Object{
 				set("ten", "new"), node("a1", func(n *corev1.Node) {
 					delete(n.Labels, "karpenter.k8s.aws/instance-gpu-count")

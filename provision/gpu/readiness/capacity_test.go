@@ -112,7 +112,7 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots" }, offer: offered40},
 		"one whose annotation nobody can read loses it when it is not": {
 			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots"; offering(10)(n) }, wait: grace, failure: "MissingGPUs", events: 1},
-		"one with an old plugin that offers what is recorded waits for the rollout": {
+		"one with an old plugin that offers what is recorded waits for the update": {
 			pod: plugin("plugin-1", "r0", true), offer: offered40},
 		"one with an old plugin that offers less has failed": {
 			edit: offering(30), pod: plugin("plugin-1", "r0", true), wait: grace, failure: "Mismatch", events: 1},

@@ -112,7 +112,7 @@ func Check(v View) Health {
 		out.Reason, out.Message = NoPluginPod, "no pod of the device plugin is on the node: its DaemonSet must tolerate the node's taints"
 		return out
 	}
-	out.Current = v.Plugin.Annotations[gpu.RevisionAnnotation] == v.Revision
+	out.Current = gpu.PluginHash(v.Plugin.Annotations) == v.Revision
 	switch {
 	case !ready(v.Plugin):
 		out.Reason, out.Message = failing(v.Plugin)

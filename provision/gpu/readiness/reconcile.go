@@ -167,7 +167,7 @@ func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Du
 }
 
 // graceEnd is when a node's recorded capacity is removed that it has not offered since. A
-// rollout may take its whole time with the node: it waits for the new plugin, and
+// update may take its whole time with the node: it waits for the new plugin, and
 // so does Karpenter.
 func (s *nodeView) graceEnd(since time.Time) time.Time {
 	return latest(since.Add(grace), s.rolloutUntil())

@@ -68,10 +68,10 @@ func (s *nodeView) pluginCreated() time.Time {
 	return s.plugin.CreationTimestamp.Time
 }
 
-// rolloutUntil is until when the node's plugin is being replaced by the rollout, which does
+// rolloutUntil is until when the node's plugin is being replaced by the update, which does
 // not mean that it fails; zero when it is not.
 func (s *nodeView) rolloutUntil() time.Time {
-	record := gpu.ParseRolloutRecord(s.node.Annotations[gpu.RolloutAnnotation])
+	record := gpu.ReadRollout(s.node.Annotations)
 	if record == (gpu.RolloutRecord{}) || record.Stopped {
 		return time.Time{}
 	}

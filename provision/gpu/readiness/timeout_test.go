@@ -98,7 +98,7 @@ func TestANodeThatCouldNotStartInAnOutageGetsItsWholeTime(t *testing.T) {
 
 func TestWhatWasNotAppliedBeginsWhenItIs(t *testing.T) {
 	node, claim, pod, set := starting()
-	set.Annotations = map[string]string{gpu.SharesAnnotation: "MPS:nvidia.com/gpu=4,nvidia.com/gpu.shared=0"}
+	set.Annotations = map[string]string{gpu.SharesAnnotation: "mps:nvidia.com/gpu=4,nvidia.com/gpu.shared=0"}
 	b := newBench(t, node, claim, pod, set)
 	b.step()
 	b.clock.SetTime(epoch.Add(5 * time.Hour))

@@ -112,7 +112,7 @@ func (s *nodeView) revision() string {
 	if s.set == nil {
 		return ""
 	}
-	return s.set.Spec.Template.Annotations[gpu.RevisionAnnotation]
+	return gpu.PluginHash(s.set.Spec.Template.Annotations)
 }
 
 // templateDifference is how the DevicePlugin that counts and the DaemonSet differ in what

@@ -204,10 +204,10 @@ type GPUPoolStatus struct {
 	// Allocatable are the pool's allocatable GPU resources, added up.
 	// +optional
 	Allocatable map[string]int64 `json:"allocatable,omitempty"`
-	// Rollout is the progress of the replacement of plugins, or what it waits for; empty
+	// Rollout is the progress of the update of plugins, or what it waits for; empty
 	// when there is nothing to replace.
 	// +optional
-	Rollout string `json:"rollout,omitempty"`
+	Rollout string `json:"pluginUpdate,omitempty"`
 	// UnhealthyNodes are nodes that do not offer the resources of their profile, with the
 	// reason; at most ten.
 	// +kubebuilder:validation:MaxItems=10

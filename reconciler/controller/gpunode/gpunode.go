@@ -1,5 +1,5 @@
 // Package gpunode puts the controllers of nodes with GPUs together, with the engine and
-// without: the nodes' readiness, the roll-out of the plugin, and the DevicePlugin's status.
+// without: the nodes' readiness, the update of the plugins, and the DevicePlugin's status.
 //
 // They act by the back-off that the last leader left in that status, so the package refuses to
 // let any of them act, or the engine launch nodes for pools of profiles, before a new leader

@@ -194,7 +194,7 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 	case len(rolling) > 0:
 		// What is declared is not in force on nodes that pods use: whoever waits for
 		// Ready after a push waits for this.
-		return metav1.ConditionFalse, "RollingOut", few(rolling)
+		return metav1.ConditionFalse, "UpdatingPlugins", few(rolling)
 	case s.UpdatedNodes < s.Nodes:
 		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes offer the resources of their profile, the others are starting", s.UpdatedNodes, s.Nodes)
 	}
@@ -213,7 +213,7 @@ func few(list []string) string {
 // conclude sets the conditions and what generation they are about.
 func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reason, message string) {
 	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Settled", Message: "No node starts and no plugin is replaced"}
-	if reason == "RollingOut" || plugin.Status.UpdatedNodes < plugin.Status.Nodes {
+	if reason == "UpdatingPlugins" || plugin.Status.UpdatedNodes < plugin.Status.Nodes {
 		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, reason, message
 	}
 	for _, condition := range []metav1.Condition{{Type: fluxmeta.ReadyCondition, Status: ready, Reason: reason, Message: message}, progressing} {

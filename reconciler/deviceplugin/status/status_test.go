@@ -138,7 +138,7 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 		"no node at all":                {nil, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
 		"all is offered":                {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes offer the resources of their profile"},
 		"a node starts":                 {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their profile, the others are starting"},
-		"a rollout waits":               {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False RollingOut: a: 1 of 2 replaced"},
+		"an update waits":               {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False UpdatingPlugins: a: 1 of 2 replaced"},
 		"a node has failed":             {[]gpu.PoolState{starting, failure}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
 		"a pool is held":                {[]gpu.PoolState{failure, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs; status.pools has the details"},
 		"a hold is over":                {[]gpu.PoolState{freed}, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},

@@ -1,6 +1,6 @@
-// Package integration runs the rollout of device plugins against a real API server,
+// Package integration runs the update of device plugins against a real API server,
 // DaemonSet controller and scheduler; the kubelets are emulated. It has only tests;
-// they are apart from the rollout's own because they link a whole sandbox. Start
+// they are apart from the package's own because they link a whole sandbox. Start
 // reading at TestTheRolloutInASandbox.
 package integration
 
@@ -120,7 +120,7 @@ func (w *fixture) upgrade(t *testing.T) {
 }
 
 // madeFrom checks which of the DaemonSet's templates the plugins say they are of:
-// the rollout tells by it a plugin that was made again from an earlier one.
+// the update tells by it a plugin that was made again from an earlier one.
 func (w *fixture) madeFrom(t *testing.T, template string) {
 	t.Helper()
 	set := &appsv1.DaemonSet{}
@@ -307,7 +307,7 @@ func (w *fixture) recordedCapacity(want map[string]string) error {
 		if got := n.Annotations[gpu.AllocatableAnnotation]; got != want[n.Name] {
 			errs = append(errs, fmt.Errorf("node %s is vouched for with %s", n.Name, got))
 		}
-		if mark, ok := n.Annotations["poolwright.dev/gpu-rollout"]; ok {
+		if mark, ok := n.Annotations["poolwright.dev/gpu-plugin-update"]; ok {
 			errs = append(errs, fmt.Errorf("node %s is marked %s", n.Name, mark))
 		}
 	}
@@ -338,7 +338,7 @@ func (w *fixture) expectEvent(many int) []string {
 	return w.forget()
 }
 
-// until polls, and has the rollout look again: on the quick clock nothing comes at
+// until polls, and has the update look again: on the quick clock nothing comes at
 // its time by itself.
 func (w *fixture) until(what string, check func() error) {
 	w.Helper()

@@ -109,7 +109,7 @@ func unlike(userData string, p gpu.Profile) (string, error) {
 		return "", errors.New("this is not TOML with Bottlerocket's settings, so that no node of this class starts")
 	}
 	n := s.Settings.Plugins.NVIDIA
-	want := strategyOf(p)
+	want := string(p.Strategy)
 	if n.Strategy == "" {
 		n.Strategy = "none"
 	}
@@ -133,21 +133,10 @@ func unlike(userData string, p gpu.Profile) (string, error) {
 	return "", nil
 }
 
-func strategyOf(p gpu.Profile) string {
-	switch p.Strategy {
-	case gpu.TimeSlicing:
-		return "time-slicing"
-	case gpu.MPS:
-		return "mps"
-	case gpu.Whole:
-	}
-	return "none"
-}
-
 // settingsOf is the profile in Bottlerocket's settings, each table in a line.
 func settingsOf(p gpu.Profile) string {
 	const table = "settings.kubelet-device-plugins.nvidia"
-	strategy := strategyOf(p)
+	strategy := string(p.Strategy)
 	out := []string{fmt.Sprintf("%s.device-sharing-strategy = %q", table, strategy)}
 	if p.Strategy == gpu.Whole {
 		return out[0]

@@ -53,7 +53,7 @@ func policyNames(p resource.Scope) iampolicy.Names { return iampolicy.NamesOf(p.
 // which is good: what denies is attached before what it bounds.
 func controllerPolicies(p resource.Scope) []string {
 	n := policyNames(p)
-	return []string{p.IAMARN("policy/" + n.Engine), p.IAMARN("policy/" + n.Limits), p.IAMARN("policy/" + n.Loop)}
+	return []string{p.IAMARN("policy/" + n.Limits), p.IAMARN("policy/" + n.Engine), p.IAMARN("policy/" + n.Loop)}
 }
 
 // roleName is the name of a role of this account; the whole ARN for another's.
