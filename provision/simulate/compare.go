@@ -85,7 +85,7 @@ func (c *comparison) result() provision.Forecast {
 	out.Cost = c.total(out.Pools)
 	out.Rollout, out.ReservationEnds = c.rollout(), c.reservationEnds()
 	if out.Cost.SpotUnknown() && out.Rollout.Nodes > 0 {
-		out.Rollout.Assumptions = append(out.Rollout.Assumptions, "Spot prices are not known: of the types that may come as spot instances, the one with the lowest on-demand price does.")
+		out.Rollout.Assumptions = append(out.Rollout.Assumptions, "Spot prices are not known: each spot instance is of the allowed type with the lowest on-demand price.")
 	}
 	out.Unknown = c.unknown.Sorted()
 	return out

@@ -86,7 +86,7 @@ func (of *limitUsage) full(node provision.Node) string {
 		limit, least := of.limits[name], of.smallest[name]
 		has := used[name]
 		if has.AsApproximateFloat64()+least > limit.AsApproximateFloat64() {
-			return fmt.Sprintf("The limit of %s %s leaves no room for a replacement: the other nodes have %s, and the smallest node allowed has %s.",
+			return fmt.Sprintf("The limit of %s %s leaves no capacity for a replacement: the other nodes have %s, and the smallest node allowed has %s.",
 				limit.String(), name, has.String(), resource.NewQuantity(int64(least), has.Format))
 		}
 	}

@@ -29,7 +29,7 @@ func TestTheReasonIsThatOfTheNearestPool(t *testing.T) {
 		"more GPUs than a node has": {[]string{general, pool}, with(serve, "nvidia.com/gpu: 1", "nvidia.com/gpu: 8"),
 			"NodePool gpu offers at most 1 nvidia.com/gpu a node, and the pod requests 8"},
 		"GPUs where the limit is used up": {[]string{general, with(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 0")}, serve,
-			"NodePool gpu has no room for another node under its limit of 0 nvidia.com/gpu"},
+			"NodePool gpu has no capacity for another node under its limit of 0 nvidia.com/gpu"},
 		"a pool that offers no type, chosen by its label": {[]string{pool, with(general, "m5.large", "t3.nano9")},
 			with(spec("nodeSelector: {team: web}"), "nvidia.com/gpu: 1", "cpu: 1"), "NodePool general offers no instance type"},
 		"a taint that is not tolerated": {[]string{general, tainted}, serve, "NodePool gpu has the taint x:NoSchedule, which the pod does not tolerate"},

@@ -220,10 +220,10 @@ func rounds(nodes, atOnce int) int { return (nodes + atOnce - 1) / atOnce }
 
 func assumptions() []string {
 	return []string{
-		fmt.Sprintf("Karpenter marks a drifted node within %d minutes.", maxUntilDrifted),
-		fmt.Sprintf("A replacement takes %d to %d minutes to come, one with GPUs up to %d, and capacity is there.", minCome, maxCome, maxComeGPU),
-		fmt.Sprintf("A node takes %d to %d minutes to drain, or as long as its slowest pod may take to end.", minDrain, maxDrain),
-		"Pools go on side by side; other disruption takes none of their budgets, and schedules neither open nor close while they go on.",
+		fmt.Sprintf("Karpenter marks a node as Drifted within %d minutes.", maxUntilDrifted),
+		fmt.Sprintf("A replacement is initialized within %d to %d minutes, one with GPUs within %d, and AWS has capacity for it.", minCome, maxCome, maxComeGPU),
+		fmt.Sprintf("A node is drained within %d to %d minutes, or within the longest termination grace period of its pods.", minDrain, maxDrain),
+		"Nodes of several pools are replaced in parallel; no other disruption counts against their budgets, and no scheduled budget opens or closes meanwhile.",
 	}
 }
 

@@ -94,9 +94,9 @@ func TestALimitWithoutRoomForAReplacementStopsTheRollOut(t *testing.T) {
 	}{
 		"room for one more": {"nvidia.com/gpu: 4", ""},
 		"all used, of which the replaced node is not counted": {"nvidia.com/gpu: 3", ""},
-		"less than is used": {"nvidia.com/gpu: 2", "The limit of 2 nvidia.com/gpu leaves no room for a replacement: the other nodes have 2, and the smallest node allowed has 1."},
-		"by processors":     {"cpu: 11", "The limit of 11 cpu leaves no room for a replacement: the other nodes have 8, and the smallest node allowed has 4."},
-		"by nodes":          {"nodes: 2", "The limit of 2 nodes leaves no room for a replacement: the other nodes have 2, and the smallest node allowed has 1."},
+		"less than is used": {"nvidia.com/gpu: 2", "The limit of 2 nvidia.com/gpu leaves no capacity for a replacement: the other nodes have 2, and the smallest node allowed has 1."},
+		"by processors":     {"cpu: 11", "The limit of 11 cpu leaves no capacity for a replacement: the other nodes have 8, and the smallest node allowed has 4."},
+		"by nodes":          {"nodes: 2", "The limit of 2 nodes leaves no capacity for a replacement: the other nodes have 2, and the smallest node allowed has 1."},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -101,14 +101,14 @@ const (
 	reasonTopology Reason = "Topology"
 	// reasonUnschedulable is a reason that only Karpenter's scheduler has.
 	reasonUnschedulable Reason = "Unschedulable"
-	// reasonContended is that other pending pods need what limits leave.
-	reasonContended Reason = "Contended"
+	// reasonContended is that other pending pods compete for what limits leave.
+	reasonContended Reason = "CompetingPods"
 	// reasonSchedulingGated is a pod with scheduling gates.
 	reasonSchedulingGated Reason = "SchedulingGated"
 	// reasonDaemonSetPod is a pod of a DaemonSet, for which Karpenter launches no node.
 	reasonDaemonSetPod Reason = "DaemonSetPod"
 	// reasonNotTried is a pod that kube-scheduler has not marked as unschedulable.
-	reasonNotTried Reason = "NotTried"
+	reasonNotTried Reason = "SchedulingNotAttempted"
 	// reasonPreempting is a pod for which kube-scheduler evicts others of a node.
 	reasonPreempting Reason = "Preempting"
 	// reasonEngineNotRunning is that no Karpenter runs in the controller.
@@ -140,7 +140,7 @@ const (
 	// reasonInitializing is a node that is not initialized for another reason.
 	reasonInitializing Reason = "Initializing"
 	// reasonDriftTurn is a drifted node that is replaced after others, or next.
-	reasonDriftTurn Reason = "DriftTurn"
+	reasonDriftTurn Reason = "AwaitingDisruption"
 	// reasonWhenEmpty is a pool whose nodes are consolidated only without pods, and the node has some.
 	reasonWhenEmpty Reason = "WhenEmpty"
 	// reasonUnconsolidatable is that Karpenter found nothing cheaper for the pods of the node.
@@ -150,7 +150,7 @@ const (
 	// reasonTerminating is a node that is being drained and terminated.
 	reasonTerminating Reason = "Terminating"
 	// reasonNothingKeepsIt is that nothing was found which keeps the node: Karpenter disrupts it next.
-	reasonNothingKeepsIt Reason = "NothingKeepsIt"
+	reasonNothingKeepsIt Reason = "Disruptable"
 )
 
 // Cause is one reason with its facts. The reason decides which fields are set.

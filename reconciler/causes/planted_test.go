@@ -133,7 +133,7 @@ func TestTheCauseOfANodeThatStaysIsFirst(t *testing.T) {
 				one.Annotations[karpv1.NodePoolHashAnnotationKey] = "old"
 				drifted(one, noon.Add(time.Duration(i-10)*time.Minute))
 			}
-		}, want: "DriftTurn"},
+		}, want: "AwaitingDisruption"},
 		"a drifted node under a closed budget": {pool: [2]string{open, closed}, plant: func(_ *target, c *karpv1.NodeClaim) {
 			c.Annotations[karpv1.NodePoolHashAnnotationKey] = "old"
 			drifted(c, noon.Add(-time.Minute))
@@ -142,7 +142,7 @@ func TestTheCauseOfANodeThatStaysIsFirst(t *testing.T) {
 		"WhenEmpty, and a pod that must not be disrupted": {pool: [2]string{"WhenEmptyOrUnderutilized", "WhenEmpty"}, plant: func(w *target, c *karpv1.NodeClaim) {
 			w.bind("train", c).Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 		}, want: "WhenEmpty DoNotDisrupt"},
-		"nothing":                   {want: "NothingKeepsIt"},
+		"nothing":                   {want: "Disruptable"},
 		"a pod that fits elsewhere": {plant: func(w *target, c *karpv1.NodeClaim) { w.bind("train", c) }, want: "NotEmpty?"},
 		"a pod that fits nowhere cheaper": {plant: func(w *target, c *karpv1.NodeClaim) {
 			w.bind("train", c)

@@ -49,9 +49,9 @@ var (
 )
 
 var assumed = []string{
-	"Karpenter marks a drifted node within 5 minutes.",
-	"A replacement takes 1 to 5 minutes to come, one with GPUs up to 10, and capacity is there.",
-	"Pools go on side by side; other disruption takes none of their budgets.",
+	"Karpenter marks a node as Drifted within 5 minutes.",
+	"A replacement is initialized within 1 to 5 minutes, one with GPUs within 10, and AWS has capacity for it.",
+	"Nodes of several pools are replaced in parallel; no other disruption counts against their budgets.",
 }
 
 const taints, volumes = "spec.template.spec.taints", "spec.blockDeviceMappings"
@@ -130,7 +130,7 @@ func blocking() *provision.Forecast {
 			Budget: "0 (0 6 * * 1-5 for 14h)", NextWindow: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC),
 		}},
 		provision.Pool{Name: "tight", Nodes: 1, Replaced: 1, Changes: change, RolloutRate: provision.RolloutRate{
-			AllowedDisruptions: 1, LimitReached: "The limit of 8 nvidia.com/gpu leaves no room for a replacement: 8 are in use, and the smallest node allowed has 1.",
+			AllowedDisruptions: 1, LimitReached: "The limit of 8 nvidia.com/gpu leaves no capacity for a replacement: 8 are in use, and the smallest node allowed has 1.",
 		}},
 	)
 	f.Replaced = append(f.Replaced, nodesOf("batch", 3, "NodeClassDrift")...)

@@ -99,7 +99,7 @@ func raisePools(ctx context.Context, conn *connection, progress io.Writer) error
 	}
 	n, err := uninstall.RaisePools(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("giving NodePools the limits back that an uninstall had lowered: %w", err)
+		return fmt.Errorf("restoring the limits of NodePools that an uninstall had lowered: %w", err)
 	}
 	if n > 0 {
 		fmt.Fprintf(progress, "gave %s the limits back that an uninstall had lowered\n", plural.Count(n, "NodePool"))

@@ -16,11 +16,11 @@ func newUninstall(conn *connection, streams Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove the controller; pools, nodes and AWS stay as they are",
-		Long: `Remove the controller from a cluster, with its Syncs and its CRDs. NodePools, nodes and what else it
-applied stay as they are, and so does AWS; --drain removes the pools' nodes first. Where the engine
-was embedded, Karpenter's finalizers are removed, too, since no controller would remove them any more.
+		Long: `Remove the controller, its Syncs and its CRDs from a cluster. What the Syncs applied stays: NodePools, nodes,
+workloads, and resources in AWS. --drain removes the nodes of the pools first. Where the engine was embedded,
+Karpenter's finalizers are removed as well, since no controller is left that would.
 
-It lists its steps and waits for confirmation. The next run completes an interrupted one.
+The steps are listed and have to be confirmed. A run that was interrupted is completed by the next one.
 
 Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2 an error.`,
 		Args: noArguments,

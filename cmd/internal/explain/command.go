@@ -83,11 +83,11 @@ func NewCommand(env get.Environment) *cobra.Command {
 		Short: "Print why a pod is pending, why a node stays, or what keeps a pool from launching",
 		Long: `Print the causes, that which has to be removed first in front, and for each a field or a command that would change it:
 
-  pod NAME   why the pod has no node: what each NodePool lacks for it, by Karpenter's own scheduler on a snapshot of the cluster
-  node NAME  why Karpenter neither replaces nor removes the node; NAME may be that of its NodeClaim
-  pool NAME  what keeps Karpenter from launching a node of the NodePool
+  pod NAME   why the pod is pending: what keeps it from each NodePool, by Karpenter's scheduler on a snapshot of the cluster
+  node NAME  why Karpenter does not disrupt the node; NAME may be that of its NodeClaim
+  pool NAME  why Karpenter launches no node of the NodePool
 
-A cause that the objects suggest and do not prove is marked as possible. It reads the API server only.`,
+A cause that is likely and not certain is marked as possible. It reads the API server only.`,
 		Example: "  poolwright explain pod train-7 -n ml\n  poolwright explain pod ml/train-7 -o json\n  poolwright explain node ip-10-0-1-2.eu-west-1.compute.internal\n  poolwright explain pool gpu",
 		Args: func(_ *cobra.Command, args []string) error {
 			_, err := parse(args, func() string { return "" })

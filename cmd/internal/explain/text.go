@@ -123,7 +123,7 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 			return "the pod's topologySpreadConstraints, podAffinity or podAntiAffinity allow no node"
 		},
 		"Unschedulable": func(c causes.Cause) string { return "Karpenter's scheduler finds no node of NodePool " + c.NodePool },
-		"Contended": func(c causes.Cause) string {
+		"CompetingPods": func(c causes.Cause) string {
 			return fmt.Sprintf("a node of NodePool %s would be launched for the pod alone, and not beside the other pending pods (%d)", c.NodePool, c.Count)
 		},
 		"SchedulingGated": func(c causes.Cause) string {
@@ -135,7 +135,7 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 		"DaemonSetPod": func(causes.Cause) string {
 			return "the pod is a DaemonSet's: Karpenter launches no node for it"
 		},
-		"NotTried": func(causes.Cause) string {
+		"SchedulingNotAttempted": func(causes.Cause) string {
 			return "kube-scheduler has not marked the pod as unschedulable yet; Karpenter launches nodes only for pods that are marked so"
 		},
 		"Preempting": func(c causes.Cause) string {
@@ -164,7 +164,7 @@ func (e Explanation) poolSentences() map[causes.Reason]func(causes.Cause) string
 			return out
 		},
 		"QuotaExceeded": func(c causes.Cause) string {
-			return fmt.Sprintf("the quota %q has %s of %s vCPUs in use; %s, which lacks the fewest, has %s", c.Key, c.Used, c.Limit, c.InstanceType, c.Requested)
+			return fmt.Sprintf("the quota %q has %s of %s vCPUs in use; the instance type with the smallest shortfall, %s, has %s", c.Key, c.Used, c.Limit, c.InstanceType, c.Requested)
 		},
 		"InsufficientCapacity": func(c causes.Cause) string {
 			return fmt.Sprintf("AWS had no capacity for a node of NodePool %s in the last 20 minutes: allow more instance types, zones or capacity types", c.NodePool)
@@ -216,8 +216,8 @@ func (e Explanation) nodeSentences() map[causes.Reason]func(causes.Cause) string
 			return fmt.Sprintf("its GPUs are initializing%s; by %s it is replaced where it does not offer them then%s", e.until(c.Until), c.Object, detail(c))
 		},
 		"Initializing": func(c causes.Cause) string { return c.Object + " is not initialized: " + c.Detail },
-		"DriftTurn": func(c causes.Cause) string {
-			return fmt.Sprintf("it has drifted (%s) and is replaced in its turn, place %d among the drifted nodes; the budget is %s", c.Operator, c.Count, cmp.Or(c.Detail, "none"))
+		"AwaitingDisruption": func(c causes.Cause) string {
+			return fmt.Sprintf("it has drifted (%s) and awaits its disruption as number %d of the drifted nodes; the budget is %s", c.Operator, c.Count, cmp.Or(c.Detail, "none"))
 		},
 		"WhenEmpty": func(c causes.Cause) string {
 			return fmt.Sprintf("consolidationPolicy of NodePool %s is WhenEmpty, and the node has pods: %s", c.NodePool, list(c))
@@ -227,7 +227,7 @@ func (e Explanation) nodeSentences() map[causes.Reason]func(causes.Cause) string
 		},
 		"NotEmpty":       func(c causes.Cause) string { return "pods run on it: " + list(c) },
 		"Terminating":    func(c causes.Cause) string { return c.Object + " is being drained and terminated" + detail(c) },
-		"NothingKeepsIt": func(causes.Cause) string { return "nothing was found that keeps it: Karpenter removes it next" },
+		"Disruptable": func(causes.Cause) string { return "nothing blocks its disruption: Karpenter removes it next" },
 	}
 }
 

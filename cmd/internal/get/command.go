@@ -51,14 +51,16 @@ func NewCommand(env Environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [" + names("|") + " [NAME...]]",
 		Short: "Print pools, nodes, Syncs, pull requests, drift and quotas of a cluster",
-		Long: `Print what the cluster's objects have of node pools: what they cost, how many of their GPUs are requested, and
-what differs from the repository. Without an argument it prints all in short: of nodes those that are not ready, have drifted,
-are cordoned or must not be disrupted, of pull requests those that are not done.
+		Long: `Print the state of node pools: cost, GPUs that are allocatable, requested and idle, and drift from the repository.
+Without an argument it prints every section in short: nodes that are not ready, drifted, cordoned or annotated
+do-not-disrupt, and pull requests that are not done.
 
-GPUs are counted as pods request them: where a DevicePlugin shares them, shares. Prices are those of the built-in catalog, of
-instances only: ~ is of another region, spot is a range, and - is a price or number that is not known.
+GPUs are counted in the resources that pods request: shares, where a DevicePlugin shares them. Prices are of instances
+only, from the built-in catalog: ~ marks those of another region, a range the bounds of a spot price, and - a value that is
+not known.
 
-It reads the API server only. What you have no right to read is left out, and named on standard error.`,
+It reads the API server only. Objects that you may not list are left out, and their kinds are
+listed on standard error.`,
 		Example: "  poolwright get\n  poolwright get pools gpu\n  poolwright get nodes -o wide\n  poolwright get nodes -w\n  poolwright get syncs -A -o json",
 		Args: func(_ *cobra.Command, args []string) error {
 			_, err := selectionOf(args)

@@ -56,7 +56,7 @@ func (f *installedState) kinds() string {
 	if !f.has("CustomResourceDefinition") {
 		return ""
 	}
-	out := ", the kinds Sync and Cluster among them"
+	out := ", the CRDs of Sync and Cluster among them"
 	if n := len(f.clusters); n > 0 {
 		out += fmt.Sprintf(", with %s", plural.Count(n, "Cluster"))
 	}
@@ -66,15 +66,15 @@ func (f *installedState) kinds() string {
 // remaining is what uninstall leaves as it is; released reports whether Karpenter's
 // finalizers go.
 func (f *installedState) remaining(released bool) []string {
-	out := []string{"everything that Syncs applied: NodePools, node classes, workloads; and Karpenter's kinds"}
+	out := []string{"everything that Syncs applied: NodePools, node classes, workloads; and Karpenter's CRDs"}
 	switch held := f.finalized(false); {
 	case f.otherKarpenter != "":
 		out = append(out, "Karpenter's finalizers: "+f.otherKarpenter)
 	case !released && held != "":
-		out = append(out, fmt.Sprintf("Karpenter's finalizers on %s: no Cluster here has engine.mode: Embedded, so they may be those of a Karpenter that does not run at this moment; where none will run again, --release-finalizers takes them off", held))
+		out = append(out, fmt.Sprintf("Karpenter's finalizers on %s: no Cluster here has engine.mode: Embedded, so they may be those of a Karpenter that does not run at this moment; where none will run again, --release-finalizers removes them", held))
 	}
 	if len(f.elsewhere) > 0 {
-		out = append(out, fmt.Sprintf("the kinds Sync and Cluster: there are Syncs in other namespaces (%s/%s)", f.elsewhere[0].Namespace, f.elsewhere[0].Name))
+		out = append(out, fmt.Sprintf("the CRDs of Sync and Cluster: there are Syncs in other namespaces (%s/%s)", f.elsewhere[0].Namespace, f.elsewhere[0].Name))
 	}
 	for _, c := range f.clusters {
 		out = append(out, inAWS(c.Spec)...)

@@ -151,7 +151,7 @@ func (u *Uninstall) halfway(at int) string {
 	case reached(stopping):
 		return "; run poolwright uninstall again to finish"
 	case reached(draining):
-		return "; the Syncs are suspended, and the NodePools may make no node: run poolwright uninstall --drain again to finish, or poolwright resume for each Sync to go back, which gives the pools their limits back, too"
+		return "; the Syncs are suspended, and the NodePools may launch no node: run poolwright uninstall --drain again to finish, or poolwright resume for each Sync to go back, which restores the pools' limits, too"
 	case reached(suspending):
 		return "; the Syncs are suspended: run poolwright uninstall again to finish, or poolwright resume for each Sync to go back"
 	}
@@ -180,17 +180,17 @@ func (u *Uninstall) schedule() {
 		}
 	}
 	n := len(u.steps)
-	add(len(f.syncs) > 0, u.suspend, "suspend %s, so that nothing is put back", names("Sync", f.syncs))
+	add(len(f.syncs) > 0, u.suspend, "suspend %s, so that no object is applied again", names("Sync", f.syncs))
 	mark(suspending, n)
 	n = len(u.steps)
 	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and let no new one come", plural.Count(len(f.claims), "node"))
 	mark(draining, n)
 	add(!u.req.Drain && f.terminating() > 0 && f.lease.EngineRuns(), u.finish, "wait for %s that the engine is terminating", plural.Count(f.terminating(), "node"))
 	n = len(u.steps)
-	add(f.has("Deployment") || f.lease.Exists, u.stop, "stop the controller and wait until it has given up its lease")
+	add(f.has("Deployment") || f.lease.Exists, u.stop, "stop the controller and wait until its lease is released")
 	mark(stopping, n)
-	add(u.req.Drain || f.lowered > 0, u.restorePools, "give the NodePools their limits back")
-	add(u.releases(), u.release, "remove Karpenter's finalizers from %s, which stay as they are", cmp.Or(f.finalized(u.req.Drain), "whatever has one then"))
+	add(u.req.Drain || f.lowered > 0, u.restorePools, "restore the limits of the NodePools")
+	add(u.releases(), u.release, "remove Karpenter's finalizers from %s, and change nothing else in them", cmp.Or(f.finalized(u.req.Drain), "all objects that have one"))
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
 	add(len(f.inventories) > 0, u.forgetAll, "delete the records of the Syncs (%s)", plural.Count(len(f.inventories), "object"))
 	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", plural.Count(f.objects(), "object"), f.kinds())

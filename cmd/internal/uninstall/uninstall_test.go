@@ -133,7 +133,7 @@ func TestAnUninstallThatStopsHalfwayPrintsHowToGoOn(t *testing.T) {
 		not  string
 	}{
 		"while Syncs are suspended":  {"suspend", []string{"Syncs are suspended:", "uninstall again", "poolwright resume"}, "NodePools"},
-		"while nodes are drained":    {"drain", []string{"NodePools may make no node", "uninstall --drain again", "poolwright resume"}, ""},
+		"while nodes are drained":    {"drain", []string{"NodePools may launch no node", "uninstall --drain again", "poolwright resume"}, ""},
 		"while the controller stops": {"stop", []string{"run poolwright uninstall again to finish"}, "resume"},
 		"after that":                 {"delete the installation", []string{"run poolwright uninstall again to finish"}, "resume"},
 	} {

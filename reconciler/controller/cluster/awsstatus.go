@@ -117,16 +117,16 @@ const maxListed = 50
 
 // awsCondition sums the status up.
 func awsCondition(s *v1alpha1.AWSStatus) metav1.Condition {
-	c := metav1.Condition{Type: "AWSInSync", Status: metav1.ConditionTrue, Reason: "InSync", Message: "AWS holds what is declared"}
+	c := metav1.Condition{Type: "AWSInSync", Status: metav1.ConditionTrue, Reason: "InSync", Message: "all declared resources are in sync"}
 	if len(s.Unknown) > 0 {
 		first := s.Unknown[0]
 		c.Status, c.Reason = metav1.ConditionUnknown, "PartlyUnknown"
-		c.Message = atLeast(len(s.Unknown)) + " unknown since " + first.Since.UTC().Format("2006-01-02 15:04:05 MST") + ", the first: " + first.Resource + ": " + first.Reason
+		c.Message = atLeast(len(s.Unknown)) + " not readable since " + first.Since.UTC().Format("2006-01-02 15:04:05 MST") + ", the first: " + first.Resource + ": " + first.Reason
 	}
 	if len(s.Differences) > 0 {
 		first := s.Differences[0]
-		c.Status, c.Reason = metav1.ConditionFalse, "Different"
-		c.Message = atLeast(len(s.Differences)) + " not as declared"
+		c.Status, c.Reason = metav1.ConditionFalse, "Drifted"
+		c.Message = atLeast(len(s.Differences)) + " drifted"
 		if len(s.Unknown) > 0 {
 			c.Message += ", " + atLeast(len(s.Unknown)) + " unknown"
 		}

@@ -44,9 +44,9 @@ func TestPendingStatusOfOneSyncDoesNotHideThatOfAnother(t *testing.T) {
 		want   string
 	}{
 		{func() { report(n, "other", awsStatus("", 0, 0, 0)) }, ""},
-		{func() { report(n, "dev", awsStatus(c.Name, 1, 1, 0)) }, "Different"},
-		{func() { report(n, "apps", awsStatus("elsewhere", 2, 0, 0)) }, "Different"},
-		{func() { report(n, "other", awsStatus(c.Name, 0, 0, 0)) }, "Different"},
+		{func() { report(n, "dev", awsStatus(c.Name, 1, 1, 0)) }, "Drifted"},
+		{func() { report(n, "apps", awsStatus("elsewhere", 2, 0, 0)) }, "Drifted"},
+		{func() { report(n, "other", awsStatus(c.Name, 0, 0, 0)) }, "Drifted"},
 		{func() { report(n, "dev", awsStatus(c.Name, 3, 0, 0)) }, "InSync"},
 		{func() { report(n, "second", awsStatus(c.Name, 4, 0, 1)) }, "PartlyUnknown"},
 		{func() { n.drop("second") }, "InSync"},
@@ -65,12 +65,12 @@ func TestTheConditionCountsBothSidesAndAdmitsItsLimit(t *testing.T) {
 		reason               string
 		want                 string
 	}{
-		"all as declared":           {0, 0, "InSync", "AWS holds what is declared"},
-		"one unknown":               {0, 1, "PartlyUnknown", "1 resource unknown since"},
-		"as many as can be":         {0, 50, "PartlyUnknown", "at least 50 resources unknown since"},
-		"one different":             {1, 0, "Different", "1 resource not as declared, the first: Queue.sqs/q: retention differs"},
-		"both":                      {2, 3, "Different", "2 resources not as declared, 3 resources unknown, the first: Queue"},
-		"more than can be reported": {50, 50, "Different", "at least 50 resources not as declared, at least 50 resources unknown"},
+		"all as declared":           {0, 0, "InSync", "all declared resources are in sync"},
+		"one unknown":               {0, 1, "PartlyUnknown", "1 resource not readable since"},
+		"as many as can be":         {0, 50, "PartlyUnknown", "at least 50 resources not readable since"},
+		"one different":             {1, 0, "Drifted", "1 resource drifted, the first: Queue.sqs/q: retention differs"},
+		"both":                      {2, 3, "Drifted", "2 resources drifted, 3 resources unknown, the first: Queue"},
+		"more than can be reported": {50, 50, "Drifted", "at least 50 resources drifted, at least 50 resources unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := awsStatus("c", 1, c.differences, c.unknown).AWS
@@ -91,7 +91,7 @@ func TestADeletedSyncRemovesWhatAnEarlierOneReported(t *testing.T) {
 	}{
 		"nothing was reported yet":          {"dev", func(*AWSStatuses) {}, ""},
 		"it reported something else itself": {"dev", func(n *AWSStatuses) { report(n, "dev", awsStatus("before", 1, 1, 0)) }, ""},
-		"another one reported the Cluster":  {"dev", func(n *AWSStatuses) { report(n, "other", awsStatus("cluster", 3, 1, 0)) }, "Different"},
+		"another one reported the Cluster":  {"dev", func(n *AWSStatuses) { report(n, "other", awsStatus("cluster", 3, 1, 0)) }, "Drifted"},
 		"the Cluster is another one's":      {"other", func(*AWSStatuses) {}, "InSync"},
 	} {
 		t.Run(name, func(t *testing.T) {

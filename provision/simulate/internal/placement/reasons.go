@@ -153,7 +153,7 @@ func (f *Simulation) limited(pool, raw string) string {
 		limit := list[name]
 		limits = append(limits, limit.String()+" "+string(name))
 	}
-	return fmt.Sprintf("has no room for another node under its limit of %s", strings.Join(limits, ", "))
+	return fmt.Sprintf("has no capacity for another node under its limit of %s", strings.Join(limits, ", "))
 }
 
 // trimmedReason is the scheduler's reason for one pool, where it is distinct from those for others,

@@ -27,7 +27,7 @@ func (v View) Waits(n provision.Node) string {
 		case b.Kind == blocker.Node:
 			why = "its do-not-disrupt"
 		case b.Kind == blocker.Limit:
-			why = "room within the pool's limits"
+			why = "capacity within the pool's limits"
 		case b.Kind == blocker.Reservation:
 			why = "an available instance of its capacity reservation"
 		case b.Kind == blocker.Starting:
@@ -85,7 +85,7 @@ func (v View) blocker(b provision.Blocker) string {
 	case blocker.Starting:
 		out = "the node is starting"
 	case blocker.Limit:
-		out = "the pool's limit leaves no room for a replacement"
+		out = "the pool's limit leaves no capacity for a replacement"
 	case blocker.Reservation:
 		out = "its capacity reservation has no instance available for a replacement, and the feature gate TerminateFirstDrift is off"
 	case blocker.PDB:

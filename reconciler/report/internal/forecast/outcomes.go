@@ -11,7 +11,7 @@ import (
 type nodeOutcomes struct {
 	// blocked are those that something on them keeps.
 	blocked []provision.Node
-	// full counts the others beside which their pool has no room for a replacement,
+	// full counts the others beside which their pool has no capacity for a replacement,
 	// closed the rest of a pool whose budgets never allow one.
 	full, closed map[string]int
 	// pods counts those on the nodes that are replaced, lost are those of them and of

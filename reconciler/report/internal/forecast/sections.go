@@ -53,7 +53,7 @@ func (v View) never(f *provision.Forecast) section.Section {
 	out := section.Section{Title: fmt.Sprintf("Never replaced without manual action (%d)", outcomes.count()), Color: "-"}
 	for _, p := range f.Pools {
 		if n := outcomes.full[p.Name]; n > 0 {
-			why := "its limit leaves no room for a replacement"
+			why := "its limit leaves no capacity for a replacement"
 			if p.RolloutRate.LimitReached != "" {
 				why = v.Name(p.RolloutRate.LimitReached)
 			}
