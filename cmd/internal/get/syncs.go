@@ -121,7 +121,7 @@ type Difference struct {
 	// Action is what would correct it: create, update or delete; empty where it is not known.
 	Action string `json:"action,omitempty"`
 	// Rules are what blocks the correction, as in status.pending of a Sync.
-	Rules []string `json:"rules,omitempty"`
+	Rules []string `json:"heldBy,omitempty"`
 	// Reason is why it was not corrected, or what differs.
 	Reason string `json:"reason,omitempty"`
 	// Source is file:line in the repository.

@@ -330,11 +330,11 @@ type PendingChange struct {
 	Reason string `json:"reason,omitempty"`
 	// Rules are what blocks the change: ReadOnly, DriftReported, MaxPrunePercent,
 	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, InUse or
-	// LooserGuard.
+	// GuardLoosened.
 	// Absent where nothing does, and it failed.
 	// +listType=atomic
 	// +optional
-	Rules []string `json:"rules,omitempty"`
+	Rules []string `json:"heldBy,omitempty"`
 	// ConfirmationToken is the value of the annotation poolwright.dev/confirm that lets this
 	// change pass, and with it what else the same tokens stand for; absent where no
 	// confirmation does.

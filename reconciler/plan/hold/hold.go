@@ -38,7 +38,7 @@ const (
 	// InUse: the part of the thing is used by something whose deletion waits.
 	InUse Rule = "InUse"
 	// LooserGuard: the change makes what guards a Sync weaker.
-	LooserGuard Rule = "LooserGuard"
+	LooserGuard Rule = "GuardLoosened"
 )
 
 // Reason is one of the reasons for which a change is held.
