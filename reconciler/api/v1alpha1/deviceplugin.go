@@ -204,7 +204,7 @@ type GPUPoolStatus struct {
 	// Allocatable are the pool's allocatable GPU resources, added up.
 	// +optional
 	Allocatable map[string]int64 `json:"allocatable,omitempty"`
-	// Rollout is the progress of the update of plugins, or what it waits for; empty
+	// PluginUpdate is the progress of the update of plugins, or what it waits for; empty
 	// when there is nothing to replace.
 	// +optional
 	Rollout string `json:"pluginUpdate,omitempty"`

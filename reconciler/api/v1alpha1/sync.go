@@ -328,7 +328,7 @@ type PendingChange struct {
 	// Reason is why it was not made.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// Rules are what blocks the change: ReadOnly, DriftReported, MaxPrunePercent,
+	// HeldBy are the rules that hold the change: ReadOnly, DriftReported, MaxPrunePercent,
 	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, InUse or
 	// GuardLoosened.
 	// Absent where nothing does, and it failed.
