@@ -60,7 +60,7 @@ func TestAWSIsReportedAsTheClusterHasIt(t *testing.T) {
 		has  []client.Object
 		want expected
 	}{
-		"as declared":             {with("True", "InSync", "all declared resources are in sync"), expected{OK, "Cluster dev", "holds", ""}},
+		"as declared":             {with("True", "InSync", "all declared resources are in sync"), expected{OK, "Cluster dev", "in sync", ""}},
 		"a difference":            {with("False", "Drifted", "1 resource drifted"), expected{Warning, "Cluster dev", "1 resource", "adopt"}},
 		"a right that is missing": {with("Unknown", "PartlyUnknown", "1 resource unknown, the first: Queue: sqs:GetQueueAttributes is denied"), expected{Failed, "Cluster dev", "sqs:GetQueueAttributes", "config/iam"}},
 		"nothing of AWS":          {[]client.Object{declaredCluster("dev", time.Hour)}, expected{Skipped, "", "nothing of AWS", ""}},

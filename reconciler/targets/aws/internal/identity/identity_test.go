@@ -201,7 +201,7 @@ func TestEveryLifeOfAnIdentityMayEndAtAnyRequest(t *testing.T) {
 			l := bootstrapped(t, Policies{}, nil, kindtest.Controlled(v1alpha1.IdentityPod))
 			l.Converge()
 			for range 4 {
-				addVersion(l, "loop")
+				addVersion(l, "resources")
 			}
 			return l
 		}},
@@ -269,7 +269,7 @@ func TestIdentitiesAreRemovedWithAllThatHangsOnThem(t *testing.T) {
 			l := bootstrapped(t, k, nil, kindtest.Controlled(v1alpha1.IdentityPod))
 			l.Converge()
 			if (k == Policies{}) {
-				addVersion(l, "loop")
+				addVersion(l, "resources")
 			}
 			if (k == Roles{}) {
 				l.Do(l.Clients.IAM.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: nodesName(l), PolicyName: sdk.String("more"), PolicyDocument: sdk.String(someDocument)}))

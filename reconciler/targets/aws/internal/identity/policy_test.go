@@ -32,7 +32,7 @@ func addVersion(l *kindtest.Fixture, what string) {
 func TestPoliciesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 	l := bootstrapped(t, Policies{}, nil, kindtest.Controlled(v1alpha1.IdentityPod))
 	l.Converge()
-	if diff := cmp.Diff([]string{"poolwright-boundary-sandbox-us-east-1", "poolwright-deny-sandbox-us-east-1", "poolwright-engine-sandbox-us-east-1", "poolwright-resources-sandbox-us-east-1"}, kindtest.Names(l.Items())); diff != "" {
+	if diff := cmp.Diff([]string{"poolwright-boundary-sandbox-us-east-1", "poolwright-engine-sandbox-us-east-1", "poolwright-deny-sandbox-us-east-1", "poolwright-resources-sandbox-us-east-1"}, kindtest.Names(l.Items())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, item := range l.Items() {
@@ -52,7 +52,7 @@ func TestPoliciesAreMadeOfNothingAndPutRightWhereTheyAreBroken(t *testing.T) {
 		t.Errorf("there are %d versions: the test did not meet the limit", len(all.Versions))
 	}
 	l.Break("a missing tag", func() {
-		l.Do(api.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: policyARN(l, "loop"), TagKeys: []string{tag.Cluster}}))
+		l.Do(api.UntagPolicy(ctx, &iam.UntagPolicyInput{PolicyArn: policyARN(l, "resources"), TagKeys: []string{tag.Cluster}}))
 	})
 }
 
@@ -110,8 +110,8 @@ func TestTheEnginesPolicyFollowsItsOwnQueue(t *testing.T) {
 	spec.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: "declared"}
 	spec.Engine.InterruptionQueue = "elsewhere"
 	s := kindtest.Defaulted(c, spec)
-	for what, queue := range map[string]string{"engine": ":elsewhere", "loop": ":declared"} {
-		write := map[string]func(iampolicy.Values) (string, error){"engine": iampolicy.Engine, "loop": iampolicy.Loop}[what]
+	for what, queue := range map[string]string{"engine": ":elsewhere", "resources": ":declared"} {
+		write := map[string]func(iampolicy.Values) (string, error){"engine": iampolicy.Engine, "resources": iampolicy.Loop}[what]
 		doc, err := policyDocument(s, "poolwright-"+what+"-sandbox-us-east-1", write)
 		text, errText := policydoc.Text(doc)
 		if err != nil || errText != nil || !strings.Contains(text, queue+`"`) {
