@@ -253,14 +253,14 @@ type Drift struct {
 	Notes []Note `json:"notes"`
 }
 
-// GuardResult is what a rule makes of a change.
-type GuardResult string
+// GuardOutcome is what a rule makes of a change.
+type GuardOutcome string
 
 // The results.
 const (
-	GuardOK      GuardResult = "ok"
-	GuardWarning GuardResult = "warning"
-	GuardHeld    GuardResult = "held"
+	GuardOK      GuardOutcome = "ok"
+	GuardWarning GuardOutcome = "warning"
+	GuardHeld    GuardOutcome = "held"
 )
 
 // Guard is the result of one rule for the step.
@@ -268,8 +268,8 @@ type Guard struct {
 	// Key is that of the Hold which the rule reports; empty where it holds no change.
 	Key string `json:"-"`
 	// Rule is a hold.Rule, "lint" or "merge".
-	Rule   string      `json:"rule"`
-	Result GuardResult `json:"result"`
+	Rule   string       `json:"rule"`
+	Result GuardOutcome `json:"result"`
 	// Text is what was found, and what lets it pass.
 	Text string `json:"text"`
 }
