@@ -68,7 +68,7 @@ func limits() []limit {
 		{"a file that is read", ofSource, "FileBytes", bytes},
 		{"commits that are read to find where two revisions parted", ofSource, "Commits", number},
 		{"a fetch", ofSource, "Timeout", seconds},
-		{"silence of the Git server", ofSource, "Stall", seconds},
+		{"silence of the Git server", ofSource, "IdleTimeout", seconds},
 		{"a file of manifests", ofTree, "FileBytes", bytes},
 		{"all files that are read", ofTree, "TotalBytes", bytes},
 		{"files that are read", ofTree, "Files", number},

@@ -16,7 +16,7 @@ import (
 )
 
 // Folders beside clusters/ hold what is applied by hand or by a Sync of its own.
-func TestWhatIsNotSyncedIsWithoutMistakes(t *testing.T) {
+func TestWhatIsNotSyncedIsWithoutProblems(t *testing.T) {
 	folders, err := filepath.Glob("*/*")
 	if err != nil {
 		t.Fatal(err)

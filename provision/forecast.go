@@ -25,11 +25,11 @@ type Forecast struct {
 	// Drifted are the nodes that are to be replaced without the change, in order.
 	Drifted []Node `json:"drifted"`
 	// Removed are the pools that go, by name.
-	Removed []Removal `json:"removed"`
+	Removed []RemovedPool `json:"removed"`
 	// Rollout is how long the replacing takes.
 	Rollout Rollout `json:"rollout"`
-	// Fit is which pods become schedulable or unschedulable.
-	Fit Fit `json:"podScheduling"`
+	// PodScheduling is which pods become schedulable or unschedulable.
+	PodScheduling PodScheduling `json:"podScheduling"`
 	// Cost is that of all pools together.
 	Cost Cost `json:"cost"`
 	// ReservationEnds are the capacity reservations with an end date that pools may use after the change,
@@ -91,15 +91,15 @@ type Pool struct {
 	ReplacesSome bool `json:"replacesSome,omitempty"`
 	// OverLimit are the limits that the change sets below what the pool's nodes use
 	// now, by resource: no node comes until enough have gone.
-	OverLimit []Excess `json:"overLimit,omitempty"`
+	OverLimit []ExceededLimit `json:"overLimit,omitempty"`
 	// Cost is the pool's.
 	Cost Cost `json:"cost"`
 	// RolloutRate is how many nodes may be replaced at once, after the change.
 	RolloutRate RolloutRate `json:"rolloutRate"`
 }
 
-// Excess is a limit below what is in use.
-type Excess struct {
+// ExceededLimit is a limit below what is in use.
+type ExceededLimit struct {
 	// Resource is as in spec.limits: "nvidia.com/gpu", or "nodes".
 	Resource string `json:"resource"`
 	// Used is what the nodes hold now, Limit what they may after the change, both as
@@ -175,12 +175,12 @@ type Blocker struct {
 	ForcedAfterSeconds int `json:"forcedAfterSeconds,omitempty"`
 }
 
-// Removal is a pool that goes, with its nodes: all at once, whatever the pool's budgets
+// RemovedPool is a pool that goes, with its nodes: all at once, whatever the pool's budgets
 // are, and without replacements started before. PodDisruptionBudgets still and pods
 // that must not be disrupted still hold their nodes until the node's termination grace
 // period is over, or for good where it has none: those nodes have Blockers, and
 // [Node.Blocked] is which of the two.
-type Removal struct {
+type RemovedPool struct {
 	Pool  string `json:"pool"`
 	Nodes []Node `json:"nodes"`
 	// Pods counts the pods on them.
@@ -233,19 +233,19 @@ type Rollout struct {
 	Assumptions []string `json:"assumptions"`
 }
 
-// Fit is which pods become schedulable or unschedulable, computed by Karpenter's scheduler over the catalog's
+// PodScheduling is which pods become schedulable or unschedulable, computed by Karpenter's scheduler over the catalog's
 // instance types. Lists are by namespace and name.
-type Fit struct {
-	// Scheduled are pods that are unschedulable before the change, or are not requested, and are
+type PodScheduling struct {
+	// NewlySchedulable are pods that are unschedulable before the change, or are not requested, and are
 	// scheduled after.
-	Scheduled []Placement `json:"newlySchedulable"`
-	// Unscheduled are pods that are schedulable before the change and not after it, be
+	NewlySchedulable []Placement `json:"newlySchedulable"`
+	// NewlyUnschedulable are pods that are schedulable before the change and not after it, be
 	// it that they wait, that they run on a node that goes, or that their workload
 	// changes what it requires of nodes.
-	Unscheduled []Placement `json:"newlyUnschedulable"`
-	// Pending are pods that are unschedulable either way: after the change, and before it too
+	NewlyUnschedulable []Placement `json:"newlyUnschedulable"`
+	// Unschedulable are pods that are unschedulable either way: after the change, and before it too
 	// unless they are new.
-	Pending []Placement `json:"unschedulable"`
+	Unschedulable []Placement `json:"unschedulable"`
 }
 
 // Placement is a pod with what becomes of it.
@@ -289,21 +289,21 @@ type Cost struct {
 	// SpotUnchanged is that part of SpotAtMost which Now and After have in common: of instances
 	// that come to cost the same, whatever that is.
 	SpotUnchanged float64 `json:"spotUnchanged,omitempty"`
-	// Floor is what is paid after the change with no pod at all: 0, or the replicas
-	// of a static pool at the cheapest type allowed. FloorAtMost is true where it is at most
-	// that, since these are spot instances whose price is not known, and FloorUnknown where a
+	// Min is what is paid after the change with no pod at all: 0, or the replicas
+	// of a static pool at the cheapest type allowed. MinAtMost is true where it is at most
+	// that, since these are spot instances whose price is not known, and MinUnknown where a
 	// part of it is not known at all.
-	Floor        float64 `json:"min"`
-	FloorAtMost  bool    `json:"minAtMost,omitempty"`
-	FloorUnknown bool    `json:"minUnknown,omitempty"`
-	// Ceiling is the most that the limits allow after the change, every node being of
+	Min        float64 `json:"min"`
+	MinAtMost  bool    `json:"minAtMost,omitempty"`
+	MinUnknown bool    `json:"minUnknown,omitempty"`
+	// Max is the most that the limits allow after the change, every node being of
 	// the type that costs most for each unit of what is limited. Absent without a
 	// limit that bounds it, and where it is not known.
-	Ceiling        *float64 `json:"max,omitempty"`
-	CeilingUnknown bool     `json:"maxUnknown,omitempty"`
-	// CeilingBefore is the same before the change.
-	CeilingBefore        *float64 `json:"maxBefore,omitempty"`
-	CeilingBeforeUnknown bool     `json:"maxBeforeUnknown,omitempty"`
+	Max        *float64 `json:"max,omitempty"`
+	MaxUnknown bool     `json:"maxUnknown,omitempty"`
+	// MaxBefore is the same before the change.
+	MaxBefore        *float64 `json:"maxBefore,omitempty"`
+	MaxBeforeUnknown bool     `json:"maxBeforeUnknown,omitempty"`
 	// NonComputeNow and NonComputeAfter are what the same nodes cost beside their instances, which is in none
 	// of the sums above.
 	NonComputeNow   NonCompute `json:"nonComputeNow,omitzero"`

@@ -6,7 +6,7 @@ import (
 )
 
 // Load gets the revision ready that the next run works with: the newest, or the one
-// planned last, which Correct works with. It may take minutes: a large revision is not kept
+// planned last, which CorrectDrift works with. It may take minutes: a large revision is not kept
 // between runs, and its memory is shared with the runs of others. The runs do it themselves
 // where nobody did; Unload gives it up without a run. Canceling ctx ends it.
 func (l *Loop) Load(ctx context.Context, planned bool) error {

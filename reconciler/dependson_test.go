@@ -41,7 +41,7 @@ func newDependent(applied string, has map[string]string) *dependent {
 		return revs.load(ctx, s)
 	}
 	d.Loop = reconciler.NewLoop(d.source, load, reconciler.NamedTarget{Name: "memory", Target: d.recorded}).ResumesFrom(applied).
-		DependingOn(func(context.Context, string) error { return d.waits })
+		WithDependencyCheck(func(context.Context, string) error { return d.waits })
 	return d
 }
 
@@ -109,7 +109,7 @@ func TestWhileARevisionWaitsDriftIsCorrected(t *testing.T) {
 			if _, err := d.Fetch(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Loop.Correct(t.Context(), []state.Key{key("a"), key("left"), key("new")}, reconciler.Options{}); err != nil {
+			if _, err := d.Loop.CorrectDrift(t.Context(), []state.Key{key("a"), key("left"), key("new")}, reconciler.Options{}); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -139,7 +139,7 @@ func TestAWatchEventDoesNotApplyWhatIsHeldWithTheWhole(t *testing.T) {
 	}
 	g.requested, f.writes, f.live["NodePool/a"] = nil, nil, "edited"
 	// One pool alone would cost four nodes, and pass.
-	result, err := loop.Correct(t.Context(), []state.Key{keyOf("NodePool/a")}, opts)
+	result, err := loop.CorrectDrift(t.Context(), []state.Key{keyOf("NodePool/a")}, opts)
 	if err != nil || len(f.writes) != 0 {
 		t.Errorf("wrote %v, %v", f.writes, err)
 	}
@@ -192,7 +192,7 @@ func TestWhatCostsTooManyNodesWaitsAndNothingElse(t *testing.T) {
 		t.Errorf("live %v, %v", f.live, err)
 	}
 	g.requested, f.live["NodePool/a"] = nil, "edited"
-	if _, err := loop.Correct(t.Context(), []state.Key{keyOf("NodePool/a")}, opts); err != nil || f.live["NodePool/a"] != "2" || len(g.requested) != 0 {
+	if _, err := loop.CorrectDrift(t.Context(), []state.Key{keyOf("NodePool/a")}, opts); err != nil || f.live["NodePool/a"] != "2" || len(g.requested) != 0 {
 		t.Errorf("live %v, asked about %v, %v", f.live, g.requested, err)
 	}
 }
@@ -252,7 +252,7 @@ func TestCorrectGuardsWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 			// Nobody knows any more what we applied.
 			f.live["NodePool/a"], f.live["ConfigMap/m"] = "edited", "edited"
 			delete(f.applied, "NodePool/a")
-			if _, err := loop.Correct(t.Context(), []state.Key{keyOf("NodePool/a"), keyOf("ConfigMap/m")}, opts); err != nil {
+			if _, err := loop.CorrectDrift(t.Context(), []state.Key{keyOf("NodePool/a"), keyOf("ConfigMap/m")}, opts); err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(c.requested, g.requested); d != "" {

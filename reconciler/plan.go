@@ -99,8 +99,8 @@ func (r *revision) desired(ctx context.Context, t targets.Target, declared state
 // computeDesired separates the problems that only a target sees from its failures.
 func computeDesired(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
 	set, err := t.Desired(ctx, d)
-	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
-		return set, mistakes.Problems, nil
+	if problems, ok := errors.AsType[*targets.ProblemsError](err); ok {
+		return set, problems.Problems, nil
 	}
 	return set, nil, err
 }
@@ -154,10 +154,10 @@ func applyGuard(ctx context.Context, result Result, opts Options) Result {
 func (r *revision) recordPlan(result Result) {
 	r.withheld, r.used, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Desired
 	for _, c := range result.Plan.Changes {
-		if c.KeepsUsed() {
+		if c.HeldInUse() {
 			r.used[c.Key] = c.Hold
 		}
-		if c.Hold.Nodes() || c.Hold.By(hold.UpdateLosses, hold.QuotaExceeded) {
+		if c.Hold.Nodes() || c.Hold.Has(hold.UpdateLosses, hold.QuotaExceeded) {
 			r.withheld[c.Key] = c.Hold
 		}
 	}
@@ -226,7 +226,7 @@ func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.S
 // again, however few nodes a part of it would cost.
 func (r *revision) applyGuardToPart(ctx context.Context, result Result, opts Options) Result {
 	result.Plan.Desired = r.provisions
-	result.Plan = result.Plan.KeepUsed(r.used).Withhold(r.withheld)
+	result.Plan = result.Plan.HoldInUse(r.used).Withhold(r.withheld)
 	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return !c.Held() }) {
 		return result
 	}

@@ -92,7 +92,7 @@ func (w *recordingTarget) declare(kind string, pairs ...string) []state.Item {
 func (w *recordingTarget) has(items ...state.Item) {
 	for _, i := range items {
 		i.Key.Namespace, i.Origin = "default", state.Origin{}
-		i.Applied, i.Live = state.Hash(i.Object), state.Identity{UID: i.Key.Name}
+		i.Applied, i.Live = state.Hash(i.Object), state.Preconditions{UID: i.Key.Name}
 		w.live = append(w.live, i)
 	}
 }
@@ -146,8 +146,8 @@ func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T)
 	if d := cmp.Diff(want, *requested); d != "" {
 		t.Error(d)
 	}
-	if got.Problems != nil || got.Old != nil {
-		t.Errorf("problems %v, old %v", got.Problems, got.Old)
+	if got.Problems != nil || got.ExistingProblems != nil {
+		t.Errorf("problems %v, old %v", got.Problems, got.ExistingProblems)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestOfflineAProposalNeedsOnlyWhatIsWanted(t *testing.T) {
 	}
 }
 
-func TestAProposalNamesWhichMistakesAreOld(t *testing.T) {
+func TestAProposalNamesWhichProblemsAreOld(t *testing.T) {
 	_, cluster, _ := recordingTargets()
 	problem := func(file string, line int, message string) state.Problem {
 		return state.Problem{Origin: state.Origin{File: file, Line: line}, Message: message}
@@ -195,7 +195,7 @@ func TestAProposalNamesWhichMistakesAreOld(t *testing.T) {
 		if d := cmp.Diff(all, got.Problems); d != "" {
 			t.Error(d)
 		}
-		if d := cmp.Diff([]state.Problem{all[0], all[2]}, got.Old); d != "" {
+		if d := cmp.Diff([]state.Problem{all[0], all[2]}, got.ExistingProblems); d != "" {
 			t.Error(d)
 		}
 		// What is declared with a problem is not removed, and what is removed waits.
@@ -208,7 +208,7 @@ func TestAProposalNamesWhichMistakesAreOld(t *testing.T) {
 	}
 }
 
-func TestWhatADevicePluginStandsForSharesItsMistake(t *testing.T) {
+func TestWhatADevicePluginStandsForSharesItsProblem(t *testing.T) {
 	_, cluster, _ := recordingTargets()
 	before := of(cluster.declare("DevicePlugin", "gpus", "1"), cluster.declare("Pool", "gone", "1"))
 	after := of(cluster.declare("DevicePlugin", "gpus", "wrong"))

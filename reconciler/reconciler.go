@@ -58,7 +58,7 @@ type Loop struct {
 	// an Observe of AWS in a full run, which targets/aws bounds to half a minute.
 	// A lock for each target alone would not help: what drifts is a reconciliation of the
 	// Sync like the full run, reconciliations of one Sync never overlap, and what one
-	// hands to the next (controller's session) relies on that.
+	// hands to the next (what package controller keeps of a Sync) relies on that.
 	mu sync.Mutex
 	// last is the newest revision, planned the newest that was compared with
 	// the targets; active is what that declares with which a run works, or will, and which is in
@@ -86,7 +86,7 @@ type revision struct {
 	// problems are filled in by the first plan of the revision.
 	problems []state.Problem
 	// withheld is what was held for its nodes, losses or quotas when all was planned, with the reasons, used what
-	// was held for what uses it (plan.Change.KeepsUsed), and provisions what the
+	// was held for what uses it (plan.Change.HeldInUse), and provisions what the
 	// revision declares of what nodes are made from.
 	withheld   map[state.Key]hold.Reasons
 	used       map[state.Key]hold.Reasons
@@ -111,10 +111,10 @@ func (l *Loop) WithInputs(inputs Inputs) *Loop {
 	return l
 }
 
-// Caching makes the Loop share a RevisionCache with others; without one it keeps what it
+// WithRevisionCache makes the Loop share a RevisionCache with others; without one it keeps what it
 // works with. Its Loader then loads the same revision any number of times. It returns the
 // Loop, and is called before any other method.
-func (l *Loop) Caching(shared *RevisionCache) *Loop {
+func (l *Loop) WithRevisionCache(shared *RevisionCache) *Loop {
 	l.cache = shared
 	return l
 }
@@ -186,11 +186,11 @@ func (l *Loop) RunOnce(ctx context.Context, opts Options) (Result, error) {
 	if err != nil {
 		return fetched, err
 	}
-	return l.Continue(ctx, fetched, opts)
+	return l.RunFetched(ctx, fetched, opts)
 }
 
-// Continue is RunOnce for a caller that has just called Fetch.
-func (l *Loop) Continue(ctx context.Context, fetched Result, opts Options) (Result, error) {
+// RunFetched is RunOnce for a caller that has just called Fetch.
+func (l *Loop) RunFetched(ctx context.Context, fetched Result, opts Options) (Result, error) {
 	if err := l.acquire(ctx, false); err != nil {
 		return fetched, err
 	}
@@ -202,9 +202,9 @@ func (l *Loop) Continue(ctx context.Context, fetched Result, opts Options) (Resu
 	return l.apply(ctx, result, opts)
 }
 
-// Correct puts back the given things, and no others, to the revision that was
+// CorrectDrift puts back the given things, and no others, to the revision that was
 // planned last. It never deletes and does not read the source.
-func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Result, error) {
+func (l *Loop) CorrectDrift(ctx context.Context, keys []state.Key, opts Options) (Result, error) {
 	if err := l.acquire(ctx, true); err != nil {
 		return Result{}, err
 	}
@@ -226,16 +226,16 @@ func (l *Loop) Correct(ctx context.Context, keys []state.Key, opts Options) (Res
 		}
 		desired, observed = desired.Union(some), observed.Union(found)
 	}
-	policies := append([]plan.Policy{plan.OfSome()}, l.planPolicies(l.planned, true, opts.Policies)...)
+	policies := append([]plan.Policy{plan.MarkPartial()}, l.planPolicies(l.planned, true, opts.Policies)...)
 	result.Plan = plan.Compute(desired, observed, policies...)
 	return l.apply(ctx, l.planned.applyGuardToPart(ctx, result, opts), opts)
 }
 
-// DependingOn makes revisions wait: check is called at each Fetch, before anything is loaded, and
+// WithDependencyCheck makes revisions wait: check is called at each Fetch, before anything is loaded, and
 // returns why the newest revision must not be applied yet, or nil where it may. While it must not,
 // only drift from what is applied is put back. It returns the Loop, and is called before any other
 // method.
-func (l *Loop) DependingOn(check func(ctx context.Context, revision string) error) *Loop {
+func (l *Loop) WithDependencyCheck(check func(ctx context.Context, revision string) error) *Loop {
 	l.dependencies = check
 	return l
 }

@@ -251,7 +251,7 @@ func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 		t.Errorf("a = %q, want the last revision's 1", w.objects["a"])
 	}
 	w.objects["a"] = "edited"
-	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil {
+	if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if w.objects["a"] != "1" {
@@ -262,7 +262,7 @@ func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 func TestCorrectChangesOnlyTheGivenKeys(t *testing.T) {
 	w := &fakeTarget{objects: map[string]string{}}
 	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
-	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err == nil {
+	if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err == nil {
 		t.Fatal("Correct worked before any revision was planned")
 	}
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
@@ -270,7 +270,7 @@ func TestCorrectChangesOnlyTheGivenKeys(t *testing.T) {
 	}
 	w.objects["a"], w.objects["b"], w.objects["foreign"] = "x", "x", "x"
 	w.writes = nil
-	if _, err := loop.Correct(t.Context(), []state.Key{key("a"), key("foreign")}, reconciler.Options{}); err != nil {
+	if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a"), key("foreign")}, reconciler.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"update a"}, w.writes); diff != "" {
@@ -309,7 +309,7 @@ func TestASourceThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 	}()
 	<-source.waits
 	w.objects["a"] = "x"
-	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || w.objects["a"] != "1" {
+	if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || w.objects["a"] != "1" {
 		t.Errorf("a is %q, %v", w.objects["a"], err)
 	}
 	cancel()
@@ -339,7 +339,7 @@ func TestALoaderThatKeepsFetchWaitingDoesNotHoldUpCorrect(t *testing.T) {
 	}()
 	<-loading
 	w.objects["a"] = "x"
-	if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || w.objects["a"] != "1" {
+	if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || w.objects["a"] != "1" {
 		t.Errorf("a is %q, %v", w.objects["a"], err)
 	}
 	close(release)
@@ -363,7 +363,7 @@ func TestWhatWasFetchedAndNotComparedYetDoesNotStopCorrect(t *testing.T) {
 		t.Fatal(found.Changed, err)
 	}
 	w.objects["a"] = "x"
-	result, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{})
+	result, err := loop.CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{})
 	if err != nil || w.objects["a"] != "1" || result.Revision != "r1" {
 		t.Errorf("a is %q in %s, %v", w.objects["a"], result.Revision, err)
 	}

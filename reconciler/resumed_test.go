@@ -89,7 +89,7 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 	w.objects["a"], w.writes = "edited", nil
 	delete(w.objects, "never")
-	if _, err := loop.Correct(t.Context(), []state.Key{key("a"), key("never"), key("partly")}, reconciler.Options{}); err != nil {
+	if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a"), key("never"), key("partly")}, reconciler.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"update a"}, w.writes); diff != "" {
@@ -124,7 +124,7 @@ func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing
 			w := &allowing{fakeTarget: fakeTarget{objects: map[string]string{"a": "1", "b": "1"}}, deleting: []string{"a"}, err: c.err}
 			s := &keeping{source: source{revision: c.head}, has: []string{"r1"}}
 			loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w}).
-				Caching(reconciler.NewRevisionCache(c.kept, 1<<30)).ResumesFrom("r1")
+				WithRevisionCache(reconciler.NewRevisionCache(c.kept, 1<<30)).ResumesFrom("r1")
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); !errors.Is(err, c.err) {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing
 				return
 			}
 			w.wanted = nil
-			if _, err := loop.Correct(t.Context(), []state.Key{key("a"), key("b")}, reconciler.Options{}); err != nil {
+			if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a"), key("b")}, reconciler.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(c.want, w.wanted); diff != "" {

@@ -26,7 +26,7 @@ func TestALoaderThatPanicsIsAnErrorOfItsOwnLoop(t *testing.T) {
 	}
 	cache := reconciler.NewRevisionCache(1<<20, 1<<20)
 	start := func() *reconciler.Loop {
-		return reconciler.NewLoop(&source{revision: "r1"}, load, reconciler.NamedTarget{Name: "memory", Target: &fakeTarget{objects: map[string]string{}}}).Caching(cache)
+		return reconciler.NewLoop(&source{revision: "r1"}, load, reconciler.NamedTarget{Name: "memory", Target: &fakeTarget{objects: map[string]string{}}}).WithRevisionCache(cache)
 	}
 	failed := func(err error) {
 		t.Helper()

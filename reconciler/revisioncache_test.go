@@ -93,7 +93,7 @@ func newLoops(n, maps int, cache *reconciler.RevisionCache, c *crowd) *loops {
 	for range n {
 		w, s, d := &tracked{fakeTarget: fakeTarget{objects: map[string]string{}}, crowd: c}, &source{revision: "r1"}, &decoding{maps: maps}
 		f.targets, f.sources, f.loaders = append(f.targets, w), append(f.sources, s), append(f.loaders, d)
-		f.all = append(f.all, reconciler.NewLoop(s, d.load, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(cache))
+		f.all = append(f.all, reconciler.NewLoop(s, d.load, reconciler.NamedTarget{Name: "memory", Target: w}).WithRevisionCache(cache))
 	}
 	return f
 }
@@ -155,7 +155,7 @@ func TestLargeRevisionsOfManyLoopsStayWithinOneCache(t *testing.T) {
 			f.run(t, "r2")
 			for i, w := range f.targets {
 				w.objects["a"] = "by hand"
-				if _, err := f.all[i].Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || w.objects["a"] != "r2" {
+				if _, err := f.all[i].CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || w.objects["a"] != "r2" {
 					t.Errorf("world %d holds %q: %v", i, w.objects["a"], err)
 				}
 			}
@@ -190,7 +190,7 @@ func TestASmallRevisionIsNeverEvictedForLargeOnes(t *testing.T) {
 	for range 3 {
 		small.run(t, "r1")
 		large.run(t, "r1")
-		if _, err := small.all[0].Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil {
+		if _, err := small.all[0].CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 
 func TestWhatIsLoadedAgainIsWhatWasPlanned(t *testing.T) {
 	w, v, s := &fakeTarget{objects: map[string]string{}}, &variable{value: "1"}, &source{revision: "r1"}
-	loop := reconciler.NewLoop(s, nil, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(0, 1)).WithInputs(
+	loop := reconciler.NewLoop(s, nil, reconciler.NamedTarget{Name: "memory", Target: w}).WithRevisionCache(reconciler.NewRevisionCache(0, 1)).WithInputs(
 		func(context.Context) (string, reconciler.Loader, error) {
 			then := &variable{value: v.value}
 			return v.value, then.load, nil
@@ -256,7 +256,7 @@ func TestWhatIsLoadedAgainIsWhatWasPlanned(t *testing.T) {
 		want string
 	}{
 		{func() (reconciler.Result, error) {
-			return loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{})
+			return loop.CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{})
 		}, "r1 with 1"},
 		{func() (reconciler.Result, error) { return loop.RunOnce(t.Context(), reconciler.Options{}) }, "r2 with 2"},
 	} {
@@ -282,7 +282,7 @@ func TestTheRevisionBeforeIsCorrectedAfterANewOneCouldNotBePlanned(t *testing.T)
 				d.BeforeDesired = func() { active = s.Revision }
 				return d, nil
 			}
-			loop := reconciler.NewLoop(s, load, reconciler.NamedTarget{Name: "memory", Target: w}).Caching(reconciler.NewRevisionCache(capacity, 1))
+			loop := reconciler.NewLoop(s, load, reconciler.NamedTarget{Name: "memory", Target: w}).WithRevisionCache(reconciler.NewRevisionCache(capacity, 1))
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || active != "r1" {
 				t.Fatal(active, err)
 			}
@@ -291,7 +291,7 @@ func TestTheRevisionBeforeIsCorrectedAfterANewOneCouldNotBePlanned(t *testing.T)
 				t.Fatal(active, err)
 			}
 			w.observe, w.objects["a"] = nil, "by hand"
-			if _, err := loop.Correct(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || active != "r1" || w.objects["a"] != "r1" {
+			if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil || active != "r1" || w.objects["a"] != "r1" {
 				t.Errorf("active is %q, the world holds %q: %v", active, w.objects["a"], err)
 			}
 		})

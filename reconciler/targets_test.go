@@ -53,7 +53,7 @@ func (s *side) Observe(ctx context.Context, desired state.Set) (state.Set, error
 		items = append(items, i)
 	}
 	for name, why := range s.unknown {
-		items = append(items, state.Item{Key: s.own(key(name)), Findings: state.Findings{Unknown: why}})
+		items = append(items, state.Item{Key: s.own(key(name)), Observation: state.Observation{Unknown: why}})
 	}
 	return state.NewSet(items...), err
 }
@@ -246,7 +246,7 @@ func TestCorrectGivesEachTargetOnlyItsOwn(t *testing.T) {
 				s.objects["stray"] = "1"
 			}
 			*journal = nil
-			result, err := loop.Correct(t.Context(), c.keys(aws, cluster), one)
+			result, err := loop.CorrectDrift(t.Context(), c.keys(aws, cluster), one)
 			if err != nil || result.Outcome.Err() != nil {
 				t.Fatal(err, result.Outcome.Err())
 			}
@@ -265,7 +265,7 @@ func TestCorrectConcludesNothingFromWhatIsUnknown(t *testing.T) {
 	}
 	*journal = nil
 	aws.unknown["role"], cluster.objects["pool"], aws.objects["queue"] = "denied", "edited", "edited"
-	result, err := loop.Correct(t.Context(), []state.Key{aws.own(key("role")), aws.own(key("queue")), cluster.own(key("pool"))}, one)
+	result, err := loop.CorrectDrift(t.Context(), []state.Key{aws.own(key("role")), aws.own(key("queue")), cluster.own(key("pool"))}, one)
 	if err != nil || result.Outcome.Err() != nil {
 		t.Fatal(err, result.Outcome.Err())
 	}

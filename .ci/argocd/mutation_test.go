@@ -7,7 +7,7 @@ import (
 )
 
 // Each of these changes of a script breaks what it is for, which the lists of healths and actions must find.
-func TestEachMistakeInAScriptIsFound(t *testing.T) {
+func TestEachErrorInAScriptIsFound(t *testing.T) {
 	const sync, cluster, plugin, actions = "health.poolwright.dev_Sync", "health.poolwright.dev_Cluster", "health.poolwright.dev_DevicePlugin", "actions.poolwright.dev_Sync"
 	right := messages(t, customizations(t))
 	for _, test := range []struct{ name, key, from, to string }{

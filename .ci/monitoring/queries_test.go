@@ -56,14 +56,14 @@ func TestEveryQuerySelectsMetricsAndLabelsThatThereAre(t *testing.T) {
 	}
 	metrics := known(t)
 	for _, query := range queries {
-		for _, mistake := range mistakes(t, query, metrics) {
-			t.Errorf("%s: %s\n%s", query.Place, mistake, query.Expr)
+		for _, problem := range errorsIn(t, query, metrics) {
+			t.Errorf("%s: %s\n%s", query.Place, problem, query.Expr)
 		}
 	}
 }
 
-// mistakes are metrics and labels in a query that nothing exports.
-func mistakes(t *testing.T, query Query, metrics map[string][]string) (out []string) {
+// errorsIn are metrics and labels in a query that nothing exports.
+func errorsIn(t *testing.T, query Query, metrics map[string][]string) (out []string) {
 	t.Helper()
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(query.Expr)
 	if err != nil {
@@ -99,10 +99,10 @@ func mistakes(t *testing.T, query Query, metrics map[string][]string) (out []str
 	return out
 }
 
-func TestAMistakeInAQueryIsFound(t *testing.T) {
+func TestAnErrorInAQueryIsFound(t *testing.T) {
 	metrics := map[string][]string{"up": {"job"}}
 	for name, c := range map[string]struct{ expr, want string }{
-		"no mistake":                  {`sum by (job) (up{job="a"})`, ""},
+		"no problem":                  {`sum by (job) (up{job="a"})`, ""},
 		"a parenthesis too few":       {`sum by (job) (up`, "unclosed left parenthesis"},
 		"another metric":              {`sum(down)`, "there is no metric down"},
 		"another label":               {`up{jobs="a"}`, "up has no label jobs"},
@@ -110,7 +110,7 @@ func TestAMistakeInAQueryIsFound(t *testing.T) {
 		"a join by another label":     {`up * on (jobs) up`, "none of its metrics has the label jobs"},
 		"a metric of an absent query": {`absent(down)`, "there is no metric down"},
 	} {
-		got := strings.Join(mistakes(t, Query{name, c.expr}, metrics), "; ")
+		got := strings.Join(errorsIn(t, Query{name, c.expr}, metrics), "; ")
 		if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q", name, got)
 		}

@@ -50,7 +50,7 @@ const (
 )
 
 func TestTheControllerIsHeldToItsRegionAndRole(t *testing.T) {
-	docs := []policy.Document{document(t, Loop), document(t, Limits), document(t, Engine)}
+	docs := []policy.Document{document(t, Resources), document(t, Deny), document(t, Engine)}
 	owned := []string{"aws:ResourceTag/kubernetes.io/cluster/sandbox=owned", "aws:ResourceTag/karpenter.sh/nodepool=gpu"}
 	west := "aws:RequestedRegion=us-west-2"
 	for name, test := range map[string]struct {
@@ -119,7 +119,7 @@ func TestTheControllerIsHeldToItsRegionAndRole(t *testing.T) {
 // TestLoggingIsAllThatChangesOfTheCluster adds to an allowed call each setting
 // for which EKS has a condition key.
 func TestLoggingIsAllThatChangesOfTheCluster(t *testing.T) {
-	docs := []policy.Document{document(t, Loop), document(t, Limits), document(t, Engine)}
+	docs := []policy.Document{document(t, Resources), document(t, Deny), document(t, Engine)}
 	const cluster = "arn:aws:eks:us-east-1:000000000000:cluster/sandbox"
 	if d := policy.Evaluate(docs, nil, request("eks:UpdateClusterConfig", cluster)); !d.Allowed {
 		t.Error(d)
@@ -165,7 +165,7 @@ func TestMarksOfOthersStay(t *testing.T) {
 				want bool
 			}{{own, test.want}, {adopting, test.adopt}} {
 				var docs []policy.Document
-				for _, write := range []func(Values) (string, error){Loop, Limits} {
+				for _, write := range []func(Values) (string, error){Resources, Deny} {
 					text, err := write(try.v)
 					if err != nil {
 						t.Fatal(err)
@@ -240,7 +240,7 @@ func TestTheBoundaryLeavesNodesTheirWork(t *testing.T) {
 // TestTheAllowListIsThatOfTheAPI compares the policies that the controller may attach
 // with those that a Cluster may name.
 func TestTheAllowListIsThatOfTheAPI(t *testing.T) {
-	loop := []policy.Document{document(t, Loop), document(t, Limits)}
+	loop := []policy.Document{document(t, Resources), document(t, Deny)}
 	for _, name := range nodePolicies(t) {
 		arns := 0
 		for _, path := range []string{"", "service-role/"} {

@@ -1,5 +1,5 @@
 // Package iam writes the IAM policies of one cluster: what the controller may
-// do in AWS (Loop, Limits and Engine, all attached to its one role), what a role that
+// do in AWS (Resources, Deny and Engine, all attached to its one role), what a role that
 // only reports may read (Report), and what bounds the roles that Poolwright
 // makes (Boundary). The documents lie beside this file as JSON with
 // placeholders, and once more in poolwright.cloudformation.yaml for those who
@@ -54,23 +54,23 @@ type Values struct {
 	DiscoveryOld string
 }
 
-// Loop is the policy for comparing and correcting what a Cluster declares.
+// Resources is the policy for comparing and correcting what a Cluster declares.
 // Errors name the field that is missing or not allowed.
-func Loop(v Values) (string, error) { return v.document("resources.json") }
+func Resources(v Values) (string, error) { return v.document("resources.json") }
 
-// Limits is the policy that goes with Loop: what it denies, nothing else that is
-// attached to the role can allow. Errors are as Loop's.
-func Limits(v Values) (string, error) { return v.document("deny.json") }
+// Deny is the policy that goes with Resources: what it denies, nothing else that is
+// attached to the role can allow. Errors are as those of Resources.
+func Deny(v Values) (string, error) { return v.document("deny.json") }
 
-// Engine is the policy for launching and ending nodes. Errors are as Loop's.
+// Engine is the policy for launching and ending nodes. Errors are as those of Resources.
 func Engine(v Values) (string, error) { return v.document("engine.json") }
 
 // Report is the policy for comparing without correcting: it only reads. Errors
-// are as Loop's.
+// are as those of Resources.
 func Report(v Values) (string, error) { return v.document("report.json") }
 
 // Boundary is the most that a role may do that Poolwright makes, whatever is
-// attached to it. Errors are as Loop's.
+// attached to it. Errors are as those of Resources.
 func Boundary(v Values) (string, error) { return v.document("boundary.json") }
 
 func (v Values) document(file string) (string, error) {

@@ -10,7 +10,7 @@ func sandbox() Values {
 	return Values{Partition: "aws", Region: "us-east-1", Account: "000000000000", Cluster: "sandbox", NodeRole: "KarpenterNodeRole-sandbox", Queue: "sandbox"}
 }
 
-var policies = map[string]func(Values) (string, error){"Loop": Loop, "Limits": Limits, "Engine": Engine, "Report": Report, "Boundary": Boundary}
+var policies = map[string]func(Values) (string, error){"Resources": Resources, "Deny": Deny, "Engine": Engine, "Report": Report, "Boundary": Boundary}
 
 func TestPoliciesAreJSONWithoutPlaceholders(t *testing.T) {
 	for name, policy := range policies {
@@ -99,11 +99,11 @@ func FuzzValues(f *testing.F) {
 	f.Fuzz(func(t *testing.T, cluster, role, queue, key string) {
 		v := sandbox()
 		v.Cluster, v.NodeRole, v.Queue, v.DiscoveryKey = cluster, role, queue, key
-		text, err := Loop(v)
+		text, err := Resources(v)
 		if err != nil {
 			return
 		}
-		plain, err := Loop(sandbox())
+		plain, err := Resources(sandbox())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,17 +16,17 @@ const (
 type Names struct {
 	// Role is the controller's role, unless the declaration names another.
 	Role string
-	// Loop, Limits and Engine are its policies; Boundary bounds the roles that
+	// Resources, Deny and Engine are its policies; Boundary bounds the roles that
 	// Poolwright makes.
-	Loop, Limits, Engine, Boundary string
+	Resources, Deny, Engine, Boundary string
 }
 
 // NamesOf are the names for an EKS cluster in a region. A cluster's name that
 // is too long is cut, and a hash of it keeps the names apart.
 func NamesOf(cluster, region string) Names {
 	return Names{
-		Role: named("", cluster, region, longestRole),
-		Loop: named("resources-", cluster, region, longestPolicy), Limits: named("deny-", cluster, region, longestPolicy),
+		Role:      named("", cluster, region, longestRole),
+		Resources: named("resources-", cluster, region, longestPolicy), Deny: named("deny-", cluster, region, longestPolicy),
 		Engine: named("engine-", cluster, region, longestPolicy), Boundary: named("boundary-", cluster, region, longestPolicy),
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 func TestNamesCarryTheRegion(t *testing.T) {
 	want := Names{
-		Role: "poolwright-dev-eu-west-1", Loop: "poolwright-resources-dev-eu-west-1", Limits: "poolwright-deny-dev-eu-west-1",
+		Role: "poolwright-dev-eu-west-1", Resources: "poolwright-resources-dev-eu-west-1", Deny: "poolwright-deny-dev-eu-west-1",
 		Engine: "poolwright-engine-dev-eu-west-1", Boundary: "poolwright-boundary-dev-eu-west-1",
 	}
 	if diff := cmp.Diff(want, NamesOf("dev", "eu-west-1")); diff != "" {
@@ -25,7 +25,7 @@ func TestLongNamesAreCutAndStayApart(t *testing.T) {
 			for _, f := range []struct {
 				name    string
 				longest int
-			}{{n.Role, 64}, {n.Loop, 128}, {n.Limits, 128}, {n.Engine, 128}, {n.Boundary, 128}} {
+			}{{n.Role, 64}, {n.Resources, 128}, {n.Deny, 128}, {n.Engine, 128}, {n.Boundary, 128}} {
 				if len(f.name) > f.longest || !strings.HasSuffix(f.name, "-"+region) || !strings.HasPrefix(f.name, "poolwright-") {
 					t.Errorf("%s: %s has %d bytes", cluster, f.name, len(f.name))
 				}

@@ -23,10 +23,10 @@ func (g *clone) reachable(ctx context.Context, sess *remote.Connection, ref tip,
 			return history.Reachability{}, err
 		}
 		if v.Unknown {
-			if v.Open, err = g.history.Cuts([]plumbing.Hash{ref.commit}); err != nil {
+			if v.ShallowBoundary, err = g.history.ShallowBoundary([]plumbing.Hash{ref.commit}); err != nil {
 				return history.Reachability{}, err
 			}
-			if len(v.Open) == 0 {
+			if len(v.ShallowBoundary) == 0 {
 				return history.Reachability{}, fmt.Errorf("%w: %s does not lead to commit %s", gitsource.ErrNotFound, ref.name, q.descendant)
 			}
 		}

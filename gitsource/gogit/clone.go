@@ -87,7 +87,7 @@ func (g *clone) evictTrees() {
 func (g *clone) receive(ctx context.Context, sess *remote.Connection, req remote.Request, limits pack.Limits) error {
 	commits := maxCloneTransfers * g.limits.Commits
 	held, edges := g.history.Size()
-	if !g.created && (g.mirror.Crowded(g.record, maxRepositoryPacks) || held > 2*commits || edges > 4*commits) {
+	if !g.created && (g.mirror.NeedsNewClone(g.record, maxRepositoryPacks) || held > 2*commits || edges > 4*commits) {
 		return errNewMirror
 	}
 	err := sess.Fetch(ctx, req, g.mirror.StoreFor(g.record.Clone), limits)

@@ -95,7 +95,7 @@ type reach struct{ got, refused int }
 func (g *clone) next(tips, missing []tip, v history.Reachability, r reach) (int, error) {
 	nearest := max(r.got, 1)
 	if len(missing) == 0 {
-		d, err := g.history.Depth(commits(tips), v.Open...)
+		d, err := g.history.Depth(commits(tips), v.ShallowBoundary...)
 		if err != nil {
 			return 0, err
 		}
@@ -114,7 +114,7 @@ func (g *clone) next(tips, missing []tip, v history.Reachability, r reach) (int,
 
 // finish ends the search where no more history is to be had.
 func (g *clone) finish(v history.Reachability) error {
-	if v.CutsOlder {
+	if v.BoundaryOlder {
 		return nil
 	}
 	return fmt.Errorf("%w: the comparison needs more than %d commits of history, or history that the server does not have; rebase the branch onto its base",
@@ -170,7 +170,7 @@ func (g *clone) offer(req *remote.Request) error {
 		}
 	}
 	var err error
-	req.Shallows, err = g.history.Cuts(req.Haves)
+	req.Shallows, err = g.history.ShallowBoundary(req.Haves)
 	return err
 }
 
@@ -188,7 +188,7 @@ func (g *clone) compare(ctx context.Context, sess *remote.Connection, base, head
 	if !ok {
 		err := g.deepenUntil(ctx, sess, []tip{base, head}, func() (_ history.Reachability, err error) {
 			p, err = g.history.MergeBase(ctx, base.commit, head.commit)
-			return history.Reachability{Open: p.Open, CutsOlder: p.CutsOlder}, err
+			return history.Reachability{ShallowBoundary: p.ShallowBoundary, BoundaryOlder: p.BoundaryOlder}, err
 		})
 		if err != nil {
 			return gitsource.Comparison{}, err
@@ -198,7 +198,7 @@ func (g *clone) compare(ctx context.Context, sess *remote.Connection, base, head
 		}
 		// A hostile history has many cuts, and once the merge base is certain nobody needs
 		// them.
-		p.Open = nil
+		p.ShallowBoundary = nil
 		if len(g.mergeBases) >= maxMergeBases {
 			clear(g.mergeBases)
 		}
@@ -211,7 +211,7 @@ func (g *clone) compare(ctx context.Context, sess *remote.Connection, base, head
 	return g.comparison(base, head, p)
 }
 
-// recall is Repository.Recall within the clone at hand.
+// recall is Repository.CompareCached within the clone at hand.
 func (g *clone) recall(base, head tip) (gitsource.Comparison, bool) {
 	p, ok := g.mergeBases[pair{base.commit, head.commit}]
 	if !ok {

@@ -90,8 +90,8 @@ type Limits struct {
 	FileBytes int64
 	// Timeout is for one fetch as a whole. Default 5 minutes.
 	Timeout time.Duration
-	// Stall is how long the server may send nothing. Default 30 seconds.
-	Stall time.Duration
+	// IdleTimeout is how long the server may send nothing. Default 30 seconds.
+	IdleTimeout time.Duration
 }
 
 func orDefault[T int | int64 | time.Duration](v *T, d T) {
@@ -111,7 +111,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.Depth, 64)
 	orDefault(&l.FileBytes, 8<<20)
 	orDefault(&l.Timeout, 5*time.Minute)
-	orDefault(&l.Stall, 30*time.Second)
+	orDefault(&l.IdleTimeout, 30*time.Second)
 	return l
 }
 
@@ -127,7 +127,7 @@ func (l Limits) pack() pack.Limits {
 
 // remote are the limits of an exchange with the server.
 func (l Limits) remote() remote.Limits {
-	return remote.Limits{PackBytes: l.PackBytes, Stall: l.Stall}
+	return remote.Limits{PackBytes: l.PackBytes, IdleTimeout: l.IdleTimeout}
 }
 
 // MirrorBytes is the most that a mirror takes on disk, in bytes, under the default
@@ -142,9 +142,9 @@ type Followed struct {
 	// Commit is the one that was followed, 40 digits. Empty, where nothing was, it
 	// lets the branch be anywhere.
 	Commit string
-	// Accepts reports whether a person has accepted that the branch moves to a
+	// AcceptsForcePush reports whether a person has accepted that the branch moves to a
 	// commit that does not descend from Commit; nil accepts none.
-	Accepts func(to string) bool
+	AcceptsForcePush func(to string) bool
 }
 
-func (f Followed) accepts(to string) bool { return f.Accepts != nil && f.Accepts(to) }
+func (f Followed) accepts(to string) bool { return f.AcceptsForcePush != nil && f.AcceptsForcePush(to) }

@@ -178,7 +178,7 @@ func keepsTheLastSnapshot(t *testing.T, srv *gitServer, want error, breaks, repa
 	}
 }
 
-func impatient(c *Config) { c.Limits.Stall = 200 * time.Millisecond }
+func impatient(c *Config) { c.Limits.IdleTimeout = 200 * time.Millisecond }
 
 func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 	block := func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {

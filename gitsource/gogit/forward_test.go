@@ -22,7 +22,7 @@ type recorded struct {
 
 func (m *recorded) of(c *Config) {
 	c.Followed = func(context.Context) (Followed, error) {
-		return Followed{Commit: m.commit, Accepts: func(to string) bool { return to == m.accepted }}, nil
+		return Followed{Commit: m.commit, AcceptsForcePush: func(to string) bool { return to == m.accepted }}, nil
 	}
 }
 

@@ -224,7 +224,7 @@ func (l *Local) mergeBase(ctx context.Context, base, head plumbing.Hash) (histor
 	switch {
 	case err != nil:
 		return history.MergeBase{}, hint(err)
-	case len(p.Open) > 0 && !p.CutsOlder:
+	case len(p.ShallowBoundary) > 0 && !p.BoundaryOlder:
 		return history.MergeBase{}, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
 	case p.Commit.IsZero():
 		return history.MergeBase{}, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)

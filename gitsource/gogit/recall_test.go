@@ -23,7 +23,7 @@ func TestAComparisonIsRecalledWithoutTheServer(t *testing.T) {
 	base, head := gitsource.Revision{Ref: mainRef, Commit: first.Base.Commit}, gitsource.Revision{Ref: pullRef, Commit: first.Head.Commit}
 	recall := func(r *Repository) (c gitsource.Comparison, ok bool) {
 		t.Helper()
-		if lists, packs := srv.requests(func() { c, ok = r.Recall(base, head) }); lists+packs > 0 {
+		if lists, packs := srv.requests(func() { c, ok = r.CompareCached(base, head) }); lists+packs > 0 {
 			t.Errorf("%d requests", lists+packs)
 		}
 		return c, ok
@@ -39,7 +39,7 @@ func TestAComparisonIsRecalledWithoutTheServer(t *testing.T) {
 		t.Errorf("not the same (-compared +recalled):\n%s", diff)
 	}
 	readAll(t, again.Head.FS)
-	if _, ok := r.Recall(head, base); ok {
+	if _, ok := r.CompareCached(head, base); ok {
 		t.Error("what was never compared is recalled")
 	}
 	if _, ok := recall(srv.repository(func(c *Config) { c.Dir = r.mirror.Folder() })); ok {

@@ -96,10 +96,10 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.
 	return c, nil
 }
 
-// Recall returns once more what Compare found between two commits, from the mirror and
+// CompareCached returns once more what Compare found between two commits, from the mirror and
 // without a request to the server; false where it is not known or not held any more. So
 // nobody needs to keep Comparisons, whose trees take memory.
-func (r *Repository) Recall(base, head gitsource.Revision) (gitsource.Comparison, bool) {
+func (r *Repository) CompareCached(base, head gitsource.Revision) (gitsource.Comparison, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	g := r.restore()
@@ -183,7 +183,7 @@ func (r *Repository) restore() *clone {
 			r.current = newClone(r.mirror, r.limits, rec)
 		}
 	}
-	if r.current != nil && (r.current.objects.Damaged() || !r.mirror.Holds(r.current.record.Clone)) {
+	if r.current != nil && (r.current.objects.Damaged() || !r.mirror.HasClone(r.current.record.Clone)) {
 		r.current = nil
 	}
 	return r.current

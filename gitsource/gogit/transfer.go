@@ -60,7 +60,7 @@ const maxPacks = 32
 // download transfers what is missing for want, into the mirror that there is or,
 // where that has no room, into a new one.
 func (s *Source) download(ctx context.Context, sess *remote.Connection, want plumbing.Hash) (*state, error) {
-	if s.current != nil && !s.current.objects.Damaged() && !s.mirror.Crowded(s.current.record, maxPacks) {
+	if s.current != nil && !s.current.objects.Damaged() && !s.mirror.NeedsNewClone(s.current.record, maxPacks) {
 		st, err := s.advance(ctx, sess, want, s.current.record, s.mirror.StoreFor(s.current.record.Clone))
 		if !errors.Is(err, pack.ErrFull) {
 			return st, err

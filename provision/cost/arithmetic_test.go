@@ -108,10 +108,10 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 		}
 		pool := cost.Pool{Name: "p", Requirements: requirements(kinds(names...), capacityTypes([][]string{{"spot"}, {"on-demand"}, {"on-demand", "spot"}}[r.IntN(3)]...)), Replicas: max(0, r.IntN(6)-3), ConsolidationDisabled: r.IntN(3) == 0}
 		if r.IntN(2) == 0 {
-			pool.Profile = gpu.Profile{Name: "x", Strategy: gpu.TimeSlicing, Replicas: 1 + r.IntN(20), Renamed: r.IntN(2) == 0}
+			pool.Profile = gpu.Profile{Name: "x", Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 1 + r.IntN(20), Renamed: r.IntN(2) == 0}
 		}
 		hours := float64(1+r.IntN(48)) / 2
-		got := cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: hours, Pools: []cost.Pool{pool}}, all)
+		got := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: hours, Pools: []cost.Pool{pool}}, all)
 		c := checked{t, hours, pool}
 		counted := 0
 		for _, row := range got.Pools {
@@ -157,7 +157,7 @@ func (c checked) ends(row cost.Row, names []string, all *catalog.Catalog) {
 		}
 		alone := c.pool
 		alone.Requirements = requirements(kinds(name), c.pool.Requirements[1])
-		for _, other := range cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: c.hours, Pools: []cost.Pool{alone}}, all).Pools {
+		for _, other := range cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: c.hours, Pools: []cost.Pool{alone}}, all).Pools {
 			if other.Cheapest == nil || math.IsInf(hour(other.Cheapest), 1) {
 				continue
 			}
@@ -195,7 +195,7 @@ func TestAFigureAgreesWhenItIsRoundedOrCutOff(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: 8, Document: &cost.Document{
+			got := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: 8, Document: &cost.Document{
 				HoursPerMonth: tt.month, Prices: []cost.Quote{{InstanceType: "g4dn.xlarge", CapacityType: "on-demand", USDPerHour: price}},
 				Scenarios: []cost.Scenario{{InstanceType: "g4dn.xlarge", CapacityType: "on-demand", Hours: tt.hours, Stated: tt.stated}},
 			}}, types(t, "g4dn")).Document.Scenarios[0]
@@ -246,7 +246,7 @@ func TestSavingsAreAgainstTheFirstScenario(t *testing.T) {
 			if tt.quoted {
 				d.Prices = []cost.Quote{{InstanceType: "x", CapacityType: "on-demand", USDPerHour: 1}}
 			}
-			got := cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: 8, Document: d}, types(t, "g4dn")).Document.Scenarios
+			got := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: 8, Document: d}, types(t, "g4dn")).Document.Scenarios
 			saving := got[1].Saving
 			if saving == nil || saving.Recomputed != tt.recomputed || saving.MatchesStated != tt.agrees || saving.Today != nil {
 				t.Errorf("%+v", saving)
@@ -276,14 +276,14 @@ func TestWhatHasNoPriceIsNotEstimated(t *testing.T) {
 		"any type of another region": {"mars-north-1", all, cost.Pool{Name: "p", Requirements: requirements(kinds("g4dn.xlarge"))}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := cost.Of(cost.Query{Region: tt.region, HoursPerDay: 8, Pools: []cost.Pool{tt.pool}}, tt.types)
+			got := cost.NewTable(cost.Query{Region: tt.region, HoursPerDay: 8, Pools: []cost.Pool{tt.pool}}, tt.types)
 			n := got.Pools[0].Cheapest
 			if n == nil || n.OnDemand != nil || n.Spot != nil || n.PartTime != nil || n.Idle != nil || len(got.Prices) > 0 {
 				t.Errorf("%+v, by %v", n, got.Prices)
 			}
 		})
 	}
-	if got := cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: 8}, all); got.Pools == nil || len(got.Pools)+len(got.Prices)+len(got.Notes) > 0 {
+	if got := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: 8}, all); got.Pools == nil || len(got.Pools)+len(got.Prices)+len(got.Notes) > 0 {
 		t.Errorf("of no pool: %+v", got)
 	}
 }

@@ -167,8 +167,8 @@ type Rate struct {
 	AtMost bool `json:"atMost,omitempty"`
 }
 
-// Of computes a table from a catalog. What has no price is in Notes.
-func Of(q Query, types *catalog.Catalog) Table {
+// NewTable computes a table from a catalog. What has no price is in Notes.
+func NewTable(q Query, types *catalog.Catalog) Table {
 	listed := q.Offerings
 	if listed != nil && listed.Region != q.Region {
 		listed = nil
@@ -251,9 +251,9 @@ func (n Node) first() *Rate {
 func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursPerDay float64) Node {
 	out := Node{InstanceType: t.Name, GPUs: t.GPU.Count, Shares: t.GPU.Count, CapacityType: onDemand}
 	if t.GPU.Count > 0 {
-		out.Sharing = string(gpu.Whole)
+		out.Sharing = string(gpu.SharingStrategyNone)
 	}
-	if t.GPU.Manufacturer == "NVIDIA" && p.Profile.Strategy != "" && p.Profile.Strategy != gpu.Whole {
+	if t.GPU.Manufacturer == "NVIDIA" && p.Profile.Strategy != "" && p.Profile.Strategy != gpu.SharingStrategyNone {
 		out.Shares, out.Sharing = int(p.Profile.Allocatable(t.GPU.Count)[p.Profile.Resource()]), string(p.Profile.Strategy)
 	}
 	if p.mayLaunch(t, onDemand) {

@@ -48,8 +48,8 @@ func requirements(list ...catalog.Requirement) []catalog.Requirement { return li
 func pools() []cost.Pool {
 	return []cost.Pool{
 		{Name: "whole", Requirements: requirements(kinds("g4dn.xlarge", "g5.12xlarge"), capacityTypes("spot", "on-demand"))},
-		{Name: "sliced", Requirements: requirements(kinds("g4dn.12xlarge"), capacityTypes("on-demand")), Profile: gpu.Profile{Name: "any", Strategy: gpu.TimeSlicing, Replicas: 10}},
-		{Name: "divided", Requirements: requirements(kinds("g4dn.xlarge"), capacityTypes("spot")), Profile: gpu.Profile{Name: "mps", Strategy: gpu.MPS, Replicas: 4, Renamed: true}},
+		{Name: "sliced", Requirements: requirements(kinds("g4dn.12xlarge"), capacityTypes("on-demand")), Profile: gpu.Profile{Name: "any", Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}},
+		{Name: "divided", Requirements: requirements(kinds("g4dn.xlarge"), capacityTypes("spot")), Profile: gpu.Profile{Name: "mps", Strategy: gpu.SharingStrategyMPS, Replicas: 4, Renamed: true}},
 		{Name: "many-gpus", Requirements: requirements(kinds("g5.48xlarge"), capacityTypes("on-demand"))},
 		{Name: "plain", Requirements: requirements(in("karpenter.k8s.aws/instance-family", "t3"), capacityTypes("on-demand"))},
 		{Name: "mixed", Requirements: requirements(in("karpenter.k8s.aws/instance-family", "t3", "g4dn"))},
@@ -120,7 +120,7 @@ func TestTheTableReadsAsTheGoldenFiles(t *testing.T) {
 		"no-pools": {Region: "eu-west-1", HoursPerDay: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table := cost.Of(q, small)
+			table := cost.NewTable(q, small)
 			for format, write := range writers(table) {
 				golden.Compare(t, "testdata/"+name+"."+format, write(t))
 			}
@@ -152,7 +152,7 @@ func TestTheSamePoolsGiveTheSameBytesInAnyOrder(t *testing.T) {
 	for range 10 {
 		shuffled := pools()
 		rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		table := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: shuffled, Document: document()}, all)
+		table := cost.NewTable(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: shuffled, Document: document()}, all)
 		got := ""
 		for _, format := range []string{"txt", "md", "json"} {
 			got += writers(table)[format](t)
@@ -167,7 +167,7 @@ func TestTheSamePoolsGiveTheSameBytesInAnyOrder(t *testing.T) {
 }
 
 func TestJSONHasNoNullAndCanBeReadBack(t *testing.T) {
-	table := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: pools(), Document: document()}, types(t))
+	table := cost.NewTable(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Pools: pools(), Document: document()}, types(t))
 	text := writers(table)["json"](t)
 	if strings.Contains(text, "null") {
 		t.Error("a list is null")
@@ -183,7 +183,7 @@ func TestJSONHasNoNullAndCanBeReadBack(t *testing.T) {
 
 func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
 	all := types(t)
-	for _, row := range cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: 8, Pools: pools()}, all).Pools {
+	for _, row := range cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: 8, Pools: pools()}, all).Pools {
 		if row.Cheapest == nil {
 			continue
 		}
@@ -194,7 +194,7 @@ func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
 			t.Errorf("pool %s: a %s is no node for a %s", row.Pool, row.Cheapest.InstanceType, row.For)
 		}
 	}
-	named := cost.Of(cost.Query{Region: "us-east-1", HoursPerDay: 8, Pools: pools()[:1]}, all).Pools[0]
+	named := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: 8, Pools: pools()[:1]}, all).Pools[0]
 	if named.Cheapest.InstanceType != "g4dn.xlarge" || named.MostExpensive.InstanceType != "g5.12xlarge" || named.Types != 2 {
 		t.Errorf("%+v to %+v of %d", named.Cheapest, named.MostExpensive, named.Types)
 	}
@@ -203,7 +203,7 @@ func TestTheCheapestNodeIsTheOneThatIsPaidLeastFor(t *testing.T) {
 func TestTextOfUsualNamesFitsATerminal(t *testing.T) {
 	d := document()
 	d.Scenarios = d.Scenarios[:8]
-	table := cost.Of(cost.Query{Region: "ap-northeast-2", HoursPerDay: 8, Pools: pools()[1:5], Document: d}, types(t, "g4dn", "g5", "t3"))
+	table := cost.NewTable(cost.Query{Region: "ap-northeast-2", HoursPerDay: 8, Pools: pools()[1:5], Document: d}, types(t, "g4dn", "g5", "t3"))
 	for line := range strings.Lines(writers(table)["txt"](t)) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)

@@ -52,7 +52,7 @@ func TestPricesAndOfferingsOfAWSPrecedeTheCatalog(t *testing.T) {
 		"a list of another region is not this one's":       {elsewhere, "eu-west-1a", result{3, "g4dn.xlarge", 0.526, 0.526, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			row := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Offerings: tt.list, Pools: zone(tt.zone)}, all).Pools[0]
+			row := cost.NewTable(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Offerings: tt.list, Pools: zone(tt.zone)}, all).Pools[0]
 			n := row.Cheapest
 			if diff := cmp.Diff(tt.want, result{row.Types, n.InstanceType, n.OnDemand.PerHour, n.Spot.PerHour, n.Spot.AtMost}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -62,7 +62,7 @@ func TestPricesAndOfferingsOfAWSPrecedeTheCatalog(t *testing.T) {
 }
 
 func TestATableByPricesOfAWSNamesThemAndIsNotMarked(t *testing.T) {
-	table := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Offerings: returned(), Pools: pools()[:1]}, types(t, "g4dn", "g5"))
+	table := cost.NewTable(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Offerings: returned(), Pools: pools()[:1]}, types(t, "g4dn", "g5"))
 	want := []provision.Price{{CapacityType: "on-demand", Basis: "price-list", Date: "2026-11-24"}, {CapacityType: "spot", Basis: "spot-price-history", Date: "2026-11-24"}}
 	if diff := cmp.Diff(want, table.Prices); diff != "" {
 		t.Errorf("prices (-want +got):\n%s", diff)

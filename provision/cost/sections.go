@@ -157,7 +157,7 @@ func (r Row) shares() [][]cell {
 	}
 	what := "a GPU"
 	text := fmt.Sprintf(": a %s has %d GPUs", n.InstanceType, n.GPUs)
-	if n.Sharing != string(gpu.Whole) {
+	if n.Sharing != string(gpu.SharingStrategyNone) {
 		what = "a slice"
 		text = fmt.Sprintf(": a %s has %d slices of %s (%s)", n.InstanceType, n.Shares, plural.Count(n.GPUs, "GPU"), n.Sharing)
 	}

@@ -72,8 +72,8 @@ func (r rates) ofIOPS(n int64) (sum float64) {
 	return sum
 }
 
-// Of is what a node of the class costs beside its instance; for no class that is not known.
-func Of(class *awsv1.EC2NodeClass) Costs {
+// CostsOf is what a node of the class costs beside its instance; for no class that is not known.
+func CostsOf(class *awsv1.EC2NodeClass) Costs {
 	var out Costs
 	if class == nil {
 		return Costs{VolumesUnknown: true, PublicIPv4Unknown: true}

@@ -40,13 +40,13 @@ func TestANodeCostsItsVolumesAndItsAddress(t *testing.T) {
 			if err := yaml.UnmarshalStrict([]byte("spec: "+tt.spec), class); err != nil {
 				t.Fatal(err)
 			}
-			got := ebs.Of(class)
+			got := ebs.CostsOf(class)
 			if math.Abs(got.Volumes*730-tt.volumes) > 1e-4 || got.PublicIPv4 != tt.address || got.VolumesUnknown != tt.volumesUnknown || got.PublicIPv4Unknown != tt.addressUnknown {
 				t.Errorf("%+v, a month of volumes is %g", got, got.Volumes*730)
 			}
 		})
 	}
-	if got := ebs.Of(nil); !got.VolumesUnknown || !got.PublicIPv4Unknown {
+	if got := ebs.CostsOf(nil); !got.VolumesUnknown || !got.PublicIPv4Unknown {
 		t.Errorf("of no class: %+v", got)
 	}
 }
@@ -59,7 +59,7 @@ func volume(size, kind, more string) string {
 func TestTheDefaultVolumesAreThoseOfKarpenter(t *testing.T) {
 	for _, family := range []string{awsv1.AMIFamilyAL2, awsv1.AMIFamilyAL2023, awsv1.AMIFamilyBottlerocket, awsv1.AMIFamilyWindows2019, awsv1.AMIFamilyWindows2022, awsv1.AMIFamilyWindows2025, awsv1.AMIFamilyCustom} {
 		class := &awsv1.EC2NodeClass{Spec: awsv1.EC2NodeClassSpec{AMIFamily: &family}}
-		implied := ebs.Of(class)
+		implied := ebs.CostsOf(class)
 		class.Spec.BlockDeviceMappings = amifamily.GetAMIFamily(family, &amifamily.Options{}).DefaultBlockDeviceMappings()
 		if len(class.Spec.BlockDeviceMappings) == 0 {
 			if !implied.VolumesUnknown {
@@ -67,7 +67,7 @@ func TestTheDefaultVolumesAreThoseOfKarpenter(t *testing.T) {
 			}
 			continue
 		}
-		if declared := ebs.Of(class); declared != implied || declared.Volumes == 0 {
+		if declared := ebs.CostsOf(class); declared != implied || declared.Volumes == 0 {
 			t.Errorf("%s: %+v where Karpenter's are %+v", family, implied, declared)
 		}
 	}

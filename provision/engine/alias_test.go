@@ -48,7 +48,7 @@ func TestInvalidAliasesAreReplaced(t *testing.T) {
 	}
 }
 
-func TestATypingMistakeReplacesNoNode(t *testing.T) {
+func TestATypingErrorReplacesNoNode(t *testing.T) {
 	right, wrong := classWith("al2023@v20250505"), classWith("al2023@v20250505@")
 	ReplaceInvalidAliases(wrong)
 	if right.Hash(nil) != wrong.Hash(nil) {

@@ -36,9 +36,9 @@ import (
 	"github.com/poolwright/poolwright/provision/pricelist"
 )
 
-// ErrSpent is returned by AddTo when this process has had its engine: Karpenter's
+// ErrAlreadyRun is returned by AddTo when this process has had its engine: Karpenter's
 // metrics register once per process, so another engine needs a new process.
-var ErrSpent = errors.New("this process has already had an engine: start the process again")
+var ErrAlreadyRun = errors.New("this process has already had an engine: start the process again")
 
 // Decorator wraps the cloud provider that Karpenter's controllers use.
 type Decorator func(cloudprovider.CloudProvider) cloudprovider.CloudProvider
@@ -201,7 +201,7 @@ func completeScheme(scheme *runtime.Scheme) {
 // AddTo reads from AWS and the API server what the engine needs, then puts Karpenter's
 // controllers on the manager. The context must live as long as the manager runs, the
 // manager must come from RESTConfig and ManagerOptions, and the CRDs must be there.
-// After an error, a new manager may be tried, unless the error is ErrSpent.
+// After an error, a new manager may be tried, unless the error is ErrAlreadyRun.
 func (e *Engine) AddTo(ctx context.Context, mgr manager.Manager) (err error) {
 	defer e.recovered("starting the engine", &err)
 	ctx = e.options.into(ctx, e.log)
@@ -284,7 +284,7 @@ func claimProcess(registry prometheus.Registerer) error {
 	mark.Set(1)
 	if err := registry.Register(mark); err != nil {
 		if errors.As(err, &prometheus.AlreadyRegisteredError{}) {
-			return ErrSpent
+			return ErrAlreadyRun
 		}
 		return fmt.Errorf("marking the process as having an engine: %w", err)
 	}

@@ -61,7 +61,7 @@ func TestTheEngineStartsRunsAndStops(t *testing.T) {
 	if err := eng.AddTo(ctx, mgr); err != nil {
 		t.Fatalf("%v\n%s", err, logs.text())
 	}
-	if err := eng.AddTo(ctx, newManager(t, eng)); !errors.Is(err, ErrSpent) {
+	if err := eng.AddTo(ctx, newManager(t, eng)); !errors.Is(err, ErrAlreadyRun) {
 		t.Fatalf("a second engine: %v", err)
 	}
 

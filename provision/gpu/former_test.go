@@ -11,26 +11,26 @@ import (
 
 // What an earlier release wrote on pods and nodes is read under its former name, and deleted with the new one.
 func TestAnnotationsOfAnEarlierReleaseAreRead(t *testing.T) {
-	record := gpu.RolloutRecord{Revision: "h", Pod: "p", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	record := gpu.PluginUpdate{Hash: "h", Pod: "p", Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		hash        string
-		record      gpu.RolloutRecord
+		record      gpu.PluginUpdate
 	}{
-		"none":                   {nil, "", gpu.RolloutRecord{}},
+		"none":                   {nil, "", gpu.PluginUpdate{}},
 		"the former names":       {map[string]string{"poolwright.dev/gpu-revision": "h", "poolwright.dev/gpu-rollout": record.String()}, "h", record},
-		"the names":              {map[string]string{gpu.RevisionAnnotation: "h", gpu.RolloutAnnotation: record.String()}, "h", record},
-		"both: the names decide": {map[string]string{gpu.RevisionAnnotation: "h", "poolwright.dev/gpu-revision": "old", gpu.RolloutAnnotation: record.String(), "poolwright.dev/gpu-rollout": "old"}, "h", record},
+		"the names":              {map[string]string{gpu.PluginHashAnnotation: "h", gpu.PluginUpdateAnnotation: record.String()}, "h", record},
+		"both: the names decide": {map[string]string{gpu.PluginHashAnnotation: "h", "poolwright.dev/gpu-revision": "old", gpu.PluginUpdateAnnotation: record.String(), "poolwright.dev/gpu-rollout": "old"}, "h", record},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := gpu.PluginHash(c.annotations); got != c.hash {
 				t.Errorf("the hash is %q, want %q", got, c.hash)
 			}
-			if diff := cmp.Diff(c.record, gpu.ReadRollout(c.annotations)); diff != "" {
+			if diff := cmp.Diff(c.record, gpu.ReadPluginUpdate(c.annotations)); diff != "" {
 				t.Error(diff)
 			}
-			gpu.DeleteRollout(c.annotations)
-			if diff := cmp.Diff(gpu.RolloutRecord{}, gpu.ReadRollout(c.annotations)); diff != "" {
+			gpu.DeletePluginUpdate(c.annotations)
+			if diff := cmp.Diff(gpu.PluginUpdate{}, gpu.ReadPluginUpdate(c.annotations)); diff != "" {
 				t.Error(diff)
 			}
 		})

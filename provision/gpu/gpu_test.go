@@ -15,7 +15,7 @@ func TestAPoolHasTheProfileThatNamesItOrTheDefault(t *testing.T) {
 		{Name: "sliced", Pools: []string{"a", "b"}}, {Name: "rest"}, {Name: "mps", Pools: []string{"c"}},
 	}}
 	for pool, want := range map[string]string{"a": "sliced", "b": "sliced", "c": "mps", "d": "rest"} {
-		if got, ok := sharing.For(pool); !ok || got.Name != want {
+		if got, ok := sharing.ProfileForPool(pool); !ok || got.Name != want {
 			t.Errorf("pool %s has %q, %t; want %s", pool, got.Name, ok, want)
 		}
 	}
@@ -23,10 +23,10 @@ func TestAPoolHasTheProfileThatNamesItOrTheDefault(t *testing.T) {
 		t.Error(diff)
 	}
 	sharing.Default = ""
-	if got, ok := sharing.For("d"); ok {
+	if got, ok := sharing.ProfileForPool("d"); ok {
 		t.Errorf("without a default, pool d has %q", got.Name)
 	}
-	if _, ok := (gpu.Sharing{}).For("a"); ok {
+	if _, ok := (gpu.Sharing{}).ProfileForPool("a"); ok {
 		t.Error("the empty sharing serves a pool")
 	}
 }
@@ -37,10 +37,10 @@ func TestAnOfferIsTheProfilesSharesOfAllGPUs(t *testing.T) {
 		gpus    int
 		want    string
 	}{
-		"whole GPUs":    {gpu.Profile{Strategy: gpu.Whole}, 4, "nvidia.com/gpu=4,nvidia.com/gpu.shared=0"},
-		"time slices":   {gpu.Profile{Strategy: gpu.TimeSlicing, Replicas: 10}, 4, "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
-		"renamed ones":  {gpu.Profile{Strategy: gpu.MPS, Replicas: 3, Renamed: true}, 8, "nvidia.com/gpu=0,nvidia.com/gpu.shared=24"},
-		"no GPU at all": {gpu.Profile{Strategy: gpu.TimeSlicing, Replicas: 10}, 0, "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
+		"whole GPUs":    {gpu.Profile{Strategy: gpu.SharingStrategyNone}, 4, "nvidia.com/gpu=4,nvidia.com/gpu.shared=0"},
+		"time slices":   {gpu.Profile{Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, 4, "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
+		"renamed ones":  {gpu.Profile{Strategy: gpu.SharingStrategyMPS, Replicas: 3, Renamed: true}, 8, "nvidia.com/gpu=0,nvidia.com/gpu.shared=24"},
+		"no GPU at all": {gpu.Profile{Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, 0, "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
 	} {
 		offer := c.profile.Allocatable(c.gpus)
 		if got := offer.String(); got != c.want {
@@ -50,7 +50,7 @@ func TestAnOfferIsTheProfilesSharesOfAllGPUs(t *testing.T) {
 		if diff := cmp.Diff(offer, back); diff != "" || err != nil {
 			t.Errorf("%s: read back: %v %s", name, err, diff)
 		}
-		if differs := offer.Differs(offer.Into(nil)); differs != "" {
+		if differs := offer.Differs(offer.ApplyTo(nil)); differs != "" {
 			t.Errorf("%s: the offer differs from itself: %s", name, differs)
 		}
 	}
@@ -84,10 +84,10 @@ func TestANodeDiffersFromItsOffer(t *testing.T) {
 
 func TestTheLeastOfTwoOffers(t *testing.T) {
 	ten, five := gpu.Profile{Replicas: 10}.Allocatable(4), gpu.Profile{Replicas: 5, Renamed: true}.Allocatable(4)
-	if got := ten.Least(five).String(); got != "nvidia.com/gpu=0,nvidia.com/gpu.shared=0" {
+	if got := ten.Min(five).String(); got != "nvidia.com/gpu=0,nvidia.com/gpu.shared=0" {
 		t.Error(got)
 	}
-	if got := ten.Least(gpu.Profile{Replicas: 20}.Allocatable(4)).String(); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
+	if got := ten.Min(gpu.Profile{Replicas: 20}.Allocatable(4)).String(); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
 		t.Error(got)
 	}
 }
@@ -115,16 +115,16 @@ func TestAPodRequestsWhatItsContainersHoldAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStampNamesHowAGPUIsDivided(t *testing.T) {
+func TestSharingStrategiesAreEncodedApart(t *testing.T) {
 	stamps := map[string]string{}
 	for name, p := range map[string]gpu.Profile{
-		"whole": {Strategy: gpu.Whole, Replicas: 1}, "sliced": {Strategy: gpu.TimeSlicing, Replicas: 10}, "more": {Strategy: gpu.TimeSlicing, Replicas: 20},
-		"renamed": {Strategy: gpu.TimeSlicing, Replicas: 10, Renamed: true}, "mps": {Strategy: gpu.MPS, Replicas: 10},
+		"whole": {Strategy: gpu.SharingStrategyNone, Replicas: 1}, "sliced": {Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, "more": {Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 20},
+		"renamed": {Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10, Renamed: true}, "mps": {Strategy: gpu.SharingStrategyMPS, Replicas: 10},
 	} {
-		if other, twice := stamps[p.Stamp()]; twice {
-			t.Errorf("%s and %s have the stamp %s", name, other, p.Stamp())
+		if other, twice := stamps[p.EncodeSharing()]; twice {
+			t.Errorf("%s and %s have the stamp %s", name, other, p.EncodeSharing())
 		}
-		stamps[p.Stamp()] = name
+		stamps[p.EncodeSharing()] = name
 	}
 }
 

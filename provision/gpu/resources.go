@@ -29,9 +29,9 @@ func (o Resources) Differs(has corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// Least is, for each resource of either offer, the lesser number; one that an
+// Min is, for each resource of either offer, the lesser number; one that an
 // offer does not name counts as 0 in it.
-func (o Resources) Least(other Resources) Resources {
+func (o Resources) Min(other Resources) Resources {
 	out := Resources{}
 	for name := range o {
 		out[name] = min(o[name], other[name])
@@ -42,8 +42,8 @@ func (o Resources) Least(other Resources) Resources {
 	return out
 }
 
-// Into writes the offer's numbers into a copy of a node's resources.
-func (o Resources) Into(list corev1.ResourceList) corev1.ResourceList {
+// ApplyTo writes the offer's numbers into a copy of a node's resources.
+func (o Resources) ApplyTo(list corev1.ResourceList) corev1.ResourceList {
 	out := list.DeepCopy()
 	if out == nil {
 		out = corev1.ResourceList{}

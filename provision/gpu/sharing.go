@@ -25,18 +25,18 @@ const (
 	AllocatableAnnotation = "poolwright.dev/gpu-allocatable"
 	// ProfileLabel on the plugin's DaemonSets and pods names their profile.
 	ProfileLabel = "poolwright.dev/gpu-profile"
-	// RevisionAnnotation in the pod template of the plugin's DaemonSets, and on their pods, is a
+	// PluginHashAnnotation in the pod template of the plugin's DaemonSets, and on their pods, is a
 	// hash of what the pods run and of its configuration: a pod with another value runs an old
 	// plugin. Read it by PluginHash.
-	RevisionAnnotation = "poolwright.dev/gpu-plugin-hash"
-	// SharesAnnotation on the plugin's DaemonSets is the sharing strategy of the profile that
+	PluginHashAnnotation = "poolwright.dev/gpu-plugin-hash"
+	// SharingAnnotation on the plugin's DaemonSets is the sharing strategy of the profile that
 	// they were made from, and what a node with one GPU offers by it. Where it is not that of the
 	// live DevicePlugin's profile, the two are not of the same profile yet, and nothing may be
 	// concluded from what nodes offer.
-	SharesAnnotation = "poolwright.dev/gpu-sharing"
-	// RolloutAnnotation on a Node records that its plugin is being updated, as String of the
-	// record writes it. Read it by ReadRollout.
-	RolloutAnnotation = "poolwright.dev/gpu-plugin-update"
+	SharingAnnotation = "poolwright.dev/gpu-sharing"
+	// PluginUpdateAnnotation on a Node records that its plugin is being updated, as String of the
+	// record writes it. Read it by ReadPluginUpdate.
+	PluginUpdateAnnotation = "poolwright.dev/gpu-plugin-update"
 
 	// The names of two annotations in earlier releases. They are still read: without the first, every
 	// plugin would be restarted with the upgrade.
@@ -46,18 +46,18 @@ const (
 	PluginNamespace = "kube-system"
 )
 
-// Strategy is how GPUs are shared, as the label nvidia.com/gpu.sharing-strategy of NVIDIA's GPU
+// SharingStrategy is how GPUs are shared, as the label nvidia.com/gpu.sharing-strategy of NVIDIA's GPU
 // feature discovery has it.
-type Strategy string
+type SharingStrategy string
 
 // The sharing strategies.
 const (
-	// Whole is no sharing: one pod for each GPU.
-	Whole Strategy = "none"
-	// TimeSlicing lets pods take turns.
-	TimeSlicing Strategy = "time-slicing"
-	// MPS divides a GPU's memory and threads.
-	MPS Strategy = "mps"
+	// SharingStrategyNone is no sharing: one pod for each GPU.
+	SharingStrategyNone SharingStrategy = "none"
+	// SharingStrategyTimeSlicing lets pods take turns.
+	SharingStrategyTimeSlicing SharingStrategy = "time-slicing"
+	// SharingStrategyMPS divides a GPU's memory and threads.
+	SharingStrategyMPS SharingStrategy = "mps"
 )
 
 // Profile is one way of offering GPUs.
@@ -66,9 +66,9 @@ type Profile struct {
 	Name string
 	// Pools are the NodePools that name this profile, sorted.
 	Pools []string
-	// Strategy is Whole, TimeSlicing or MPS.
-	Strategy Strategy
-	// Replicas is how many shares each GPU has; 1 for Whole.
+	// Strategy is how the GPUs are shared.
+	Strategy SharingStrategy
+	// Replicas is how many shares each GPU has; 1 for SharingStrategyNone.
 	Replicas int
 	// Renamed is true when shares are offered as SharedResource.
 	Renamed bool
@@ -89,8 +89,8 @@ type Sharing struct {
 	Default string
 }
 
-// For returns the profile that serves a pool.
-func (s Sharing) For(pool string) (Profile, bool) {
+// ProfileForPool returns the profile that serves a pool.
+func (s Sharing) ProfileForPool(pool string) (Profile, bool) {
 	for _, p := range s.Profiles {
 		if slices.Contains(p.Pools, pool) {
 			return p, true
@@ -130,13 +130,13 @@ func (p Profile) Resource() corev1.ResourceName {
 	return Resource
 }
 
-// PluginHash is the RevisionAnnotation of a pod or of the pod template of a DaemonSet; empty where it has none.
+// PluginHash is the PluginHashAnnotation of a pod or of the pod template of a DaemonSet; empty where it has none.
 func PluginHash(annotations map[string]string) string {
-	return cmp.Or(annotations[RevisionAnnotation], annotations[formerHashAnnotation])
+	return cmp.Or(annotations[PluginHashAnnotation], annotations[formerHashAnnotation])
 }
 
-// Stamp is how the profile divides a GPU, as the value of SharesAnnotation.
-func (p Profile) Stamp() string { return string(p.Strategy) + ":" + p.Allocatable(1).String() }
+// EncodeSharing is how the profile divides a GPU, as the value of SharingAnnotation.
+func (p Profile) EncodeSharing() string { return string(p.Strategy) + ":" + p.Allocatable(1).String() }
 
 // Allocatable is what a node with that many GPUs offers under the profile.
 func (p Profile) Allocatable(gpus int) Resources {

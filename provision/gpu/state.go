@@ -9,8 +9,8 @@ type PoolState struct {
 	// Nodes counts the pool's nodes with GPUs; Updated those that run the
 	// declared plugin and offer what the profile declares.
 	Nodes, Updated int
-	// Offered adds up what the nodes' allocatable resources hold.
-	Offered Resources
+	// Allocatable adds up what the nodes' allocatable resources hold.
+	Allocatable Resources
 	// Unhealthy are the nodes that do not offer what they should, by name.
 	Unhealthy []UnhealthyNode
 	// Failures counts the nodes replaced in a row because they never offered
@@ -19,9 +19,9 @@ type PoolState struct {
 	BackoffUntil time.Time
 	// LastFailure is the diagnosis of the last one that was replaced.
 	LastFailure string
-	// Rollout is what the replacement of plugins does or waits for; "" when there is
+	// PluginUpdate is what the replacement of plugins does or waits for; "" when there is
 	// nothing to replace.
-	Rollout string
+	PluginUpdate string
 }
 
 // UnhealthyNode is a node that does not offer what its profile declares.

@@ -35,9 +35,9 @@ type List struct {
 	ZonesAt time.Time           `json:"zonesAt,omitzero"`
 }
 
-// Offers reports whether the zone offers the instance type. Where it was not read which do, all
+// HasOffering reports whether the zone offers the instance type. Where it was not read which do, all
 // are taken to.
-func (l *List) Offers(instanceType, zone string) bool {
+func (l *List) HasOffering(instanceType, zone string) bool {
 	return l == nil || l.ZonesAt.IsZero() || slices.Contains(l.Zones[instanceType], zone)
 }
 

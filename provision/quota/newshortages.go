@@ -9,13 +9,13 @@ type Shortage struct {
 	// Pools are the names of all pools that draw on nothing but these; one alone where it is
 	// short by itself.
 	Pools []string
-	// Causing are those of the pools that draw more on the quotas than before.
-	Causing []string
+	// IncreasedPools are those of the pools that draw more on the quotas than before.
+	IncreasedPools []string
 	// NeededVCPUs is with how many vCPUs the pools would have what they declare, LimitVCPUs what
 	// the quotas allow in all.
 	NeededVCPUs, LimitVCPUs int64
-	// OthersUse is true where instances of no declared pool use a part of that.
-	OthersUse bool
+	// UsedByOthers is true where instances of no declared pool use a part of that.
+	UsedByOthers bool
 	// Smallest is the pool's instance type with the fewest vCPUs where it can have no node, since no
 	// quota has as many left; empty for all others.
 	Smallest string
@@ -90,7 +90,7 @@ func (p Pool) onlyBounds(was Pool, classes []string) bool {
 }
 
 func shortageOf(pools []Pool, causing []string, needs float64, classes []string, limits map[string]Limit) Shortage {
-	out := Shortage{Quotas: classes, Causing: causing, NeededVCPUs: int64(needs)}
+	out := Shortage{Quotas: classes, IncreasedPools: causing, NeededVCPUs: int64(needs)}
 	if float64(out.NeededVCPUs) < needs {
 		out.NeededVCPUs++
 	}
@@ -101,7 +101,7 @@ func shortageOf(pools []Pool, causing []string, needs float64, classes []string,
 		l := limits[name]
 		out.Codes = append(out.Codes, l.Code)
 		out.LimitVCPUs += l.VCPUs
-		out.OthersUse = out.OthersUse || l.Used > 0
+		out.UsedByOthers = out.UsedByOthers || l.Used > 0
 	}
 	return out
 }

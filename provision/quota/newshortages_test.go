@@ -15,10 +15,10 @@ func TestAShortageIsCausedByWhatNeedsMoreThanBefore(t *testing.T) {
 	unlimited := func(name string) Pool { return r.pool(name, "{}", family("p5"), onDemandOnly) }
 	limits := map[string]Limit{gOnDemand: {Code: "L-G", VCPUs: 64}, gSpot: {Code: "L-S", VCPUs: 64}, pOnDemand: {Code: "L-P"}}
 	alone := func(needed int64, pool string) Shortage {
-		return Shortage{Quotas: []string{gOnDemand}, Codes: []string{"L-G"}, Pools: []string{pool}, Causing: []string{pool}, NeededVCPUs: needed, LimitVCPUs: 64}
+		return Shortage{Quotas: []string{gOnDemand}, Codes: []string{"L-G"}, Pools: []string{pool}, IncreasedPools: []string{pool}, NeededVCPUs: needed, LimitVCPUs: 64}
 	}
 	together := func(needed int64, causing ...string) Shortage {
-		return Shortage{Quotas: []string{gOnDemand}, Codes: []string{"L-G"}, Pools: []string{"a", "b"}, Causing: causing, NeededVCPUs: needed, LimitVCPUs: 64}
+		return Shortage{Quotas: []string{gOnDemand}, Codes: []string{"L-G"}, Pools: []string{"a", "b"}, IncreasedPools: causing, NeededVCPUs: needed, LimitVCPUs: 64}
 	}
 	unbound := func(pool string) Shortage {
 		out := alone(0, pool)
@@ -40,19 +40,19 @@ func TestAShortageIsCausedByWhatNeedsMoreThanBefore(t *testing.T) {
 		{"two pools are added that are beyond the quota together", nil, []Pool{onDemand("a", "10"), onDemand("b", "8")}, []Shortage{together(72, "a", "b")}},
 		{"a pool is added where others were short before", []Pool{onDemand("a", "10"), onDemand("b", "8")},
 			[]Pool{onDemand("a", "10"), onDemand("b", "8"), onDemand("c", "1")},
-			[]Shortage{{Quotas: []string{gOnDemand}, Codes: []string{"L-G"}, Pools: []string{"a", "b", "c"}, Causing: []string{"c"}, NeededVCPUs: 76, LimitVCPUs: 64}}},
+			[]Shortage{{Quotas: []string{gOnDemand}, Codes: []string{"L-G"}, Pools: []string{"a", "b", "c"}, IncreasedPools: []string{"c"}, NeededVCPUs: 76, LimitVCPUs: 64}}},
 		{"a pool of another quota is added where others were short before", []Pool{onDemand("a", "10"), onDemand("b", "8")},
 			[]Pool{onDemand("a", "10"), onDemand("b", "8"), gpus("c", "16", spotOnly)}, nil},
 		{"a pool of both quotas is added where one was short before, and the other has enough", []Pool{onDemand("a", "10"), onDemand("b", "8")},
 			[]Pool{onDemand("a", "10"), onDemand("b", "8"), gpus("c", "16")}, nil},
 		{"a pool of both quotas is added where one was short before, and the other has less", []Pool{onDemand("a", "10"), onDemand("b", "8")},
 			[]Pool{onDemand("a", "10"), onDemand("b", "8"), gpus("c", "17")},
-			[]Shortage{{Quotas: []string{gSpot, gOnDemand}, Codes: []string{"L-S", "L-G"}, Pools: []string{"a", "b", "c"}, Causing: []string{"c"}, NeededVCPUs: 140, LimitVCPUs: 128}}},
+			[]Shortage{{Quotas: []string{gSpot, gOnDemand}, Codes: []string{"L-S", "L-G"}, Pools: []string{"a", "b", "c"}, IncreasedPools: []string{"c"}, NeededVCPUs: 140, LimitVCPUs: 128}}},
 		{"capacity moves from one pool to another where both are short", []Pool{onDemand("a", "10"), onDemand("b", "8")}, []Pool{onDemand("a", "8"), onDemand("b", "10")}, nil},
 		{"a pool that is short gets another name", []Pool{onDemand("a", "17")}, []Pool{onDemand("b", "17")}, nil},
 		{"a pool of both quotas is restricted to one", []Pool{gpus("a", "17")}, []Pool{onDemand("a", "17")}, []Shortage{alone(68, "a")}},
 		{"a pool without a limit is added that can have no node", nil, []Pool{unlimited("p")},
-			[]Shortage{{Quotas: []string{pOnDemand}, Codes: []string{"L-P"}, Pools: []string{"p"}, Causing: []string{"p"}, NeededVCPUs: 16, Smallest: "p5.4xlarge"}}},
+			[]Shortage{{Quotas: []string{pOnDemand}, Codes: []string{"L-P"}, Pools: []string{"p"}, IncreasedPools: []string{"p"}, NeededVCPUs: 16, Smallest: "p5.4xlarge"}}},
 		{"a pool without a limit could have no node before", []Pool{unlimited("p")}, []Pool{unlimited("p")}, nil},
 		{"a pool without a limit is added where others are short", []Pool{onDemand("a", "10"), onDemand("b", "8")},
 			[]Pool{onDemand("a", "10"), onDemand("b", "8"), r.pool("c", "{}", xlarge, onDemandOnly)}, nil},
@@ -84,7 +84,7 @@ func TestAShortageIsCausedByWhatNeedsMoreThanBefore(t *testing.T) {
 func TestAShortageReportsThatOtherInstancesUseTheQuota(t *testing.T) {
 	pool := readers(t).pool("a", `{"cpu":64}`, family("m5"), onDemandOnly)
 	got := NewShortages(nil, []Pool{pool}, map[string]Limit{standardOnDemand: {VCPUs: 64, Used: 4}})
-	if len(got) != 1 || !got[0].OthersUse || got[0].LimitVCPUs != 64 || got[0].NeededVCPUs != 64 {
+	if len(got) != 1 || !got[0].UsedByOthers || got[0].LimitVCPUs != 64 || got[0].NeededVCPUs != 64 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -48,10 +48,10 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 	for _, s := range moving {
 		had, gets := then[s.pod.UID], now[s.pod.UID]
 		for _, pod := range append([]*corev1.Pod{s.pod}, s.like...) {
-			stuck[workload.NameOf(pod)] = gets.Why != ""
+			stuck[workload.NameOf(pod)] = gets.Reason != ""
 		}
-		if gets.Why != "" && had.Why == "" {
-			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.Why})
+		if gets.Reason != "" && had.Reason == "" {
+			c.found.NewlyUnschedulable = append(c.found.NewlyUnschedulable, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.Reason})
 		}
 	}
 	keep(c.drifted, stuck)
@@ -77,7 +77,7 @@ func (c *comparison) passing() map[string]bool {
 				continue
 			}
 			ends := !claim.DeletionTimestamp.IsZero() || !node.DeletionTimestamp.IsZero()
-			if ends || drifted[claim.Name] && (c.drift.Then(claim, was, is) != "" || !drift.DecidedByHash(c.drift.Now(claim, was))) {
+			if ends || drifted[claim.Name] && (c.drift.ReasonAfter(claim, was, is) != "" || !drift.DecidedByHash(c.drift.ReasonBefore(claim, was))) {
 				out[node.Name] = true
 			}
 		}

@@ -29,7 +29,7 @@ func TestPodsOfNodesThatGoAnywayMustFindOneOfThePoolsAsTheyBecome(t *testing.T) 
 			drift(f)
 			f.Pods[0].Spec.Tolerations = append(f.Pods[0].Spec.Tolerations, corev1.Toleration{Key: "x", Operator: corev1.TolerationOpExists})
 		}, []string{shut, large}, []string{"pod-b", "pod-c"}, []string{"b", "c"}},
-		"a limit that leaves room for one":          {drift, []string{strings.Replace(pool, "gpu: 8", "gpu: 1", 1), large}, []string{"pod-b", "pod-c"}, []string{"b", "c"}},
+		"a limit that leaves room for one":            {drift, []string{strings.Replace(pool, "gpu: 8", "gpu: 1", 1), large}, []string{"pod-b", "pod-c"}, []string{"b", "c"}},
 		"nothing where the change leaves pools alone": {drift, []string{pool, large}, nil, nil},
 		"nothing new where they found none before": {func(f *provision.ClusterSnapshot) {
 			*f = became(t, *f, shut, class)
@@ -54,7 +54,7 @@ func TestPodsOfNodesThatGoAnywayMustFindOneOfThePoolsAsTheyBecome(t *testing.T) 
 			before := three(t, pool, class)
 			tt.make(&before)
 			got := compare(t, before, read(t, tt.after...))
-			if diff := cmp.Diff(tt.want, fits(got.Fit)["unscheduled"]); diff != "" {
+			if diff := cmp.Diff(tt.want, fits(got.PodScheduling)["unscheduled"]); diff != "" {
 				t.Errorf("without a node (-want +got):\n%s", diff)
 			}
 			var held []string
@@ -80,7 +80,7 @@ func TestManyPodsOfDriftedNodesAreTriedByShape(t *testing.T) {
 		c.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 	}
 	got := compare(t, before, after)
-	if len(got.Drifted) != 500 || len(got.Fit.Unscheduled) > 0 {
-		t.Errorf("%d drifted, without a node: %v", len(got.Drifted), fits(got.Fit))
+	if len(got.Drifted) != 500 || len(got.PodScheduling.NewlyUnschedulable) > 0 {
+		t.Errorf("%d drifted, without a node: %v", len(got.Drifted), fits(got.PodScheduling))
 	}
 }

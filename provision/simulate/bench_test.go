@@ -126,8 +126,8 @@ func forecastLarge(b *testing.B, limit string, replicas int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if len(got.Replaced) != 500 || got.Rollout.Pods != 5000 || len(got.Fit.Scheduled)+len(got.Fit.Pending) < 10 {
-			b.Fatalf("%d nodes, %d pods, and of those declared %v, %v", len(got.Replaced), got.Rollout.Pods, got.Fit.Scheduled, got.Fit.Pending)
+		if len(got.Replaced) != 500 || got.Rollout.Pods != 5000 || len(got.PodScheduling.NewlySchedulable)+len(got.PodScheduling.Unschedulable) < 10 {
+			b.Fatalf("%d nodes, %d pods, and of those declared %v, %v", len(got.Replaced), got.Rollout.Pods, got.PodScheduling.NewlySchedulable, got.PodScheduling.Unschedulable)
 		}
 		least = min(least, time.Since(start))
 	}

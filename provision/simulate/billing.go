@@ -38,7 +38,7 @@ func (c *comparison) cost(name string) provision.Cost {
 			next = own
 		}
 		book.pay(&out.Now, kind, zone, capacity)
-		for to, o := range map[*provision.Amount]*offerings.Offer{&out.After: next, &unblocked: final} {
+		for to, o := range map[*provision.Amount]*offerings.Offering{&out.After: next, &unblocked: final} {
 			if o != nil {
 				book.pay(to, o.InstanceType, o.Zone, o.CapacityType)
 			}
@@ -53,11 +53,11 @@ func (c *comparison) cost(name string) provision.Cost {
 		out.Unblocked = &unblocked
 	}
 	if was := c.before.Pools[name]; was != nil {
-		out.CeilingBefore, out.CeilingBeforeUnknown = c.ceiling(c.before, was, book)
+		out.MaxBefore, out.MaxBeforeUnknown = c.maxCost(c.before, was, book)
 	}
 	if is != nil {
-		out.Ceiling, out.CeilingUnknown = c.ceiling(c.after, is, book)
-		c.floor(is, &out, book)
+		out.Max, out.MaxUnknown = c.maxCost(c.after, is, book)
+		c.minCost(is, &out, book)
 	}
 	out.Prices, out.Notes = book.sources(), c.notes(name)
 	out.NonComputeNow, out.NonComputeAfter = c.nonCompute(name)
@@ -66,9 +66,9 @@ func (c *comparison) cost(name string) provision.Cost {
 
 // comes is what a replaced node becomes; where no price is known of what its pool may buy, its own
 // type, whose price is not known either.
-func (c *comparison) comes(claim *karpv1.NodeClaim, pool *karpv1.NodePool, own *offerings.Offer) *offerings.Offer {
+func (c *comparison) comes(claim *karpv1.NodeClaim, pool *karpv1.NodePool, own *offerings.Offering) *offerings.Offering {
 	next, sold := c.successor(claim, pool), c.after.Offerings[pool.Name]
-	if next == nil && len(sold.Allowed) > 0 && len(sold.Offers) == 0 {
+	if next == nil && len(sold.Allowed) > 0 && len(sold.Offerings) == 0 {
 		return own
 	}
 	return next
@@ -151,7 +151,7 @@ func counted(pods int, one, many string) string {
 // total adds the pools up. Without a limit on one of them there is none on all.
 func (c *comparison) total(pools []provision.Pool) provision.Cost {
 	var out provision.Cost
-	var before, after ceilings
+	var before, after maxima
 	all := map[provision.Price]bool{}
 	var unblocked provision.Amount
 	for _, p := range pools {
@@ -163,22 +163,22 @@ func (c *comparison) total(pools []provision.Pool) provision.Cost {
 		}
 		unblocked = plus(unblocked, final)
 		out.Notes = append(out.Notes, p.Cost.Notes...)
-		out.Floor, out.SpotUnchanged = out.Floor+p.Cost.Floor, out.SpotUnchanged+p.Cost.SpotUnchanged
-		out.FloorUnknown, out.FloorAtMost = out.FloorUnknown || p.Cost.FloorUnknown, out.FloorAtMost || p.Cost.FloorAtMost
+		out.Min, out.SpotUnchanged = out.Min+p.Cost.Min, out.SpotUnchanged+p.Cost.SpotUnchanged
+		out.MinUnknown, out.MinAtMost = out.MinUnknown || p.Cost.MinUnknown, out.MinAtMost || p.Cost.MinAtMost
 		if p.Action != "delete" {
-			after.add(p.Cost.Ceiling, p.Cost.CeilingUnknown)
+			after.add(p.Cost.Max, p.Cost.MaxUnknown)
 		}
 		if p.Action != "create" {
-			before.add(p.Cost.CeilingBefore, p.Cost.CeilingBeforeUnknown)
+			before.add(p.Cost.MaxBefore, p.Cost.MaxBeforeUnknown)
 		}
 		for _, price := range p.Cost.Prices {
 			all[price] = true
 		}
 	}
-	out.Now, out.After, out.Floor = rounded(out.Now), rounded(out.After), cents(out.Floor)
+	out.Now, out.After, out.Min = rounded(out.Now), rounded(out.After), cents(out.Min)
 	out.SpotUnchanged = cents(out.SpotUnchanged)
-	out.CeilingBefore, out.CeilingBeforeUnknown = before.total()
-	out.Ceiling, out.CeilingUnknown = after.total()
+	out.MaxBefore, out.MaxBeforeUnknown = before.total()
+	out.Max, out.MaxUnknown = after.total()
 	if unblocked = rounded(unblocked); unblocked != out.After {
 		out.Unblocked = &unblocked
 	}
@@ -187,12 +187,12 @@ func (c *comparison) total(pools []provision.Pool) provision.Cost {
 }
 
 // maxima adds the maxima of pools up.
-type ceilings struct {
+type maxima struct {
 	usd                float64
 	unbounded, unknown bool
 }
 
-func (c *ceilings) add(bound *float64, unknown bool) {
+func (c *maxima) add(bound *float64, unknown bool) {
 	switch {
 	case unknown:
 		c.unknown = true
@@ -204,7 +204,7 @@ func (c *ceilings) add(bound *float64, unknown bool) {
 }
 
 // total is that of all; nil where one has none, or is not known.
-func (c *ceilings) total() (bound *float64, unknown bool) {
+func (c *maxima) total() (bound *float64, unknown bool) {
 	if c.unbounded || c.unknown {
 		return nil, !c.unbounded
 	}

@@ -103,8 +103,8 @@ func TestAPoolThatGoesTakesItsNodesWithIt(t *testing.T) {
 	if total := got.Cost.After.Most(); total != 0 {
 		t.Errorf("nothing is left, and it costs $%v/h", total)
 	}
-	if len(got.Fit.Unscheduled) != 3 {
-		t.Errorf("three pods lose their nodes, told: %+v", got.Fit.Unscheduled)
+	if len(got.PodScheduling.NewlyUnschedulable) != 3 {
+		t.Errorf("three pods lose their nodes, told: %+v", got.PodScheduling.NewlyUnschedulable)
 	}
 }
 

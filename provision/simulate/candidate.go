@@ -21,8 +21,8 @@ import (
 type Candidate struct {
 	// Node has an empty Reason where the node has not drifted.
 	provision.Node
-	// Turn is its place among the drifted nodes of all pools, from 1; 0 for one that has not drifted.
-	Turn int
+	// QueuePosition is its place among the drifted nodes of all pools, from 1; 0 for one that has not drifted.
+	QueuePosition int
 	// Budgets are what the budgets of its pool allow, by reason: Empty, Drifted and Underutilized. Without a pool
 	// there are none.
 	Budgets map[karpv1.DisruptionReason]AllowedDisruptions
@@ -37,8 +37,8 @@ type AllowedDisruptions struct {
 	Allowed, Configured int
 	// Budget is the one that allows the least: "10%", or with its schedule; empty where there is none.
 	Budget string
-	// Opens is when the budgets allow a node next; zero while they do, and where they do not within a year.
-	Opens time.Time
+	// NextWindow is when the budgets allow a node next; zero while they do, and where they do not within a year.
+	NextWindow time.Time
 }
 
 // DisruptionCandidate describes the node of a NodeClaim in a live cluster. The context must be one of
@@ -69,7 +69,7 @@ func DisruptionCandidate(ctx context.Context, live provision.ClusterSnapshot, cl
 	out.Unknown = unknown[out.Pool]
 	for i, n := range drifted {
 		if n.NodeClaim == claim {
-			out.Reason, out.Turn = n.Reason, i+1
+			out.Reason, out.QueuePosition = n.Reason, i+1
 		}
 	}
 	out.Budgets = c.budgets(out.Pool)
@@ -109,7 +109,7 @@ func (c *comparison) budgets(name string) map[karpv1.DisruptionReason]AllowedDis
 		}
 		if configured == 0 && nodes > 0 {
 			if opens, ok := opening(pool, nodes, c.before.Now, reason); ok {
-				one.Opens = opens.UTC()
+				one.NextWindow = opens.UTC()
 			}
 		}
 		out[reason] = one

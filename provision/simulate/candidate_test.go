@@ -22,12 +22,12 @@ func TestBudgetsOfACandidateAreByReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[karpv1.DisruptionReason]simulate.AllowedDisruptions{
-		karpv1.DisruptionReasonEmpty:         {Budget: "0 (0 9 * * * for 8h)", Opens: time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)},
+		karpv1.DisruptionReasonEmpty:         {Budget: "0 (0 9 * * * for 8h)", NextWindow: time.Date(2026, 11, 20, 17, 0, 0, 0, time.UTC)},
 		karpv1.DisruptionReasonDrifted:       {Allowed: 1, Configured: 1, Budget: "50%"},
 		karpv1.DisruptionReasonUnderutilized: {Allowed: 1, Configured: 1, Budget: "50%"},
 	}
-	if diff := cmp.Diff(want, got.Budgets); diff != "" || got.Turn != 0 || got.Name != "node-a" {
-		t.Errorf("turn %d of node %s (-want +got):\n%s", got.Turn, got.Name, diff)
+	if diff := cmp.Diff(want, got.Budgets); diff != "" || got.QueuePosition != 0 || got.Name != "node-a" {
+		t.Errorf("turn %d of node %s (-want +got):\n%s", got.QueuePosition, got.Name, diff)
 	}
 	// One that is not ready counts as on its way.
 	other.Status.Conditions = nil

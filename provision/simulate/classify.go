@@ -51,7 +51,7 @@ func (c *comparison) classify(ctx context.Context) error {
 			if !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() {
 				continue // It goes already, or Karpenter does not evaluate it yet.
 			}
-			already, next := c.drift.Now(claim, was), c.drift.Then(claim, was, is)
+			already, next := c.drift.ReasonBefore(claim, was), c.drift.ReasonAfter(claim, was, is)
 			if already == "" && next == "" {
 				continue
 			}
@@ -66,7 +66,7 @@ func (c *comparison) classify(ctx context.Context) error {
 	}
 	c.drifted, c.replaced = inDisruptionOrder(drifted), inDisruptionOrder(replaced)
 	c.explain()
-	slices.SortFunc(c.removed, func(a, b provision.Removal) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortFunc(c.removed, func(a, b provision.RemovedPool) int { return strings.Compare(a.Pool, b.Pool) })
 	return nil
 }
 
@@ -95,7 +95,7 @@ func (c *comparison) anyFor(pool, reason string) bool {
 }
 
 func (c *comparison) remove(name string, claims []*karpv1.NodeClaim, limits pdb.Limits) {
-	removal := provision.Removal{Pool: name, Nodes: []provision.Node{}}
+	removal := provision.RemovedPool{Pool: name, Nodes: []provision.Node{}}
 	for _, claim := range claims {
 		node := c.node(claim, limits)
 		node.Reason = poolRemoved

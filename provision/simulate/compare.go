@@ -53,7 +53,7 @@ func Compare(ctx context.Context, before, after provision.ClusterSnapshot, types
 
 func newComparison(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (*comparison, error) {
 	after.Cluster, after.Now = before.Cluster, before.Now
-	c := &comparison{unknown: snapshot.Unknowns{}, successors: map[string]*offerings.Offer{}}
+	c := &comparison{unknown: snapshot.Unknowns{}, successors: map[string]*offerings.Offering{}}
 	was, is := snapshot.New(before, c.unknown), snapshot.New(after, c.unknown)
 	is.Observe(was)
 	var err error
@@ -77,7 +77,7 @@ func newComparison(ctx context.Context, before, after provision.ClusterSnapshot,
 func (c *comparison) result() provision.Forecast {
 	out := provision.Forecast{
 		Replaced: orEmpty(c.replaced), Drifted: orEmpty(c.drifted), Removed: orEmpty(c.removed),
-		Fit: c.found, Pools: []provision.Pool{},
+		PodScheduling: c.found, Pools: []provision.Pool{},
 	}
 	for _, name := range c.poolNames() {
 		out.Pools = append(out.Pools, c.pool(name))

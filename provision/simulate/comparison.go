@@ -16,11 +16,11 @@ type comparison struct {
 	unknown       snapshot.Unknowns
 	// replaced, drifted and removed are in order.
 	replaced, drifted []provision.Node
-	removed           []provision.Removal
-	found             provision.Fit
+	removed           []provision.RemovedPool
+	found             provision.PodScheduling
 	// successors are what replaced nodes become, by pool, type, zone and capacity
 	// type.
-	successors map[string]*offerings.Offer
+	successors map[string]*offerings.Offering
 	// fullPools are the sentences about limits, by pool.
 	fullPools map[string]string
 	// managed are pods without an owner that somebody makes again; see alone.

@@ -73,14 +73,14 @@ func (l *ledger) sources() []provision.Price {
 
 // successor is what a replaced node is reckoned to become: the same where that is
 // still allowed, else the cheapest that holds as much; nil where nothing does.
-func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *offerings.Offer {
+func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *offerings.Offering {
 	kind, zone, capacity := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey]
 	key := strings.Join([]string{pool.Name, kind, zone, capacity}, " ")
 	if found, ok := c.successors[key]; ok {
 		return found
 	}
-	var best *offerings.Offer
-	for _, o := range c.after.Offerings[pool.Name].Offers {
+	var best *offerings.Offering
+	for _, o := range c.after.Offerings[pool.Name].Offerings {
 		if o.InstanceType == kind && o.Zone == zone && o.CapacityType == capacity {
 			best = &o
 			break
@@ -104,37 +104,37 @@ func fits(has, needs corev1.ResourceList) bool {
 	return true
 }
 
-// floor is what a pool costs without pods: nothing, or its replicas at the cheapest type.
-func (c *comparison) floor(pool *karpv1.NodePool, out *provision.Cost, book *ledger) {
+// minCost is what a pool costs without pods: nothing, or its replicas at the cheapest type.
+func (c *comparison) minCost(pool *karpv1.NodePool, out *provision.Cost, book *ledger) {
 	if pool.Spec.Replicas == nil || *pool.Spec.Replicas == 0 {
 		return
 	}
-	var least *offerings.Offer
-	for _, o := range c.after.Offerings[pool.Name].Offers {
+	var least *offerings.Offering
+	for _, o := range c.after.Offerings[pool.Name].Offerings {
 		if o.Precedes(least) {
 			least = &o
 		}
 	}
 	if least == nil {
-		out.FloorUnknown = true
+		out.MinUnknown = true
 		return
 	}
 	book.record(least.CapacityType, least.Price)
-	out.Floor, out.FloorAtMost = cents(least.Price.USDPerHour*float64(*pool.Spec.Replicas)), least.Price.AtMost
+	out.Min, out.MinAtMost = cents(least.Price.USDPerHour*float64(*pool.Spec.Replicas)), least.Price.AtMost
 }
 
-// ceiling is the most that the limits allow: for each limit, all of it bought as
+// maxCost is the most that the limits allow: for each limit, all of it bought as
 // the type that costs most for a unit; of these the least. Nil without a limit, and where no
 // price of what the pool may buy is known.
-func (c *comparison) ceiling(f *placement.Simulation, pool *karpv1.NodePool, book *ledger) (bound *float64, unknown bool) {
+func (c *comparison) maxCost(f *placement.Simulation, pool *karpv1.NodePool, book *ledger) (bound *float64, unknown bool) {
 	// A type of which one is too large for a limit is never bought.
-	var offers []offerings.Offer
-	for _, o := range f.Offerings[pool.Name].Offers {
+	var offers []offerings.Offering
+	for _, o := range f.Offerings[pool.Name].Offerings {
 		if !tooLarge(o.Type, pool.Spec.Limits) {
 			offers = append(offers, o)
 		}
 	}
-	if len(f.Offerings[pool.Name].Offers) == 0 {
+	if len(f.Offerings[pool.Name].Offerings) == 0 {
 		return nil, pool.Spec.Replicas != nil || len(pool.Spec.Limits) > 0
 	}
 	most := math.Inf(1)

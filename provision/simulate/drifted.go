@@ -64,7 +64,7 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 			reason := poolRemoved
 			if pool != nil {
 				c.warnUnsynced(pool)
-				reason = c.drift.Now(claim, pool)
+				reason = c.drift.ReasonBefore(claim, pool)
 			}
 			if reason != "" {
 				node := drainCandidate{Node: c.node(claim, limits), since: driftedAt(claim)}

@@ -16,7 +16,7 @@ import (
 
 // fit computes which pods find a node, before and after.
 func (c *comparison) fit(ctx context.Context) error {
-	c.found = provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Pending: []provision.Placement{}}
+	c.found = provision.PodScheduling{NewlySchedulable: []provision.Placement{}, NewlyUnschedulable: []provision.Placement{}, Unschedulable: []provision.Placement{}}
 	was, is := c.before.PodsByWorkload(c.before.Pods, c.unknown), c.after.PodsByWorkload(c.before.Pods, c.unknown)
 	if len(c.before.Nodes) > 0 {
 		workload.ScaleToZero(was, is)
@@ -39,7 +39,7 @@ func (c *comparison) fit(ctx context.Context) error {
 	if err := c.schedulePending(ctx, before, after, moving, gone); err != nil {
 		return err
 	}
-	for _, list := range [][]provision.Placement{c.found.Scheduled, c.found.Unscheduled, c.found.Pending} {
+	for _, list := range [][]provision.Placement{c.found.NewlySchedulable, c.found.NewlyUnschedulable, c.found.Unschedulable} {
 		slices.SortStableFunc(list, func(a, b provision.Placement) int {
 			return cmp.Or(workload.ComparePods(a.Pod, b.Pod), strings.Compare(a.Workload, b.Workload), strings.Compare(a.Pool, b.Pool))
 		})
@@ -79,15 +79,15 @@ func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[typ
 	known := map[change]int{}
 	for _, s := range pending {
 		had, there := then[s.prior]
-		found, gets := s.runs || there && had.Why == "", now[s.pod.UID]
-		list := &c.found.Pending
+		found, gets := s.runs || there && had.Reason == "", now[s.pod.UID]
+		list := &c.found.Unschedulable
 		switch {
-		case gets.Why == "" && found:
+		case gets.Reason == "" && found:
 			continue
-		case gets.Why == "":
-			list = &c.found.Scheduled
+		case gets.Reason == "":
+			list = &c.found.NewlySchedulable
 		case found:
-			list = &c.found.Unscheduled
+			list = &c.found.NewlyUnschedulable
 		}
 		p := provision.Placement{Pod: workload.NameOf(s.pod), Workload: s.kind, New: !s.runs && !there, Inactive: s.later, Pool: gets.Pool}
 		same := change{list, p}
@@ -96,7 +96,7 @@ func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[typ
 			continue
 		}
 		known[same] = len(*list)
-		p.Similar, p.Reason = s.more, gets.Why
+		p.Similar, p.Reason = s.more, gets.Reason
 		*list = append(*list, p)
 	}
 }
@@ -107,10 +107,10 @@ func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]placemen
 	for _, s := range moving {
 		gets := now[s.pod.UID]
 		for _, pod := range append([]*corev1.Pod{s.pod}, s.like...) {
-			stuck[workload.NameOf(pod)] = gets.Why != ""
+			stuck[workload.NameOf(pod)] = gets.Reason != ""
 		}
-		if gets.Why != "" {
-			c.found.Unscheduled = append(c.found.Unscheduled, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.Why})
+		if gets.Reason != "" {
+			c.found.NewlyUnschedulable = append(c.found.NewlyUnschedulable, provision.Placement{Pod: workload.NameOf(s.pod), Similar: s.more, Reason: gets.Reason})
 		}
 	}
 	keep(c.replaced, stuck)
@@ -131,7 +131,7 @@ func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]placemen
 
 // warnNodes warns where only pools could take the pods.
 func (c *comparison) warnNodes() {
-	if len(c.before.Nodes) == 0 && len(c.found.Pending)+len(c.found.Unscheduled) > 0 {
+	if len(c.before.Nodes) == 0 && len(c.found.Unschedulable)+len(c.found.NewlyUnschedulable) > 0 {
 		c.unknown.Add(codeNodesUnknown, "", "No node is known here: pods for which no pool has a node may have one that Karpenter did not make.")
 	}
 }

@@ -29,9 +29,9 @@ spec:
 `
 
 // fits is the fit as short text.
-func fits(f provision.Fit) map[string][]string {
+func fits(f provision.PodScheduling) map[string][]string {
 	out := map[string][]string{}
-	for name, list := range map[string][]provision.Placement{"scheduled": f.Scheduled, "unscheduled": f.Unscheduled, "waiting": f.Pending} {
+	for name, list := range map[string][]provision.Placement{"scheduled": f.NewlySchedulable, "unscheduled": f.NewlyUnschedulable, "waiting": f.Unschedulable} {
 		for _, p := range list {
 			text := strings.TrimSpace(p.Name + " " + p.Pool)
 			if p.Similar > 0 {
@@ -127,10 +127,10 @@ func TestWhichPodsFindANode(t *testing.T) {
 			before := read(t, tt.before...)
 			tt.pods(&before)
 			got := compare(t, before, read(t, tt.after...))
-			if diff := cmp.Diff(tt.want, fits(got.Fit)); diff != "" {
+			if diff := cmp.Diff(tt.want, fits(got.PodScheduling)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			for _, p := range append(got.Fit.Pending, got.Fit.Unscheduled...) {
+			for _, p := range append(got.PodScheduling.Unschedulable, got.PodScheduling.NewlyUnschedulable...) {
 				if p.Reason == "" {
 					t.Errorf("no reason is given for %s", p.Name)
 				}
@@ -144,7 +144,7 @@ func TestPodsThatOnlyTheNewRevisionDeclares(t *testing.T) {
 	pod(&after, "new", "")
 	pod(&after, "huge", "", Requested("64"))
 	want := map[string][]string{"scheduled": {"new gpu"}, "waiting": {"huge"}}
-	if diff := cmp.Diff(want, fits(compare(t, read(t, pool, class), after).Fit)); diff != "" {
+	if diff := cmp.Diff(want, fits(compare(t, read(t, pool, class), after).PodScheduling)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -155,8 +155,8 @@ func TestTheEnginesOptionsCount(t *testing.T) {
 		before := read(t, text, class)
 		before.Cluster.MinValuesPolicy = policy
 		pod(&before, "one", "")
-		if got := compare(t, before, read(t, text, class)); len(got.Fit.Pending) == 0 != relaxed {
-			t.Errorf("the policy is %q, and waiting %v", policy, got.Fit.Pending)
+		if got := compare(t, before, read(t, text, class)); len(got.PodScheduling.Unschedulable) == 0 != relaxed {
+			t.Errorf("the policy is %q, and waiting %v", policy, got.PodScheduling.Unschedulable)
 		}
 	}
 }

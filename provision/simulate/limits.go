@@ -72,7 +72,7 @@ func (c *comparison) elsewhere(ctx context.Context, node provision.Node) (bool, 
 		return false, err
 	}
 	for _, p := range placed {
-		if p.Why != "" {
+		if p.Reason != "" {
 			return false, nil
 		}
 	}
@@ -94,19 +94,19 @@ func (of *limitUsage) full(node provision.Node) string {
 }
 
 // over lists the limits that the change sets below what the pool uses.
-func (c *comparison) over(name string) []provision.Excess {
+func (c *comparison) over(name string) []provision.ExceededLimit {
 	was, is := c.before.Pools[name], c.after.Pools[name]
 	if was == nil || is == nil || len(c.before.Claims[name]) == 0 {
 		return nil
 	}
 	used := c.usage(name)
-	var out []provision.Excess
+	var out []provision.ExceededLimit
 	for _, resource := range workload.SortedNames(corev1.ResourceList(is.Spec.Limits)) {
 		limit, has := is.Spec.Limits[resource], used[resource]
 		if old, ok := was.Spec.Limits[resource]; ok && old.Cmp(limit) == 0 || has.Cmp(limit) <= 0 {
 			continue
 		}
-		out = append(out, provision.Excess{Resource: string(resource), Used: has.String(), Limit: limit.String()})
+		out = append(out, provision.ExceededLimit{Resource: string(resource), Used: has.String(), Limit: limit.String()})
 	}
 	return out
 }

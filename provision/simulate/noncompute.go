@@ -15,10 +15,10 @@ func (c *comparison) nonCompute(name string) (now, after provision.NonCompute) {
 	was, is, outcomes := c.before.Pools[name], c.after.Pools[name], c.nodeOutcomes(name)
 	var before, then ebs.Costs
 	if was != nil {
-		before = ebs.Of(c.before.Class(was))
+		before = ebs.CostsOf(c.before.Class(was))
 	}
 	if is != nil {
-		then = ebs.Of(c.after.Class(is))
+		then = ebs.CostsOf(c.after.Class(is))
 	}
 	for _, claim := range c.before.Claims[name] {
 		if claim.Labels[corev1.LabelInstanceTypeStable] == "" {
@@ -37,8 +37,8 @@ func (c *comparison) nonCompute(name string) (now, after provision.NonCompute) {
 }
 
 // ownOffer is what a node is of.
-func ownOffer(claim *karpv1.NodeClaim) *offerings.Offer {
-	return &offerings.Offer{
+func ownOffer(claim *karpv1.NodeClaim) *offerings.Offering {
+	return &offerings.Offering{
 		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], Zone: claim.Labels[corev1.LabelTopologyZone], CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
 	}
 }

@@ -55,7 +55,7 @@ func TestOnlyTypesThatTheClassCanHaveAreForecast(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, fits(forecast.Fit)); diff != "" {
+			if diff := cmp.Diff(test.want, fits(forecast.PodScheduling)); diff != "" {
 				t.Errorf("pods that find a node (-want +got):\n%s", diff)
 			}
 			priced := slices.DeleteFunc(texts(forecast.Unknown), func(text string) bool { return !strings.Contains(text, "price") })

@@ -72,7 +72,7 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 					}
 				}
 			}
-			for _, p := range got.Fit.Unscheduled {
+			for _, p := range got.PodScheduling.NewlyUnschedulable {
 				is.Unscheduled = append(is.Unscheduled, p.Name)
 			}
 			is.Blocked = got.Rollout.Blocked
@@ -205,11 +205,11 @@ func withServe(t testing.TB, f provision.ClusterSnapshot) provision.ClusterSnaps
 func TestLimitsBelowWhatIsUsed(t *testing.T) {
 	tests := map[string]struct {
 		before, after string
-		want          []provision.Excess
+		want          []provision.ExceededLimit
 	}{
-		"a limit lowered below":           {"nvidia.com/gpu: 8", "nvidia.com/gpu: 2", []provision.Excess{{Resource: "nvidia.com/gpu", Used: "3", Limit: "2"}}},
+		"a limit lowered below":           {"nvidia.com/gpu: 8", "nvidia.com/gpu: 2", []provision.ExceededLimit{{Resource: "nvidia.com/gpu", Used: "3", Limit: "2"}}},
 		"a limit lowered to what is used": {"nvidia.com/gpu: 8", "nvidia.com/gpu: 3", nil},
-		"two limits, one of them new":     {"nvidia.com/gpu: 8", "nvidia.com/gpu: 1, nodes: 2", []provision.Excess{{Resource: "nodes", Used: "3", Limit: "2"}, {Resource: "nvidia.com/gpu", Used: "3", Limit: "1"}}},
+		"two limits, one of them new":     {"nvidia.com/gpu: 8", "nvidia.com/gpu: 1, nodes: 2", []provision.ExceededLimit{{Resource: "nodes", Used: "3", Limit: "2"}, {Resource: "nvidia.com/gpu", Used: "3", Limit: "1"}}},
 		"a limit that was too low before": {"nvidia.com/gpu: 2", "nvidia.com/gpu: 2", nil},
 		"a limit that goes":               {"nvidia.com/gpu: 2", "cpu: 100", nil},
 	}

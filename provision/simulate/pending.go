@@ -76,7 +76,7 @@ func (q *queue) add(all, was map[workload.Ref]workload.Pods, whole bool) {
 		if c.Invalid || c.Pod.Spec.NodeName != "" || len(c.Pod.Spec.SchedulingGates) > 0 {
 			continue
 		}
-		if c.Idle() {
+		if c.ScaledToZero() {
 			q.later = append(q.later, newPendingPod(c, of, 0, 1, podID(of, 0)))
 			continue
 		}
@@ -122,7 +122,7 @@ func newPendingPod(c workload.Pods, of workload.Ref, from, to int, prior types.U
 	pod := *c.Pod
 	pod.UID = podID(of, from)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	return pendingPod{pod: &pod, more: to - from - 1, kind: of.Kind, later: c.Idle(), prior: prior}
+	return pendingPod{pod: &pod, more: to - from - 1, kind: of.Kind, later: c.ScaledToZero(), prior: prior}
 }
 
 // keptPods is how many of the pods that there are stay as they are: none of a workload
@@ -234,7 +234,7 @@ func (c *comparison) placeAll(ctx context.Context, f *placement.Simulation, q qu
 	alone := map[string]placement.Outcome{}
 	for _, s := range q.later {
 		gets := together[s.pod.UID]
-		if gets.Why != "" && len(q.later) > 1 {
+		if gets.Reason != "" && len(q.later) > 1 {
 			key := placement.Shape(s.pod)
 			if _, tried := alone[key]; !tried && len(alone) < mostAlone {
 				one, err := c.place(ctx, f, []pendingPod{s}, gone)

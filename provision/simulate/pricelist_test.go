@@ -93,7 +93,7 @@ func TestAPodFindsNoNodeOfATypeThatNoZoneOffers(t *testing.T) {
 			after := read(t, strings.Replace(pool, "[g4dn.xlarge, g5.xlarge]", "[g5.xlarge]", 1), class)
 			pod(&before, "one", "")
 			after.Pods = before.Pods
-			if got := compare(t, before, after).Fit.Unscheduled; len(got) != tt.unscheduled {
+			if got := compare(t, before, after).PodScheduling.NewlyUnschedulable; len(got) != tt.unscheduled {
 				t.Errorf("%d pods find no node, want %d: %v", len(got), tt.unscheduled, got)
 			}
 		})

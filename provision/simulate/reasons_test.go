@@ -47,7 +47,7 @@ func TestTheReasonIsThatOfTheNearestPool(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			before := read(t, append([]string{class}, tt.pools...)...)
-			got := compare(t, before, read(t, append([]string{class, tt.workload}, tt.pools...)...)).Fit.Pending
+			got := compare(t, before, read(t, append([]string{class, tt.workload}, tt.pools...)...)).PodScheduling.Unschedulable
 			if len(got) != 1 || !got[0].New {
 				t.Fatalf("waiting: %+v", got)
 			}

@@ -70,10 +70,10 @@ func TestPodsOfReservedPools(t *testing.T) {
 			pod(&before, "a", "")
 			pod(&before, "b", "")
 			got := compare(t, before, after)
-			if len(got.Fit.Pending) != tt.pending || len(got.Fit.Scheduled) != 2-tt.pending {
-				t.Errorf("%d pods are pending and %d scheduled: %+v", len(got.Fit.Pending), len(got.Fit.Scheduled), got.Fit)
+			if len(got.PodScheduling.Unschedulable) != tt.pending || len(got.PodScheduling.NewlySchedulable) != 2-tt.pending {
+				t.Errorf("%d pods are pending and %d scheduled: %+v", len(got.PodScheduling.Unschedulable), len(got.PodScheduling.NewlySchedulable), got.PodScheduling)
 			}
-			for _, p := range got.Fit.Pending {
+			for _, p := range got.PodScheduling.Unschedulable {
 				if want := "NodePool gpu has no instance available in its capacity reservations"; p.Reason != want {
 					t.Errorf("the reason is %q, want %q", p.Reason, want)
 				}
@@ -101,8 +101,8 @@ func TestAReservedPoolWhoseReservationsAreNotKnownHasNodes(t *testing.T) {
 			tt.set(&after)
 			pod(&before, "a", "")
 			got := compare(t, before, after)
-			if len(got.Fit.Scheduled) != 1 || len(got.Fit.Pending) != 0 {
-				t.Errorf("the pod finds no node: %+v", got.Fit)
+			if len(got.PodScheduling.NewlySchedulable) != 1 || len(got.PodScheduling.Unschedulable) != 0 {
+				t.Errorf("the pod finds no node: %+v", got.PodScheduling)
 			}
 			if !strings.Contains(unknownText(got), tt.want) {
 				t.Errorf("unknown is %q, want %q in it", unknownText(got), tt.want)
@@ -143,8 +143,8 @@ func TestAFullReservationKeepsItsNodes(t *testing.T) {
 			after.NodeClasses = read(t, strings.Replace(reservedClass, "50Gi", "60Gi", 1)).NodeClasses
 			before.Cluster.FeatureGates = map[string]bool{"TerminateFirstDrift": tt.gate}
 			got := compare(t, before, after)
-			if len(got.Replaced) != 2 || len(got.Fit.Unscheduled) != 0 {
-				t.Fatalf("%d nodes are replaced, and the pods lose their place: %+v", len(got.Replaced), got.Fit)
+			if len(got.Replaced) != 2 || len(got.PodScheduling.NewlyUnschedulable) != 0 {
+				t.Fatalf("%d nodes are replaced, and the pods lose their place: %+v", len(got.Replaced), got.PodScheduling)
 			}
 			for _, n := range got.Replaced {
 				want := []provision.Blocker(nil)
@@ -212,8 +212,8 @@ func TestNoNodeIsLaunchedIntoACapacityBlockThatExpires(t *testing.T) {
 			after := read(t, reservedClass, reservedPool("reserved"))
 			reserve(&after, reservation(awsv1.CapacityReservationTypeCapacityBlock, 1, noon.Add(tt.left)))
 			pod(&before, "a", "")
-			if got := compare(t, before, after); len(got.Fit.Pending) != tt.pending {
-				t.Errorf("%d pods are pending, want %d", len(got.Fit.Pending), tt.pending)
+			if got := compare(t, before, after); len(got.PodScheduling.Unschedulable) != tt.pending {
+				t.Errorf("%d pods are pending, want %d", len(got.PodScheduling.Unschedulable), tt.pending)
 			}
 		})
 	}

@@ -114,9 +114,9 @@ func TestALimitWithoutRoomForAReplacementStopsTheRollOut(t *testing.T) {
 
 func TestWhatNodesCost(t *testing.T) {
 	type bill struct {
-		Now, After, Spot, Floor float64
-		Ceiling, Before         string
-		Prices                  []provision.Price
+		Now, After, Spot, Min float64
+		Max, Before           string
+		Prices                []provision.Price
 	}
 	onDemand := []provision.Price{{CapacityType: "on-demand", Basis: "listed", Date: prices(t).PriceDate()}}
 	both := append(onDemand[:1:1], provision.Price{CapacityType: "spot", Basis: "unknown"})
@@ -146,12 +146,12 @@ func TestWhatNodesCost(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := compare(t, three(t, pool, class), read(t, strings.Replace(pool, tt.old, tt.new, 1), class)).Cost
-			is := bill{got.Now.Most(), got.After.OnDemand, got.After.SpotAtMost, got.Floor, "none", "none", got.Prices}
-			if got.Ceiling != nil {
-				is.Ceiling = fmt.Sprint(*got.Ceiling)
+			is := bill{got.Now.Most(), got.After.OnDemand, got.After.SpotAtMost, got.Min, "none", "none", got.Prices}
+			if got.Max != nil {
+				is.Max = fmt.Sprint(*got.Max)
 			}
-			if got.CeilingBefore != nil {
-				is.Before = fmt.Sprint(*got.CeilingBefore)
+			if got.MaxBefore != nil {
+				is.Before = fmt.Sprint(*got.MaxBefore)
 			}
 			if diff := cmp.Diff(tt.want, is); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -160,14 +160,14 @@ func TestWhatNodesCost(t *testing.T) {
 	}
 }
 
-func TestAStaticPoolHasAFloor(t *testing.T) {
+func TestAStaticPoolHasAMinimum(t *testing.T) {
 	text := strings.Replace(pool, "limits: {nvidia.com/gpu: 8}", "replicas: 2", 1)
 	got := compare(t, read(t, text, class), read(t, text, class)).Cost
-	if got.Floor != 1.052 || got.FloorAtMost || got.FloorUnknown || got.Ceiling == nil || *got.Ceiling != 2.012 {
-		t.Errorf("min %v, max %v", got.Floor, *got.Ceiling)
+	if got.Min != 1.052 || got.MinAtMost || got.MinUnknown || got.Max == nil || *got.Max != 2.012 {
+		t.Errorf("min %v, max %v", got.Min, *got.Max)
 	}
 	text = strings.Replace(text, "values: [on-demand]", "values: [on-demand, spot]", 1)
-	if got := compare(t, read(t, text, class), read(t, text, class)).Cost; got.Floor != 1.052 || !got.FloorAtMost {
+	if got := compare(t, read(t, text, class), read(t, text, class)).Cost; got.Min != 1.052 || !got.MinAtMost {
 		t.Errorf("with spot the minimum is %+v", got)
 	}
 }
@@ -179,11 +179,11 @@ func TestARegionWithoutPricesCostsUnknown(t *testing.T) {
 	if len(got.Replaced) != 3 || got.Cost.Now.Most() != 0 {
 		t.Errorf("%d replaced, $%v", len(got.Replaced), got.Cost.Now.Most())
 	}
-	if c := got.Cost; c.Now.Unpriced != 3 || c.After.Unpriced != 3 || c.Ceiling != nil || !c.CeilingUnknown || !c.CeilingBeforeUnknown {
+	if c := got.Cost; c.Now.Unpriced != 3 || c.After.Unpriced != 3 || c.Max != nil || !c.MaxUnknown || !c.MaxBeforeUnknown {
 		t.Errorf("what has no price is counted as nothing: %+v", c)
 	}
-	if c := got.Pools[0].Cost; c.Ceiling != nil || !c.CeilingUnknown || !c.CeilingBeforeUnknown {
-		t.Errorf("the pool's maximum is %v", c.Ceiling)
+	if c := got.Pools[0].Cost; c.Max != nil || !c.MaxUnknown || !c.MaxBeforeUnknown {
+		t.Errorf("the pool's maximum is %v", c.Max)
 	}
 	if len(got.Unknown) == 0 || !strings.HasPrefix(got.Unknown[len(got.Unknown)-1].Text, "Region us-gov-west-1") {
 		t.Errorf("unknown: %q", texts(got.Unknown))

@@ -101,7 +101,7 @@ func (c *comparison) blockUncontrolled(ctx context.Context, movers, uncontrolled
 	}
 	stuck := map[provision.Pod]bool{}
 	for _, pod := range uncontrolled {
-		stuck[workload.NameOf(pod)] = placed[snapshot.PodID(pod)].Why != ""
+		stuck[workload.NameOf(pod)] = placed[snapshot.PodID(pod)].Reason != ""
 	}
 	keep(c.replaced, stuck)
 	return nil

@@ -149,10 +149,10 @@ func TestDeclaredWorkloads(t *testing.T) {
 				tt.live(&before)
 			}
 			got := compare(t, before, read(t, tt.after...))
-			if diff := cmp.Diff(tt.want, placed(got.Fit)); diff != "" {
+			if diff := cmp.Diff(tt.want, placed(got.PodScheduling)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			for _, p := range append(got.Fit.Pending, got.Fit.Unscheduled...) {
+			for _, p := range append(got.PodScheduling.Unschedulable, got.PodScheduling.NewlyUnschedulable...) {
 				if p.Reason == "" {
 					t.Errorf("no reason is given for %s", p.Name)
 				}
@@ -162,9 +162,9 @@ func TestDeclaredWorkloads(t *testing.T) {
 }
 
 // placed is the fit as short text, with what is told of workloads.
-func placed(f provision.Fit) map[string][]string {
+func placed(f provision.PodScheduling) map[string][]string {
 	out := map[string][]string{}
-	for name, list := range map[string][]provision.Placement{"scheduled": f.Scheduled, "unscheduled": f.Unscheduled, "waiting": f.Pending} {
+	for name, list := range map[string][]provision.Placement{"scheduled": f.NewlySchedulable, "unscheduled": f.NewlyUnschedulable, "waiting": f.Unschedulable} {
 		for _, p := range list {
 			text := strings.Join(strings.Fields(p.Workload+" "+p.Name+" "+p.Pool), " ")
 			if p.New {
@@ -194,7 +194,7 @@ func TestWhatIsRequestedLaterDoesNotCompete(t *testing.T) {
 	want := map[string][]string{
 		"scheduled": {"Deployment other gpu new later", "Deployment serve gpu new later"}, "waiting": {"Deployment huge new later"},
 	}
-	if diff := cmp.Diff(want, placed(compare(t, before, after).Fit)); diff != "" {
+	if diff := cmp.Diff(want, placed(compare(t, before, after).PodScheduling)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -243,7 +243,7 @@ func TestTheKindsOfWorkloads(t *testing.T) {
 			if tt.want != "" {
 				want = []string{tt.want}
 			}
-			if diff := cmp.Diff(want, placed(compare(t, before, read(t, pool, class, tt.text)).Fit)["scheduled"]); diff != "" {
+			if diff := cmp.Diff(want, placed(compare(t, before, read(t, pool, class, tt.text)).PodScheduling)["scheduled"]); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -255,7 +255,7 @@ func TestATimeSlicedPoolTakesAPodForEachSlice(t *testing.T) {
 	one := strings.Replace(pool, "nvidia.com/gpu: 8", "nvidia.com/gpu: 8, cpu: 4", 1)
 	eight = strings.Replace(eight, "{requests: {cpu: 1}, ", "{", 1)
 	want := map[string][]string{"scheduled": {"Deployment serve gpu and 6 more"}}
-	if diff := cmp.Diff(want, placed(compare(t, read(t, one, class, eight), read(t, one, class, slices8, eight)).Fit)); diff != "" {
+	if diff := cmp.Diff(want, placed(compare(t, read(t, one, class, eight), read(t, one, class, slices8, eight)).PodScheduling)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -264,7 +264,7 @@ func TestARuntimeClassAddsItsOverhead(t *testing.T) {
 	runtime := "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia\nscheduling: {nodeSelector: {team: vision}}"
 	text := strings.Replace(serve, "    spec:\n", "    spec:\n      runtimeClassName: nvidia\n", 1)
 	got := compare(t, read(t, pool, class), read(t, pool, class, text, runtime))
-	if diff := cmp.Diff(map[string][]string{"waiting": {"Deployment serve new and 1 more"}}, placed(got.Fit)); diff != "" {
+	if diff := cmp.Diff(map[string][]string{"waiting": {"Deployment serve new and 1 more"}}, placed(got.PodScheduling)); diff != "" {
 		t.Error(diff)
 	}
 	got = compare(t, read(t, pool, class), read(t, pool, class, text))

@@ -88,7 +88,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 //     the first of them, and for those that a person confirmed: what is skipped
 //     must not be recorded as allowed where nobody allowed it.
 //   - Then, in the same order, the updates and deletions that come after the nodes
-//     that go with others ([loss.Removal]), unless one of these others is held or
+//     that go with others ([loss.DeletionImpact]), unless one of these others is held or
 //     was not made: the engine drains and terminates those nodes, and they use what
 //     is in AWS.
 //

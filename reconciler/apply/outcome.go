@@ -121,19 +121,19 @@ func resultErr(r Result) error {
 	return nil
 }
 
-// Why is the text of Err, which does not repeat the change's action and key; empty
+// Message is the text of Err, which does not repeat the change's action and key; empty
 // without Err.
-func (r Result) Why() string {
+func (r Result) Message() string {
 	if r.Err == nil {
 		return ""
 	}
 	return r.Err.Error()
 }
 
-// Misfit reports whether the change was refused because what is declared does not fit the
+// IsSchemaError reports whether the change was refused because what is declared does not fit the
 // schema of its kind, such as a field that the schema does not have: a problem in the
 // repository, see [targets.ErrSchema].
-func (r Result) Misfit() bool { return errors.Is(r.Err, targets.ErrSchema) }
+func (r Result) IsSchemaError() bool { return errors.Is(r.Err, targets.ErrSchema) }
 
 // named is the error of a result behind the operation: what was being done to what, and
 // where that was declared.
@@ -147,7 +147,7 @@ func named(r Result) error {
 }
 
 // classified gives err a class and reason unless it brings its own.
-func classified(err error, class state.Class, reason string, after time.Duration) error {
+func classified(err error, class state.FailureClass, reason string, after time.Duration) error {
 	if c, r, _ := state.Classify(err); c != state.Retry || r != unclassified {
 		return err
 	}
@@ -158,7 +158,7 @@ func classified(err error, class state.Class, reason string, after time.Duration
 // one.
 const unclassified = "Failed"
 
-func fail(class state.Class, reason string, after time.Duration, err error) error {
+func fail(class state.FailureClass, reason string, after time.Duration, err error) error {
 	if class == state.Wait {
 		return state.WaitFor(after, reason, err)
 	}

@@ -20,7 +20,7 @@ func TestErrHasTheEarliestTimeOfTheNextRun(t *testing.T) {
 	tests := []struct {
 		name    string
 		results []Result
-		class   state.Class
+		class   state.FailureClass
 		reason  string
 		after   time.Duration
 		text    string
@@ -115,7 +115,7 @@ func TestTheOperationIsNamedByItsData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := Result{Change: plan.Change{Key: key, Action: c.action, Before: &item, After: &item}, Status: Failed, Err: c.err}
-			if got := r.Why(); got != c.why {
+			if got := r.Message(); got != c.why {
 				t.Errorf("why %q, want %q", got, c.why)
 			}
 			all := Outcome{Results: []Result{r}}.Err()
@@ -124,7 +124,7 @@ func TestTheOperationIsNamedByItsData(t *testing.T) {
 			}
 		})
 	}
-	if why := (Result{}).Why(); why != "" {
+	if why := (Result{}).Message(); why != "" {
 		t.Errorf("without an error: %q", why)
 	}
 }

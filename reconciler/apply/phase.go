@@ -96,7 +96,7 @@ func (r *execution) correct(ctx context.Context, ph phase) {
 		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
 		defer cancel()
 		r.record(i, Recover(func() error {
-			if c.Action == plan.Update && c.Loses() && r.opts.BeforeDeletes != nil {
+			if c.Action == plan.Update && c.HasLosses() && r.opts.BeforeDeletes != nil {
 				if err := r.opts.BeforeDeletes(callCtx); err != nil {
 					return err
 				}

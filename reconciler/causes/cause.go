@@ -101,14 +101,14 @@ const (
 	reasonTopology Reason = "Topology"
 	// reasonUnschedulable is a reason that only Karpenter's scheduler has.
 	reasonUnschedulable Reason = "Unschedulable"
-	// reasonContended is that other pending pods compete for what limits leave.
-	reasonContended Reason = "CompetingPods"
+	// reasonCompetingPods is that other pending pods compete for what limits leave.
+	reasonCompetingPods Reason = "CompetingPods"
 	// reasonSchedulingGated is a pod with scheduling gates.
 	reasonSchedulingGated Reason = "SchedulingGated"
 	// reasonDaemonSetPod is a pod of a DaemonSet, for which Karpenter launches no node.
 	reasonDaemonSetPod Reason = "DaemonSetPod"
-	// reasonNotTried is a pod that kube-scheduler has not marked as unschedulable.
-	reasonNotTried Reason = "SchedulingNotAttempted"
+	// reasonSchedulingNotAttempted is a pod that kube-scheduler has not marked as unschedulable.
+	reasonSchedulingNotAttempted Reason = "SchedulingNotAttempted"
 	// reasonPreempting is a pod for which kube-scheduler evicts others of a node.
 	reasonPreempting Reason = "Preempting"
 	// reasonEngineNotRunning is that no Karpenter runs in the controller.
@@ -139,8 +139,8 @@ const (
 	reasonGPUsInitializing Reason = "GPUsInitializing"
 	// reasonInitializing is a node that is not initialized for another reason.
 	reasonInitializing Reason = "Initializing"
-	// reasonDriftTurn is a drifted node that is replaced after others, or next.
-	reasonDriftTurn Reason = "AwaitingDisruption"
+	// reasonAwaitingDisruption is a drifted node that is replaced after others, or next.
+	reasonAwaitingDisruption Reason = "AwaitingDisruption"
 	// reasonWhenEmpty is a pool whose nodes are consolidated only without pods, and the node has some.
 	reasonWhenEmpty Reason = "WhenEmpty"
 	// reasonUnconsolidatable is that Karpenter found nothing cheaper for the pods of the node.
@@ -149,8 +149,8 @@ const (
 	reasonNotEmpty Reason = "NotEmpty"
 	// reasonTerminating is a node that is being drained and terminated.
 	reasonTerminating Reason = "Terminating"
-	// reasonNothingKeepsIt is that nothing was found which keeps the node: Karpenter disrupts it next.
-	reasonNothingKeepsIt Reason = "Disruptable"
+	// reasonDisruptable is that nothing was found which keeps the node: Karpenter disrupts it next.
+	reasonDisruptable Reason = "Disruptable"
 )
 
 // Cause is one reason with its facts. The reason decides which fields are set.
@@ -218,8 +218,8 @@ func Reasons() []Reason {
 	return []Reason{
 		reasonAtLimit, reasonTaintNotTolerated, reasonZoneNotOffered, reasonInstanceTypeNotOffered, reasonLabelNotOffered, reasonGPUSharesNotOffered, reasonRequestTooLarge, reasonQuotaExceeded, reasonChangeHeld,
 		reasonBudgetClosed, reasonInsufficientCapacity, reasonOtherScheduler, reasonVolumeZone, reasonVolumeClaimUnusable, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonDaemonSets,
-		reasonTopology, reasonUnschedulable, reasonContended, reasonSchedulingGated, reasonDaemonSetPod, reasonNotTried, reasonPreempting, reasonEngineNotRunning, reasonNodeStarting, reasonNodeAvailable, reasonLaunchable,
-		reasonScheduled, reasonDoNotDisrupt, reasonPodDisruptionBudget, reasonConsolidateAfter, reasonConsolidateAfterNever, reasonBarePod, reasonGPUsInitializing, reasonInitializing, reasonDriftTurn, reasonWhenEmpty,
-		reasonUnconsolidatable, reasonNotEmpty, reasonTerminating, reasonNothingKeepsIt,
+		reasonTopology, reasonUnschedulable, reasonCompetingPods, reasonSchedulingGated, reasonDaemonSetPod, reasonSchedulingNotAttempted, reasonPreempting, reasonEngineNotRunning, reasonNodeStarting, reasonNodeAvailable, reasonLaunchable,
+		reasonScheduled, reasonDoNotDisrupt, reasonPodDisruptionBudget, reasonConsolidateAfter, reasonConsolidateAfterNever, reasonBarePod, reasonGPUsInitializing, reasonInitializing, reasonAwaitingDisruption, reasonWhenEmpty,
+		reasonUnconsolidatable, reasonNotEmpty, reasonTerminating, reasonDisruptable,
 	}
 }

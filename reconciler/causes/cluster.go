@@ -109,7 +109,7 @@ func (o Objects) backOff(pool string) (Cause, bool) {
 // profile is the one that serves a pool, with its DevicePlugin.
 func (o Objects) profile(pool string) (profile gpu.Profile, plugin string, served bool) {
 	for i := range o.Plugins {
-		if p, ok := deviceplugin.Sharing(&o.Plugins[i]).For(pool); ok {
+		if p, ok := deviceplugin.Sharing(&o.Plugins[i]).ProfileForPool(pool); ok {
 			return p, o.Plugins[i].Name, true
 		}
 	}

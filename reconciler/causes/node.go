@@ -34,7 +34,7 @@ func Node(o Objects, claim *karpv1.NodeClaim, candidate simulate.Candidate) []Ca
 	blocked := append(n.annotated(), n.pods()...)
 	if len(blocked) > 0 {
 		stays = slices.DeleteFunc(stays, func(c Cause) bool {
-			return slices.Contains([]Reason{reasonNothingKeepsIt, reasonNotEmpty, reasonDriftTurn, reasonUnconsolidatable}, c.Reason)
+			return slices.Contains([]Reason{reasonDisruptable, reasonNotEmpty, reasonAwaitingDisruption, reasonUnconsolidatable}, c.Reason)
 		})
 	}
 	return append(blocked, stays...)
@@ -113,7 +113,7 @@ func (n nodeCauses) stays() []Cause {
 	case n.candidate.Reason != "":
 		return []Cause{n.drifted()}
 	case n.pool == nil:
-		return []Cause{{Reason: reasonNothingKeepsIt, NodePool: n.candidate.Pool}}
+		return []Cause{{Reason: reasonDisruptable, NodePool: n.candidate.Pool}}
 	case n.pool.Spec.Replicas != nil:
 		return []Cause{{Reason: reasonStaticPool, NodePool: n.pool.Name, Count: int(*n.pool.Spec.Replicas), Changes: []Change{{Object: "NodePool/" + n.pool.Name, Field: "spec.replicas"}}}}
 	}
@@ -135,7 +135,7 @@ func (n nodeCauses) stays() []Cause {
 		if c, is := n.closed(karpv1.DisruptionReasonEmpty); is {
 			return append(out, c)
 		}
-		return append(out, Cause{Reason: reasonNothingKeepsIt, NodePool: n.pool.Name})
+		return append(out, Cause{Reason: reasonDisruptable, NodePool: n.pool.Name})
 	}
 	if c, is := n.closed(karpv1.DisruptionReasonUnderutilized); is {
 		return append(out, c)
@@ -150,7 +150,7 @@ func (n nodeCauses) drifted() Cause {
 		return c
 	}
 	budget := n.candidate.Budgets[karpv1.DisruptionReasonDrifted]
-	return Cause{Reason: reasonDriftTurn, NodePool: n.candidate.Pool, Operator: n.candidate.Reason, Count: n.candidate.Turn, Detail: budget.Budget}
+	return Cause{Reason: reasonAwaitingDisruption, NodePool: n.candidate.Pool, Operator: n.candidate.Reason, Count: n.candidate.QueuePosition, Detail: budget.Budget}
 }
 
 // closed is the cause of budgets that allow no node of the pool now.
@@ -160,7 +160,7 @@ func (n nodeCauses) closed(reason karpv1.DisruptionReason) (Cause, bool) {
 		return Cause{}, false
 	}
 	return Cause{
-		Reason: reasonBudgetClosed, NodePool: n.candidate.Pool, Key: string(reason), Detail: budget.Budget, Until: at(budget.Opens),
+		Reason: reasonBudgetClosed, NodePool: n.candidate.Pool, Key: string(reason), Detail: budget.Budget, Until: at(budget.NextWindow),
 		Changes: []Change{{Object: "NodePool/" + n.candidate.Pool, Field: "spec.disruption.budgets"}},
 	}, true
 }

@@ -230,7 +230,7 @@ func (w *target) soldOut() { w.event(karpevents.InsufficientCapacityError, "Pod"
 // hold adds a change of a NodePool that waits for a confirmation.
 func (w *target) hold(pool, action string) {
 	s := v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}
-	s.Status.Pending = []v1alpha1.PendingChange{{Object: "NodePool.karpenter.sh/" + pool, Action: action, Rules: []string{"QuotaExceeded"}, ConfirmationToken: "quota-1-ab", Reason: "it needs more vCPUs than the quota has"}}
+	s.Status.Pending = []v1alpha1.PendingChange{{Object: "NodePool.karpenter.sh/" + pool, Action: action, HeldBy: []string{"QuotaExceeded"}, ConfirmationToken: "quota-1-ab", Reason: "it needs more vCPUs than the quota has"}}
 	w.objects.Syncs = append(w.objects.Syncs, s)
 }
 

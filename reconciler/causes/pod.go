@@ -65,7 +65,7 @@ func unscheduled(pod *corev1.Pod) []Cause {
 	case pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
 		return []Cause{{Reason: reasonOtherScheduler, Key: pod.Spec.SchedulerName, Changes: []Change{{Object: name, Field: "spec.schedulerName"}}}}
 	}
-	return []Cause{{Reason: reasonNotTried}}
+	return []Cause{{Reason: reasonSchedulingNotAttempted}}
 }
 
 // unusableClaims are the causes of PersistentVolumeClaims for which Karpenter leaves the pod out.
@@ -118,8 +118,8 @@ func (p *podCauses) placed() []Cause {
 			Changes: []Change{{Object: "NodePool/" + pool.Name, Field: "spec.template.spec.requirements"}},
 		})
 	}
-	if p.found.Contended > 0 {
-		out = append(out, Cause{Reason: reasonContended, Possible: true, NodePool: pool.Name, Count: p.found.Contended, Changes: []Change{{Object: "NodePool/" + pool.Name, Field: "spec.limits"}}})
+	if p.found.CompetingPods > 0 {
+		out = append(out, Cause{Reason: reasonCompetingPods, Possible: true, NodePool: pool.Name, Count: p.found.CompetingPods, Changes: []Change{{Object: "NodePool/" + pool.Name, Field: "spec.limits"}}})
 	}
 	if len(out) == 0 {
 		out = append(out, Cause{Reason: reasonLaunchable, NodePool: pool.Name})
@@ -242,7 +242,7 @@ func labelReason(key string) Reason {
 
 // resource fills in the cause of a resource that is short: of GPUs that a profile shares, the profile's.
 func (p *podCauses) resource(c *Cause, pool string, o diagnosis.Obstacle) {
-	c.Reason, c.Resource, c.Requested, c.Limit = reasonRequestTooLarge, string(o.Resource), o.Requested.String(), o.Most.String()
+	c.Reason, c.Resource, c.Requested, c.Limit = reasonRequestTooLarge, string(o.Resource), o.Requested.String(), o.MaxOffered.String()
 	c.Changes = []Change{{Object: p.name, Field: "spec.containers[*].resources.requests"}, {Object: "NodePool/" + pool, Field: "spec.template.spec.requirements"}}
 	profile, plugin, served := p.profile(pool)
 	if !served || !isGPU(o.Resource) || profile.Replicas < 2 && o.Resource == profile.Resource() {
@@ -276,7 +276,7 @@ func (p *podCauses) keptByBudget(pool string, o diagnosis.Obstacle) []Cause {
 		return nil
 	}
 	return []Cause{{
-		Reason: reasonBudgetClosed, NodePool: pool, Count: count, Detail: budget.Budget, Until: at(budget.Opens), Resource: string(o.Resource),
+		Reason: reasonBudgetClosed, NodePool: pool, Count: count, Detail: budget.Budget, Until: at(budget.NextWindow), Resource: string(o.Resource),
 		Changes: []Change{{Object: "NodePool/" + pool, Field: "spec.disruption.budgets"}},
 	}}
 }
@@ -296,11 +296,11 @@ func (o Objects) held(pool string, possible bool) []Cause {
 	var out []Cause
 	for _, s := range o.Syncs {
 		for _, change := range s.Status.Pending {
-			if change.Object != poolObject(pool) || len(change.Rules) == 0 || change.ConfirmationToken == "" || change.Action == "delete" {
+			if change.Object != poolObject(pool) || len(change.HeldBy) == 0 || change.ConfirmationToken == "" || change.Action == "delete" {
 				continue
 			}
 			out = append(out, Cause{
-				Reason: reasonChangeHeld, Possible: possible, NodePool: pool, Object: "Sync/" + s.Namespace + "/" + s.Name, Detail: change.Action, Others: change.Rules, Message: change.Reason,
+				Reason: reasonChangeHeld, Possible: possible, NodePool: pool, Object: "Sync/" + s.Namespace + "/" + s.Name, Detail: change.Action, Others: change.HeldBy, Message: change.Reason,
 				Changes: []Change{{Command: "kubectl -n " + s.Namespace + " annotate sync " + s.Name + " --overwrite " + confirmAnnotation + "=" + change.ConfirmationToken}},
 			})
 		}

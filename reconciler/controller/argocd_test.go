@@ -32,7 +32,7 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 			})
 		}
 	}
-	mistake := func(s *stage) {
+	problem := func(s *stage) {
 		s.problems = []state.Problem{{Origin: state.Origin{File: "nodepools.yaml", Line: 12}, Message: `unknown field "requirments"`}}
 	}
 	type rows []struct {
@@ -60,8 +60,8 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 		{"a changed spec is not applied yet", []func(*stage){generation(2)}},
 		{"a changed spec cannot be applied, and is tried again", []func(*stage){generation(2), unreachable, (*stage).runLater}},
 		{"the source cannot be reached", []func(*stage){unreachable, (*stage).runLater}},
-		{"the repository has a problem", []func(*stage){mistake, (*stage).commitPool, (*stage).runLater}},
-		{"the spec was changed since a problem", []func(*stage){mistake, (*stage).commitPool, (*stage).runLater, generation(2)}},
+		{"the repository has a problem", []func(*stage){problem, (*stage).commitPool, (*stage).runLater}},
+		{"the spec was changed since a problem", []func(*stage){problem, (*stage).commitPool, (*stage).runLater, generation(2)}},
 		{"a deletion waits for a confirmation", []func(*stage){(*stage).hold}},
 		{"a deletion waits, and another token is quoted", []func(*stage){(*stage).hold, func(s *stage) { s.confirm("deletions-1-" + fmt.Sprintf("%040d", 7)) }, (*stage).runLater}},
 		{"drift is only reported", []func(*stage){func(s *stage) {
@@ -106,7 +106,7 @@ func (s *stage) commitPool() { s.commit("kubernetes/map=2", "kubernetes/old=1", 
 
 // hold has a deletion wait for a confirmation.
 func (s *stage) hold() {
-	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.DeletionImpact{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.commit("kubernetes/map=1", "kubernetes/old=1")
 	s.later()
 }

@@ -16,7 +16,7 @@ func TestACorrectionOfDriftKeepsTheLastAttemptedRevision(t *testing.T) {
 	s.commit("kubernetes/pool=1", "kubernetes/map=1")
 	s.reconcile()
 	s.commit("kubernetes/pool=2")
-	s.mistake = state.Failf(state.Stalled, "LimitExceeded", "too large")
+	s.loadError = state.Failf(state.Stalled, "LimitExceeded", "too large")
 	s.later()
 	if got := s.sync().Status.LastAttemptedRevision; got != newest {
 		t.Fatal(got)

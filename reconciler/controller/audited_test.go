@@ -83,7 +83,7 @@ func TestWhatADeletedSyncTakesAlongByAConfirmationIsAnEvent(t *testing.T) {
 	s := newStage(t, func(sync *v1alpha1.Sync) { deleting(sync); sync.Finalizers = []string{v1alpha1.Finalizer} })
 	s.commit("aws/queue=1", "kubernetes/pool=1")
 	s.leave()
-	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.DeletionImpact{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.reconcile()
 	token := s.required("PruneHeld")
 	s.confirm(token)

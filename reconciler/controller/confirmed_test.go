@@ -23,7 +23,7 @@ func stageWithLosses(t *testing.T) *stage {
 	s := newStage(t, nil)
 	s.commit("kubernetes/map=1", "aws/queue=1")
 	s.reconcile()
-	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.DeletionImpact{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.commit("kubernetes/map=1")
 	s.later()
 	return s
@@ -116,7 +116,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		edit(&d)
 		return d
 	}
-	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.LooserGuard, Token: &x}}}, Status: apply.Held}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.GuardLoosened, Token: &x}}}, Status: apply.Held}
 	for name, tt := range map[string]struct {
 		done reconciliation
 		want bool
@@ -127,7 +127,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		"it was skipped":        {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
 		"another change failed": {change(func(r *apply.Result) { r.Status, r.Change.Tokens = apply.Failed, nil }), true},
 		"another change requires a token": {change(func(r *apply.Result) {
-			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.LooserGuard, Token: &x}}}
+			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.GuardLoosened, Token: &x}}}
 		}), false},
 		"another change is held by no guard":                 {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.DriftReported}}} }), true},
 		"only some things were observed":                     {with(func(d *reconciliation) { d.kind = partial }), false},
@@ -141,7 +141,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{}
-			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: x.In(syncpolicy.Scope(sync))}
+			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: x.Encode(syncpolicy.Scope(sync))}
 			if got := tt.done.use(sync, nil).scope.Handled; (got != "") != tt.want {
 				t.Errorf("handled: %q", got)
 			}
@@ -156,7 +156,7 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 	}
 	key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}
 	compute := func(sync *v1alpha1.Sync, live int64) plan.Change {
-		before := state.Item{Key: key, Object: spec(live), Live: state.Identity{UID: "u"}, Applied: state.Hash(spec(90))}
+		before := state.Item{Key: key, Object: spec(live), Live: state.Preconditions{UID: "u"}, Applied: state.Hash(spec(90))}
 		return plan.Compute(state.NewSet(state.Item{Key: key, Object: spec(90)}), state.NewSet(before), syncpolicy.ForRun(sync)...).Changes[0]
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
@@ -187,7 +187,7 @@ func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testin
 			s := newStage(t, nil)
 			s.commit("kubernetes/map=1", "kubernetes/thing=1", "aws/queue=1")
 			s.reconcile()
-			s.cluster.removals["thing"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
+			s.cluster.removals["thing"] = loss.DeletionImpact{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
 			s.commit("kubernetes/map=2", "kubernetes/thing=2", "aws/queue=2")
 			s.later()
 			s.confirm(s.required("PruneHeld"))
@@ -231,8 +231,8 @@ func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 // While the nodes of a removed pool go, what would run on without the engine changes, and there may be
 // nothing of it for a moment: who confirmed that the engine stops is not asked again.
 func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) {
-	unmanaged := func(claims int) loss.Removal {
-		return loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": claims}, AfterNodes: true, EndsEngine: true}
+	unmanaged := func(claims int) loss.DeletionImpact {
+		return loss.DeletionImpact{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": claims}, AfterNodes: true, EndsEngine: true}
 	}
 	for name, meanwhile := range map[string]func(*stage){
 		"as one process":                func(*stage) {},
@@ -242,7 +242,7 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 			s := newStage(t, nil)
 			s.commit("kubernetes/np-a=1", "kubernetes/np-b=1", "kubernetes/engine=on")
 			s.reconcile()
-			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
+			s.cluster.removals["np-a"] = loss.DeletionImpact{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 			s.cluster.removals["engine"] = unmanaged(5)
 			s.commit("kubernetes/np-b=1", "kubernetes/engine=off")
 			s.later()
@@ -257,7 +257,7 @@ func TestTheEngineStopsByOneTokenWhateverTheNodesOfARemovedPoolDo(t *testing.T) 
 			if _, there := s.cluster.live["np-a"]; there {
 				t.Fatal("the pool stays")
 			}
-			s.cluster.removals["engine"] = loss.Removal{AfterNodes: true, EndsEngine: true}
+			s.cluster.removals["engine"] = loss.DeletionImpact{AfterNodes: true, EndsEngine: true}
 			meanwhile(s)
 			s.later()
 			s.expectCondition("Ready", metav1.ConditionFalse, "ApplyFailed")
@@ -288,7 +288,7 @@ func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("kubernetes/engine=on")
 	s.reconcile()
-	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
+	s.cluster.removals["engine"] = loss.DeletionImpact{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
 	s.commit("kubernetes/engine=off")
 	s.later()
 	token := s.required("PruneHeld")
@@ -307,11 +307,11 @@ func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 // What ends the engine is confirmed once, also where nothing would run on without it any more as
 // soon as the pool that goes before it is deleted, and where only rights are taken.
 func TestWhatEndsTheEngineIsConfirmedOnceBesideAPool(t *testing.T) {
-	rights := loss.Removal{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
-	for name, tt := range map[string]struct{ before, after loss.Removal }{
+	rights := loss.DeletionImpact{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
+	for name, tt := range map[string]struct{ before, after loss.DeletionImpact }{
 		"the controller would run no pod": {
-			loss.Removal{Impact: "it would run no pod, and the engine stops", Losses: loss.Counts{"Object": 1, "Engine": 1, "NodeClaim": 3}, AfterNodes: true, EndsEngine: true},
-			loss.Removal{Impact: "it would run no pod", AfterNodes: true, EndsEngine: true},
+			loss.DeletionImpact{Impact: "it would run no pod, and the engine stops", Losses: loss.Counts{"Object": 1, "Engine": 1, "NodeClaim": 3}, AfterNodes: true, EndsEngine: true},
+			loss.DeletionImpact{Impact: "it would run no pod", AfterNodes: true, EndsEngine: true},
 		},
 		"a role grants less": {rights, rights},
 	} {
@@ -319,7 +319,7 @@ func TestWhatEndsTheEngineIsConfirmedOnceBesideAPool(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("kubernetes/np-a=1", "kubernetes/np-b=1", "kubernetes/part=2")
 			s.reconcile()
-			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
+			s.cluster.removals["np-a"] = loss.DeletionImpact{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
 			s.cluster.removals["part"] = tt.before
 			s.commit("kubernetes/np-b=1", "kubernetes/part=0")
 			s.later()

@@ -69,10 +69,10 @@ func driftStateOf(done reconciliation) driftState {
 			Object: objectName(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
 		for _, rule := range c.Hold.Rules() {
-			l.Rules = append(l.Rules, string(rule))
+			l.HeldBy = append(l.HeldBy, string(rule))
 		}
 		if r.Err != nil {
-			l.Reason = sanitize.Text(r.Why())
+			l.Reason = sanitize.Text(r.Message())
 		}
 		l.waits, l.losses = awaited(r), lossCount(c)
 		l.missing = !c.ReadOnly() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
@@ -90,7 +90,7 @@ func driftStateOf(done reconciliation) driftState {
 // lossCount is how many things of all kinds the change would lose.
 func lossCount(c plan.Change) int {
 	n := 0
-	if c.Loses() && !c.ReadOnly() {
+	if c.HasLosses() && !c.ReadOnly() {
 		for _, of := range c.Before.EffectiveLosses() {
 			n += of
 		}
@@ -104,13 +104,13 @@ func awaited(r apply.Result) string {
 	switch {
 	case r.Status != apply.Held:
 		return ""
-	case r.Change.Hold.By(hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses):
+	case r.Change.Hold.Has(hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses):
 		return pruneHeld
 	case r.Change.Hold.Nodes():
 		return nodeReplacementHeld
-	case r.Change.Hold.By(hold.QuotaExceeded):
+	case r.Change.Hold.Has(hold.QuotaExceeded):
 		return quotaHeld
-	case r.Change.Loses() && !r.Change.ReadOnly() && !r.Change.Loosens():
+	case r.Change.HasLosses() && !r.Change.ReadOnly() && !r.Change.Loosens():
 		return pruneHeld
 	case r.Change.Loosens():
 		return guardChangeHeld

@@ -29,20 +29,20 @@ func (r *SyncReconciler) finalize(ctx context.Context, sync *v1alpha1.Sync) (ctr
 	if !controllerutil.ContainsFinalizer(sync, v1alpha1.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	session, err := r.states.get(ctx, sync, r.assemble)
+	current, err := r.states.get(ctx, sync, r.assemble)
 	if err == nil {
 		// It needs no revision, and may wait for a person: others need the memory.
-		session.revisions.Cancel()
-		session.revisions.Unload()
+		current.revisions.Cancel()
+		current.revisions.Unload()
 	}
 	done := reconciliation{err: err}
 	// A suspended Sync changes nothing: as Flux does, its deletion leaves what it applied.
 	if err == nil && sync.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && !sync.Spec.Suspend {
-		done = r.prune(ctx, sync, session)
+		done = r.prune(ctx, sync, current)
 	}
 	v := deletionResult(done)
 	if v.ready {
-		if err := session.Orphan(ctx); err != nil {
+		if err := current.Orphan(ctx); err != nil {
 			v = runResult{reason: deletionFailed, message: sanitize.Text(err.Error())}
 		}
 	}

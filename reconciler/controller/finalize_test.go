@@ -20,7 +20,7 @@ func TestASyncDoesNotGoWhileADeletionFails(t *testing.T) {
 	s := newStage(t, deleting)
 	forgotten := 0
 	build := s.r.Build
-	s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error) {
+	s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (SyncRuntime, error) {
 		a, err := build(ctx, sync)
 		a.Orphan = func(context.Context) error { forgotten++; return nil }
 		return a, err
@@ -90,7 +90,7 @@ func TestASyncThatWasChangedSinceItsDeletionBeganDeletesNothing(t *testing.T) {
 // Who is asked to confirm must find what waits, and by which token it is confirmed, also while a
 // run cannot read anything: nothing was compared, so what waited still does.
 func TestWhatWaitsStaysInTheStatusWhileNothingCanBeRead(t *testing.T) {
-	pool := loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
+	pool := loss.DeletionImpact{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	for name, held := range map[string]func(*stage){
 		"of a Sync that is being deleted": func(s *stage) {
 			s.leave()
@@ -109,8 +109,8 @@ func TestWhatWaitsStaysInTheStatusWhileNothingCanBeRead(t *testing.T) {
 			s.later()
 			token, before := s.required("PruneHeld"), s.sync().Status
 			build := s.r.Build
-			s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
-				return Assembly{}, errors.New("the API server does not answer")
+			s.r.Build = func(context.Context, *v1alpha1.Sync) (SyncRuntime, error) {
+				return SyncRuntime{}, errors.New("the API server does not answer")
 			}
 			s.restart()
 			s.later()
@@ -137,7 +137,7 @@ func TestWhyASyncCannotGoIsMasked(t *testing.T) {
 	const secret = "ghp_0123456789abcdefABCDEF"
 	s := newStage(t, deleting)
 	build := s.r.Build
-	s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error) {
+	s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (SyncRuntime, error) {
 		a, err := build(ctx, sync)
 		a.Orphan = func(context.Context) error { return errors.New("the inventory: " + secret) }
 		return a, err

@@ -275,7 +275,7 @@ func TestAnotherFailureComesBeforeHealth(t *testing.T) {
 	s.become(1, 1)
 	s.commit("kubernetes/serve=1")
 	s.reconcile()
-	s.mistake = errors.New("a problem")
+	s.loadError = errors.New("a problem")
 	s.commit("kubernetes/serve=2")
 	s.later()
 	if c := meta.FindStatusCondition(s.sync().Status.Conditions, fluxmeta.ReadyCondition); c.Reason == fluxmeta.HealthCheckFailedReason {

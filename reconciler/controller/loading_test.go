@@ -19,14 +19,14 @@ import (
 // holds all memory for such revisions, and who is called when a reconciliation is asked for.
 func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 	cache := reconciler.NewRevisionCache(0, 1)
-	s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
+	s.r.Build = func(context.Context, *v1alpha1.Sync) (SyncRuntime, error) {
 		loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "kubernetes", Target: s.cluster})
-		values := func(context.Context) (string, reconciler.Loader, error) { return "", nil, s.mistake }
-		return Assembly{Loop: loop.Caching(cache).WithInputs(values), Orphan: func(context.Context) error { return nil }}, nil
+		values := func(context.Context) (string, reconciler.Loader, error) { return "", nil, s.loadError }
+		return SyncRuntime{Loop: loop.WithRevisionCache(cache).WithInputs(values), Orphan: func(context.Context) error { return nil }}, nil
 	}
 	woken = make(chan struct{}, 8)
 	s.r.states.notify = func(types.NamespacedName) { woken <- struct{}{} }
-	holder = reconciler.NewLoop(s, s.load).Caching(cache)
+	holder = reconciler.NewLoop(s, s.load).WithRevisionCache(cache)
 	if _, err := holder.Fetch(s.Context()); err != nil {
 		s.Fatal(err)
 	}
@@ -93,13 +93,13 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 			s.reconcile()
 		},
 		"a variable has no value": func(s *stage) {
-			s.mistake = state.Failf(state.Stalled, "SubstituteFailed", "no such ConfigMap")
+			s.loadError = state.Failf(state.Stalled, "SubstituteFailed", "no such ConfigMap")
 			s.edit(func(sync *v1alpha1.Sync) {
 				sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
 			})
 			s.reconcile()
 			s.expectCondition("Ready", metav1.ConditionFalse, "SubstituteFailed")
-			s.mistake = nil // Who holds the memory next needs no variable.
+			s.loadError = nil // Who holds the memory next needs no variable.
 		},
 		"another Sync takes its place": func(s *stage) {
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Path = "elsewhere" })
@@ -127,7 +127,7 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 func deletionWaits(s *stage) {
 	s.Helper()
 	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.DeletionPolicy = v1alpha1.DeletionPolicyDelete })
-	s.cluster.removals["a"] = loss.Removal{Impact: "nodes go", Losses: loss.Counts{"Node": 3}}
+	s.cluster.removals["a"] = loss.DeletionImpact{Impact: "nodes go", Losses: loss.Counts{"Node": 3}}
 	if err := s.r.Client.Delete(s.Context(), s.sync()); err != nil {
 		s.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func TestTheCommandOfASyncWhoseNameResemblesASecretCanBeCopied(t *testing.T) {
 		c.Before = c.After
 		c.Hold = hold.Reasons{
 			{Rule: hold.UpdateLosses, Token: &hold.Token{Purpose: "deletions", Digest: confirm.Digest("x")}, Facts: hold.Facts{Object: "A/a", Detail: "ghp_0123456789abcdefABCDEF"}},
-			{Rule: hold.LooserGuard, Token: &hold.Token{Purpose: "guard." + sync.Name, Digest: confirm.Digest("x")}, Facts: hold.Facts{Object: "A/a"}},
+			{Rule: hold.GuardLoosened, Token: &hold.Token{Purpose: "guard." + sync.Name, Digest: confirm.Digest("x")}, Facts: hold.Facts{Object: "A/a"}},
 		}
 	}))
 	done.Outcome.Results[0].Status, done.scope = "held", confirm.Scope{UID: "u"}
@@ -93,7 +93,7 @@ func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 }
 
 // What looks like the start of a private key in one problem hides neither its place nor what is behind it.
-func TestAMistakeThatIsMaskedHidesNothingBehindIt(t *testing.T) {
+func TestAProblemThatIsMaskedHidesNothingBehindIt(t *testing.T) {
 	begin := "unknown field \"-----BEGIN PRIVATE KEY-----\""
 	done := ran(change("a", plan.Update, nil))
 	done.Outcome.Results[0].Status = apply.Applied

@@ -24,7 +24,7 @@ func waitingStage(t *testing.T) (s *stage, token string) {
 	s = newStage(t, nil)
 	s.commit("kubernetes/pool=1", "kubernetes/map=1", "kubernetes/other=1")
 	s.reconcile()
-	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
+	s.cluster.removals["pool"] = loss.DeletionImpact{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.commit("kubernetes/map=1", "kubernetes/other=1")
 	s.later()
 	return s, s.required("PruneHeld")
@@ -42,7 +42,7 @@ var uncomputable = map[string]struct {
 		s.commit("kubernetes/map=1", "kubernetes/other=2")
 	}, false},
 	"the newest revision cannot be rendered": {"LimitExceeded", func(s *stage) {
-		s.mistake = state.Failf(state.Stalled, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
+		s.loadError = state.Failf(state.Stalled, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
 		s.commit("kubernetes/map=1", "kubernetes/other=2")
 	}, false},
 	"the source cannot be read": {"Failed", func(s *stage) { s.unread = errors.New("no route to host") }, false},
@@ -52,7 +52,7 @@ var uncomputable = map[string]struct {
 }
 
 func (s *stage) heal() {
-	s.problems, s.mistake, s.unread = nil, nil, nil
+	s.problems, s.loadError, s.unread = nil, nil, nil
 	s.commit("kubernetes/map=1", "kubernetes/other=2")
 }
 
@@ -175,8 +175,8 @@ func TestWhatWaitedForAnotherSourceIsNotPending(t *testing.T) {
 		}, unread, false, false},
 		"another path, while no controller runs": {path, unread, true, false},
 		"another path, and the Sync cannot be set up": {path, func(s *stage) {
-			s.r.Build = func(context.Context, *v1alpha1.Sync) (Assembly, error) {
-				return Assembly{}, errors.New("the API server does not answer")
+			s.r.Build = func(context.Context, *v1alpha1.Sync) (SyncRuntime, error) {
+				return SyncRuntime{}, errors.New("the API server does not answer")
 			}
 		}, false, false},
 		"another interval":                             {func(sync *v1alpha1.Sync) { sync.Generation++ }, unread, false, true},

@@ -34,7 +34,7 @@ func TestOneTokenIsPrintedEverywhereAndConfirmsLater(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("kubernetes/map=1", "kubernetes/old=1", "kubernetes/older=1", "aws/queue=1")
 	s.reconcile()
-	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.DeletionImpact{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.takeEvents()
 	s.commit("kubernetes/map=1")
 	token := s.planned()
@@ -74,7 +74,7 @@ func TestTheEngineKeepsItsQueueWhileTheQueuesDeletionWaits(t *testing.T) {
 			s.commit("kubernetes/engine=queue", "kubernetes/map=1", "aws/queue=1")
 			s.reconcile()
 			part := loss.FieldRef{Group: "poolwright.dev", Kind: "Cluster", Field: "spec.interruptionQueue"}
-			s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}, UsedBy: part}
+			s.aws.removals["queue"] = loss.DeletionImpact{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}, UsedBy: part}
 			s.aws.unknown["queue"] = unknown
 			s.commit("kubernetes/engine=none", "kubernetes/map=2")
 			keeps := func(when string) {
@@ -118,7 +118,7 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 	s := newStage(t, deleting)
 	s.commit("kubernetes/pool=1", "kubernetes/map=1")
 	s.leave()
-	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
+	s.cluster.removals["pool"] = loss.DeletionImpact{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.edit(func(sync *v1alpha1.Sync) {
 		sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: "now"}
 	})
@@ -134,7 +134,7 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 		t.Errorf("who asked for a run waits for an answer, the last is %q", status.LastHandledReconcileAt)
 	}
 	want := []v1alpha1.PendingChange{{
-		Object: "Thing/pool", Action: "delete", Reason: status.Pending[0].Reason, Rules: []string{"DeletionLosses"}, ConfirmationToken: token,
+		Object: "Thing/pool", Action: "delete", Reason: status.Pending[0].Reason, HeldBy: []string{"DeletionLosses"}, ConfirmationToken: token,
 	}}
 	if d := cmp.Diff(want, status.Pending); d != "" || !strings.Contains(want[0].Reason, "2 nodes go with it") {
 		t.Errorf("pending (-want +got):\n%s", d)
@@ -186,7 +186,7 @@ func TestADeletionThatIsHeldIsLeftWhereTheSyncIsSuspendedAfterwards(t *testing.T
 	s := newStage(t, deleting)
 	s.commit("kubernetes/pool=1", "kubernetes/map=1")
 	s.leave()
-	s.cluster.removals["pool"] = loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
+	s.cluster.removals["pool"] = loss.DeletionImpact{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.reconcile()
 	token := s.required("PruneHeld")
 	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })

@@ -35,7 +35,7 @@ func TestWhatExceedsAQuotaIsHeldAndReportedOnce(t *testing.T) {
 	if d := cmp.Diff([]string{"update NodePool.karpenter.sh/np-gpu: " + why}, s.pending()); d != "" {
 		t.Errorf("pending (-want +got):\n%s", d)
 	}
-	if pending := s.sync().Status.Pending; pending[0].Rules[0] != "QuotaExceeded" || pending[0].ConfirmationToken != token {
+	if pending := s.sync().Status.Pending; pending[0].HeldBy[0] != "QuotaExceeded" || pending[0].ConfirmationToken != token {
 		t.Errorf("pending is %+v", pending)
 	}
 	if s.cluster.live["np-gpu"] != "10" || s.cluster.live["map"] != "2" {

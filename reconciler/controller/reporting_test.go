@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
+func TestNobodyCallsInSyncWhatAProblemKeptFromBeingCompared(t *testing.T) {
 	s := newStage(t, nil)
 	s.problems = []state.Problem{{Origin: state.Origin{File: "cluster.yaml", Line: 4}, Message: "tag aws:foo is reserved"}}
 	s.commit("kubernetes/pool=1")
@@ -44,7 +44,7 @@ func TestNobodyCallsInSyncWhatAMistakeKeptFromBeingCompared(t *testing.T) {
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")
 }
 
-func TestKnownDriftIsReportedThoughThereAreMistakes(t *testing.T) {
+func TestKnownDriftIsReportedThoughThereAreProblems(t *testing.T) {
 	s := newStage(t, nil)
 	s.problems = []state.Problem{{Message: "two Clusters"}}
 	s.aws.live["version"], s.aws.compared["version"] = "1.33", byHand
@@ -256,7 +256,7 @@ func TestADeletionThatWaitsStaysPendingWhenItsObjectIsEdited(t *testing.T) {
 
 // A problem that two of the checks find is one, and the first is the first of the folder: poolwright lint
 // lists the same.
-func TestMistakesAreCountedAsLintCountsThem(t *testing.T) {
+func TestProblemsAreCountedAsLintCountsThem(t *testing.T) {
 	s := newStage(t, nil)
 	first, second := state.Problem{Origin: state.Origin{File: "a.yaml", Line: 3}, Message: "x"}, state.Problem{Origin: state.Origin{File: "b.yaml", Line: 1}, Message: "x"}
 	s.problems = []state.Problem{second, first, second}
@@ -292,7 +292,7 @@ func TestAnEventHasTheRevisionThatItIsAbout(t *testing.T) {
 	s.cluster.live["map"] = "edited"
 	s.drift(at("kubernetes", "map"))
 	s.commit("kubernetes/map=2")
-	s.mistake = state.Failf(state.Stalled, "PathNotFound", "gone")
+	s.loadError = state.Failf(state.Stalled, "PathNotFound", "gone")
 	s.later()
 	close(s.events.Events)
 	var got []string

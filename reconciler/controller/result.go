@@ -67,16 +67,16 @@ func resultOf(done reconciliation) runResult {
 	case len(failed) > 0:
 		// The class reports whether another try can help; the reason stays one that users can
 		// search for.
-		var class state.Class
+		var class state.FailureClass
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Stalled
-		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), plural.Count(countAttempted(done.Plan), "change"), objectName(failed[0].Change.Key), sanitize.Text(failed[0].Why()))
+		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), plural.Count(countAttempted(done.Plan), "change"), objectName(failed[0].Change.Key), sanitize.Text(failed[0].Message()))
 		v.eventKey = eventKeyOf(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"
 		}
 	case applyErr != nil:
-		var class state.Class
+		var class state.FailureClass
 		class, v.reason, v.after = state.Classify(applyErr)
 		v.message, v.stalled = sanitize.Text(applyErr.Error()), class == state.Stalled
 	case v.drift.waits():
@@ -103,7 +103,7 @@ func (v *runResult) invalid(done reconciliation, failed []apply.Result) {
 	all = append(all, refused...)
 	v.reason, v.stalled = "InvalidManifests", true
 	if len(done.Problems) == 0 {
-		var class state.Class
+		var class state.FailureClass
 		class, _, v.after = state.Classify(done.Outcome.Err())
 		v.stalled = class == state.Stalled
 	}
@@ -118,9 +118,9 @@ func (v *runResult) invalid(done reconciliation, failed []apply.Result) {
 func schemaProblems(failed []apply.Result) []state.Problem {
 	var out []state.Problem
 	for _, r := range failed {
-		if r.Misfit() {
+		if r.IsSchemaError() {
 			out = append(out, state.NewProblem(r.Change.Origin(), finding.New(finding.RefusedByAPIServer, "%s: %s",
-				finding.Of("object", objectName(r.Change.Key)), finding.Of("reason", sanitize.Text(r.Why())))))
+				finding.Of("object", objectName(r.Change.Key)), finding.Of("reason", sanitize.Text(r.Message())))))
 		}
 	}
 	return out

@@ -102,7 +102,7 @@ func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *syncS
 	opts.Apply.BeforeConfirmed = func(ctx context.Context, with []hold.Token) error {
 		return r.recordAttemptedConfirmation(ctx, sync, with)
 	}
-	result, err := s.Loop.Continue(ctx, got, opts)
+	result, err := s.Loop.RunFetched(ctx, got, opts)
 	result.Problems = lint.Sorted(result.Problems) // Counted, and the first named, as poolwright lint does.
 	return reconciliation{Result: result, err: err}
 }
@@ -118,7 +118,7 @@ func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *sy
 	s.lastObserved = r.Clock.Now()
 	unconfirmed := sync.DeepCopy()
 	delete(unconfirmed.Annotations, v1alpha1.ConfirmAnnotation)
-	result, err := s.Loop.Correct(ctx, keys, s.options(unconfirmed))
+	result, err := s.Loop.CorrectDrift(ctx, keys, s.options(unconfirmed))
 	if err != nil || result.Outcome.Err() != nil {
 		s.putBack(keys)
 	}

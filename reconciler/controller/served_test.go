@@ -11,11 +11,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-var oneNode = loss.Removal{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
+var oneNode = loss.DeletionImpact{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
 
 // An ordinary removal of everything: the pool is deleted, and the engine waits for its nodes.
 func TestTheTokenOfTheEngineIsNotReportedWhileNodesAreAwaited(t *testing.T) {
-	for name, during := range map[string]loss.Removal{
+	for name, during := range map[string]loss.DeletionImpact{
 		"NodeClaims are left": {Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 4}, AfterNodes: true, EndsEngine: true},
 		"none for a moment":   {AfterNodes: true, EndsEngine: true},
 	} {
@@ -23,8 +23,8 @@ func TestTheTokenOfTheEngineIsNotReportedWhileNodesAreAwaited(t *testing.T) {
 			s := newStage(t, nil)
 			s.commit("kubernetes/np-a=1", "kubernetes/np-b=1", "kubernetes/engine=on")
 			s.reconcile()
-			s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
-			s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
+			s.cluster.removals["np-a"] = loss.DeletionImpact{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
+			s.cluster.removals["engine"] = loss.DeletionImpact{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
 			s.commit("kubernetes/np-b=1", "kubernetes/engine=off")
 			s.later()
 			s.confirm(s.required("PruneHeld"))
@@ -46,8 +46,8 @@ func TestAConfirmedDeletionThatHasToWaitGoesOnByItself(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("kubernetes/np-a=1", "kubernetes/map=1", "aws/role=1", "aws/kept=1")
 	s.reconcile()
-	s.cluster.removals["np-a"] = loss.Removal{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
-	s.aws.removals["role"] = loss.Removal{Impact: "3 nodes use it", Losses: loss.Counts{"Node": 3}, AfterNodes: true}
+	s.cluster.removals["np-a"] = loss.DeletionImpact{Impact: "3 nodes go with it", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["role"] = loss.DeletionImpact{Impact: "3 nodes use it", Losses: loss.Counts{"Node": 3}, AfterNodes: true}
 	s.commit("kubernetes/map=1", "aws/kept=1")
 	s.later()
 	token := s.required("PruneHeld")
@@ -66,7 +66,7 @@ func TestAConfirmedDeletionThatHasToWaitGoesOnByItself(t *testing.T) {
 }
 
 // A confirmed deletion has to wait, and the repository has a problem meanwhile.
-func TestAConfirmedDeletionThatHasToWaitGoesOnAfterAMistake(t *testing.T) {
+func TestAConfirmedDeletionThatHasToWaitGoesOnAfterAProblem(t *testing.T) {
 	for name, restart := range map[string]bool{"one process": false, "a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			s, token := waitingStage(t)
@@ -131,7 +131,7 @@ func TestAConfirmedUpdateGoesOnWhereItsThingWasUnreadable(t *testing.T) {
 
 // Who writes the repository keeps a problem in it, and an update that is always refused: one consent
 // lets the other update pass once.
-func TestAMistakeInTheRepositoryKeepsNoTokenGood(t *testing.T) {
+func TestAProblemInTheRepositoryKeepsNoTokenGood(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("kubernetes/map=1", "kubernetes/one=9", "kubernetes/two=9")
 	s.reconcile()
@@ -170,7 +170,7 @@ func TestWhatIsUnknownKeepsNoTokenGood(t *testing.T) {
 	s.cluster.live["np-lost"], s.cluster.applied["np-lost"], s.cluster.unknown["np-lost"] = "1", "1", "denied"
 	s.commit("kubernetes/pool=1", "kubernetes/map=1", "aws/queue=1", "aws/kept=1")
 	s.reconcile()
-	s.aws.removals["queue"], s.cluster.removals["pool"] = oneNode, loss.Removal{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
+	s.aws.removals["queue"], s.cluster.removals["pool"] = oneNode, loss.DeletionImpact{Impact: "2 nodes go with it", Losses: loss.Counts{"Node": 2}}
 	s.commit("kubernetes/map=1", "aws/kept=1")
 	s.later()
 	s.confirm(s.sync().Status.ConfirmationToken)
@@ -193,14 +193,14 @@ func TestTheTokenForARoleIsGoodForNoOtherContentOfIt(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("kubernetes/np-b=1", "kubernetes/role=all")
 	s.reconcile()
-	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights that it has by it, such as get secrets", AfterNodes: true, EndsEngine: true}
+	s.cluster.removals["role"] = loss.DeletionImpact{Impact: "the controller loses rights that it has by it, such as get secrets", AfterNodes: true, EndsEngine: true}
 	s.commit("kubernetes/np-b=1", "kubernetes/role=without-get-secrets")
 	s.later()
 	token := s.required("PruneHeld")
 	s.cluster.refused["role"] = "nodes are awaited"
 	s.confirm(token)
 	s.later()
-	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights that it has by it, such as everything", AfterNodes: true, EndsEngine: true}
+	s.cluster.removals["role"] = loss.DeletionImpact{Impact: "the controller loses rights that it has by it, such as everything", AfterNodes: true, EndsEngine: true}
 	delete(s.cluster.refused, "role")
 	s.commit("kubernetes/np-b=1", "kubernetes/role=nothing")
 	s.later()
@@ -327,7 +327,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationWhateverElseIsUnknow
 }
 
 // While spec.prune is false what was allowed is given up, also while the repository has a problem.
-func TestADeletionThatIsGivenUpDuringAMistakeNeedsAnotherConfirmation(t *testing.T) {
+func TestADeletionThatIsGivenUpDuringAProblemNeedsAnotherConfirmation(t *testing.T) {
 	for _, what := range []string{"prune", "drift", "annotation"} {
 		t.Run(what, func(t *testing.T) {
 			s, token := waitingStage(t)

@@ -48,7 +48,7 @@ type place struct {
 	// never written, refused those that cannot be, each with the reason.
 	unknown, compared, refused map[string]string
 	// removals is what the deletion of things costs.
-	removals map[string]loss.Removal
+	removals map[string]loss.DeletionImpact
 	// allowed is how far deletions that were begun were allowed.
 	allowed map[string]*loss.Allowance
 	writes  []string
@@ -59,7 +59,7 @@ type place struct {
 }
 
 func newPlace(name string) *place {
-	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}, removals: map[string]loss.Removal{}, allowed: map[string]*loss.Allowance{}}
+	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}, removals: map[string]loss.DeletionImpact{}, allowed: map[string]*loss.Allowance{}}
 }
 
 func at(target, name string) state.Key {
@@ -81,7 +81,7 @@ func (p *place) item(name, value string) state.Item {
 		none := map[string]any{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": []any{"none"}}
 		object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"requirements": []any{none}}}}
 	}
-	return state.Item{Key: at(p.name, name), Object: object, Live: state.Identity{UID: name}, Removal: p.removals[name]}
+	return state.Item{Key: at(p.name, name), Object: object, Live: state.Preconditions{UID: name}, DeletionImpact: p.removals[name]}
 }
 
 func (p *place) Desired(_ context.Context, d state.Set) (state.Set, error) {
@@ -108,7 +108,7 @@ func (p *place) Observe(_ context.Context, desired state.Set) (state.Set, error)
 	var items []state.Item
 	for name := range names {
 		if why := p.unknown[name]; why != "" {
-			lost := state.Item{Key: at(p.name, name), Findings: state.Findings{Unknown: why}, Removal: p.removals[name]}
+			lost := state.Item{Key: at(p.name, name), Observation: state.Observation{Unknown: why}, DeletionImpact: p.removals[name]}
 			if applied, ours := p.applied[name]; ours {
 				lost.Applied = state.Hash(p.item(name, applied).Object)
 			}
@@ -197,9 +197,9 @@ type stage struct {
 	events       *record.FakeRecorder
 	registry     *prometheus.Registry
 	// declared and revision are what Git says, unless problem is what it is.
-	declared []state.Item
-	revision string
-	mistake  error
+	declared  []state.Item
+	revision  string
+	loadError error
 	// unread is why the source cannot be read.
 	unread error
 	// problems are the problems in single objects of the repository.
@@ -238,9 +238,9 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 	s.r = &SyncReconciler{
 		Client:    fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithStatusSubresource(sync).Build(),
 		Namespace: stageName.Namespace, Recorder: withoutAnnotations{s.events}, Metrics: series, Clock: s.clock, Jitter: jitter.NoJitter,
-		Build: func(context.Context, *v1alpha1.Sync) (Assembly, error) {
+		Build: func(context.Context, *v1alpha1.Sync) (SyncRuntime, error) {
 			loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "kubernetes", Target: s.cluster})
-			return Assembly{Loop: loop, Guard: s.consider, Health: &s.health, Orphan: func(context.Context) error { return nil }}, nil
+			return SyncRuntime{Loop: loop, Guard: s.consider, Health: &s.health, Orphan: func(context.Context) error { return nil }}, nil
 		},
 	}
 	s.r.Live = s.r.Client
@@ -262,7 +262,7 @@ func (s *stage) Fetch(context.Context) (gitsource.Snapshot, error) {
 }
 
 func (s *stage) load(context.Context, gitsource.Snapshot) (declared.Declared, error) {
-	return declared.Declared{Set: state.NewSet(s.declared...), Problems: s.problems}, s.mistake
+	return declared.Declared{Set: state.NewSet(s.declared...), Problems: s.problems}, s.loadError
 }
 
 // consider holds what the Sync's guard and the reviews do not allow.
@@ -299,7 +299,7 @@ func (s *stage) short(before, after []state.Item, quotas []plan.Quota) []hold.Qu
 		}
 		if needs > quotas[0].LimitVCPUs {
 			pool := []string{item.Key.Name}
-			out = append(out, hold.Quota{Codes: []string{"L-1"}, Pools: pool, Causing: pool, NeededVCPUs: needs, LimitVCPUs: quotas[0].LimitVCPUs})
+			out = append(out, hold.Quota{Codes: []string{"L-1"}, Pools: pool, IncreasedPools: pool, NeededVCPUs: needs, LimitVCPUs: quotas[0].LimitVCPUs})
 		}
 	}
 	return out
@@ -335,7 +335,7 @@ func (s *stage) commit(things ...string) {
 		of := newPlace(target)
 		of.typeless = s.cluster.typeless
 		i := of.item(name, value)
-		i.Live, i.Origin = state.Identity{}, state.Origin{File: "cluster.yaml", Line: 9}
+		i.Live, i.Origin = state.Preconditions{}, state.Origin{File: "cluster.yaml", Line: 9}
 		s.declared = append(s.declared, i)
 	}
 }

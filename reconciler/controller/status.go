@@ -113,7 +113,7 @@ func differ(n int) string {
 
 // notCompared is what cannot be compared while the repository has problems.
 func notCompared(p driftState) string {
-	return fmt.Sprintf("What is declared with %s could not be compared with anything, as the condition Ready explains; all else matches the revision", plural.Count(p.problems, "mistake"))
+	return fmt.Sprintf("%s in the repository, which the condition Ready reports: their objects could not be compared; all others match the revision", plural.Count(p.problems, "problem"))
 }
 
 // The condition of a Sync of whose confirmation a part fits nothing, which is abnormal-true, and its reason.

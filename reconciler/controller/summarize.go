@@ -146,5 +146,5 @@ func (r *SyncReconciler) reportHealth(sync *v1alpha1.Sync, found health.Result) 
 	if found.Changed && found.Status == metav1.ConditionFalse {
 		r.Metrics.RecordFailure(sync.Name, found.Reason)
 	}
-	found.Report(events.Of(r.Recorder, sync.Status.LastAppliedRevision), sync, sync.Status.LastAppliedRevision)
+	found.Report(events.WithRevision(r.Recorder, sync.Status.LastAppliedRevision), sync, sync.Status.LastAppliedRevision)
 }

@@ -68,24 +68,24 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 			return requeueOnConflict(fmt.Errorf("adding the finalizer to Sync %s: %w", sync.Name, err))
 		}
 	}
-	session, err := r.states.get(ctx, &sync, r.assemble)
+	current, err := r.states.get(ctx, &sync, r.assemble)
 	if err != nil {
 		return r.summarize(ctx, &sync, nil, reconciliation{err: err})
 	}
-	session.health.Require(sync.Spec.HealthCheckSpec)
+	current.health.Require(sync.Spec.HealthCheckSpec)
 	dependencies := r.dependencies().Fingerprint(ctx, &sync)
-	if dependencies == session.dependencies && session.onlyHealth(&sync, r.Clock.Now()) {
-		return r.updateHealth(ctx, &sync, session)
+	if dependencies == current.dependencies && current.onlyHealth(&sync, r.Clock.Now()) {
+		return r.updateHealth(ctx, &sync, current)
 	}
-	return r.summarize(ctx, &sync, session, r.run(ctx, &sync, session, dependencies))
+	return r.summarize(ctx, &sync, current, r.run(ctx, &sync, current, dependencies))
 }
 
 // assemble is Build for a Sync that is applied only once those that it depends on are.
-func (r *SyncReconciler) assemble(ctx context.Context, sync *v1alpha1.Sync) (Assembly, error) {
+func (r *SyncReconciler) assemble(ctx context.Context, sync *v1alpha1.Sync) (SyncRuntime, error) {
 	out, err := r.Build(ctx, sync)
 	if err == nil {
 		name := client.ObjectKeyFromObject(sync)
-		out.Loop.DependingOn(func(ctx context.Context, revision string) error { return r.dependencies().Check(ctx, name, revision) })
+		out.Loop.WithDependencyCheck(func(ctx context.Context, revision string) error { return r.dependencies().Check(ctx, name, revision) })
 	}
 	return out, err
 }

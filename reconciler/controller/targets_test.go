@@ -238,7 +238,7 @@ func TestOneThingPutRightDoesNotCallTheRestCompared(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("aws/rule=1", "kubernetes/pool=1")
 	s.reconcile()
-	s.mistake = state.Failf(state.Stalled, "NoManifests", "the folder declares nothing")
+	s.loadError = state.Failf(state.Stalled, "NoManifests", "the folder declares nothing")
 	s.commit()
 	s.later()
 	s.expectCondition("Drifted", metav1.ConditionFalse, "InSync")

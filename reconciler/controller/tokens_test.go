@@ -17,7 +17,7 @@ func begunStage(t *testing.T) (*stage, string) {
 	s.confirm(token)
 	s.later()
 	s.later()
-	s.cluster.removals["other"] = loss.Removal{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
+	s.cluster.removals["other"] = loss.DeletionImpact{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
 	return s, token
 }
 
@@ -122,8 +122,8 @@ func TestATokenForTheEngineIsUsedUpWhereAnotherPartWaits(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("kubernetes/engine=on", "kubernetes/role=wide", "kubernetes/np-b=1")
 	s.reconcile()
-	s.cluster.removals["engine"] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
-	s.cluster.removals["role"] = loss.Removal{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
+	s.cluster.removals["engine"] = loss.DeletionImpact{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
+	s.cluster.removals["role"] = loss.DeletionImpact{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
 	s.commit("kubernetes/engine=off", "kubernetes/role=narrow", "kubernetes/np-b=1")
 	s.later()
 	token := s.required("PruneHeld")
@@ -145,7 +145,7 @@ func TestAMistypedTokenKeepsTheOneOfAnUpdateThatIsNotMade(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("kubernetes/map=1", "kubernetes/other=1")
 	s.reconcile()
-	s.cluster.removals["other"] = loss.Removal{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
+	s.cluster.removals["other"] = loss.DeletionImpact{Impact: "1 node of the pool would go", Losses: loss.Counts{"Node": 1}}
 	s.commit("kubernetes/map=1", "kubernetes/other=2")
 	s.later()
 	token := s.required("PruneHeld")
@@ -170,7 +170,7 @@ func TestAConfirmedDeletionThatHasToWaitNeedsAnotherConfirmationWhenMoreGoesWith
 	if allowed := s.cluster.allowed["pool"]; s.cluster.live["pool"] == "" || !allowed.Confirmed() {
 		t.Fatalf("the deletion did not wait, or is not recorded: %v, %v", s.cluster.live, allowed)
 	}
-	s.cluster.removals["pool"] = loss.Removal{Impact: "9 nodes go with it", Losses: loss.Counts{"Node": 9}}
+	s.cluster.removals["pool"] = loss.DeletionImpact{Impact: "9 nodes go with it", Losses: loss.Counts{"Node": 9}}
 	clear(s.cluster.refused)
 	s.later()
 	s.later()

@@ -18,7 +18,7 @@ func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 	s.reconcile()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	s.commit("kubernetes/pool=2") // Whoever took it all the same would delete the others.
-	s.mistake = state.Failf(state.Stalled, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
+	s.loadError = state.Failf(state.Stalled, "LimitExceeded", "base/kustomization.yaml:7: patches copy more than 128 KiB")
 	s.later()
 	const stays = "; revision main@sha1:11 stays applied"
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "LimitExceeded"); !strings.HasSuffix(message, stays) || !strings.Contains(message, "kustomization.yaml:7") {
@@ -55,7 +55,7 @@ func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 		t.Errorf("message %q", message)
 	}
 	s.expectCondition("Drifted", metav1.ConditionUnknown, "NotCompared")
-	s.mistake = nil
+	s.loadError = nil
 	s.later()
 	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
 	if s.cluster.live["pool"] != "2" {

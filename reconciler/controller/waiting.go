@@ -70,7 +70,7 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 	for _, r := range all[:min(len(all), namedReasons)] {
 		token := ""
 		if r.Token != nil && several {
-			token = r.Token.In(in)
+			token = r.Token.Encode(in)
 		}
 		if of[token] == nil {
 			tokens = append(tokens, token)
@@ -139,7 +139,7 @@ func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation
 	}
 	several := len(confirm.Tokens(v.required.quote)) > 1
 	if several && move {
-		v.message += " (confirmation token " + syncpolicy.ForcePushToken(moved.From, moved.To).In(done.scope) + ")"
+		v.message += " (confirmation token " + syncpolicy.ForcePushToken(moved.From, moved.To).Encode(done.scope) + ")"
 	}
 	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.required.retained.reasons(several)},
 		func(text string) bool { return text == "" }), "; ")

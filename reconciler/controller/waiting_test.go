@@ -27,7 +27,7 @@ func doubleStage(t *testing.T) (s *stage, deletion, rollout string) {
 	s = newStage(t, func(sync *v1alpha1.Sync) { sync.Spec.Guard.MaxNodesReplaced = new(int32(5)) })
 	s.commit("kubernetes/np-gpu=1", "kubernetes/map=1", "aws/queue=1", "aws/role=1")
 	s.reconcile()
-	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.DeletionImpact{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.nodes = 14
 	s.commit("kubernetes/np-gpu=2", "kubernetes/map=1", "aws/role=1")
 	s.later()
@@ -96,7 +96,7 @@ func TestTheTokenAtTheEndConfirmsAllThatWaits(t *testing.T) {
 		t.Errorf("message %q", message)
 	}
 	for _, row := range s.sync().Status.Pending {
-		if strings.Contains(row.Reason, "confirm") || len(row.Rules) == 0 {
+		if strings.Contains(row.Reason, "confirm") || len(row.HeldBy) == 0 {
 			t.Errorf("pending %+v", row)
 		}
 	}
@@ -212,13 +212,13 @@ func TestEachRowHasAllItsReasons(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("kubernetes/a=1", "aws/queue=1")
 	s.reconcile()
-	s.aws.removals["queue"] = loss.Removal{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
+	s.aws.removals["queue"] = loss.DeletionImpact{Impact: "3 nodes are not drained any more", Losses: loss.Counts{"Node": 3}}
 	s.commit()
 	s.later()
 	s.required("PruneHeld")
 	got := map[string][]string{}
 	for _, row := range s.sync().Status.Pending {
-		got[row.Object[strings.LastIndex(row.Object, "/")+1:]] = row.Rules
+		got[row.Object[strings.LastIndex(row.Object, "/")+1:]] = row.HeldBy
 	}
 	want := map[string][]string{"a": {"MaxPrunePercent"}, "queue": {"MaxPrunePercent", "DeletionLosses"}}
 	if d := cmp.Diff(want, got); d != "" {
@@ -257,7 +257,7 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 	rollout := s.required("NodeReplacementHeld")
 	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
 	s.later()
-	move := syncpolicy.ForcePushToken(here, there).In(syncpolicy.Scope(s.sync()))
+	move := syncpolicy.ForcePushToken(here, there).Encode(syncpolicy.Scope(s.sync()))
 	if got := s.required("NotFastForward"); got != move+","+rollout {
 		t.Errorf("it asks for %s, want %s,%s", got, move, rollout)
 	}
@@ -268,7 +268,7 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 
 func TestAnAcceptedMoveIsUsedUp(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Status: v1alpha1.SyncStatus{LastAttemptedRevision: "main@sha1:" + here}}
-	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: syncpolicy.ForcePushToken(here, there).In(confirm.Scope{UID: "a"})}
+	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: syncpolicy.ForcePushToken(here, there).Encode(confirm.Scope{UID: "a"})}
 	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.DeletionLosses, Token: &hold.Token{Purpose: "force-push"}}}}, Status: apply.Held}
 	for to, want := range map[string]bool{there: true, here: false, strings.Repeat("3", 40): false} {
 		d := reconciliation{Result: reconciler.Result{Revision: "main@sha1:" + to}}
@@ -317,7 +317,7 @@ func losingStage(t *testing.T) *stage {
 	s.commit("kubernetes/map=1", "kubernetes/thing=1", "kubernetes/other=1", "aws/queue=1")
 	s.reconcile()
 	for _, name := range []string{"thing", "other"} {
-		s.cluster.removals[name] = loss.Removal{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
+		s.cluster.removals[name] = loss.DeletionImpact{Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3}}
 	}
 	return s
 }
@@ -367,8 +367,8 @@ func TestWhatLosesTheMostIsPendingFirst(t *testing.T) {
 	}
 	s.commit(append(things, "kubernetes/z-few=1", "kubernetes/z-none=1", "aws/z-many=1")...)
 	s.reconcile()
-	s.cluster.removals["z-few"] = loss.Removal{Impact: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
-	s.aws.removals["z-many"] = loss.Removal{Impact: "they go with it", Losses: loss.Counts{"Node": 3, "Pod": 7}}
+	s.cluster.removals["z-few"] = loss.DeletionImpact{Impact: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
+	s.aws.removals["z-many"] = loss.DeletionImpact{Impact: "they go with it", Losses: loss.Counts{"Node": 3, "Pod": 7}}
 	s.commit("kubernetes/kept=1")
 	s.later()
 	status := s.sync().Status

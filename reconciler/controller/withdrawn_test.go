@@ -50,7 +50,7 @@ func TestTheCommandKeepsTheTokenOfADeletionThatIsNotSent(t *testing.T) {
 	s.confirm(token)
 	s.later()
 	s.later()
-	s.cluster.removals["other"] = loss.Removal{Impact: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
+	s.cluster.removals["other"] = loss.DeletionImpact{Impact: "1 node goes with it", Losses: loss.Counts{"Node": 1}}
 	s.commit("kubernetes/map=1")
 	s.later()
 	both := s.sync().Status.ConfirmationToken

@@ -51,13 +51,13 @@ func invalid(at state.Origin, err error) state.Problem {
 
 // twice names where an object was found first, and the remedy.
 func twice(first, again manifest.Object) string {
-	if first.Origin != again.Origin || first.Via == again.Via {
+	if first.Origin != again.Origin || first.Kustomization == again.Kustomization {
 		return fmt.Sprintf("first in %s; remove one", first.Origin)
 	}
-	if first.Via == "" || again.Via == "" {
-		return fmt.Sprintf("once by the file itself and once by %s, which includes it; choose the folder of that kustomization instead", first.Via+again.Via)
+	if first.Kustomization == "" || again.Kustomization == "" {
+		return fmt.Sprintf("once by the file itself and once by %s, which includes it; choose the folder of that kustomization instead", first.Kustomization+again.Kustomization)
 	}
-	return fmt.Sprintf("once by %s and once by %s, which both include this file; choose the folder of one of them instead", first.Via, again.Via)
+	return fmt.Sprintf("once by %s and once by %s, which both include this file; choose the folder of one of them instead", first.Kustomization, again.Kustomization)
 }
 
 // confirmations are the annotations by which a person lets pass what a guard holds.

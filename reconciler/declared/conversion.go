@@ -25,7 +25,7 @@ func deprecatedAPI(item state.Item) bool {
 // convert takes what is written for an old API of Karpenter for what it means in v1.
 // What depends on Kubernetes' version goes by the declared Cluster's.
 func (d *Declared) convert() error {
-	after, changes, problems, err := conversion.Objects(d.Set.Items(), conversion.Options{Draft: d.draft, Documents: d.Documents()})
+	after, changes, problems, err := conversion.Objects(d.Set.Items(), conversion.Options{UnresolvedVariables: d.draft, Documents: d.Documents()})
 	if err != nil {
 		return fmt.Errorf("converting Karpenter's old APIs: %w", err)
 	}

@@ -48,7 +48,7 @@ type Declared struct {
 // item is an object as it is checked.
 func (d *Declared) item(o manifest.Object) (state.Item, error) {
 	if d.draft {
-		return o.Draft()
+		return o.ItemWithVariables()
 	}
 	return o.Checked()
 }
@@ -99,9 +99,9 @@ type Options struct {
 	// nor a default is a Problem. Without any, text such as ${NAME} stays as it is, but is
 	// a Problem in the kinds that nodes are made of.
 	Values substitute.Values
-	// Draft reports that variables have no values yet: names that hold one are not
+	// UnresolvedVariables reports that variables have no values yet: names that hold one are not
 	// checked. What comes of it may be read, and is not to be applied.
-	Draft bool
+	UnresolvedVariables bool
 	// Parts are what is kept of an earlier revision. Default nil: everything is rendered.
 	Parts *part.Parts
 }
@@ -142,8 +142,8 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 		return Declared{}, state.Failf(state.Stalled, "NoManifests",
 			"%s declares no object; put manifests or a kustomization.yaml into it, or correct the path", called(folder))
 	}
-	d := Declared{Problems: problems, files: fsys, limits: options.Limits, draft: options.Draft}
-	if len(options.Values.Names()) == 0 && !options.Draft {
+	d := Declared{Problems: problems, files: fsys, limits: options.Limits, draft: options.UnresolvedVariables}
+	if len(options.Values.Names()) == 0 && !options.UnresolvedVariables {
 		objects = d.refuseUnfilled(objects)
 	}
 	if objects, err = d.fill(objects, options.Values); err == nil {
@@ -173,7 +173,7 @@ func locate(tree *manifest.Tree, folder string) (string, error) {
 	if path.IsAbs(clean) || !fs.ValidPath(clean) {
 		return "", state.Failf(state.Stalled, "PathNotFound", "path %q must be relative to the repository's root and stay inside it", folder)
 	}
-	real, err := tree.Real(clean)
+	real, err := tree.WithoutLinks(clean)
 	if err == nil {
 		var info fs.FileInfo
 		if info, err = tree.Stat(real); err == nil && !info.IsDir() {

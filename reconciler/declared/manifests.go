@@ -37,7 +37,7 @@ func (w *manifestWalker) problem(file string, f finding.Finding) {
 func (w *manifestWalker) folder(folder string, depth int) error {
 	limits := w.tree.Limits()
 	if depth > limits.Depth {
-		return manifest.Exceeded("folder %s is nested deeper than %d", folder, limits.Depth)
+		return manifest.LimitError("folder %s is nested deeper than %d", folder, limits.Depth)
 	}
 	if depth > 0 {
 		if rendered, err := w.below(folder); rendered || err != nil {
@@ -50,7 +50,7 @@ func (w *manifestWalker) folder(folder string, depth int) error {
 	}
 	for _, e := range entries {
 		if w.files++; w.files > limits.Files {
-			return manifest.Exceeded("there are more than %d files", limits.Files)
+			return manifest.LimitError("there are more than %d files", limits.Files)
 		}
 		name := path.Join(folder, e.Name())
 		if strings.HasPrefix(e.Name(), ".") {
@@ -83,7 +83,7 @@ func (w *manifestWalker) add(objects []manifest.Object, problems []state.Problem
 	w.objects, w.problems = append(w.objects, objects), append(w.problems, problems...)
 	w.count += len(objects)
 	if limit := w.tree.Limits().Objects; w.count > limit {
-		return manifest.Exceeded("more than %d objects are declared", limit)
+		return manifest.LimitError("more than %d objects are declared", limit)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func manifests(tree *manifest.Tree, name string) ([]manifest.Object, []state.Pro
 	for _, d := range docs {
 		objects, more := d.Objects()
 		for _, o := range objects {
-			if err := tree.Declares(o); err != nil {
+			if err := tree.CountObject(o); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -26,7 +26,7 @@ type renderedPart struct {
 	manifest.Usage
 }
 
-// renderFunc renders a part of a tree: its objects, or the user's mistakes.
+// renderFunc renders a part of a tree: its objects, or the user's problems.
 type renderFunc func(*manifest.Tree) ([]manifest.Object, []state.Problem, error)
 
 // Names of parts begin with what they are made from.
@@ -82,10 +82,10 @@ func (r renderer) decode(content []byte) ([]manifest.Object, error) {
 		return nil, err
 	}
 	if limit := r.tree.Limits().Objects; len(found.Objects) > limit {
-		return nil, manifest.Exceeded("more than %d objects are declared", limit)
+		return nil, manifest.LimitError("more than %d objects are declared", limit)
 	}
 	for _, o := range found.Objects {
-		if err := r.tree.Declares(o); err != nil {
+		if err := r.tree.CountObject(o); err != nil {
 			return nil, err
 		}
 	}

@@ -123,7 +123,7 @@ func TestWithoutVariablesNoNodeIsMadeOfTextThatHoldsOne(t *testing.T) {
 		"not the sign of an escaped one":       {file: class + "  role: 'a-$${HOME}-$HOME-${'\n"},
 		"not where it is declared to be meant": {file: strings.Replace(class, "gpu}", "gpu, annotations: {kustomize.toolkit.fluxcd.io/substitute: disabled}}", 1) + "  role: '${CLUSTER_NAME}'\n"},
 		"not another kind":                     {file: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: '${CLUSTER_NAME}'}\n"},
-		"not a draft":                          {file: class + "  role: '${CLUSTER_NAME}'\n", options: Options{Draft: true}},
+		"not a draft":                          {file: class + "  role: '${CLUSTER_NAME}'\n", options: Options{UnresolvedVariables: true}},
 		"not a Sync that has variables":        {file: class + "  role: '${CLUSTER_NAME}'\n", options: Options{Values: valuesOf(t, map[string]string{"CLUSTER_NAME": "dev"})}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func configure(p gpu.Profile) config {
 		// A node without a driver must show it. The plugin would wait in silence.
 		"  failOnInitError: true",
 	}
-	strategy := map[gpu.Strategy]string{gpu.TimeSlicing: "timeSlicing", gpu.MPS: "mps"}[p.Strategy]
+	strategy := map[gpu.SharingStrategy]string{gpu.SharingStrategyTimeSlicing: "timeSlicing", gpu.SharingStrategyMPS: "mps"}[p.Strategy]
 	if strategy != "" {
 		lines = append(lines,
 			"sharing:",

@@ -14,7 +14,7 @@ const (
 
 // daemonSet runs the plugin on the GPU nodes of the pools.
 //
-// Its pods are replaced by package pluginrollout, one node at a time, and never by
+// Its pods are replaced by package pluginupdate, one node at a time, and never by
 // the DaemonSet's controller: a plugin that restarts withdraws its node's GPUs for
 // a moment. The revision that distinguishes old pods from new ones is of what they run,
 // and not of where: else a pool that moves between two profiles would have the plugins
@@ -34,14 +34,14 @@ func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config, on selec
 
 	object := named("apps/v1", "DaemonSet", gpu.PluginNamespace, pluginName+"-"+p.Name, p.Name)
 	metadata := at(object, "metadata")
-	metadata["annotations"] = map[string]any{gpu.SharesAnnotation: p.Stamp()}
+	metadata["annotations"] = map[string]any{gpu.SharingAnnotation: p.EncodeSharing()}
 	object["spec"] = map[string]any{
 		"selector":       map[string]any{"matchLabels": map[string]any{nameLabel: pluginName, gpu.ProfileLabel: p.Name}},
 		"updateStrategy": map[string]any{"type": "OnDelete"},
 		"template": map[string]any{
 			"metadata": map[string]any{
 				"labels":      metadata["labels"],
-				"annotations": map[string]any{gpu.RevisionAnnotation: revision},
+				"annotations": map[string]any{gpu.PluginHashAnnotation: revision},
 			},
 			"spec": pod,
 		},
@@ -75,7 +75,7 @@ func podSpec(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config) map[string
 			map[string]any{"name": "config", "configMap": map[string]any{"name": c.name()}},
 		},
 	}
-	if p.Strategy == gpu.MPS {
+	if p.Strategy == gpu.SharingStrategyMPS {
 		addMPS(pod, plugin, image)
 	}
 	return pod

@@ -111,7 +111,7 @@ func TestAPluginFitsToItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			template := d.Spec.Template
-			revision := template.Annotations[gpu.RevisionAnnotation]
+			revision := template.Annotations[gpu.PluginHashAnnotation]
 			volumes := map[string]bool{}
 			for _, v := range template.Spec.Volumes {
 				volumes[v.Name] = true
@@ -136,9 +136,9 @@ func TestAPluginFitsToItself(t *testing.T) {
 			switch {
 			case !selector.Matches(labelsOf(template)):
 				t.Errorf("%s: %s does not select its own pods", name, d.Name)
-			case revision == "" || d.Annotations[gpu.RevisionAnnotation] != "":
+			case revision == "" || d.Annotations[gpu.PluginHashAnnotation] != "":
 				t.Errorf("%s: %s has its revision elsewhere than in its template", name, d.Name)
-			case d.Annotations[gpu.SharesAnnotation] != profile.Stamp() || template.Annotations[gpu.SharesAnnotation] != "":
+			case d.Annotations[gpu.SharingAnnotation] != profile.EncodeSharing() || template.Annotations[gpu.SharingAnnotation] != "":
 				t.Errorf("%s: %s does not say how GPUs are divided, or rolls its pods for it", name, d.Name)
 			case d.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType:
 				t.Errorf("%s: %s replaces its pods by itself", name, d.Name)
@@ -218,7 +218,7 @@ kind: DevicePlugin
 metadata: {name: nvidia}
 spec: {version: v0.19.0, defaultProfile: whole, profiles: [{name: whole}, {name: sliced, nodePools: [gpu], timeSlicing: {replicas: 10}}]}`
 	of := func(text string) string {
-		return daemonSets(t, expand(t, read(t, text)))["nvidia-device-plugin-sliced"].Spec.Template.Annotations[gpu.RevisionAnnotation]
+		return daemonSets(t, expand(t, read(t, text)))["nvidia-device-plugin-sliced"].Spec.Template.Annotations[gpu.PluginHashAnnotation]
 	}
 	for name, c := range map[string]struct {
 		old, new string

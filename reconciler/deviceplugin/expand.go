@@ -30,7 +30,7 @@ func Expand(declared state.Set) (state.Set, []state.Problem) { return ExpandKeep
 // as they are. A pool that is not in counts is one that is declared elsewhere.
 func ExpandKeeping(declared state.Set, counts map[string][]int) (state.Set, []state.Problem) {
 	items := declared.Items()
-	if !Concerned(items) {
+	if !NeedsExpansion(items) {
 		return declared, nil
 	}
 	e := survey(items)
@@ -55,9 +55,9 @@ func Refuse(declared state.Set, why finding.Finding) (state.Set, []state.Problem
 	return e.finish()
 }
 
-// Concerned reports whether Expand would do more with these items than to give them
+// NeedsExpansion reports whether Expand would do more with these items than to give them
 // back: reading each costs next to nothing, and sorting them once more does not.
-func Concerned(items []state.Item) bool {
+func NeedsExpansion(items []state.Item) bool {
 	return slices.ContainsFunc(items, func(item state.Item) bool {
 		return isDevicePlugin(item.Key) || isPool(item.Key) && limited(item)
 	})

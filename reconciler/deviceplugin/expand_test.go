@@ -137,7 +137,7 @@ kind: NodePool
 metadata: {name: gpu, annotations: {poolwright.dev/gpu-limit: "4"}}
 spec: {limits: {cpu: "4"}}`
 
-func TestMistakesAreReportedWithTheirOrigin(t *testing.T) {
+func TestProblemsAreReportedWithTheirOrigin(t *testing.T) {
 	pool := func(text string) string {
 		return whole + strings.Replace(limitedPool, "spec: {limits: {cpu: \"4\"}}", text, 1)
 	}

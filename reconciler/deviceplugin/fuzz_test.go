@@ -38,7 +38,7 @@ func FuzzExpand(f *testing.F) {
 			hostile("karpenter.k8s.aws", "EC2NodeClass", "gpu", pool), hostile("karpenter.k8s.aws", "EC2NodeClass", "more", plugin),
 		)
 		out, problems := deviceplugin.Expand(declared)
-		if !deviceplugin.Concerned(declared.Items()) {
+		if !deviceplugin.NeedsExpansion(declared.Items()) {
 			t.Fatal("a DevicePlugin concerns nobody")
 		}
 		for _, p := range problems {
@@ -109,7 +109,7 @@ func BenchmarkNothingToExpand(b *testing.B) {
 	items = state.NewSet(items...).Items()
 	b.ReportAllocs()
 	for b.Loop() {
-		if deviceplugin.Concerned(items) {
+		if deviceplugin.NeedsExpansion(items) {
 			b.Fatal("there is nothing to expand")
 		}
 	}

@@ -29,7 +29,7 @@ func (e *expander) limit(pool state.Item) {
 	if e.invalid {
 		return // The problem was reported.
 	}
-	profile, ok := e.sharing.For(pool.Key.Name)
+	profile, ok := e.sharing.ProfileForPool(pool.Key.Name)
 	if !ok {
 		e.problem(pool, codeGPULimitWithoutProfile, "%s has the annotation %s, and no profile of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits",
 			finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation))

@@ -35,7 +35,7 @@ func (e *expander) physical(pool state.Item) state.Item {
 	limits := at(pool.Object, "spec", "limits")
 	text, _ := at(pool.Object, "metadata", "annotations")[v1alpha1.GPULimitAnnotation].(string)
 	gpus, err := strconv.ParseInt(text, 10, 64)
-	profile, served := e.sharing.For(pool.Key.Name)
+	profile, served := e.sharing.ProfileForPool(pool.Key.Name)
 	var limit any
 	switch {
 	case err == nil && gpus > 0:

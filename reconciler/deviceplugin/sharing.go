@@ -17,17 +17,17 @@ func Sharing(plugin *v1alpha1.DevicePlugin) gpu.Sharing {
 	for _, p := range plugin.Spec.Profiles {
 		profile := gpu.Profile{
 			Name: p.Name, Pools: slices.Sorted(slices.Values(p.NodePools)),
-			Strategy: gpu.Whole, Replicas: 1, ReadyTimeout: readyTimeout,
+			Strategy: gpu.SharingStrategyNone, Replicas: 1, ReadyTimeout: readyTimeout,
 		}
 		if p.ReadyTimeout != nil {
 			profile.ReadyTimeout = p.ReadyTimeout.Duration
 		}
 		switch {
 		case p.TimeSlicing != nil:
-			profile.Strategy, profile.Replicas = gpu.TimeSlicing, int(p.TimeSlicing.Replicas)
+			profile.Strategy, profile.Replicas = gpu.SharingStrategyTimeSlicing, int(p.TimeSlicing.Replicas)
 			profile.Renamed, profile.OnePerRequest = p.TimeSlicing.RenameByDefault, p.TimeSlicing.FailRequestsGreaterThanOne
 		case p.MPS != nil:
-			profile.Strategy, profile.Replicas = gpu.MPS, int(p.MPS.Replicas)
+			profile.Strategy, profile.Replicas = gpu.SharingStrategyMPS, int(p.MPS.Replicas)
 			profile.Renamed, profile.OnePerRequest = p.MPS.RenameByDefault, true
 		}
 		out.Profiles = append(out.Profiles, profile)

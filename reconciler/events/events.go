@@ -29,8 +29,8 @@ func Escape(next record.EventRecorder) record.EventRecorder {
 	return sanitizing{next, sanitize.Escape}
 }
 
-// Of is a recorder of events that are about a revision, which their annotation has; without one it is next.
-func Of(next record.EventRecorder, revision string) record.EventRecorder {
+// WithRevision is a recorder of events that are about a revision, which their annotation has; without one it is next.
+func WithRevision(next record.EventRecorder, revision string) record.EventRecorder {
 	if revision == "" {
 		return next
 	}

@@ -55,7 +55,7 @@ func TestAnEventOfARevisionHasItAsAnAnnotation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := record.NewFakeRecorder(1)
-			c.emit(events.Of(fake, c.revision))
+			c.emit(events.WithRevision(fake, c.revision))
 			if got := <-fake.Events; strings.ReplaceAll(got, " map[", "map[") != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}

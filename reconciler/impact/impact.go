@@ -41,10 +41,10 @@ func OrUnknown(forecast *provision.Forecast, err error) *provision.Forecast {
 		return forecast
 	}
 	return &provision.Forecast{
-		Pools: []provision.Pool{}, Replaced: []provision.Node{}, Drifted: []provision.Node{}, Removed: []provision.Removal{},
+		Pools: []provision.Pool{}, Replaced: []provision.Node{}, Drifted: []provision.Node{}, Removed: []provision.RemovedPool{},
 		Rollout: provision.Rollout{Assumptions: []string{}}, Cost: provision.Cost{Prices: []provision.Price{}},
-		Fit:     provision.Fit{Scheduled: []provision.Placement{}, Unscheduled: []provision.Placement{}, Pending: []provision.Placement{}},
-		Unknown: []provision.Unknown{{Code: codeForecastFailed, Text: "What the change does to nodes, pods and money: " + strings.TrimSuffix(err.Error(), ".") + "."}},
+		PodScheduling: provision.PodScheduling{NewlySchedulable: []provision.Placement{}, NewlyUnschedulable: []provision.Placement{}, Unschedulable: []provision.Placement{}},
+		Unknown:       []provision.Unknown{{Code: codeForecastFailed, Text: "What the change does to nodes, pods and money: " + strings.TrimSuffix(err.Error(), ".") + "."}},
 	}
 }
 

@@ -76,7 +76,7 @@ func withdraw(p Plan, confirmation string) (Plan, map[state.Key]bool) {
 func allowedBy(a loss.Allowance, confirmation string, in confirm.Scope) (hold.Token, bool) {
 	token := hold.Token{Digest: a.Digest, Number: a.Number, Losses: a.Quoted}
 	for _, token.Purpose = range []string{deletions, confirm.Engine} {
-		if _, quoted := token.QuotedBy(confirmation, in); quoted {
+		if _, quoted := token.ConfirmedBy(confirmation, in); quoted {
 			return token, true
 		}
 	}

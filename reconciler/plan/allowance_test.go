@@ -273,7 +273,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 				return plan.Change{}, p
 			}
 			c, p := compute("")
-			if c.KeepsUsed() != tt.held || (c.Held()) != tt.held {
+			if c.HeldInUse() != tt.held || (c.Held()) != tt.held {
 				t.Errorf("held by %v: %q", c.Hold.Rules(), c.Hold)
 			}
 			if tt.observed.Unknown != "" {
@@ -288,7 +288,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 			why := c.Hold
 			c.Hold = nil
 			alone := plan.Plan{Changes: []plan.Change{c}}
-			if again := alone.KeepUsed(map[state.Key]hold.Reasons{c.Key: why}); !again.Changes[0].KeepsUsed() {
+			if again := alone.HoldInUse(map[state.Key]hold.Reasons{c.Key: why}); !again.Changes[0].HeldInUse() {
 				t.Error("looked at by itself, it is let pass")
 			}
 		})
@@ -303,7 +303,7 @@ func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 	var old []state.Item
 	for i := range 3 {
 		item := thing(fmt.Sprintf("part-%d", i), 0, nil)
-		item.Removal = names.Removal("1 node goes with it")
+		item.DeletionImpact = names.DeletionImpact("1 node goes with it")
 		old = append(old, item)
 	}
 	compute := func(confirmation string) plan.Plan {
@@ -323,7 +323,7 @@ func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 	more := loss.Names{}
 	more.Add("Node", "a")
 	more.Add("Node", "b")
-	old[1].Removal = more.Removal("2 nodes go with it")
+	old[1].DeletionImpact = more.DeletionImpact("2 nodes go with it")
 	if p := compute(requested.Confirmation()); heldCount(p) != 3 || !strings.HasSuffix(p.Confirmation(), "+2Node") {
 		t.Errorf("with another node %d are held, and it asks for %s", heldCount(p), p.Confirmation())
 	}

@@ -97,7 +97,7 @@ func (p Plan) GuardNodes(limit *int, reviewed []Review, confirmation string, for
 		return p
 	}
 	token := &hold.Token{Purpose: "nodes", Digest: confirm.Digest(subjects(guarded))}
-	_, quoted := token.QuotedBy(confirmation, p.Scope)
+	_, quoted := token.ConfirmedBy(confirmation, p.Scope)
 	var reasons hold.Reasons
 	if !quoted {
 		reasons = tooMany(limit, reviewed, forecast(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.rolls() })))
@@ -130,7 +130,7 @@ func (p Plan) Withhold(reasons map[state.Key]hold.Reasons) Plan {
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		before := reasons[c.Key]
-		if len(before) > 0 && (c.Hold.By(hold.UpdateLosses) || !c.Held() && c.rolls()) {
+		if len(before) > 0 && (c.Hold.Has(hold.UpdateLosses) || !c.Held() && c.rolls()) {
 			p.Changes[i].Hold = before
 		}
 	}

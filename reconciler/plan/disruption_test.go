@@ -22,7 +22,7 @@ func declared(what string) state.Item {
 	kind, name, _ := strings.Cut(id, "/")
 	return state.Item{
 		Key:    state.Key{Target: "kubernetes", Group: kinds[kind], Kind: kind, Name: name},
-		Object: object{"value": value}, Live: state.Identity{UID: "uid-" + name},
+		Object: object{"value": value}, Live: state.Preconditions{UID: "uid-" + name},
 	}
 }
 
@@ -42,7 +42,7 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 	}
 	for _, what := range to {
 		item := declared(what)
-		item.Live = state.Identity{}
+		item.Live = state.Preconditions{}
 		desired = append(desired, item)
 		for i := range observed {
 			if observed[i].Key == item.Key && drifted[item.Key] {

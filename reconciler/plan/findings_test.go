@@ -22,7 +22,7 @@ func inAWS(name string, content object) state.Item {
 
 // unknown is what a target reports of a thing that it could not look at.
 func unknown(i state.Item, reason string) state.Item {
-	return state.Item{Key: i.Key, Findings: state.Findings{Unknown: reason}}
+	return state.Item{Key: i.Key, Observation: state.Observation{Unknown: reason}}
 }
 
 func noted(i state.Item, notes ...string) state.Item {
@@ -99,7 +99,7 @@ func TestComputeConcludesNothingFromWhatIsUnknown(t *testing.T) {
 func TestANoteIsNoChange(t *testing.T) {
 	a, gone := inAWS("a", nil), inAWS("gone", nil)
 	a.Origin = state.Origin{File: "cluster.yaml", Line: 2}
-	missing := state.Item{Key: gone.Key, Findings: state.Findings{Notes: []finding.Finding{{Text: "its name is free again in 60 s"}}}}
+	missing := state.Item{Key: gone.Key, Observation: state.Observation{Notes: []finding.Finding{{Text: "its name is free again in 60 s"}}}}
 	p := plan.Compute(state.NewSet(a), state.NewSet(noted(a, "one", "two")))
 	if !p.Empty() || p.Unchanged != 1 {
 		t.Errorf("changes %v, %d unchanged", steps(p), p.Unchanged)
@@ -259,13 +259,13 @@ func TestWhatIsReadForItsNotesAloneCountsNowhere(t *testing.T) {
 
 func TestWhatAnAPIServerCouldNotCompareIsAChange(t *testing.T) {
 	a := thing("a", 0, object{"v": int64(1)})
-	for name, findings := range map[string]state.Findings{
+	for name, findings := range map[string]state.Observation{
 		"a dry run that is refused":    {DryRunError: "v is immutable"},
 		"content that may not be read": {Unreadable: "forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := a
-			found.Findings, found.Applied = findings, state.Hash(a.Object)
+			found.Observation, found.Applied = findings, state.Hash(a.Object)
 			p := plan.Compute(state.NewSet(a), state.NewSet(found))
 			if len(p.Changes) != 1 || p.Changes[0].Action != plan.Update || !p.Changes[0].Drift || p.Unchanged != 0 || p.Managed != 1 {
 				t.Errorf("changes %+v, %d unchanged, %d managed", p.Changes, p.Unchanged, p.Managed)

@@ -23,9 +23,9 @@ func (p Plan) HoldLoosened(confirmation string, loosened func(Change) []string) 
 		of := subjectOf(c)
 		of.Before = c.Before.Object["spec"]
 		token := &hold.Token{Purpose: "guard." + c.Key.Name, Digest: confirm.Digest(of)}
-		return hold.Reasons{{Rule: hold.LooserGuard, Facts: hold.Facts{Object: c.Key.String(), Fields: fields}, Token: token}}
+		return hold.Reasons{{Rule: hold.GuardLoosened, Facts: hold.Facts{Object: c.Key.String(), Fields: fields}, Token: token}}
 	})
 }
 
 // Loosens reports whether HoldLoosened holds the change.
-func (c Change) Loosens() bool { return c.Hold.By(hold.LooserGuard) }
+func (c Change) Loosens() bool { return c.Hold.Has(hold.GuardLoosened) }

@@ -13,7 +13,7 @@ import (
 func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 	key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: "cluster"}
 	off := state.Item{Key: key, Object: map[string]any{"mode": "Off"}}
-	on := state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: "1"}, Removal: loss.Removal{
+	on := state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Preconditions{UID: "1"}, DeletionImpact: loss.DeletionImpact{
 		Impact: "the engine stops", Losses: loss.Counts{"NodeClaim": 3},
 	}}
 	other := state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: "a"}, Object: map[string]any{"a": "b"}}
@@ -30,7 +30,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 	again.Live.UID = "2"
 	more.Losses = loss.Counts{"NodeClaim": 4}
 	drifted.Applied = state.Hash(off.Object)
-	reversible.Removal = loss.Removal{}
+	reversible.DeletionImpact = loss.DeletionImpact{}
 	for _, tt := range []struct {
 		name, confirmation string
 		was                state.Item
@@ -48,8 +48,8 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 			if got := c.Held(); got != tt.held {
 				t.Errorf("held: %v", c.Hold)
 			}
-			if c.Loses() != (tt.name != "it loses nothing" && tt.was.Applied == "") {
-				t.Errorf("loses: %v", c.Loses())
+			if c.HasLosses() != (tt.name != "it loses nothing" && tt.was.Applied == "") {
+				t.Errorf("loses: %v", c.HasLosses())
 			}
 			if allowed := c.Allowance().Losses["NodeClaim"]; tt.confirmation != "" && !tt.held && allowed != 3 {
 				t.Errorf("%d are allowed", allowed)
@@ -63,7 +63,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 func TestARunOfOneUpdateNeedsTheTokenOfAll(t *testing.T) {
 	of := func(name string) (desired, live state.Item) {
 		key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: name}
-		live = state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: name}, Removal: loss.Removal{Impact: "nodes", Losses: loss.Counts{"Node": 3}}}
+		live = state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Preconditions{UID: name}, DeletionImpact: loss.DeletionImpact{Impact: "nodes", Losses: loss.Counts{"Node": 3}}}
 		return state.Item{Key: key, Object: map[string]any{"mode": "Off"}}, live
 	}
 	a, liveA := of("a")
@@ -90,7 +90,7 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 		return state.Item{Key: key, Object: map[string]any{"mode": "Off", "region": region}}
 	}
 	on := func(uid string, claims int) state.Item {
-		return state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Identity{UID: uid}, Removal: loss.Removal{
+		return state.Item{Key: key, Object: map[string]any{"mode": "Embedded"}, Live: state.Preconditions{UID: uid}, DeletionImpact: loss.DeletionImpact{
 			Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": claims}, AfterNodes: true, EndsEngine: true,
 		}}
 	}

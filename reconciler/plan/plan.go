@@ -68,8 +68,8 @@ func (c Change) Wave() int {
 	switch {
 	case c.After == nil:
 		return c.Before.Wave
-	case c.Before != nil && c.After.Shrink != nil && shrinks(c.After.Shrink.Field, c.Before.Object, c.After.Object):
-		return c.After.Shrink.Wave
+	case c.Before != nil && c.After.OnDecrease != nil && shrinks(c.After.OnDecrease.Field, c.Before.Object, c.After.Object):
+		return c.After.OnDecrease.Wave
 	}
 	return c.After.Wave
 }
@@ -98,7 +98,7 @@ type Plan struct {
 	// that they draw on; both sorted by key.
 	Pools  []state.Item
 	Quotas []Quota
-	// Partial is true for a plan of some things, or one for which no target was read (see OfSome):
+	// Partial is true for a plan of some things, or one for which no target was read (see MarkPartial):
 	// what it has no Quotas of may have some. Default false.
 	Partial bool
 	// Notes are what targets report beside the changes, sorted by key.
@@ -167,10 +167,10 @@ type Note struct {
 	// Warning is true for what will go wrong unless somebody acts, NotOurs where all that may
 	// be shown of a thing is that it exists, because the Sync did not make it.
 	Warning, NotOurs bool
-	// NotFound is true where the API has nothing of that name, see [state.Findings].
+	// NotFound is true where the API has nothing of that name, see [state.Observation].
 	NotFound bool
-	// Unread is true for a warning that a quota could not be read ([state.Quota.Unread]).
-	Unread bool
+	// NotRead is true for a warning that a quota could not be read ([state.Quota.NotRead]).
+	NotRead bool
 	// Code and Facts are Text as data.
 	Code  finding.Code
 	Facts finding.Facts
@@ -262,10 +262,10 @@ func (p *Plan) addNote(o state.Item, declared state.Origin, ours bool) {
 			p.Managed++
 		}
 	}
-	unread := o.Quota != nil && o.Quota.Unread != ""
+	unread := o.Quota != nil && o.Quota.NotRead != ""
 	for _, f := range o.Warnings {
 		n := NewNote(o.Key, declared, f)
-		n.Warning, n.Unread = true, unread
+		n.Warning, n.NotRead = true, unread
 		p.Notes = append(p.Notes, n)
 	}
 	for _, f := range o.Notes {

@@ -21,7 +21,7 @@ func thing(name string, wave int, content object) state.Item {
 	}
 	return state.Item{
 		Key: state.Key{Target: "kubernetes", Kind: "Thing", Name: name}, Wave: wave, Object: content,
-		Live: state.Identity{UID: "uid-" + name, ResourceVersion: "1"},
+		Live: state.Preconditions{UID: "uid-" + name, ResourceVersion: "1"},
 	}
 }
 
@@ -254,7 +254,7 @@ func TestIgnoredFieldsKeepTheirLiveValues(t *testing.T) {
 	}
 	wanted := state.Item{Key: key, Object: object("declared", "1"), CorrectionPolicy: state.CorrectionPolicy{Ignore: []string{"/spec/limit"}}}
 	observed := func(object map[string]any, value any, present bool) state.Item {
-		return state.Item{Key: key, Object: object, Applied: wanted.Hash(), Findings: state.Findings{Ignored: []state.IgnoredValue{{Pointer: "/spec/limit", Value: value, Present: present, Declared: true}}}}
+		return state.Item{Key: key, Object: object, Applied: wanted.Hash(), Observation: state.Observation{Ignored: []state.IgnoredValue{{Pointer: "/spec/limit", Value: value, Present: present, Declared: true}}}}
 	}
 	ignored := []plan.FieldChange{{Path: "spec.limit", Before: "live", After: "declared"}}
 	tests := []struct {

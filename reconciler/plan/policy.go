@@ -86,8 +86,8 @@ const pruneFloor = 10
 
 // Guard holds all deletions when together they are more than maxPercent of
 // what is managed and at least ten, or when they would delete everything, and
-// holds each one that others go with ([loss.Removal]), and each update that loses as much
-// ([Change.Loses]), in any case, until confirmation quotes their token, alone or among others
+// holds each one that others go with ([loss.DeletionImpact]), and each update that loses as much
+// ([Change.HasLosses]), in any case, until confirmation quotes their token, alone or among others
 // separated by commas.
 //
 // A deletion that was allowed before and not carried out goes on, as long as no
@@ -136,8 +136,8 @@ func tooManyDeletions(p Plan, maxPercent int) *hold.Deletions {
 	return &hold.Deletions{Count: deletions, Managed: managed, MaxPercent: maxPercent}
 }
 
-// ConfirmLosses holds each deletion that others go with ([loss.Removal]), and each update that
-// loses as much ([Change.Loses]), until confirmation quotes their token, and lets the others go
+// ConfirmLosses holds each deletion that others go with ([loss.DeletionImpact]), and each update that
+// loses as much ([Change.HasLosses]), until confirmation quotes their token, and lets the others go
 // on.
 func ConfirmLosses(confirmation string) Policy {
 	return func(p Plan) Plan {
@@ -163,10 +163,10 @@ func unconfirmed(c Change, withdrawn map[state.Key]bool) hold.Reasons {
 	return hold.Reasons{{Rule: rule, Facts: hold.Facts{Object: c.Key.String(), Detail: c.Before.Impact, Losses: c.Before.Losses}}}
 }
 
-// Loses reports whether the change may take along what a person has to allow: a deletion,
+// HasLosses reports whether the change may take along what a person has to allow: a deletion,
 // or an update of a revision that loses nodes or data as one does. Putting back what a hand
 // has changed takes nothing that the repository gave.
-func (c Change) Loses() bool {
+func (c Change) HasLosses() bool {
 	return c.Action == Delete || c.Action == Update && !c.Drift && c.Before.Impact != ""
 }
 
@@ -183,11 +183,11 @@ func holdUntilConfirmed(p Plan, confirmation string, why func(Change) hold.Reaso
 // holdByToken requires one token for all that ends the engine, or for all else.
 func holdByToken(p Plan, confirmation string, engine bool, why func(Change) hold.Reasons) Plan {
 	needsToken := func(c Change) bool {
-		return c.Loses() && c.endsEngine() == engine && !c.ReadOnly() && !c.Held() && len(why(c)) > 0
+		return c.HasLosses() && c.endsEngine() == engine && !c.ReadOnly() && !c.Held() && len(why(c)) > 0
 	}
 	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !needsToken(c) })
 	token := tokenFor(of, engine)
-	then, ok := token.QuotedBy(confirmation, p.Scope)
+	then, ok := token.ConfirmedBy(confirmation, p.Scope)
 	if !ok {
 		return holding(p, func(c Change) hold.Reasons {
 			if !needsToken(c) {
@@ -200,7 +200,7 @@ func holdByToken(p Plan, confirmation string, engine bool, why func(Change) hold
 			return reasons
 		})
 	}
-	shares := loss.Divide(costs(of), token.Losses, then.Tolerant())
+	shares := loss.Divide(costs(of), token.Losses, then.WithTolerance())
 	token.Number = p.Scope.Next(token.Purpose)
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
@@ -219,9 +219,9 @@ func (c Change) endsEngine() bool { return c.Before != nil && c.Before.EndsEngin
 // goes, deletions that nobody need allow among it; and it goes stale as soon as another
 // deletion waits, or more goes with these.
 func tokenFor(changes []Change, engine bool) *hold.Token {
-	var removals []loss.Removal
+	var removals []loss.DeletionImpact
 	for _, c := range changes {
-		removals = append(removals, c.Before.Removal)
+		removals = append(removals, c.Before.DeletionImpact)
 	}
 	purpose := deletions
 	if engine {
@@ -260,7 +260,7 @@ func (p Plan) holdUnless(confirmation string, why func(Change) hold.Reasons) Pla
 			continue
 		}
 		reasons := why(c)
-		unquoted := func(t hold.Token) bool { _, ok := t.QuotedBy(confirmation, p.Scope); return !ok }
+		unquoted := func(t hold.Token) bool { _, ok := t.ConfirmedBy(confirmation, p.Scope); return !ok }
 		if tokens := reasons.Tokens(); len(tokens) > 0 && !slices.ContainsFunc(tokens, unquoted) {
 			p.Changes[i].Tokens = append(slices.Clip(c.Tokens), tokens...)
 			continue

@@ -26,9 +26,9 @@ type Proposal struct {
 	// Problems are all of the revision after the merge, those that only a
 	// target observes included. While there are any, nothing is deleted.
 	Problems []state.Problem
-	// Old are those of the Problems that the revision before has as well
+	// ExistingProblems are those of the Problems that the revision before has as well
 	// ([state.Problem.Identity]): the merge is not to blame for them.
-	Old []state.Problem
+	ExistingProblems []state.Problem
 }
 
 // Compare is the order of work: creations and updates by wave and key, then deletions

@@ -14,8 +14,8 @@ type Quota struct {
 	state.Quota
 }
 
-// OfSome marks a plan as Partial. It goes before the policies that depend on that.
-func OfSome() Policy {
+// MarkPartial marks a plan as Partial. It goes before the policies that depend on that.
+func MarkPartial() Policy {
 	return func(p Plan) Plan {
 		p.Partial = true
 		return p
@@ -101,14 +101,14 @@ func (p Plan) GuardQuotas(confirmation string, shortages func(before, after []st
 	reasons := func(c Change) hold.Reasons {
 		var out hold.Reasons
 		for _, q := range found {
-			if c.declaresPool() && slices.Contains(q.Causing, c.Key.Name) {
+			if c.declaresPool() && slices.Contains(q.IncreasedPools, c.Key.Name) {
 				out = append(out, hold.Reason{Rule: hold.QuotaExceeded, Facts: hold.Facts{Quota: &q}})
 			}
 		}
 		return out
 	}
 	token := &hold.Token{Purpose: "quota", Digest: confirm.Digest(declaredPools(p.Pools))}
-	_, quoted := token.QuotedBy(confirmation, p.Scope)
+	_, quoted := token.ConfirmedBy(confirmation, p.Scope)
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		why := reasons(c)

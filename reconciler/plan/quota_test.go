@@ -22,7 +22,7 @@ func withQuota(from, to []string, policies ...plan.Policy) plan.Plan {
 // short finds the pools of these names short together.
 func short(causing ...string) func(_, _ []state.Item, _ []plan.Quota) []hold.Quota {
 	return func([]state.Item, []state.Item, []plan.Quota) []hold.Quota {
-		return []hold.Quota{{Codes: []string{"L-1"}, Pools: causing, Causing: causing, NeededVCPUs: 72, LimitVCPUs: 64}}
+		return []hold.Quota{{Codes: []string{"L-1"}, Pools: causing, IncreasedPools: causing, NeededVCPUs: 72, LimitVCPUs: 64}}
 	}
 }
 
@@ -101,7 +101,7 @@ func TestWithoutADeclaredPoolAndInAPlanOfSomeThingsNothingIsComputed(t *testing.
 		return nil
 	}
 	withQuota([]string{"NodePool/a=1!", "NodePool/b=1"}, []string{"NodePool/a=2", "ConfigMap/m=1"}).GuardQuotas("", fails)
-	rolling(nil, []string{"NodePool/a=1"}, plan.OfSome()).GuardQuotas("", fails)
+	rolling(nil, []string{"NodePool/a=1"}, plan.MarkPartial()).GuardQuotas("", fails)
 }
 
 func TestAPoolIsHeldInAFullPlanWithoutAnyQuota(t *testing.T) {

@@ -13,7 +13,7 @@ func TestAChangeThatMakesLessOfSomethingHasAnotherPlaceInTheOrder(t *testing.T) 
 		for i := 0; i < len(pairs); i += 2 {
 			numbers[pairs[i].(string)] = pairs[i+1]
 		}
-		return &state.Item{Wave: 2, CorrectionPolicy: state.CorrectionPolicy{Shrink: &state.Shrink{Field: []string{"spec", "capacity"}, Wave: 1}},
+		return &state.Item{Wave: 2, CorrectionPolicy: state.CorrectionPolicy{OnDecrease: &state.WaveOnDecrease{Field: []string{"spec", "capacity"}, Wave: 1}},
 			Object: map[string]any{"spec": map[string]any{"capacity": numbers}}}
 	}
 	for name, c := range map[string]struct {

@@ -32,13 +32,13 @@ func holdUsed(p Plan) Plan {
 	})
 }
 
-// KeepsUsed reports whether the change is held because it takes away a part through
+// HeldInUse reports whether the change is held because it takes away a part through
 // which something is used whose own deletion waits.
-func (c Change) KeepsUsed() bool { return c.Hold.By(hold.InUse) }
+func (c Change) HeldInUse() bool { return c.Hold.Has(hold.InUse) }
 
-// KeepUsed holds the changes of the given things again, with the reasons from a plan of
+// HoldInUse holds the changes of the given things again, with the reasons from a plan of
 // everything: a plan of some things does not have the deletion that waits.
-func (p Plan) KeepUsed(reasons map[state.Key]hold.Reasons) Plan {
+func (p Plan) HoldInUse(reasons map[state.Key]hold.Reasons) Plan {
 	return holding(p, func(c Change) hold.Reasons {
 		if c.Drift || c.ReadOnly() {
 			return nil

@@ -14,27 +14,27 @@ import (
 
 // applyGuards reports what the Sync's rules make of a proposal, and blocks in Proposed what the
 // apply would hold.
-func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.Guard) {
+func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.GuardResult) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
 	for _, r := range found.Proposed.Reasons() {
-		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.QuotaExceeded, hold.LooserGuard}, r.Rule) {
-			out = append(out, report.Guard{Key: r.Key(), Rule: string(r.Rule), Result: report.GuardHeld, Text: r.String()})
+		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.QuotaExceeded, hold.GuardLoosened}, r.Rule) {
+			out = append(out, report.GuardResult{Key: r.Key(), Rule: string(r.Rule), Result: report.GuardHeld, Text: r.String()})
 		}
 	}
-	if n := len(found.Problems) - len(found.Old); n > 0 {
-		out = append(out, report.Guard{Rule: "lint", Result: report.GuardHeld, Text: "what the mistakes are in is not applied, and nothing is deleted while there are any"})
+	if n := len(found.Problems) - len(found.ExistingProblems); n > 0 {
+		out = append(out, report.GuardResult{Rule: "lint", Result: report.GuardHeld, Text: "what the problems are in is not applied, and nothing is deleted while there are any"})
 	}
-	if len(found.Old) > 0 {
+	if len(found.ExistingProblems) > 0 {
 		// Its text may quote what is in the file.
-		out = append(out, report.Guard{Rule: "lint", Result: report.GuardWarning,
-			Text: fmt.Sprintf("the base has mistakes already (%d), which keep things from being deleted; the first: %s", len(found.Old), positionOf(found.Old[0]))})
+		out = append(out, report.GuardResult{Rule: "lint", Result: report.GuardWarning,
+			Text: fmt.Sprintf("the base has problems already (%d), which keep things from being deleted; the first: %s", len(found.ExistingProblems), positionOf(found.ExistingProblems[0]))})
 	}
 	return changed, out
 }
 
 // setNothingApplied reports that nothing of a folder can be rendered, where otherwise only its
 // problems would be reported.
-func setNothingApplied(guards []report.Guard) {
+func setNothingApplied(guards []report.GuardResult) {
 	for i, g := range guards {
 		if g.Rule == "lint" && g.Result == report.GuardHeld {
 			guards[i].Text = "nothing of the folder can be rendered: once merged, neither this nor any later commit is applied until that is mended"
@@ -52,7 +52,7 @@ func positionOf(o state.Problem) string {
 
 // guardNodes holds changes of pools that would cost more nodes than the limit. The apply
 // counts what the base has yet to replace as well, for it makes both.
-func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.Guard) {
+func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.GuardResult) {
 	if limit == nil || len(found.Proposed.Guarded()) == 0 {
 		return found.Proposed, nil
 	}
@@ -61,15 +61,15 @@ func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) 
 	whole = whole.GuardNodes(new(int(*limit)), nil, "", forecast)
 	changed := found.Proposed
 	changed.Changes = whole.Changes[:len(found.Proposed.Changes)]
-	g := report.Guard{Rule: string(hold.MaxNodesReplaced), Result: report.GuardOK, Text: fmt.Sprintf("at most %d nodes may be replaced without confirmation", *limit)}
+	g := report.GuardResult{Rule: string(hold.MaxNodesReplaced), Result: report.GuardOK, Text: fmt.Sprintf("at most %d nodes may be replaced without confirmation", *limit)}
 	for _, r := range changed.Reasons() {
 		if r.Rule == hold.MaxNodesReplaced {
 			g.Key, g.Result, g.Text = r.Key(), report.GuardHeld, r.String()
 		}
 	}
-	out := []report.Guard{g}
+	out := []report.GuardResult{g}
 	if len(before) > 0 {
-		out = append(out, report.Guard{Rule: g.Rule, Result: report.GuardWarning, Text: pendingText(before)})
+		out = append(out, report.GuardResult{Rule: g.Rule, Result: report.GuardWarning, Text: pendingText(before)})
 	}
 	return changed, out
 }

@@ -55,7 +55,7 @@ func (p *Previewer) load(ctx context.Context, s RevisionRange) (declaredRevision
 		out.notes = append(out.notes, n)
 	}
 	if tangled {
-		out.warnings = append(out.warnings, report.Guard{Rule: "merge", Result: report.GuardWarning,
+		out.warnings = append(out.warnings, report.GuardResult{Rule: "merge", Result: report.GuardWarning,
 			Text: s.BaseName + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not computed; rebase to be sure"})
 	}
 	return out, nil

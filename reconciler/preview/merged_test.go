@@ -110,13 +110,13 @@ func TestAMergeOfTwoSidesFilesIsRenderedAsGitMakesIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			var guards []string
-			for _, g := range out.Guards {
+			for _, g := range out.GuardResults {
 				if g.Result != "ok" && !strings.HasPrefix(g.Rule, "guard.") {
 					guards = append(guards, g.Rule)
 				}
 			}
 			if diff := cmp.Diff(tt.guards, guards); diff != "" {
-				t.Errorf("guards (-want +got):\n%s\n%+v", diff, out.Guards)
+				t.Errorf("guards (-want +got):\n%s\n%+v", diff, out.GuardResults)
 			}
 			if diff := cmp.Diff(append([]string{}, tt.changes...), changeLines(out)); diff != "" {
 				t.Errorf("changes (-want +got):\n%s", diff)

@@ -21,7 +21,7 @@ func clusterItem(object, name, region, version string) state.Item {
 	}
 }
 
-func TestAClusterThatIsPutBackIsNoMistake(t *testing.T) {
+func TestAClusterThatIsPutBackIsNoProblem(t *testing.T) {
 	was, is := clusterItem("dev", "dev", "us-east-1", "1.33"), clusterItem("dev", "dev", "eu-west-1", "1.33")
 	change := plan.Change{Key: is.Key, Action: plan.Update, Before: &was, After: &is}
 	if got := MovedClusters([]plan.Change{change}); len(got) != 1 {
@@ -33,7 +33,7 @@ func TestAClusterThatIsPutBackIsNoMistake(t *testing.T) {
 	}
 }
 
-func TestAClusterThatBecomesAnotherIsAMistake(t *testing.T) {
+func TestAClusterThatBecomesAnotherIsAProblem(t *testing.T) {
 	was := clusterItem("dev", "dev", "eu-west-1", "1.33")
 	for name, tt := range map[string]struct {
 		head []state.Item

@@ -129,7 +129,7 @@ func sourceFailure(err error) error {
 // Revisions are those of a repository.
 type Revisions interface {
 	Compare(ctx context.Context, base, head string) (gitsource.Comparison, error)
-	Recall(base, head gitsource.Revision) (gitsource.Comparison, bool)
+	CompareCached(base, head gitsource.Revision) (gitsource.Comparison, bool)
 	Contains(ctx context.Context, ref, commit, ancestor string) (bool, error)
 }
 
@@ -154,7 +154,7 @@ func (p *Planner) compare(ctx context.Context, pr forge.PullRequest, sync *v1alp
 	_, attempted, _ := strings.Cut(sync.Status.LastAttemptedRevision, "sha1:")
 	now := position{head: pr.Head.SHA, base: pr.Base.SHA, attempted: attempted}
 	if was, ok := p.compared[pr.Number]; ok && was.position == now && attempted != "" && !sync.Spec.Suspend {
-		if between, ok := p.Revisions.Recall(was.base, was.head); ok {
+		if between, ok := p.Revisions.CompareCached(was.base, was.head); ok {
 			return between, nil
 		}
 	}

@@ -43,7 +43,7 @@ func (c *fewRevisions) Compare(_ context.Context, _, head string) (gitsource.Com
 	return out, c.err
 }
 
-func (c *fewRevisions) Recall(base, head gitsource.Revision) (gitsource.Comparison, bool) {
+func (c *fewRevisions) CompareCached(base, head gitsource.Revision) (gitsource.Comparison, bool) {
 	out := between()
 	out.Base.Commit, out.Head.Commit = base.Commit, head.Commit
 	return out, !c.forgets

@@ -46,7 +46,7 @@ func (w fixedTarget) Observe(_ context.Context, desired state.Set) (state.Set, e
 	items := w.live.Items()
 	for i := range items {
 		if _, stays := desired.Get(items[i].Key); stays {
-			items[i].Removal = loss.Removal{}
+			items[i].DeletionImpact = loss.DeletionImpact{}
 		}
 	}
 	return state.NewSet(items...), nil
@@ -67,7 +67,7 @@ func liveItems(items ...state.Item) state.Set {
 	items = slices.Clone(items)
 	for i := range items {
 		items[i].Applied = state.Hash(items[i].Object)
-		items[i].Live = state.Identity{UID: "u" + items[i].Key.Name}
+		items[i].Live = state.Preconditions{UID: "u" + items[i].Key.Name}
 		items[i].Impact = "3 nodes, 7 pods"
 	}
 	return state.NewSet(items...)
@@ -238,7 +238,7 @@ func changeLines(r report.Report) []string {
 	return out
 }
 
-func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
+func TestProblemsAreMergedAsObjectsAre(t *testing.T) {
 	a, b, c, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("c", 1), poolItem("a", 2)
 	broken := func(l checked.Folder, files ...string) checked.Folder {
 		for i, file := range files {
@@ -286,7 +286,7 @@ func TestMistakesAreMergedAsObjectsAre(t *testing.T) {
 			for _, p := range out.Problems {
 				blamed = append(blamed, p.File)
 			}
-			for _, g := range out.Guards {
+			for _, g := range out.GuardResults {
 				if g.Rule == "lint" && g.Result == "warning" {
 					_, file, _ := strings.Cut(g.Text, "the first: ")
 					file, _, _ = strings.Cut(file, ":")
@@ -340,20 +340,20 @@ func TestAFolderThatCannotBeRenderedStopsAllLaterCommits(t *testing.T) {
 			return &provision.Forecast{}, nil
 		},
 	}.preview(t)
-	if len(out.Changes) != 0 || len(out.Guards) != 1 || !strings.Contains(out.Guards[0].Text, "nor any later commit is applied") {
-		t.Errorf("changes %v, guards %v", out.Changes, out.Guards)
+	if len(out.Changes) != 0 || len(out.GuardResults) != 1 || !strings.Contains(out.GuardResults[0].Text, "nor any later commit is applied") {
+		t.Errorf("changes %v, guards %v", out.Changes, out.GuardResults)
 	}
 }
 
 func TestADeletionIsHeldByTheRuleThatHoldsIt(t *testing.T) {
 	a, b := poolItem("a", 1), poolItem("b", 1)
 	out := steps{mergeBase: loaded(a, b), base: loaded(a, b), head: loaded(a), live: liveItems(a, b)}.preview(t)
-	want := []report.Guard{{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"}}
+	want := []report.GuardResult{{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"}}
 	if diff := guardsDiffer(t, want, out); diff != "" {
 		t.Errorf("below every percentage (-want +got):\n%s", diff)
 	}
 	out = steps{mergeBase: loaded(a, b), base: loaded(a, b), head: loaded(), live: liveItems(a, b)}.preview(t)
-	want = []report.Guard{
+	want = []report.GuardResult{
 		{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"},
 		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/a: 3 nodes, 7 pods"},
 		{Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/b: 3 nodes, 7 pods"},
@@ -379,7 +379,7 @@ func TestWhatAStepKeepsSecretIsQuotedNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(raw)
-	if strings.Contains(text, "swordfish") || strings.Count(text, "reading (masked)") < 2 || len(out.Guards) != 1 || len(out.Forecast.Unknown) != 1 {
+	if strings.Contains(text, "swordfish") || strings.Count(text, "reading (masked)") < 2 || len(out.GuardResults) != 1 || len(out.Forecast.Unknown) != 1 {
 		t.Errorf("%s", text)
 	}
 }
@@ -396,20 +396,20 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 	tests := map[string]struct {
 		limit int32
 		live  state.Set
-		want  []report.Guard
+		want  []report.GuardResult
 		holds int
 	}{
-		"nothing waits, and the limit is kept": {2, liveItems(a, b), []report.Guard{
+		"nothing waits, and the limit is kept": {2, liveItems(a, b), []report.GuardResult{
 			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 2 nodes may be replaced without confirmation"},
 		}, 0},
-		"nothing waits, and the change is beyond the limit": {1, liveItems(a, b), []report.Guard{
+		"nothing waits, and the change is beyond the limit": {1, liveItems(a, b), []report.GuardResult{
 			{Rule: "MaxNodesReplaced", Result: "held", Text: "would replace 2 nodes; guard.maxNodesReplaced is 1"},
 		}, 1},
-		"another pool waits, and both are beyond the limit": {3, liveItems(a, poolItem("b", 7)), []report.Guard{
+		"another pool waits, and both are beyond the limit": {3, liveItems(a, poolItem("b", 7)), []report.GuardResult{
 			{Rule: "MaxNodesReplaced", Result: "held", Text: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
 			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch declares and is not made yet count as well: NodePool b"},
 		}, 1},
-		"another pool waits, and both are within the limit": {4, liveItems(a, poolItem("b", 7)), []report.Guard{
+		"another pool waits, and both are within the limit": {4, liveItems(a, poolItem("b", 7)), []report.GuardResult{
 			{Rule: "MaxNodesReplaced", Result: "ok", Text: "at most 4 nodes may be replaced without confirmation"},
 			{Rule: "MaxNodesReplaced", Result: "warning", Text: "the nodes of what the base branch declares and is not made yet count as well: NodePool b"},
 		}, 0},
@@ -452,9 +452,9 @@ func TestAStepThatExceedsAQuotaIsHeldInItsReport(t *testing.T) {
 		name       string
 		policy     v1alpha1.QuotaPolicy
 		base, head int64
-		want       []report.Guard
+		want       []report.GuardResult
 	}{
-		{"it raises a limit beyond the quota", v1alpha1.QuotaHold, 10, 17, []report.Guard{{Rule: "QuotaExceeded", Result: "held", Text: held}}},
+		{"it raises a limit beyond the quota", v1alpha1.QuotaHold, 10, 17, []report.GuardResult{{Rule: "QuotaExceeded", Result: "held", Text: held}}},
 		{"it lowers one that is beyond the quota", v1alpha1.QuotaHold, 20, 17, nil},
 		{"the guard warns", v1alpha1.QuotaWarn, 10, 17, nil},
 	} {
@@ -490,9 +490,9 @@ func TestAMergeOfTwoRenderingsIsUncertain(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			out := steps{mergeBase: loaded(a), base: loaded(tt.base...), head: loaded(tt.head...), live: liveItems(tt.base...), folders: tt.files}.preview(t)
-			warned := slices.ContainsFunc(out.Guards, func(g report.Guard) bool { return g.Rule == "merge" && g.Result == "warning" })
+			warned := slices.ContainsFunc(out.GuardResults, func(g report.GuardResult) bool { return g.Rule == "merge" && g.Result == "warning" })
 			if warned != tt.wantsReport {
-				t.Errorf("%+v", out.Guards)
+				t.Errorf("%+v", out.GuardResults)
 			}
 		})
 	}
@@ -520,13 +520,13 @@ func TestAReportIsAsOldAsItsOldestRead(t *testing.T) {
 
 // guardsDiffer compares the guards of a report with those that are wanted, but for their keys. A guard that
 // holds changes has the key of a hold with its rule.
-func guardsDiffer(t *testing.T, want []report.Guard, got report.Report) string {
+func guardsDiffer(t *testing.T, want []report.GuardResult, got report.Report) string {
 	t.Helper()
-	for _, g := range got.Guards {
+	for _, g := range got.GuardResults {
 		of := slices.IndexFunc(got.Holds, func(h report.Hold) bool { return h.Key == g.Key })
 		if holds := g.Result == report.GuardHeld && g.Rule != "lint"; holds != (of >= 0) || holds && string(got.Holds[of].Rule) != g.Rule {
 			t.Errorf("guard %+v is not that of one of %+v", g, got.Holds)
 		}
 	}
-	return cmp.Diff(want, got.Guards, cmpopts.IgnoreFields(report.Guard{}, "Key"))
+	return cmp.Diff(want, got.GuardResults, cmpopts.IgnoreFields(report.GuardResult{}, "Key"))
 }

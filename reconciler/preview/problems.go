@@ -17,7 +17,7 @@ type objectInFile struct {
 // newProblems are those that the merge brings. What a target reports of an object is
 // not reported once more by its schema.
 func newProblems(found plan.Proposal, refused []state.Problem) []state.Problem {
-	out := without(found.Problems, found.Old)
+	out := without(found.Problems, found.ExistingProblems)
 	reported := make(map[objectInFile]bool, len(found.Problems))
 	for _, p := range found.Problems {
 		reported[objectInFile{p.Origin.File, p.Object}] = p.Object != (state.Key{})

@@ -28,15 +28,15 @@ func TestAProblemIsTheSameInAnotherLine(t *testing.T) {
 	if d := cmp.Diff(notes[1:], newNotes(notes, []plan.Note{{Key: state.Key{Name: "a"}, Origin: known[0].Origin, Text: "x"}})); d != "" {
 		t.Error(d)
 	}
-	found := plan.Proposal{Problems: list, Old: list[:1]}
+	found := plan.Proposal{Problems: list, ExistingProblems: list[:1]}
 	refused := []state.Problem{in("a.yaml", 9, "A: refused"), in("a.yaml", 9, "C: refused"), in("b.yaml", 9, "A: elsewhere")}
 	if d := cmp.Diff([]state.Problem{list[1], refused[1], list[2], refused[2]}, newProblems(found, refused)); d != "" {
 		t.Error(d)
 	}
 }
 
-// BenchmarkTheMistakesOfAStep takes as long for each problem, however many there are.
-func BenchmarkTheMistakesOfAStep(b *testing.B) {
+// BenchmarkTheProblemsOfAChange takes as long for each problem, however many there are.
+func BenchmarkTheProblemsOfAChange(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			var mergeBase, base, head []state.Problem
@@ -48,7 +48,7 @@ func BenchmarkTheMistakesOfAStep(b *testing.B) {
 			}
 			for b.Loop() {
 				merged := mergeProblems(mergeBase, base, head)
-				newProblems(plan.Proposal{Problems: merged, Old: merged}, without(head, base))
+				newProblems(plan.Proposal{Problems: merged, ExistingProblems: merged}, without(head, base))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/problem")
 		})

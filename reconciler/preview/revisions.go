@@ -24,7 +24,7 @@ type declaredRevisions struct {
 	// notes are advice on what is declared after the merge.
 	notes []plan.Note
 	// warnings are why the merge is uncertain.
-	warnings []report.Guard
+	warnings []report.GuardResult
 }
 
 // declaredRevision is one of the two. What was refused of an object where a revision declares it
@@ -123,7 +123,7 @@ func (s *declaredRevisions) renderMerged(ctx context.Context, p *Previewer, of R
 	class, _, _ := state.Classify(err)
 	switch {
 	case err != nil && class == state.Stalled:
-		s.warnings = append(s.warnings, report.Guard{Rule: "merge", Result: report.GuardWarning,
+		s.warnings = append(s.warnings, report.GuardResult{Rule: "merge", Result: report.GuardWarning,
 			Text: "what " + of.BaseName + " and this make together cannot be rendered, so that nothing of it would be applied: " + err.Error() + "; rebase to mend it"})
 		return false
 	case err != nil:

@@ -56,7 +56,7 @@ func randomTarget(r *rand.Rand, revision state.Set) liveTarget {
 		case 4:
 			out[name] = real{object: randomObject(r, "foreign"), owner: "foreign"}
 		case 5:
-			out[name] = real{findings: state.Findings{Unknown: "no answer"}}
+			out[name] = real{findings: state.Observation{Unknown: "no answer"}}
 		case 6:
 			if r.IntN(2) == 0 {
 				out[name] = real{object: randomObject(r, "foreign"), owner: "foreign", adopted: true}
@@ -141,7 +141,7 @@ func TestEachDifferenceOfTheRevisionsIsReportedOnce(t *testing.T) {
 			policies = append(policies, plan.ReportTarget("kubernetes"), plan.ReportDrift())
 		}
 		if r.IntN(4) == 0 {
-			s.After.Problems = mistakes
+			s.After.Problems = problems
 		}
 		s.Offline = r.IntN(4) == 0
 		got := map[string]int{}

@@ -42,14 +42,14 @@ type RevisionStates struct {
 // that will be deleted and not the merge's part alone. A deletion that they drop is shown
 // with the reason, as it is what the revision declares.
 func Propose(s RevisionStates, policies ...plan.Policy) plan.Proposal {
-	out := plan.Proposal{Problems: s.After.Problems, Old: shared(s.After.Problems, s.Before.Problems)}
+	out := plan.Proposal{Problems: s.After.Problems, ExistingProblems: shared(s.After.Problems, s.Before.Problems)}
 	misdeclared := refused(s.Before.Desired, s.After.Desired, s.Declared)
 	before, after := comparableItems(s.Before.Desired, misdeclared), comparableItems(s.After.Desired, misdeclared)
 	if s.Offline {
 		s.Before.Desired, s.After.Desired = before, after
 		s.Before.Observed = asObserved(before, after)
 		s.After.Observed = s.Before.Observed
-		policies = append([]plan.Policy{plan.OfSome()}, policies...)
+		policies = append([]plan.Policy{plan.MarkPartial()}, policies...)
 	}
 	before, after = kept(before, s.Before.Observed), kept(after, s.After.Observed)
 	was := plan.Compute(s.Before.Desired, s.Before.Observed, cautious(policies, s.Before)...)

@@ -73,16 +73,16 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 			[]string{"delete a", "note a: is being deleted already"}, []string{"update a metadata.deletionTimestamp=now><nil>"},
 		},
 		{
-			"what is unknown", one, two, liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}},
+			"what is unknown", one, two, liveTarget{"a": {findings: state.Observation{Unknown: "no answer"}}},
 			[]string{"update a x=1>2", "unknown a: no answer"}, []string{"unknown a: no answer"},
 		},
 		{
-			"what is unknown and goes", one, none, liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}},
+			"what is unknown and goes", one, none, liveTarget{"a": {findings: state.Observation{Unknown: "no answer"}}},
 			[]string{"delete a", "unknown a: no answer"}, []string{"unknown a: no answer"},
 		},
 		{
 			"what is unknown and unchanged", set(thing("b", a1)), set(thing("b", a1)),
-			liveTarget{"a": {findings: state.Findings{Unknown: "no answer"}}, "b": ours(a1)}, nil, []string{"unknown a: no answer"},
+			liveTarget{"a": {findings: state.Observation{Unknown: "no answer"}}, "b": ours(a1)}, nil, []string{"unknown a: no answer"},
 		},
 		{
 			"what is read-only, by the text of its owner", none, one, liveTarget{"a": {object: m{"x": "9"}, terms: "adopt it"}},
@@ -97,7 +97,7 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 			[]string{"create a [never: adopt it]", "note a: exists, not managed by this Sync"}, nil,
 		},
 		{
-			"what an API server refuses", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Findings{DryRunError: "x is immutable"}}},
+			"what an API server refuses", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Observation{DryRunError: "x is immutable"}}},
 			[]string{"update a x=1>2"}, []string{"update a (a dry run of it is refused: x is immutable)"},
 		},
 		{
@@ -105,18 +105,18 @@ func TestAStepIsDistinguishedFromTheDrift(t *testing.T) {
 			[]string{"update a x=1>2"}, []string{"delete old"},
 		},
 		{
-			"notes of both are the drift's, those of one the step's", set(thing("quota", m{})), set(thing("quota", m{})),
-			liveTarget{"quota": {object: m{}, findings: state.Findings{Notes: []finding.Finding{{Text: "used: 3"}}}}}, nil, []string{"note quota: used: 3"},
+			"notes of both are the drift's, those of one the change's", set(thing("quota", m{})), set(thing("quota", m{})),
+			liveTarget{"quota": {object: m{}, findings: state.Observation{Notes: []finding.Finding{{Text: "used: 3"}}}}}, nil, []string{"note quota: used: 3"},
 		},
 		{
-			"a quota that the step requires", none, set(thing("quota", m{})), liveTarget{"quota": {object: m{}, findings: state.Findings{Warnings: []finding.Finding{{Text: "too small"}}}}},
+			"a quota that the change requires", none, set(thing("quota", m{})), liveTarget{"quota": {object: m{}, findings: state.Observation{Warnings: []finding.Finding{{Text: "too small"}}}}},
 			[]string{"note quota: Warning: too small"}, nil,
 		},
 		{
-			"notes of what is not ours are about it, and are not reported", one, one, liveTarget{"a": {object: a1, findings: state.Findings{Notes: []finding.Finding{{Text: "its password is 1"}}}}},
+			"notes of what is not ours are about it, and are not reported", one, one, liveTarget{"a": {object: a1, findings: state.Observation{Notes: []finding.Finding{{Text: "its password is 1"}}}}},
 			nil, nil,
 		},
-		{"notes of what is ours", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Findings{Notes: []finding.Finding{{Text: "three nodes"}}}}}, []string{"update a x=1>2"}, []string{"note a: three nodes"}},
+		{"notes of what is ours", one, two, liveTarget{"a": {object: a1, applied: a1, findings: state.Observation{Notes: []finding.Finding{{Text: "three nodes"}}}}}, []string{"update a x=1>2"}, []string{"note a: three nodes"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestARefusalThatTheStepBringsIsReported(t *testing.T) {
 	for _, applied := range []m{a1, nil} {
 		before, after := set(thing("a", a1)), set(thing("a", a2))
 		s := liveTarget{"a": {object: a1, applied: applied}}.sides(before, after)
-		refused := liveTarget{"a": {object: a1, applied: applied, findings: state.Findings{DryRunError: "x was 1 and is immutable"}}}
+		refused := liveTarget{"a": {object: a1, applied: applied, findings: state.Observation{DryRunError: "x was 1 and is immutable"}}}
 		s.After.Observed = refused.observe(after)
 		want := []string{"update a x=1>2", "note a: Warning: a dry run of it is refused: x was 1 and is immutable"}
 		if applied == nil {
@@ -156,7 +156,7 @@ func TestARefusalThatTheStepBringsIsReported(t *testing.T) {
 func TestWhatCannotBeReadIsNotReportedToExist(t *testing.T) {
 	a2 := m{"x": "2"}
 	after := set(thing("a", a2))
-	s := proposal.RevisionStates{After: proposal.RevisionState{Desired: after, Observed: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Findings: state.Findings{Unreadable: "forbidden"}})}}
+	s := proposal.RevisionStates{After: proposal.RevisionState{Desired: after, Observed: set(state.Item{Key: key("a"), Version: "v1", Object: m{"x": "2"}, Observation: state.Observation{Unreadable: "forbidden"}})}}
 	if d := cmp.Diff([]string{"create a", "note a: unreadable: forbidden"}, summaryLines(proposal.Propose(s).Proposed)); d != "" {
 		t.Error(d)
 	}
@@ -267,13 +267,13 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 		want     []string
 	}{
 		{"nothing is pruned", nil, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "] {3 nodes go with it}"}},
-		{"the revision has problems", func(s *proposal.RevisionStates) { s.After.Problems = mistakes }, nil, []string{"delete a [never: " + withProblems + "] {3 nodes go with it}"}},
+		{"the revision has problems", func(s *proposal.RevisionStates) { s.After.Problems = problems }, nil, []string{"delete a [never: " + withProblems + "] {3 nodes go with it}"}},
 		{"offline nothing is pruned", func(s *proposal.RevisionStates) { s.Offline = true }, []plan.Policy{plan.NoPrune()}, []string{"delete a [never: " + off + "]"}},
-		{"offline the revision has problems", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems = true, mistakes }, nil, []string{"delete a [never: " + withProblems + "]"}},
+		{"offline the revision has problems", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems = true, problems }, nil, []string{"delete a [never: " + withProblems + "]"}},
 		{"the guard requires a token", nil, []plan.Policy{plan.ConfirmLosses("")}, []string{"delete a [waits: deleting NodePool.karpenter.sh/a: 3 nodes go with it] {3 nodes go with it}"}},
 		{"nothing is written to the target", nil, []plan.Policy{plan.ReportTarget("kubernetes")}, []string{"delete a [never: nothing is written to kubernetes (drift: Report)] {3 nodes go with it}"}},
-		{"it is declared with a problem", func(s *proposal.RevisionStates) { s.After.Problems, s.Declared = mistakes, before }, nil, nil},
-		{"offline it is declared with a problem", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems, s.Declared = true, mistakes, before }, nil, nil},
+		{"it is declared with a problem", func(s *proposal.RevisionStates) { s.After.Problems, s.Declared = problems, before }, nil, nil},
+		{"offline it is declared with a problem", func(s *proposal.RevisionStates) { s.Offline, s.After.Problems, s.Declared = true, problems, before }, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -295,11 +295,11 @@ func TestDeletionsThatAreNotMadeAreShownWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAMendedMistakeLetsGoWhatWaitedForIt(t *testing.T) {
+func TestAMendedProblemLetsGoWhatWaitedForIt(t *testing.T) {
 	a1 := m{"x": "1"}
 	live := liveTarget{"a": ours(a1), "old": {object: m{"z": "1"}, applied: m{"z": "1"}, impact: "2 nodes go with it"}, "label": {object: m{"z": "secret"}, adopted: true}}
 	s := live.sides(set(thing("a", a1)), set(thing("a", a1)))
-	s.Before.Problems = mistakes
+	s.Before.Problems = problems
 	got := proposal.Propose(s)
 	const why = ": was removed before, and waited for the repository's problems to be mended"
 	if d := cmp.Diff([]string{"delete label", "delete old {2 nodes go with it}", "note label" + why, "note old" + why}, summaryLines(got.Proposed)); d != "" {
@@ -314,7 +314,7 @@ func TestAStepIsReportedInTheOrderOfWork(t *testing.T) {
 	x := m{"x": "1"}
 	live := liveTarget{"b": ours(x), "early": ours(x), "late": ours(x), "z": ours(x)}
 	s := live.sides(set(thing("early", x), thing("late", x), thing("z", x)), set(thing("new", x)))
-	s.Before.Problems = mistakes
+	s.Before.Problems = problems
 	var observed []state.Item
 	for _, item := range s.After.Observed.Items() {
 		item.Wave = map[string]int{"early": 1, "b": 2, "z": 2, "late": 3}[item.Key.Name]
@@ -409,7 +409,7 @@ func TestFieldsAreNamedWhereTheStepChangesWhatHasDrifted(t *testing.T) {
 // is missing; a thing that was looked for and is not there is missing.
 func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 	one, two := set(thing("a", m{"x": "1"})), set(thing("a", m{"x": "2"}))
-	unread := set(state.Item{Key: key("a"), Findings: state.Findings{Unread: true}})
+	unread := set(state.Item{Key: key("a"), Observation: state.Observation{NotRead: true}})
 	for name, c := range map[string]struct {
 		observed    state.Set
 		after       state.Set

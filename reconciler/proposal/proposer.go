@@ -110,9 +110,9 @@ func (p *proposer) add(c plan.Change) {
 // that are planned there.
 func (p *proposer) addLiveNote(c plan.Change, observed state.Item, planned plan.Change, will bool) {
 	switch exists := observed.Object != nil; {
-	case p.Offline, observed.Unknown != "", exists && !will && observed.Live == state.Identity{}:
+	case p.Offline, observed.Unknown != "", exists && !will && observed.Live == state.Preconditions{}:
 		// Nothing is known of the live thing, as its target itself reports.
-	case observed.Unread:
+	case observed.NotRead:
 		if c.Action == plan.Update {
 			p.addNote(c, finding.New(codeNotRead, "is not applied by this Sync: for a comment, it is not read whether it exists"))
 		}
@@ -194,7 +194,7 @@ func (p *proposer) remove(c plan.Change) {
 // withLosses completes a deletion with what the live target reports of the thing.
 func withLosses(c plan.Change, observed state.Item) plan.Change {
 	was := *c.Before
-	was.Removal, was.Live, was.Wave = observed.Removal, observed.Live, observed.Wave
+	was.DeletionImpact, was.Live, was.Wave = observed.DeletionImpact, observed.Live, observed.Wave
 	if ours(observed) {
 		was.Owner = observed.Owner
 	}
@@ -217,7 +217,7 @@ func (p *proposer) addUndeclared(c plan.Change) {
 		p.notes = append(p.notes, notOurs(c))
 	}
 	if c.Action == plan.Delete && p.Before.hasProblems() && !p.After.hasProblems() {
-		p.addNote(c, finding.New(codeDeletionResumed, "was removed before, and waited for the repository's mistakes to be mended"))
+		p.addNote(c, finding.New(codeDeletionResumed, "was removed before, and waited for the repository's problems to be mended"))
 	}
 	p.changes = append(p.changes, visible)
 }
@@ -312,11 +312,11 @@ func (p *proposer) foreign(c, planned plan.Change) {
 }
 
 // findings are what was found of a thing that changes.
-func findings(c plan.Change) state.Findings {
+func findings(c plan.Change) state.Observation {
 	if c.Before == nil {
-		return state.Findings{}
+		return state.Observation{}
 	}
-	return c.Before.Findings
+	return c.Before.Observation
 }
 
 // overlaps is where the change of a thing that is ours overlaps another of the live
@@ -342,10 +342,10 @@ func (p *proposer) overlaps(c, planned plan.Change) {
 		}
 	}
 	if len(met) > 0 {
-		p.addNote(c, finding.New(codeDriftedField, "has drifted live where the step changes it: %s", finding.As("fields", met, few(met))))
+		p.addNote(c, finding.New(codeDriftedField, "has drifted live in fields that the change sets: %s", finding.As("fields", met, few(met))))
 	}
 	if len(more) > 0 {
-		p.addNote(c, finding.New(codeMoreFieldsChange, "live, the step changes more of it: %s", finding.As("fields", more, few(more))))
+		p.addNote(c, finding.New(codeMoreFieldsChange, "live, the change also sets: %s", finding.As("fields", more, few(more))))
 	}
 }
 
@@ -375,7 +375,7 @@ func drift(was plan.Plan, observed state.Set) plan.Plan {
 	out := was
 	was.Changes = slices.DeleteFunc(slices.Clone(was.Changes), func(c plan.Change) bool {
 		found, _ := observed.Get(c.Key)
-		return found.Unread
+		return found.NotRead
 	})
 	out.Changes = slices.Clone(was.Changes)
 	out.Notes = publishable(was.Notes, observed)

@@ -20,7 +20,7 @@ type real struct {
 	kept, adopted bool
 	impact, owner string
 	terms         string
-	findings      state.Findings
+	findings      state.Observation
 }
 
 // ours is a live thing that is as it was applied.
@@ -44,9 +44,9 @@ func (w liveTarget) observe(desired state.Set) state.Set {
 		if !want && !mine && r.findings.Unknown == "" {
 			continue
 		}
-		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Findings: r.findings, Owner: ownedBy(r.owner), CorrectionPolicy: state.CorrectionPolicy{ReadOnly: r.terms}}
+		item := state.Item{Key: key(name), Version: "v1", Object: r.object, Observation: r.findings, Owner: ownedBy(r.owner), CorrectionPolicy: state.CorrectionPolicy{ReadOnly: r.terms}}
 		if r.object != nil {
-			item.Live = state.Identity{UID: "uid-" + name, ResourceVersion: "1"}
+			item.Live = state.Preconditions{UID: "uid-" + name, ResourceVersion: "1"}
 		}
 		if r.applied != nil {
 			item.Applied = state.Hash(r.applied)
@@ -60,7 +60,7 @@ func (w liveTarget) observe(desired state.Set) state.Set {
 }
 
 // problems are those of a revision that has some.
-var mistakes = []state.Problem{{Message: "a problem"}}
+var problems = []state.Problem{{Message: "a problem"}}
 
 // sides are two revisions of a target.
 func (w liveTarget) sides(before, after state.Set) proposal.RevisionStates {

@@ -34,7 +34,7 @@ func mergePhaseOf(a report.MergeOutcome) mergePhase {
 func blockedReasons(pending []v1alpha1.PendingChange) string {
 	var out []string
 	for _, c := range pending {
-		waits := slices.ContainsFunc(c.Rules, func(rule string) bool {
+		waits := slices.ContainsFunc(c.HeldBy, func(rule string) bool {
 			return rule != string(hold.ReadOnly) && rule != string(hold.DriftReported)
 		})
 		if waits && !slices.Contains(out, c.Reason) {
@@ -121,7 +121,7 @@ func (e *entry) mergedUnpublished(pr forge.PullRequest) bool {
 // conclusion is what stands beside a merged head instead of that it is being planned;
 // false where that does not stand there.
 func (p *reviewRun) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool) {
-	head, s := pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, URL: pr.URL}
+	head, s := pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Errored, URL: pr.URL}
 	switch {
 	case head == "":
 		return s, false

@@ -46,7 +46,7 @@ func TestEachPhaseOfAMergeIsReportedAsItComes(t *testing.T) {
 	s.change(func(y *v1alpha1.Sync) {
 		y.Status.ConfirmationToken = "3ae3f00d"
 		y.Status.Pending = []v1alpha1.PendingChange{
-			{Reason: "refused"}, {Reason: "read-only", Rules: []string{"ReadOnly"}}, {Reason: "too many", Rules: []string{"MaxNodesReplaced"}}, {Reason: "too many", Rules: []string{"MaxNodesReplaced"}},
+			{Reason: "refused"}, {Reason: "read-only", HeldBy: []string{"ReadOnly"}}, {Reason: "too many", HeldBy: []string{"MaxNodesReplaced"}}, {Reason: "too many", HeldBy: []string{"MaxNodesReplaced"}},
 		}
 	})
 	s.condition("Ready", metav1.ConditionFalse, "NodeReplacementHeld", "too many; confirm with poolwright.dev/confirm: 3ae3f00d")
@@ -118,9 +118,9 @@ func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {
 	}{
 		{name: "one that is planned anew for another base is as it was planned last", first: true, do: move, head: "a", state: forge.Success, message: "1 to update"},
 		{name: "also where that was refused", first: true, refused: true, do: move, head: "a", state: forge.Failure, message: "1 to update"},
-		{name: "one that was pushed while another head was planned", first: true, do: push, head: "b", state: forge.Broken, message: "merged before it was planned"},
-		{name: "also over a restart", first: true, do: push, restart: true, head: "b", state: forge.Broken, message: "merged before it was planned"},
-		{name: "one that is new", do: func(*stage) {}, head: "a", state: forge.Broken, message: "merged before it was planned"},
+		{name: "one that was pushed while another head was planned", first: true, do: push, head: "b", state: forge.Errored, message: "merged before it was planned"},
+		{name: "also over a restart", first: true, do: push, restart: true, head: "b", state: forge.Errored, message: "merged before it was planned"},
+		{name: "one that is new", do: func(*stage) {}, head: "a", state: forge.Errored, message: "merged before it was planned"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {
 			if tt.refused {
 				s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
 					p, err := plan(pr)
-					p.Report.Guards = []report.Guard{{Rule: "MaxNodesReplaced", Result: "held"}}
+					p.Report.GuardResults = []report.GuardResult{{Rule: "MaxNodesReplaced", Result: "held"}}
 					return p, err
 				}
 			}

@@ -11,7 +11,7 @@ import (
 
 // The bounds of what pull requests cost, however often they are pushed to and by whom.
 const (
-	// maxCommentBytes is how many bytes of comments a Sync's session keeps, to be written again
+	// maxCommentBytes is how many bytes of comments a Sync's review keeps, to be written again
 	// should somebody delete one.
 	maxCommentBytes = 8 << 20
 	// maxHeadlineLength is the number of characters of a headline in the status.

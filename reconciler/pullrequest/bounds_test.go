@@ -91,7 +91,7 @@ func TestSoManyOpenPullRequestsArePlanned(t *testing.T) {
 	}
 	reported := 0
 	for at, status := range s.board.statuses {
-		if strings.HasPrefix(status.Description, "not planned: 100 open pull requests of its author") && status.State == forge.Broken {
+		if strings.HasPrefix(status.Description, "not planned: 100 open pull requests of its author") && status.State == forge.Errored {
 			reported++
 		} else if strings.HasPrefix(status.Description, "not planned") {
 			t.Errorf("%s: %+v", at, status)
@@ -166,8 +166,8 @@ type flood struct{ open []forge.PullRequest }
 func (f *flood) PullRequests(context.Context, forge.Listing) (forge.Listing, error) {
 	return forge.Listing{Open: f.open}, nil
 }
-func (f *flood) Comment(context.Context, int, forge.Comment) (forge.Posted, error) {
-	return forge.Posted{Written: true}, nil
+func (f *flood) Comment(context.Context, int, forge.Comment) (forge.PostedComment, error) {
+	return forge.PostedComment{Written: true}, nil
 }
 func (f *flood) Status(context.Context, string, forge.Status) error { return nil }
 func (f *flood) Limit() int                                         { return 256 << 10 }

@@ -63,7 +63,7 @@ func (p *reviewRun) notify(ctx context.Context, refused map[int]int) {
 		if limit == limits.MaxPlannedPerAuthor {
 			why = fmt.Sprintf("not planned: %d open pull requests of its author are planned already; close some of those", limit)
 		}
-		err := p.setStatus(ctx, pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Broken, Description: why, URL: pr.URL})
+		err := p.setStatus(ctx, pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Errored, Description: why, URL: pr.URL})
 		if err != nil {
 			p.publishFailed(rec, err)
 		}

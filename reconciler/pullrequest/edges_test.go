@@ -23,10 +23,12 @@ func TestWhatForbidsAMerge(t *testing.T) {
 		state forge.State
 	}{
 		{"a problem in the head", func(r *report.Report) { r.Problems = []report.Problem{{Message: "unknown field"}} }, forge.Failure},
-		{"a guard that holds", func(r *report.Report) { r.Guards = []report.Guard{{Rule: "MaxNodesReplaced", Result: "held"}} }, forge.Failure},
-		{"a guard that only warns does not", func(r *report.Report) { r.Guards = []report.Guard{{Rule: "quota", Result: "warning"}} }, forge.Success},
+		{"a guard that holds", func(r *report.Report) {
+			r.GuardResults = []report.GuardResult{{Rule: "MaxNodesReplaced", Result: "held"}}
+		}, forge.Failure},
+		{"a guard that only warns does not", func(r *report.Report) { r.GuardResults = []report.GuardResult{{Rule: "quota", Result: "warning"}} }, forge.Success},
 		{"a guard that holds what does nothing else", func(r *report.Report) {
-			r.Changes, r.Guards = nil, []report.Guard{{Rule: "lint", Result: "held"}}
+			r.Changes, r.GuardResults = nil, []report.GuardResult{{Rule: "lint", Result: "held"}}
 		}, forge.Failure},
 	}
 	for _, tt := range tests {
@@ -81,7 +83,7 @@ func TestTheSameErrorInAnotherTextIsNotPublishedAgain(t *testing.T) {
 	n := 0
 	s.board.fail = func(string) error {
 		n++
-		return &forge.Error{Doing: "listing", Message: fmt.Sprintf("connection from port %d was reset", n)}
+		return &forge.Error{Operation: "listing", Message: fmt.Sprintf("connection from port %d was reset", n)}
 	}
 	for range 4 {
 		s.later(s.pass())
@@ -119,7 +121,7 @@ func TestASyncThatChangesEndsThePass(t *testing.T) {
 	s.expect("suspended while it plans", "list", "status ccccccc poolwright/plan (prod): pending")
 }
 
-func TestAMistakeAfterAChangeThatWasNotReported(t *testing.T) {
+func TestAProblemAfterAChangeThatWasNotReported(t *testing.T) {
 	s := newStage(t)
 	s.oracle.plan = s.nothing
 	s.offer(1, sha("a"))

@@ -25,14 +25,14 @@ func TestWhatAForgeThatDoesNotRespondCosts(t *testing.T) {
 		reason string
 		after  []time.Duration
 	}{
-		{"no response backs off to five minutes", &forge.Error{Doing: "listing", Message: "no such host"}, "ForgeUnavailable",
+		{"no response backs off to five minutes", &forge.Error{Operation: "listing", Message: "no such host"}, "ForgeUnavailable",
 			[]time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute}},
-		{"a rate limit is waited for", &forge.Error{Doing: "listing", Code: 403, Until: dawn.Add(17 * time.Minute)}, "RateLimited", []time.Duration{17 * time.Minute, 10 * time.Second}},
-		{"a rate limit far away is believed for an hour", &forge.Error{Doing: "listing", Code: 429, Until: dawn.AddDate(3, 0, 0)}, "RateLimited", []time.Duration{time.Hour, time.Hour}},
-		{"a wrong credential backs off", &forge.Error{Doing: "listing", Code: 401, Remedy: "put a token there"}, "Unauthorized", []time.Duration{5 * time.Second, 10 * time.Second}},
-		{"a missing permission backs off", &forge.Error{Doing: "listing", Code: 403, Remedy: "grant it"}, "Forbidden", []time.Duration{5 * time.Second, 10 * time.Second}},
-		{"a repository that is not there backs off", &forge.Error{Doing: "listing", Code: 404}, "NotFound", []time.Duration{5 * time.Second}},
-		{"what is refused backs off", &forge.Error{Doing: "listing", Code: 422}, "Refused", []time.Duration{5 * time.Second}},
+		{"a rate limit is waited for", &forge.Error{Operation: "listing", Code: 403, Until: dawn.Add(17 * time.Minute)}, "RateLimited", []time.Duration{17 * time.Minute, 10 * time.Second}},
+		{"a rate limit far away is believed for an hour", &forge.Error{Operation: "listing", Code: 429, Until: dawn.AddDate(3, 0, 0)}, "RateLimited", []time.Duration{time.Hour, time.Hour}},
+		{"a wrong credential backs off", &forge.Error{Operation: "listing", Code: 401, Remedy: "put a token there"}, "Unauthorized", []time.Duration{5 * time.Second, 10 * time.Second}},
+		{"a missing permission backs off", &forge.Error{Operation: "listing", Code: 403, Remedy: "grant it"}, "Forbidden", []time.Duration{5 * time.Second, 10 * time.Second}},
+		{"a repository that is not there backs off", &forge.Error{Operation: "listing", Code: 404}, "NotFound", []time.Duration{5 * time.Second}},
+		{"what is refused backs off", &forge.Error{Operation: "listing", Code: 422}, "Refused", []time.Duration{5 * time.Second}},
 		{"anything else passes", context.DeadlineExceeded, "ForgeUnavailable", []time.Duration{5 * time.Second}},
 	}
 	for _, tt := range tests {
@@ -103,7 +103,7 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 	missing := func(what string) func(string) error {
 		return func(call string) error {
 			if strings.HasPrefix(call, what) {
-				return &forge.Error{Doing: "speaking", Code: 403, Remedy: "grant write:issue"}
+				return &forge.Error{Operation: "speaking", Code: 403, Remedy: "grant write:issue"}
 			}
 			return nil
 		}
@@ -175,7 +175,7 @@ func TestAPermissionThatIsMissingOnlyForSpeaking(t *testing.T) {
 		s.offer(2, sha("b"))
 		s.board.fail = func(call string) error {
 			if strings.HasPrefix(call, "comment") {
-				return &forge.Error{Doing: "speaking", Code: 403, Until: s.clock.Now().Add(time.Minute)}
+				return &forge.Error{Operation: "speaking", Code: 403, Until: s.clock.Now().Add(time.Minute)}
 			}
 			return nil
 		}

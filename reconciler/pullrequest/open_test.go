@@ -228,7 +228,7 @@ func TestWhatHappensWhileAPlanIsMade(t *testing.T) {
 			}
 		}, nil, nil},
 		{"the forge goes away", func(s *stage) {
-			s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Message: "gone"} }
+			s.board.fail = func(string) error { return &forge.Error{Operation: "listing", Message: "gone"} }
 		}, []string{"list"}, nil},
 		{"nothing happens", func(*stage) {}, []string{"list", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod): success"}, []string{"list"}},
 	}

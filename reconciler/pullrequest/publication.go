@@ -120,7 +120,7 @@ func commentHash(kind v1alpha1.PullRequestCommentKind, of ...any) string {
 
 // unwritable is the publication where a report cannot be written.
 func (p *reviewRun) unwritable(a *publication, err error) *publication {
-	a.state, a.item.Phase, a.item.Headline = forge.Broken, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(failure.Text(err))
+	a.state, a.item.Phase, a.item.Headline = forge.Errored, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(failure.Text(err))
 	a.line = a.item.Headline
 	a.Body = "### " + forge.PlainText(a.item.Headline, reasonWidth) + "\n"
 	return a
@@ -136,14 +136,14 @@ func objects(r report.Report) bool {
 	if len(r.Problems) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(r.Guards, func(g report.Guard) bool { return g.Result == report.GuardHeld })
+	return slices.ContainsFunc(r.GuardResults, func(g report.GuardResult) bool { return g.Result == report.GuardHeld })
 }
 
 // failure is the publication where there is no plan. What was reported of an older head stays
 // below, marked: a reader must not take it for the newer one's. What only the author
 // can mend is reported in full. Of anything else the forge gets the reason alone, for what
 // Git, AWS or the API server returned is for those who may read the Sync.
-func (p *reviewRun) failure(t task, err error, class state.Class) *publication {
+func (p *reviewRun) failure(t task, err error, class state.FailureClass) *publication {
 	head := t.pr.Head.SHA
 	_, reason, _ := state.Classify(err)
 	what, why, hashed, after := "cannot be planned", failure.Text(err), failure.Text(err), ""
@@ -156,7 +156,7 @@ func (p *reviewRun) failure(t task, err error, class state.Class) *publication {
 			Number: int64(t.pr.Number), Head: head, Base: commit(p.sync.Status.LastAttemptedRevision),
 			Headline: what + ": " + plainText(failure.Text(err)), Phase: v1alpha1.PullRequestFailed,
 		},
-		line: what + ": " + plainText(why), state: forge.Broken,
+		line: what + ": " + plainText(why), state: forge.Errored,
 		Comment: forge.Comment{Marker: p.marker(), EditOnly: class != state.Stalled},
 	}
 	a.item.CommentKind = v1alpha1.PullRequestCommentPlan

@@ -42,7 +42,7 @@ func (p *reviewRun) publish(ctx context.Context, pr forge.PullRequest, rec *entr
 	rec.post, rec.pending = limits.Backoff{}, false
 }
 
-func (p *reviewRun) postComment(ctx context.Context, number int, c forge.Comment) (forge.Posted, error) {
+func (p *reviewRun) postComment(ctx context.Context, number int, c forge.Comment) (forge.PostedComment, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	return p.s.Forge.Comment(ctx, number, c)

@@ -98,7 +98,7 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.pass()
 		s.expect("foreign")
 	})
-	t.Run("a credential that was changed makes a new session, and nothing is published again", func(t *testing.T) {
+	t.Run("a credential that was changed makes a new ForgeAccess, and nothing is published again", func(t *testing.T) {
 		s := reported(t)
 		s.outdated = true
 		s.pass()
@@ -147,9 +147,9 @@ func TestWhatBecomesOfASync(t *testing.T) {
 		s.offer(1, sha("a"))
 		build := s.r.Build
 		s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (ForgeAccess, error) {
-			session, err := build(ctx, sync)
-			session.Cluster, session.Identity, session.Outdated = "", "", nil
-			return session, err
+			access, err := build(ctx, sync)
+			access.Cluster, access.Identity, access.Outdated = "", "", nil
+			return access, err
 		}
 		s.pass()
 		if _, ok := s.board.statuses["aaaaaaa poolwright/plan (dev)"]; !ok {
@@ -220,7 +220,7 @@ func TestNothingOfAPullRequestIsRepeatedUnescaped(t *testing.T) {
 	s.offer(1, sha("a"))
 	s.board.open[0].Title, s.board.open[0].Author, s.board.open[0].Head.Name = "<img src=x>", "@all", "](x)"
 	s.oracle.plan = func(pr forge.PullRequest) (oraclePlan, error) {
-		return oraclePlan{}, &forge.Error{Doing: "reading " + pr.Title + "\n" + pr.Head.Name, Message: pr.Author}
+		return oraclePlan{}, &forge.Error{Operation: "reading " + pr.Title + "\n" + pr.Head.Name, Message: pr.Author}
 	}
 	s.pass()
 	s.later(limits.MinBackoff)

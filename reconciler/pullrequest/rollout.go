@@ -247,7 +247,7 @@ func (p *reviewRun) write(ctx context.Context, pr forge.PullRequest, rec *entry,
 		p.requeueAfter(wait)
 		return false
 	}
-	posted := forge.Posted{URL: pr.URL}
+	posted := forge.PostedComment{URL: pr.URL}
 	var err error
 	if t.hash != item.CommentHash {
 		// Where the forge does not list it, whether there is such a pull request is for

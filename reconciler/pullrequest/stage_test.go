@@ -59,13 +59,13 @@ func (b *board) PullRequests(context.Context, forge.Listing) (forge.Listing, err
 
 func place(number int, marker forge.Marker) string { return fmt.Sprintf("#%d %s", number, marker) }
 
-func (b *board) Comment(_ context.Context, number int, c forge.Comment) (forge.Posted, error) {
+func (b *board) Comment(_ context.Context, number int, c forge.Comment) (forge.PostedComment, error) {
 	if err := b.call("comment #%d", number); err != nil {
-		return forge.Posted{}, err
+		return forge.PostedComment{}, err
 	}
 	before, there := b.comments[place(number, c.Marker)]
 	if !there && c.EditOnly {
-		return forge.Posted{}, nil
+		return forge.PostedComment{}, nil
 	}
 	c.EditOnly = false
 	if c.Body == "" {
@@ -75,7 +75,7 @@ func (b *board) Comment(_ context.Context, number int, c forge.Comment) (forge.P
 		b.calls = append(b.calls, fmt.Sprintf("write #%d", number))
 	}
 	b.comments[place(number, c.Marker)] = c
-	return forge.Posted{URL: fmt.Sprintf("https://forge/%d#comment", number), Written: c != before}, nil
+	return forge.PostedComment{URL: fmt.Sprintf("https://forge/%d#comment", number), Written: c != before}, nil
 }
 
 func (b *board) Status(_ context.Context, commit string, s forge.Status) error {

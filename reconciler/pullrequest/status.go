@@ -44,7 +44,7 @@ func (p *reviewRun) owe() {
 	}
 }
 
-// withoutForge notes that there is no session to work with.
+// withoutForge notes that there is no ForgeAccess to work with.
 func (p *reviewRun) withoutForge(t failure.Failure) {
 	p.forgeFailure = t
 	p.rest(t)

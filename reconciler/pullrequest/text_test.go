@@ -14,7 +14,7 @@ import (
 func TestNoErrorHasASecret(t *testing.T) {
 	const password, credential = "hunter2hunter2", "ghp_0123456789abcdef0123456789abcdef0123"
 	const text = "reading x: https://bot:" + password + "@git.example.com/o/r: token " + credential
-	class := func(class state.Class) func(s *stage) {
+	class := func(class state.FailureClass) func(s *stage) {
 		return func(s *stage) {
 			s.oracle.plan = func(forge.PullRequest) (oraclePlan, error) {
 				return oraclePlan{}, state.Failf(class, "SomeReason", text)
@@ -34,10 +34,10 @@ func TestNoErrorHasASecret(t *testing.T) {
 			s.board.find(1).Head.SHA = sha("b")
 			class(state.Stalled)(s)
 		}, func(s *stage) string { return s.comment(1).Body }},
-		{"of a session that cannot be built", func(s *stage) { s.noBuild = state.Failf(state.Stalled, "InvalidSource", text) },
+		{"of a ForgeAccess that cannot be built", func(s *stage) { s.noBuild = state.Failf(state.Stalled, "InvalidSource", text) },
 			func(s *stage) string { return s.status().Message }},
 		{"of a forge", func(s *stage) {
-			s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Code: 403, Message: text} }
+			s.board.fail = func(string) error { return &forge.Error{Operation: "listing", Code: 403, Message: text} }
 		}, func(s *stage) string { return s.status().Message }},
 	}
 	for _, tt := range tests {

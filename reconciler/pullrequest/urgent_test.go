@@ -93,7 +93,9 @@ func TestWhoIsNewWaitsForNobodyWhoWasPlannedBefore(t *testing.T) {
 	})
 	t.Run("a forge that goes away ends the passes", func(t *testing.T) {
 		s := idle(t, 20, 1900*time.Millisecond)
-		s.meanwhile(func() { s.board.fail = func(string) error { return &forge.Error{Doing: "listing", Message: "gone"} } })
+		s.meanwhile(func() {
+			s.board.fail = func(string) error { return &forge.Error{Operation: "listing", Message: "gone"} }
+		})
 		if after := s.later(planValidity); after != limits.MinBackoff || len(s.oracle.plans) != 1 || s.status().Reason != "ForgeUnavailable" {
 			t.Errorf("comes back after %s, planned %v, %s", after, s.oracle.plans, s.status().Reason)
 		}

@@ -28,7 +28,7 @@ func New(p plan.Plan, problems []state.Problem) Report {
 func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 	b := builder{mask.New(p)}
 	r := b.build(p, problems)
-	r.Summary.Outcome = &Tally{
+	r.Summary.Outcome = &OutcomeCounts{
 		Applied: len(o.Applied()), Held: len(o.Held()) - r.Summary.ReadOnly, Failed: len(o.With(apply.Failed)),
 		Conflict: len(o.With(apply.Conflict)), Skipped: len(o.With(apply.Skipped)), ReadOnly: r.Summary.ReadOnly,
 	}
@@ -38,7 +38,7 @@ func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 		}
 		r.Changes[i].Status = string(res.Status)
 		if res.Err != nil {
-			r.Changes[i].Error = b.Text(res.Why())
+			r.Changes[i].Error = b.Text(res.Message())
 		}
 	}
 	for _, n := range o.NotReady {
@@ -67,7 +67,7 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 		r.Unknown = append(r.Unknown, Unknown{Object: b.object(u.Key), File: b.Text(u.Origin.File), Line: u.Origin.Line, Reason: b.Text(u.Reason), Code: u.Code})
 	}
 	for _, n := range p.Notes {
-		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, Unread: n.Unread, Code: n.Code, Facts: n.Facts.Texts(b.Text), Text: b.Text(n.Text)}
+		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, NotRead: n.NotRead, Code: n.Code, Facts: n.Facts.Texts(b.Text), Text: b.Text(n.Text)}
 		if n.Warning {
 			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
 			r.Summary.Warnings++
@@ -124,10 +124,10 @@ func quotaOf(notes []Note, unknown []Unknown) quotaState {
 		if !isQuota(n.Object) {
 			continue
 		}
-		if n.Warning && !n.Unread {
+		if n.Warning && !n.NotRead {
 			return quotaShort
 		}
-		observed, lost = true, lost || n.NotFound || n.Unread
+		observed, lost = true, lost || n.NotFound || n.NotRead
 	}
 	if observed && !lost {
 		return quotaOK
@@ -225,7 +225,7 @@ func (b builder) facts(f hold.Facts) hold.Facts {
 	}
 	if f.Quota != nil {
 		quota := *f.Quota
-		quota.Unknown, quota.Pools, quota.Causing = b.Text(quota.Unknown), b.texts(quota.Pools), b.texts(quota.Causing)
+		quota.Unknown, quota.Pools, quota.IncreasedPools = b.Text(quota.Unknown), b.texts(quota.Pools), b.texts(quota.IncreasedPools)
 		f.Quota = &quota
 	}
 	return f

@@ -12,24 +12,24 @@ import (
 func byCatalog() *provision.Forecast {
 	f := cheapening()
 	gpu := provision.Cost{
-		Now: provision.Amount{OnDemand: 4.848}, After: provision.Amount{SpotAtMost: 4.848}, Floor: 1.212, FloorAtMost: true,
-		Ceiling: new(24.8), CeilingBefore: new(24.8), Prices: catalogPrices,
+		Now: provision.Amount{OnDemand: 4.848}, After: provision.Amount{SpotAtMost: 4.848}, Min: 1.212, MinAtMost: true,
+		Max: new(24.8), MaxBefore: new(24.8), Prices: catalogPrices,
 	}
 	cpu := provision.Amount{OnDemand: 4, Unpriced: 1}
-	f.Pools[0].Cost = provision.Cost{Now: cpu, After: cpu, CeilingUnknown: true, CeilingBeforeUnknown: true, Prices: catalogPrices[:1]}
+	f.Pools[0].Cost = provision.Cost{Now: cpu, After: cpu, MaxUnknown: true, MaxBeforeUnknown: true, Prices: catalogPrices[:1]}
 	f.Pools[1].Cost = gpu
 	f.Cost = gpu
 	f.Cost.NonComputeNow = provision.NonCompute{Volumes: 0.1, PublicIPv4Unknown: true}
 	f.Cost.NonComputeAfter = provision.NonCompute{Volumes: 0.25, PublicIPv4: 0.02, PublicIPv4Unknown: true}
 	f.Cost.Now, f.Cost.After = provision.Amount{OnDemand: 8.848, Unpriced: 1}, provision.Amount{OnDemand: 4, SpotAtMost: 4.848, Unpriced: 1}
-	f.Cost.Ceiling, f.Cost.CeilingBefore, f.Cost.CeilingUnknown, f.Cost.CeilingBeforeUnknown = nil, nil, true, true
+	f.Cost.Max, f.Cost.MaxBefore, f.Cost.MaxUnknown, f.Cost.MaxBeforeUnknown = nil, nil, true, true
 	return f
 }
 
 // priceless changes a pool of which neither the nodes nor the prices are known.
 func priceless() *provision.Forecast {
 	f := uncounted()
-	unknown := provision.Cost{CeilingUnknown: true, CeilingBefore: new(12.4), FloorUnknown: true, Prices: catalogPrices[:1]}
+	unknown := provision.Cost{MaxUnknown: true, MaxBefore: new(12.4), MinUnknown: true, Prices: catalogPrices[:1]}
 	f.Pools[1].Cost, f.Cost = unknown, unknown
 	return f
 }

@@ -44,7 +44,7 @@ func (r Report) alarms(v markup.Style) []section.Section {
 // that they hold, and the holds of which no rule reports.
 func (r Report) guardLines(v markup.Style) (out []string, rest []Hold) {
 	rest = slices.Clone(r.Holds)
-	for _, g := range r.Guards {
+	for _, g := range r.GuardResults {
 		var l string
 		switch g.Result {
 		case GuardWarning:
@@ -80,7 +80,7 @@ func (h Hold) unnamed() string {
 }
 
 // rule is the rule's name as a person reads it.
-func (g Guard) rule() string { return hold.Rule(g.Rule).Text() }
+func (g GuardResult) rule() string { return hold.Rule(g.Rule).Text() }
 
 // holdLines have each reason with the things that it holds.
 func holdLines(holds []Hold, v markup.Style) []string {
@@ -113,7 +113,7 @@ func (r Report) confirm(v markup.Style) []string {
 // guardsThatHold are the rules that hold the change, each once.
 func (r Report) guardsThatHold(v markup.Style) []string {
 	var out []string
-	for _, g := range r.Guards {
+	for _, g := range r.GuardResults {
 		name := v.Short(g.rule())
 		if g.Result == GuardHeld && !slices.Contains(out, name) {
 			out = append(out, name)

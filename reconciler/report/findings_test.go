@@ -31,7 +31,7 @@ func account() plan.Plan {
 		return i
 	}
 	unknown := func(i state.Item, why string) state.Item {
-		return state.Item{Key: i.Key, Findings: state.Findings{Unknown: why}}
+		return state.Item{Key: i.Key, Observation: state.Observation{Unknown: why}}
 	}
 	const region = "eu-west-1"
 	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonEKSWorkerNodePolicy"}, "trust": "ec2.amazonaws.com", "tags": object{"poolwright.dev/cluster": "dev"}})
@@ -103,7 +103,7 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 		tag := aws("ec2", "SubnetTag", region, name, object{"value": "dev"})
 		tag.Origin.Line = 14
 		wanted = append(wanted, tag)
-		observed = append(observed, state.Item{Key: tag.Key, Findings: state.Findings{Unknown: "denied: poolwright-controller may not call ec2:DescribeSubnets; add config/iam/resources.json to it"}})
+		observed = append(observed, state.Item{Key: tag.Key, Observation: state.Observation{Unknown: "denied: poolwright-controller may not call ec2:DescribeSubnets; add config/iam/resources.json to it"}})
 	}
 	for form, got := range all(t, New(plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)), nil)) {
 		golden.Compare(t, "testdata/many."+form, got)
@@ -124,7 +124,7 @@ func TestWhatIsOnlyComparedIsShownWholeWhenRequested(t *testing.T) {
 func TestTheHeadlineCallsNothingAChangeThatIsNotMade(t *testing.T) {
 	compared := aws("eks", "Version", "eu-west-1", "dev", object{"version": "1.34"})
 	compared.ReadOnly = "run: aws eks update-cluster-version"
-	lost := state.Item{Key: compared.Key, Findings: state.Findings{Unknown: "denied"}}
+	lost := state.Item{Key: compared.Key, Observation: state.Observation{Unknown: "denied"}}
 	noted := live(compared, compared.Object)
 	noted.Notes = []finding.Finding{{Text: "look at this"}}
 	ours := aws("sqs", "Queue", "eu-west-1", "dev", object{"retention": "5m"})
@@ -164,7 +164,7 @@ func TestFindingsAreMaskedLikeEverythingElse(t *testing.T) {
 	i.ReadOnly = "run: curl -H 'Authorization: Bearer abcdef0123456789'"
 	lost := aws("sqs", "Queue", "eu-west-1", "lost", nil)
 	secret := item("kubernetes", "", "Secret", "git", "s.yaml", 1, object{"stringData": object{"password": "hunter2-new"}})
-	p := plan.Compute(state.NewSet(i, lost, secret), state.NewSet(state.Item{Key: lost.Key, Findings: state.Findings{
+	p := plan.Compute(state.NewSet(i, lost, secret), state.NewSet(state.Item{Key: lost.Key, Observation: state.Observation{
 		Unknown: "asking https://robot:hunter3@proxy.example.com: no route", Notes: []finding.Finding{finding.New("ForeignPolicies", "the answer held %s", finding.As("policies", []string{"hunter2-new"}, "hunter2-new")).With(finding.Of("proxy", "https://robot:hunter3@proxy.example.com"))},
 	}}))
 	problems := []state.Problem{state.NewProblem(state.Origin{}, finding.New(finding.ObjectInvalid, "invalid: %s", finding.Of("reason", "hunter2-new")))}
@@ -206,7 +206,7 @@ func TestMarkdownFindsRoomForSomeOfEveryFinding(t *testing.T) {
 		wanted = append(wanted, i)
 		switch n % 3 {
 		case 0:
-			observed = append(observed, state.Item{Key: i.Key, Findings: state.Findings{Unknown: "denied: sqs:GetQueueAttributes is missing"}})
+			observed = append(observed, state.Item{Key: i.Key, Observation: state.Observation{Unknown: "denied: sqs:GetQueueAttributes is missing"}})
 		case 1:
 			noted := live(i, i.Object)
 			noted.Notes = []finding.Finding{{Text: "mind the gap"}}
@@ -231,7 +231,7 @@ func TestMarkdownFindsRoomForSomeOfEveryFinding(t *testing.T) {
 
 func TestMarkdownShowsTheBeginningOfAVeryLongReason(t *testing.T) {
 	i := aws("sqs", "Queue", "eu-west-1", "dev", nil)
-	lost := state.Item{Key: i.Key, Findings: state.Findings{Unknown: "denied " + strings.Repeat("x", defaultLimit)}}
+	lost := state.Item{Key: i.Key, Observation: state.Observation{Unknown: "denied " + strings.Repeat("x", defaultLimit)}}
 	got := render(t, func(b *bytes.Buffer) error {
 		return New(plan.Compute(state.NewSet(i), state.NewSet(lost)), nil).Markdown(b, Options{})
 	})

@@ -60,12 +60,12 @@ const taints, volumes = "spec.template.spec.taints", "spec.blockDeviceMappings"
 func replacing() *provision.Forecast {
 	gpu := provision.Cost{
 		Now: provision.Amount{OnDemand: 2.424, Spot: 0.81}, After: provision.Amount{OnDemand: 3.636, Spot: 1.118},
-		Ceiling: new(24.8), CeilingBefore: new(12.4), Prices: prices,
+		Max: new(24.8), MaxBefore: new(12.4), Prices: prices,
 	}
-	cpu := provision.Cost{Now: provision.Amount{OnDemand: 4}, After: provision.Amount{OnDemand: 4}, Ceiling: new(40.0), CeilingBefore: new(40.0)}
+	cpu := provision.Cost{Now: provision.Amount{OnDemand: 4}, After: provision.Amount{OnDemand: 4}, Max: new(40.0), MaxBefore: new(40.0)}
 	all := provision.Cost{
 		Now: provision.Amount{OnDemand: 6.424, Spot: 0.81}, After: provision.Amount{OnDemand: 7.636, Spot: 1.118},
-		Ceiling: new(64.8), CeilingBefore: new(52.4), Prices: prices,
+		Max: new(64.8), MaxBefore: new(52.4), Prices: prices,
 	}
 	return &provision.Forecast{
 		Pools: []provision.Pool{
@@ -88,14 +88,14 @@ func replacing() *provision.Forecast {
 func removing() *provision.Forecast {
 	f := &provision.Forecast{
 		Pools: []provision.Pool{
-			{Name: "old", Action: "delete", Nodes: 2, Cost: provision.Cost{Now: provision.Amount{OnDemand: 2.424}, CeilingBefore: new(12.4)}},
-			{Name: "new", Action: "create", Cost: provision.Cost{Ceiling: new(30.0), Floor: 1.2}},
+			{Name: "old", Action: "delete", Nodes: 2, Cost: provision.Cost{Now: provision.Amount{OnDemand: 2.424}, MaxBefore: new(12.4)}},
+			{Name: "new", Action: "create", Cost: provision.Cost{Max: new(30.0), Min: 1.2}},
 		},
-		Removed: []provision.Removal{{Pool: "old", Nodes: nodesOf("old", 2, "NodePoolRemoved"), Pods: 4}},
-		Cost:    provision.Cost{Now: provision.Amount{OnDemand: 2.424}, Floor: 1.2, Ceiling: new(30.0), CeilingBefore: new(12.4), Prices: prices[:1]},
+		Removed: []provision.RemovedPool{{Pool: "old", Nodes: nodesOf("old", 2, "NodePoolRemoved"), Pods: 4}},
+		Cost:    provision.Cost{Now: provision.Amount{OnDemand: 2.424}, Min: 1.2, Max: new(30.0), MaxBefore: new(12.4), Prices: prices[:1]},
 	}
 	f.Removed[0].Nodes[1].Blockers = []provision.Blocker{{Kind: "pdb", Pod: provision.Pod{Namespace: "ml", Name: "train-2"}, PodDisruptionBudgets: []string{"ml/train"}, ForcedAfterSeconds: 24 * 3600}}
-	f.Fit.Unscheduled = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Similar: 3,
+	f.PodScheduling.NewlyUnschedulable = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "train-0"}, Similar: 3,
 		Reason: `incompatible with nodepool "new", daemonset overhead={"cpu":"150m"}, did not tolerate taint (taint=nvidia.com/gpu:NoSchedule)`}}
 	return f
 }
@@ -148,15 +148,15 @@ func placing() *provision.Forecast {
 	f := weighing()
 	pod := func(name string) provision.Pod { return provision.Pod{Namespace: "web", Name: name} }
 	const why = `incompatible with nodepool "cpu", no instance type satisfied resources {"cpu":"65"} and requirements`
-	f.Fit = provision.Fit{
-		Scheduled:   []provision.Placement{{Pod: pod("api-1"), Similar: 11, Pool: "cpu"}, {Pod: pod("cron-1")}},
-		Unscheduled: []provision.Placement{{Pod: pod("big-1"), Similar: 2, Reason: why}, {Pod: pod("big-9"), Reason: why}, {Pod: pod("gpu-1"), Reason: "no pool has nvidia.com/gpu"}},
-		Pending:     []provision.Placement{{Pod: pod("lost-1"), Reason: why}},
+	f.PodScheduling = provision.PodScheduling{
+		NewlySchedulable:   []provision.Placement{{Pod: pod("api-1"), Similar: 11, Pool: "cpu"}, {Pod: pod("cron-1")}},
+		NewlyUnschedulable: []provision.Placement{{Pod: pod("big-1"), Similar: 2, Reason: why}, {Pod: pod("big-9"), Reason: why}, {Pod: pod("gpu-1"), Reason: "no pool has nvidia.com/gpu"}},
+		Unschedulable:      []provision.Placement{{Pod: pod("lost-1"), Reason: why}},
 	}
 	// Those of declared workloads.
-	f.Fit.Scheduled = append(f.Fit.Scheduled, provision.Placement{Pod: pod("serve"), Workload: "Deployment", New: true, Similar: 1, Pool: "cpu"})
-	f.Fit.Unscheduled = append(f.Fit.Unscheduled, provision.Placement{Pod: pod("batch"), Workload: "StatefulSet", Inactive: true, Reason: why})
-	f.Fit.Pending = append(f.Fit.Pending,
+	f.PodScheduling.NewlySchedulable = append(f.PodScheduling.NewlySchedulable, provision.Placement{Pod: pod("serve"), Workload: "Deployment", New: true, Similar: 1, Pool: "cpu"})
+	f.PodScheduling.NewlyUnschedulable = append(f.PodScheduling.NewlyUnschedulable, provision.Placement{Pod: pod("batch"), Workload: "StatefulSet", Inactive: true, Reason: why})
+	f.PodScheduling.Unschedulable = append(f.PodScheduling.Unschedulable,
 		provision.Placement{Pod: pod("train"), Workload: "Job", New: true, Similar: 7, Reason: why},
 		provision.Placement{Pod: pod("nightly"), Workload: "CronJob", New: true, Inactive: true, Reason: why},
 		provision.Placement{Pod: pod("one"), Workload: "Pod", Reason: why})
@@ -202,9 +202,9 @@ func ruined(s string) *provision.Forecast {
 func merge(f, more *provision.Forecast) {
 	f.Pools = append(f.Pools, more.Pools...)
 	f.Removed = append(f.Removed, more.Removed...)
-	f.Fit.Scheduled = append(f.Fit.Scheduled, more.Fit.Scheduled...)
-	f.Fit.Unscheduled = append(f.Fit.Unscheduled, more.Fit.Unscheduled...)
-	f.Fit.Pending = append(f.Fit.Pending, more.Fit.Pending...)
+	f.PodScheduling.NewlySchedulable = append(f.PodScheduling.NewlySchedulable, more.PodScheduling.NewlySchedulable...)
+	f.PodScheduling.NewlyUnschedulable = append(f.PodScheduling.NewlyUnschedulable, more.PodScheduling.NewlyUnschedulable...)
+	f.PodScheduling.Unschedulable = append(f.PodScheduling.Unschedulable, more.PodScheduling.Unschedulable...)
 }
 
 // spoil appends s to every string but times and the words that decide.

@@ -35,12 +35,12 @@ func TestForecastsReadAsTheGoldenFiles(t *testing.T) {
 
 func TestTheHeadlineIsOneLineOfWhatMatters(t *testing.T) {
 	large := replacing()
-	large.Cost.Ceiling = nil
+	large.Cost.Max = nil
 	large.Cost.After.OnDemand = 12345.678
 	cheaper := replacing()
 	cheaper.Cost = provision.Cost{Now: provision.Amount{Spot: 2}, After: provision.Amount{Spot: 1.996}}
 	two := removing()
-	two.Removed = append(two.Removed, provision.Removal{Pool: "older", Nodes: nodesOf("older", 1, ""), Pods: 0}, provision.Removal{Pool: "empty"})
+	two.Removed = append(two.Removed, provision.RemovedPool{Pool: "older", Nodes: nodesOf("older", 1, ""), Pods: 0}, provision.RemovedPool{Pool: "empty"})
 	stuck := replacing()
 	for i := range stuck.Replaced {
 		stuck.Replaced[i].Blockers = []provision.Blocker{{Kind: "node"}}

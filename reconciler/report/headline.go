@@ -94,7 +94,7 @@ func (c Change) provisions() bool {
 func (r Report) warned() int {
 	n := 0
 	for _, note := range r.Notes {
-		if note.Warning && (note.Unread || !isQuota(note.Object)) {
+		if note.Warning && (note.NotRead || !isQuota(note.Object)) {
 			n++
 		}
 	}

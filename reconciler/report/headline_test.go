@@ -28,7 +28,7 @@ func TestAHeadlineTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 	blocked := func(r *Report) {
 		r.Forecast = blocking()
 		r.Forecast.Unknown = slices.Repeat([]provision.Unknown{{Text: "x"}}, 12)
-		r.Guards = []Guard{{Rule: "MaxNodesReplaced", Result: "held"}, {Rule: "MaxPrunePercent", Result: "held"}}
+		r.GuardResults = []GuardResult{{Rule: "MaxNodesReplaced", Result: "held"}, {Rule: "MaxPrunePercent", Result: "held"}}
 	}
 	tests := []struct {
 		name string
@@ -43,7 +43,7 @@ func TestAHeadlineTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 			"held by guard.maxNodesReplaced, guard.maxPrunePercent · 1 object · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
 		{"then names", of("taints", func(r *Report) {
 			blocked(r)
-			r.Forecast.Removed = []provision.Removal{{Pool: "a-pool-of-a-name-that-goes-on", Nodes: nodesOf("x", 123, "")}}
+			r.Forecast.Removed = []provision.RemovedPool{{Pool: "a-pool-of-a-name-that-goes-on", Nodes: nodesOf("x", 123, "")}}
 			r.Summary.Problems, r.Summary.Held = 300, 23
 		}), "300 problems · 23 held by 2 rules · 1 object · 123 nodes removed with a pool · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
 		{"a quota that is too small stays", of("taints", func(r *Report) { r.Quota, r.Summary.Problems, r.Summary.Unknown = "short", 12, 3 }),
@@ -100,7 +100,7 @@ func TestOfTheQuotasTheDriftHasOnlyWarnings(t *testing.T) {
 // What a target says of a deletion is a sentence, which stays as it is.
 func TestADeletionHasItsImpactAsItIs(t *testing.T) {
 	const impact = "the engine stops: 3 NodeClaims keep running unmanaged"
-	old := state.Item{Key: state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: "old"}, Object: object{}, Removal: loss.Removal{Impact: impact, Losses: loss.Counts{"NodeClaim": 3}}}
+	old := state.Item{Key: state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Cluster", Name: "old"}, Object: object{}, DeletionImpact: loss.DeletionImpact{Impact: impact, Losses: loss.Counts{"NodeClaim": 3}}}
 	r := New(plan.Compute(state.NewSet(), state.NewSet(old)), nil)
 	if len(r.Changes) != 1 || !slices.Equal(r.Changes[0].Notes, []string{impact}) {
 		t.Errorf("%+v", r.Changes)

@@ -57,10 +57,10 @@ func planted(s string) Report {
 	before := updated
 	before.Object = object{s: "x" + s, "list": []any{object{"name": s, "v": "old"}}, "text": s}
 	before.Owner = owner.Reference{Kind: owner.Flux, Name: s}
-	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Impact: s + "!"}}
+	deleted := state.Item{Key: key("old"), Object: content, DeletionImpact: loss.DeletionImpact{Impact: s + "!"}}
 	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, CorrectionPolicy: state.CorrectionPolicy{ReadOnly: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
-	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []finding.Finding{{Facts: finding.FactsOf(finding.Of("fact", s)), Text: s}}, Warnings: []finding.Finding{{Text: s}}}}
+	found := state.Item{Key: lost.Key, Observation: state.Observation{Unknown: s + "?", Notes: []finding.Finding{{Facts: finding.FactsOf(finding.Of("fact", s)), Text: s}}, Warnings: []finding.Finding{{Text: s}}}}
 	p := plan.Compute(state.NewSet(created, updated, compared, lost), state.NewSet(before, deleted, found), plan.Guard(50, ""))
 	p.Ignored = []plan.IgnoredFields{{Live: before, Declared: updated}}
 	o := apply.Outcome{NotReady: []apply.NotReady{{Key: key("new"), Reason: s}}}

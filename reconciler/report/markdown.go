@@ -145,7 +145,7 @@ func (r Report) sign() string {
 	}
 	stop := len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.PlainText())) > 0
 	warn := view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
-		slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != GuardOK })
+		slices.ContainsFunc(r.GuardResults, func(g GuardResult) bool { return g.Result != GuardOK })
 	switch {
 	case r.idle():
 		return "✅"

@@ -22,7 +22,7 @@ import (
 //
 // What waits for a confirmation is shown without its token: that is made of what there
 // is when the change is applied, which may be something else.
-func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.Forecast, guards ...Guard) Report {
+func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.Forecast, guards ...GuardResult) Report {
 	b := builder{mask.New(p.Proposed, p.Drift)}
 	r := b.build(p.Proposed, problems)
 	r.ConfirmationToken = ""
@@ -38,9 +38,9 @@ func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.
 	sufficientQuota := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
 	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, sufficientQuota)}
 	// They may quote errors, which may quote what the objects keep secret.
-	r.Guards = slices.Clone(guards)
-	for i, g := range r.Guards {
-		r.Guards[i].Text = b.Text(g.Text)
+	r.GuardResults = slices.Clone(guards)
+	for i, g := range r.GuardResults {
+		r.GuardResults[i].Text = b.Text(g.Text)
 	}
 	if forecast != nil {
 		masked := *forecast
@@ -61,7 +61,7 @@ func (r Report) idle() bool {
 	if !r.proposal() || !r.Empty() || r.Summary.Warnings > 0 || len(r.Holds) > 0 {
 		return false
 	}
-	if slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Result != GuardOK }) {
+	if slices.ContainsFunc(r.GuardResults, func(g GuardResult) bool { return g.Result != GuardOK }) {
 		return false
 	}
 	f := r.Forecast

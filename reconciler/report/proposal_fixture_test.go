@@ -16,13 +16,13 @@ type proposed struct {
 	plan.Proposal
 	problems []state.Problem
 	forecast *provision.Forecast
-	guards   []Guard
+	guards   []GuardResult
 	offline  bool
 }
 
 func (p proposed) report() Report {
 	r := NewProposal(p.Proposal, p.problems, nil)
-	r.Forecast, r.Guards = p.forecast, p.withKeys()
+	r.Forecast, r.GuardResults = p.forecast, p.withKeys()
 	r.Provenance = &Provenance{
 		Cluster: "dev", Base: "main", BaseCommit: "abc1234def5678900000000000000000000000aa",
 		HeadCommit: "def5678abc1234900000000000000000000000bb", MergeBase: "abc1234def5678900000000000000000000000aa",
@@ -117,28 +117,28 @@ func proposals() map[string]proposed {
 	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonSSMManagedInstanceCore"}})
 	out := map[string]proposed{
 		"taints": {Proposal: plan.Proposal{Proposed: join(tainting(), quota), Drift: drifting()}, forecast: pdb,
-			guards: []Guard{{Rule: "MaxNodesReplaced", Result: "ok", Text: "4 of at most 10 nodes are replaced"}, {Rule: "lint", Result: "ok", Text: "nothing found"}}},
+			guards: []GuardResult{{Rule: "MaxNodesReplaced", Result: "ok", Text: "4 of at most 10 nodes are replaced"}, {Rule: "lint", Result: "ok", Text: "nothing found"}}},
 		"volume":        {Proposal: plan.Proposal{Proposed: join(volume(), quota)}, forecast: classReplacing("NodeClassDrift", volumes)},
 		"ami":           {Proposal: plan.Proposal{Proposed: join(amis(), quota)}, forecast: amiReplacing()},
-		"removed":       {Proposal: plan.Proposal{Proposed: join(removal(), quota)}, forecast: removing(), guards: []Guard{{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"}, {Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/old: 2 nodes, 4 pods go with it"}}},
+		"removed":       {Proposal: plan.Proposal{Proposed: join(removal(), quota)}, forecast: removing(), guards: []GuardResult{{Rule: "MaxPrunePercent", Result: "held", Text: "would delete all 2 objects (guard.maxPrunePercent)"}, {Rule: "DeletionLosses", Result: "held", Text: "deleting NodePool.karpenter.sh/old: 2 nodes, 4 pods go with it"}}},
 		"limits":        {Proposal: plan.Proposal{Proposed: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(16)), overlay(), quota)}, forecast: limiting()},
 		"new":           {Proposal: plan.Proposal{Proposed: join(between("karpenter.sh", "NodePool", "new", nil, limits(8)), plan.Compute(state.NewSet(role), state.Set{}), quota)}, forecast: coming()},
 		"cheaper":       {Proposal: plan.Proposal{Proposed: join(spot(), quota)}, forecast: cheapening()},
 		"unschedulable": {Proposal: plan.Proposal{Proposed: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(1)), quota)}, forecast: placing()},
 		"quota":         {Proposal: plan.Proposal{Proposed: join(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(48)), quotaWarning("NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more: aws service-quotas request-service-quota-increase --service-code ec2 --quota-code L-DB2E81BA"), quota)}, forecast: limiting()},
 		"quota-held": {Proposal: plan.Proposal{Proposed: join(exceeding(between("karpenter.sh", "NodePool", "gpu", limits(8), limits(48))), quotaWarning("NodePool gpu may ask for 192 vCPUs, the quota is 64; ask for more"), quota)}, forecast: limiting(),
-			guards: []Guard{{Rule: "QuotaExceeded", Result: "held", Text: "NodePool gpu needs at least 192 vCPUs, the quota allows 64 (guard.quota): request a quota increase (quota code L-DB2E81BA) or lower a limit"}}},
+			guards: []GuardResult{{Rule: "QuotaExceeded", Result: "held", Text: "NodePool gpu needs at least 192 vCPUs, the quota allows 64 (guard.quota): request a quota increase (quota code L-DB2E81BA) or lower a limit"}}},
 		"guarded":    {Proposal: plan.Proposal{Proposed: join(tainting(), quota)}, forecast: replacing(), guards: guards()},
 		"drift-only": {Proposal: plan.Proposal{Proposed: plan.Plan{Unchanged: 12}, Drift: drifting()}, forecast: &provision.Forecast{Drifted: nodesOf("cpu", 2, "AMIDrift")}},
 		"problems": {Proposal: plan.Proposal{Proposed: tainting()}, problems: []state.Problem{
 			{Origin: state.Origin{File: "clusters/dev/bad.yaml", Line: 7}, Message: `field "weigth" is unknown; did you mean "weight"?`},
 			{Message: "the folder has no kustomization.yaml"},
-		}, guards: []Guard{{Rule: "lint", Result: "held", Text: "2 problems: nothing is applied before they are mended"}}},
+		}, guards: []GuardResult{{Rule: "lint", Result: "held", Text: "2 problems: nothing is applied before they are mended"}}},
 		"secret":  {Proposal: plan.Proposal{Proposed: secretly()}, forecast: &provision.Forecast{}},
 		"offline": {Proposal: plan.Proposal{Proposed: tainting()}, forecast: perhaps(), offline: true},
 		// What the two revisions tell without any cluster.
 		"offline-taints":  {Proposal: plan.Proposal{Proposed: join(tainting(), volume())}, forecast: uncounted(), offline: true},
-		"offline-removed": {Proposal: plan.Proposal{Proposed: removal()}, offline: true, forecast: &provision.Forecast{Removed: []provision.Removal{{Pool: "gpu"}}}},
+		"offline-removed": {Proposal: plan.Proposal{Proposed: removal()}, offline: true, forecast: &provision.Forecast{Removed: []provision.RemovedPool{{Pool: "gpu"}}}},
 		"lossy":           {Proposal: plan.Proposal{Proposed: volume()}, forecast: lossy()},
 		"foreign":         {Proposal: plan.Proposal{Proposed: foreign()}},
 		"stuck":           {Proposal: plan.Proposal{Proposed: join(tainting(), quota)}, forecast: stuck()},
@@ -168,7 +168,7 @@ func uncounted() *provision.Forecast {
 	f := replacing()
 	f.Pools[1].Nodes, f.Pools[1].Replaced, f.Replaced, f.Rollout = 0, 0, nil, provision.Rollout{}
 	f.Pools[0].Nodes, f.Pools[1].ReplacesAll = 0, true
-	f.Cost = provision.Cost{Ceiling: new(64.8), CeilingBefore: new(64.8), Prices: catalogPrices}
+	f.Cost = provision.Cost{Max: new(64.8), MaxBefore: new(64.8), Prices: catalogPrices}
 	f.Pools[0].Cost, f.Pools[1].Cost = provision.Cost{}, provision.Cost{}
 	f.Unknown = []provision.Unknown{{Text: "Which zones the subnets of EC2NodeClass gpu are in: only AWS can tell."}}
 	return f
@@ -178,7 +178,7 @@ func uncounted() *provision.Forecast {
 func lossy() *provision.Forecast {
 	f := removing()
 	f.Replaced, f.Pools = nodesOf("gpu", 2, "NodeClassDrift"), append(f.Pools, classReplacing("NodeClassDrift", volumes).Pools[1])
-	f.Pools[2].Replaced, f.Pools[2].OverLimit = 2, []provision.Excess{{Resource: "nvidia.com/gpu", Used: "4", Limit: "2"}}
+	f.Pools[2].Replaced, f.Pools[2].OverLimit = 2, []provision.ExceededLimit{{Resource: "nvidia.com/gpu", Used: "4", Limit: "2"}}
 	f.Replaced[0].Pods[1].Unowned, f.Removed[0].Nodes[0].Pods[0].Unowned = true, true
 	f.Removed[0].Rescheduled, f.Removed[0].Unschedulable = 1, 2
 	f.Rollout = provision.Rollout{Nodes: 2, Pods: 4, MinMinutes: 4, MaxMinutes: 40, Assumptions: assumed}
@@ -210,9 +210,9 @@ func working() *provision.Forecast {
 	f := weighing()
 	f.Pools[0].Changes, f.Pools[0].Action = nil, ""
 	pod := func(name string) provision.Pod { return provision.Pod{Namespace: "ml", Name: name} }
-	f.Fit = provision.Fit{
-		Scheduled: []provision.Placement{{Pod: pod("serve"), Workload: "Deployment", New: true, Inactive: true, Pool: "cpu"}},
-		Pending:   []provision.Placement{{Pod: pod("train"), Workload: "Deployment", New: true, Similar: 2, Reason: "the pools offer at most 1 nvidia.com/gpu a node"}},
+	f.PodScheduling = provision.PodScheduling{
+		NewlySchedulable: []provision.Placement{{Pod: pod("serve"), Workload: "Deployment", New: true, Inactive: true, Pool: "cpu"}},
+		Unschedulable:    []provision.Placement{{Pod: pod("train"), Workload: "Deployment", New: true, Similar: 2, Reason: "the pools offer at most 1 nvidia.com/gpu a node"}},
 	}
 	return f
 }
@@ -222,12 +222,12 @@ func exceeding(p plan.Plan) plan.Plan {
 	p.Quotas = []plan.Quota{{Quota: state.Quota{Code: "L-DB2E81BA", LimitVCPUs: 64}}}
 	return p.GuardQuotas("", func([]state.Item, []state.Item, []plan.Quota) []hold.Quota {
 		return []hold.Quota{{Quotas: []string{"Running On-Demand G and VT instances"}, Codes: []string{"L-DB2E81BA"},
-			Pools: []string{"gpu"}, Causing: []string{"gpu"}, NeededVCPUs: 192, LimitVCPUs: 64}}
+			Pools: []string{"gpu"}, IncreasedPools: []string{"gpu"}, NeededVCPUs: 192, LimitVCPUs: 64}}
 	})
 }
 
-func guards() []Guard {
-	return []Guard{
+func guards() []GuardResult {
+	return []GuardResult{
 		{Rule: "lint", Result: "warning", Text: "NodePool gpu allows one zone only"},
 		{Rule: "MaxNodesReplaced", Result: "held", Text: "4 nodes would be replaced, at most 2 are allowed; raise spec.guard.maxNodesReplaced of the Sync, or change fewer pools at once"},
 	}
@@ -246,8 +246,8 @@ func classReplacing(reason, field string) *provision.Forecast {
 	f.Pools[1].Changes = []provision.Change{{Object: "EC2NodeClass/gpu", Field: field, Reason: reason}}
 	f.Pools[1].Action = ""
 	f.Replaced = nodesOf("gpu", 4, reason)
-	f.Cost.After, f.Cost.CeilingBefore = f.Cost.Now, f.Cost.Ceiling
-	f.Pools[1].Cost.After, f.Pools[1].Cost.CeilingBefore = f.Pools[1].Cost.Now, f.Pools[1].Cost.Ceiling
+	f.Cost.After, f.Cost.MaxBefore = f.Cost.Now, f.Cost.Max
+	f.Pools[1].Cost.After, f.Pools[1].Cost.MaxBefore = f.Pools[1].Cost.Now, f.Pools[1].Cost.Max
 	return f
 }
 
@@ -281,19 +281,19 @@ func overlay() plan.Plan {
 func limiting() *provision.Forecast {
 	f := weighing()
 	f.Pools[0] = provision.Pool{
-		Name: "gpu", Action: "update", Nodes: 6, Cost: provision.Cost{Now: provision.Amount{OnDemand: 7.27}, After: provision.Amount{OnDemand: 7.27}, Ceiling: new(24.8), CeilingBefore: new(12.4)},
+		Name: "gpu", Action: "update", Nodes: 6, Cost: provision.Cost{Now: provision.Amount{OnDemand: 7.27}, After: provision.Amount{OnDemand: 7.27}, Max: new(24.8), MaxBefore: new(12.4)},
 		Changes: []provision.Change{{Object: "NodeOverlay/shared-gpus"}, {Object: "NodePool/gpu", Field: "spec.limits"}},
 	}
 	f.Cost = f.Pools[0].Cost
 	f.Cost.Prices = prices
-	f.Fit.Scheduled = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "serve-1"}, Similar: 3, Pool: "gpu"}}
+	f.PodScheduling.NewlySchedulable = []provision.Placement{{Pod: provision.Pod{Namespace: "ml", Name: "serve-1"}, Similar: 3, Pool: "gpu"}}
 	return f
 }
 
 func coming() *provision.Forecast {
-	cost := provision.Cost{Floor: 1.21, Ceiling: new(30.0), Prices: prices[:1]}
+	cost := provision.Cost{Min: 1.21, Max: new(30.0), Prices: prices[:1]}
 	all := cost
-	all.CeilingBefore = new(0.0)
+	all.MaxBefore = new(0.0)
 	return &provision.Forecast{Pools: []provision.Pool{{Name: "new", Action: "create", Cost: cost, Changes: []provision.Change{{Object: "NodePool/new"}}}}, Cost: all}
 }
 
@@ -309,8 +309,8 @@ func cheapening() *provision.Forecast {
 	f := replacing()
 	f.Pools[1].Changes = []provision.Change{{Object: "NodePool/gpu", Field: "spec.template.spec.requirements", Reason: "RequirementsDrifted"}}
 	f.Replaced = nodesOf("gpu", 4, "RequirementsDrifted")
-	f.Pools[1].Cost = provision.Cost{Now: provision.Amount{OnDemand: 4.848}, After: provision.Amount{Spot: 1.616}, Ceiling: new(8.2), CeilingBefore: new(24.8), Prices: prices}
-	f.Cost = provision.Cost{Now: provision.Amount{OnDemand: 8.848}, After: provision.Amount{OnDemand: 4, Spot: 1.616}, Ceiling: new(48.2), CeilingBefore: new(64.8), Prices: prices}
+	f.Pools[1].Cost = provision.Cost{Now: provision.Amount{OnDemand: 4.848}, After: provision.Amount{Spot: 1.616}, Max: new(8.2), MaxBefore: new(24.8), Prices: prices}
+	f.Cost = provision.Cost{Now: provision.Amount{OnDemand: 8.848}, After: provision.Amount{OnDemand: 4, Spot: 1.616}, Max: new(48.2), MaxBefore: new(64.8), Prices: prices}
 	return f
 }
 
@@ -344,7 +344,7 @@ func numerous(n int) plan.Plan {
 }
 
 // withKeys are the guards, each that holds changes with the key of its hold, as [preview] sets it.
-func (p proposed) withKeys() []Guard {
+func (p proposed) withKeys() []GuardResult {
 	out := slices.Clone(p.guards)
 	for i := range out {
 		for _, r := range p.Proposed.Reasons() {

@@ -71,7 +71,7 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	nameless.Proposed.Notes[len(nameless.Proposed.Notes)-1].NotFound = true
 	unread := all["empty"]
 	unread.Proposed = join(tainting(), quotaWarning("the vCPU quotas cannot be compared with the NodePools: denied: give role poolwright the action servicequotas:ListServiceQuotas"))
-	unread.Proposed.Notes[len(unread.Proposed.Notes)-1].Unread = true
+	unread.Proposed.Notes[len(unread.Proposed.Notes)-1].NotRead = true
 	before := all["empty"]
 	before.Proposed, before.Drift = tainting(), quotaWarning("NodePool gpu may ask for more")
 	was := before
@@ -80,7 +80,7 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	other.Proposed = join(tainting(), quotaNote("of 128 vCPUs, 0 are used"))
 	twice := all["guarded"]
 	twice.guards = append(guards(), guards()...)
-	twice.guards = append(twice.guards, Guard{Rule: "ReviewExceeded", Result: "held", Text: "x"})
+	twice.guards = append(twice.guards, GuardResult{Rule: "ReviewExceeded", Result: "held", Text: "x"})
 	tests := []struct {
 		name string
 		p    proposed
@@ -135,7 +135,7 @@ func TestAProposalMasksSecretsOfBothPlansInBoth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := NewProposal(p, []state.Problem{{Message: "bad: " + token}}, nil)
 			const shape = "ghp_0123456789abcdefABCDEF"
-			r.Guards = []Guard{{Rule: "lint", Result: "held", Text: "found " + shape}}
+			r.GuardResults = []GuardResult{{Rule: "lint", Result: "held", Text: "found " + shape}}
 			r.Provenance = &Provenance{Cluster: "https://u:" + shape + "@host", Base: shape, HeadCommit: shape, MergeBase: shape, BaseCommit: shape}
 			for form, got := range all(t, r) {
 				if strings.Contains(got, token) || strings.Contains(got, shape) {
@@ -153,9 +153,9 @@ func proposing(s string) Report {
 	}
 	content := object{s: s, "list": []any{s, object{"name": s, "v": s}}, "text": "a\nb\n" + s}
 	created := state.Item{Key: key("new"), Object: content, Origin: state.Origin{File: s, Line: 1}}
-	deleted := state.Item{Key: key("old"), Object: content, Removal: loss.Removal{Impact: s + "!"}}
+	deleted := state.Item{Key: key("old"), Object: content, DeletionImpact: loss.DeletionImpact{Impact: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
-	found := state.Item{Key: lost.Key, Findings: state.Findings{Unknown: s + "?", Notes: []finding.Finding{{Text: s + "."}, {Text: warning + s + "."}}}}
+	found := state.Item{Key: lost.Key, Observation: state.Observation{Unknown: s + "?", Notes: []finding.Finding{{Text: s + "."}, {Text: warning + s + "."}}}}
 	wanted := []state.Item{created, lost}
 	for c := 'a'; c < 'i'; c++ { // Too much to be told briefly.
 		wanted = append(wanted, state.Item{Key: key("next-" + string(c)), Object: content, Origin: created.Origin})
@@ -163,7 +163,7 @@ func proposing(s string) Report {
 	p := plan.Compute(state.NewSet(wanted...), state.NewSet(deleted, found), plan.ConfirmLosses(""))
 	r := NewProposal(plan.Proposal{Proposed: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}}, nil)
 	r.Forecast = ruined(s)
-	r.Guards = []Guard{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "lint" + s, Result: "warning", Text: s + "."}}
+	r.GuardResults = []GuardResult{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "lint" + s, Result: "warning", Text: s + "."}}
 	r.Provenance = &Provenance{Cluster: "c" + s, Base: "b" + s, BaseCommit: "1" + s, HeadCommit: "2" + s, MergeBase: "3" + s, Observed: time.Date(2026, 11, 20, 19, 2, 0, 0, time.UTC)}
 	return r
 }
@@ -270,7 +270,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 	of := func(change func(r *Report, f *provision.Forecast)) string {
 		p := proposals()["taints"]
 		p.forecast.Drifted = nodesOf("cpu", 2, "AMIDrift")
-		p.forecast.Fit = placing().Fit
+		p.forecast.PodScheduling = placing().PodScheduling
 		r := p.report()
 		if change != nil {
 			change(&r, r.Forecast)
@@ -289,9 +289,11 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"a pool elsewhere grows": func(_ *Report, f *provision.Forecast) {
 			f.Pools[0].Nodes, f.Cost.Now.OnDemand, f.Cost.After.OnDemand = 9, 7, 8.212
 		},
-		"more pods wait either way": func(_ *Report, f *provision.Forecast) { f.Fit.Pending = f.Fit.Pending[1:] },
+		"more pods wait either way": func(_ *Report, f *provision.Forecast) {
+			f.PodScheduling.Unschedulable = f.PodScheduling.Unschedulable[1:]
+		},
 		"another pod finds a node": func(_ *Report, f *provision.Forecast) {
-			f.Fit.Scheduled[0].Name, f.Fit.Scheduled[0].Similar = "api-7", 3
+			f.PodScheduling.NewlySchedulable[0].Name, f.PodScheduling.NewlySchedulable[0].Similar = "api-7", 3
 		},
 		"a node that had drifted is gone":       func(_ *Report, f *provision.Forecast) { f.Drifted = f.Drifted[1:] },
 		"more of a quota is in use":             func(r *Report, _ *provision.Forecast) { r.Notes[0].Text = "of 64 vCPUs, 16 are used" },
@@ -322,13 +324,15 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"another budget keeps it": func(_ *Report, f *provision.Forecast) {
 			f.Replaced[0].Blockers[0].PodDisruptionBudgets = []string{"ml/other"}
 		},
-		"a cent":                    func(_ *Report, f *provision.Forecast) { f.Cost.After.OnDemand += 0.01 },
-		"a longer roll-out":         func(_ *Report, f *provision.Forecast) { f.Rollout.MaxMinutes = 90 },
-		"more of a warning":         func(r *Report, _ *provision.Forecast) { r.Drift.Notes[0].Text = "needs 65 vCPUs" },
-		"a new pod fits":            func(_ *Report, f *provision.Forecast) { f.Fit.Pending = f.Fit.Pending[:1] },
-		"a pod without a node more": func(_ *Report, f *provision.Forecast) { f.Fit.Unscheduled[0].Similar++ },
+		"a cent":            func(_ *Report, f *provision.Forecast) { f.Cost.After.OnDemand += 0.01 },
+		"a longer roll-out": func(_ *Report, f *provision.Forecast) { f.Rollout.MaxMinutes = 90 },
+		"more of a warning": func(r *Report, _ *provision.Forecast) { r.Drift.Notes[0].Text = "needs 65 vCPUs" },
+		"a new pod fits": func(_ *Report, f *provision.Forecast) {
+			f.PodScheduling.Unschedulable = f.PodScheduling.Unschedulable[:1]
+		},
+		"a pod without a node more": func(_ *Report, f *provision.Forecast) { f.PodScheduling.NewlyUnschedulable[0].Similar++ },
 		"a guard holds": func(r *Report, _ *provision.Forecast) {
-			r.Guards = []Guard{{Rule: "MaxNodesReplaced", Result: "held", Text: "x"}}
+			r.GuardResults = []GuardResult{{Rule: "MaxNodesReplaced", Result: "held", Text: "x"}}
 		},
 		"a quota is too small":      func(r *Report, _ *provision.Forecast) { r.Quota = "short" },
 		"a problem":                 func(r *Report, _ *provision.Forecast) { r.Problems = []Problem{{Message: "x"}} },

@@ -34,7 +34,7 @@ type Report struct {
 	// Ignored are the fields that differ and are not corrected, because the Sync ignores them; absent
 	// where there are none.
 	Ignored []Ignored `json:"ignored,omitempty"`
-	// Problems are the mistakes found in the repository.
+	// Problems are what was found wrong in the repository.
 	Problems []Problem `json:"problems"`
 	// Holds are the reasons for which changes are held back. A change that several
 	// rules hold is with each of them.
@@ -55,9 +55,9 @@ type Report struct {
 	// Drift is what differs with the changes or without; nil where they are not
 	// distinguished.
 	Drift *Drift `json:"drift,omitempty"`
-	// Guards are the results of a Sync's rules and of lint for the changes, those that
+	// GuardResults are the results of a Sync's rules and of lint for the changes, those that
 	// hold them first.
-	Guards []Guard `json:"guardResults,omitempty"`
+	GuardResults []GuardResult `json:"guardResults,omitempty"`
 	// Quota is whether the account's quotas suffice; absent where that is not known.
 	Quota quotaState `json:"quota,omitempty"`
 	// Provenance is what the report was made of; nil for a plan of what is at hand.
@@ -90,12 +90,12 @@ type Summary struct {
 	// where it is written as JSON with a forecast or of a proposal.
 	Headline string `json:"headline,omitempty"`
 	// Outcome counts what became of the changes; absent before they are tried.
-	Outcome *Tally `json:"outcome,omitempty"`
+	Outcome *OutcomeCounts `json:"outcome,omitempty"`
 }
 
-// Tally counts changes by what became of them. Their sum is the number of
+// OutcomeCounts counts changes by what became of them. Their sum is the number of
 // changes.
-type Tally struct {
+type OutcomeCounts struct {
 	Applied  int `json:"applied"`
 	Held     int `json:"held"`
 	Failed   int `json:"failed"`
@@ -183,8 +183,8 @@ type Note struct {
 	NotOurs bool `json:"notOurs,omitempty"`
 	// NotFound is true where the API has nothing of that name: a quota that is not listed.
 	NotFound bool `json:"notFound,omitempty"`
-	// Unread is true for a warning that quotas could not be read.
-	Unread bool `json:"unread,omitempty"`
+	// NotRead is true for a warning that quotas could not be read.
+	NotRead bool `json:"notRead,omitempty"`
 	// Code is a code of docs/findings.md, Facts are Text as data.
 	Code  finding.Code  `json:"code,omitempty"`
 	Facts finding.Facts `json:"facts,omitempty"`
@@ -263,8 +263,8 @@ const (
 	GuardHeld    GuardOutcome = "held"
 )
 
-// Guard is the result of one rule for the step.
-type Guard struct {
+// GuardResult is the result of one rule for the change.
+type GuardResult struct {
 	// Key is that of the Hold which the rule reports; empty where it holds no change.
 	Key string `json:"-"`
 	// Rule is a hold.Rule, "lint" or "merge".

@@ -248,7 +248,7 @@ func TestAWarningOfTheAPIServerShowsNoSecret(t *testing.T) {
 		o := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "llm"}, "spec": map[string]any{"containers": []any{map[string]any{
 			"name": "c", "env": []any{map[string]any{"name": "API_TOKEN", "value": token}},
 		}}}}
-		return state.Item{Key: state.Key{Target: "kubernetes", Kind: "Pod", Namespace: "default", Name: "llm"}, Object: o, Findings: state.Findings{DryRunError: dryRunError, Ownership: ownership}}
+		return state.Item{Key: state.Key{Target: "kubernetes", Kind: "Pod", Namespace: "default", Name: "llm"}, Object: o, Observation: state.Observation{DryRunError: dryRunError, Ownership: ownership}}
 	}
 	p := plan.Compute(state.NewSet(pod("", nil)), state.NewSet(pod("it says "+token, &owner.Fields{Unclaimed: []string{token}})))
 	r := New(p, nil)

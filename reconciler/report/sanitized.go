@@ -12,12 +12,12 @@ import (
 // through it, so that these fields may be set to whatever was found.
 func (r Report) sanitized() Report {
 	r.Forecast = forecast.Sanitized(r.Forecast)
-	if r.Guards != nil {
-		r.Guards = append([]Guard{}, r.Guards...)
-		for i, g := range r.Guards {
-			r.Guards[i] = Guard{Key: g.Key, Rule: sanitize.Redact(g.Rule), Result: g.Result, Text: sanitize.Redact(g.Text)}
+	if r.GuardResults != nil {
+		r.GuardResults = append([]GuardResult{}, r.GuardResults...)
+		for i, g := range r.GuardResults {
+			r.GuardResults[i] = GuardResult{Key: g.Key, Rule: sanitize.Redact(g.Rule), Result: g.Result, Text: sanitize.Redact(g.Text)}
 		}
-		slices.SortStableFunc(r.Guards, func(a, b Guard) int { return severity(a) - severity(b) })
+		slices.SortStableFunc(r.GuardResults, func(a, b GuardResult) int { return severity(a) - severity(b) })
 	}
 	if r.Provenance != nil {
 		b := *r.Provenance
@@ -28,7 +28,7 @@ func (r Report) sanitized() Report {
 	return r
 }
 
-func severity(g Guard) int {
+func severity(g GuardResult) int {
 	switch g.Result {
 	case GuardHeld:
 		return 0

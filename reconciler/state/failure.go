@@ -61,22 +61,22 @@ func (p Problem) String() string {
 	return p.Origin.String() + ": " + p.Message
 }
 
-// Failure classes tell the controller what to do next. They are asked for with
+// Failure classes decide what the controller does next. They are found with
 // errors.As through Classify, so that wrapping keeps them.
 type classifiedError struct {
-	class  Class
+	class  FailureClass
 	reason string
 	at     time.Duration
 	err    error
 }
 
-// Class is what a failure requires of the controller.
-type Class int
+// FailureClass is what a failure requires of the controller.
+type FailureClass int
 
 // The three classes of failure. An error without a class is Retry.
 const (
 	// Retry: something outside may recover at any time; back off.
-	Retry Class = iota
+	Retry FailureClass = iota
 	// Wait: nothing will change before a known time or event.
 	Wait
 	// Stalled: only a new commit or a changed Sync can help; stop.
@@ -84,14 +84,14 @@ const (
 )
 
 // String names the class as logs and metrics do.
-func (c Class) String() string { return [...]string{"retry", "wait", "stalled"}[c] }
+func (c FailureClass) String() string { return [...]string{"retry", "wait", "stalled"}[c] }
 
 func (f *classifiedError) Error() string { return f.err.Error() }
 func (f *classifiedError) Unwrap() error { return f.err }
 
 // Fail gives err a class and a reason, the CamelCase name that becomes the condition's
 // reason (for example "AuthenticationFailed"). It returns nil for a nil err.
-func Fail(class Class, reason string, err error) error {
+func Fail(class FailureClass, reason string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -108,7 +108,7 @@ func WaitFor(after time.Duration, reason string, err error) error {
 
 // Classify returns the class, reason and wait of the outermost classified
 // error in err's tree. An unclassified error is Retry with reason "Failed".
-func Classify(err error) (Class, string, time.Duration) {
+func Classify(err error) (FailureClass, string, time.Duration) {
 	if f, ok := errors.AsType[*classifiedError](err); ok {
 		return f.class, f.reason, f.at
 	}
@@ -116,6 +116,6 @@ func Classify(err error) (Class, string, time.Duration) {
 }
 
 // Failf is Fail with a formatted message.
-func Failf(class Class, reason, format string, args ...any) error {
+func Failf(class FailureClass, reason, format string, args ...any) error {
 	return Fail(class, reason, fmt.Errorf(format, args...))
 }

@@ -91,9 +91,9 @@ func (o Origin) String() string {
 	return sanitize.Name(o.File)
 }
 
-// Identity pins one live incarnation of a thing, so that a deletion can never
+// Preconditions pins one live incarnation of a thing, so that a deletion can never
 // hit its successor of the same name.
-type Identity struct {
+type Preconditions struct {
 	// UID is the API server's uid, or the AWS identifier.
 	UID string
 	// ResourceVersion is the version that was observed. Empty outside Kubernetes.
@@ -112,11 +112,11 @@ type Item struct {
 	Object map[string]any `json:"object"`
 	// Origin is where it was declared; zero when observed.
 	Origin Origin `json:"origin,omitzero"`
-	// Inputs is a digest of what else is declared that the Findings of the thing are computed
+	// Inputs is a digest of what else is declared that the Observation of the thing is computed
 	// from, such as the pools that draw on a quota; empty where that is nothing.
 	Inputs string `json:"inputs,omitempty"`
 	// Live identifies what was observed; zero when wanted.
-	Live Identity `json:"live,omitzero"`
+	Live Preconditions `json:"live,omitzero"`
 	// Applied is the Hash of the wanted Object that we last applied here; set
 	// only on observed Items, empty when we never applied one. An observed
 	// Item with Applied and without Object was applied and is gone: somebody
@@ -127,14 +127,14 @@ type Item struct {
 	Owner owner.Reference `json:"owner,omitzero"`
 	// Wave orders changes: lower waves are applied and ready before higher
 	// ones start; deletions go in reverse.
-	Wave             int `json:"wave,omitempty"`
-	loss.Removal     `json:"deletionImpact,omitzero"`
-	CorrectionPolicy `json:"correctionPolicy,omitzero"`
-	Findings         `json:"observation,omitzero"`
+	Wave                int `json:"wave,omitempty"`
+	loss.DeletionImpact `json:"deletionImpact,omitzero"`
+	CorrectionPolicy    `json:"correctionPolicy,omitzero"`
+	Observation         `json:"observation,omitzero"`
 }
 
-// Shrink is another place in the order of work, for a change that lowers a number.
-type Shrink struct {
+// WaveOnDecrease is another place in the order of work, for a change that lowers a number.
+type WaveOnDecrease struct {
 	// Field is the path of a map of numbers in the Object, such as spec and
 	// capacity. Numbers may be written as text, as Kubernetes quantities are;
 	// one that is not an integer counts as not lowered.
@@ -153,26 +153,26 @@ type CorrectionPolicy struct {
 	// changes it; empty for what is also corrected. A target sets it on a wanted Item that
 	// is not ours to write, and on an observed Item that is somebody else's.
 	ReadOnly string
-	// Shrink, where it is set on a wanted Item, orders a change that makes less
+	// OnDecrease, where it is set on a wanted Item, orders a change that makes less
 	// of something: room must be given up before what fills it is taken away.
-	Shrink *Shrink
+	OnDecrease *WaveOnDecrease
 	// Ignore are JSON pointers (RFC 6901) to the fields of a wanted Object of which the live value
 	// stays once the thing exists: it is neither compared nor written. Sorted; none for most.
 	Ignore []string `json:",omitempty"`
 }
 
-// Findings are what a target reports of a thing beside its content; only on
+// Observation is what a target reports of a thing beside its content; only on
 // observed Items.
-type Findings struct {
+type Observation struct {
 	// Unknown is why the target could not observe the thing, with what a person can do
 	// about it. Such an Item has no Object: it is neither there nor gone, and nothing is
 	// done about it. UnknownCode is the same as a code.
 	Unknown     string
 	UnknownCode finding.Code
-	// Unread is true where the target did not read the thing, because whoever reads the
+	// NotRead is true where the target did not read the thing, because whoever reads the
 	// result must not learn whether it exists: it is neither there nor gone, and no
 	// difference. Such an Item has no Object. Default false.
-	Unread bool
+	NotRead bool
 	// Warnings are what will go wrong unless somebody acts, such as a quota that is too
 	// small for a pool. Notes are what else concerns a reader. Both are sorted by their texts.
 	Warnings, Notes []finding.Finding
@@ -207,14 +207,14 @@ type Quota struct {
 	// Unlisted is true where Service Quotas lists no quota of that name, so that none limits the
 	// pools; all else is then zero. Default false.
 	Unlisted bool
-	// Unread is why the quota could not be read, with what a person can do about it; all else
+	// NotRead is why the quota could not be read, with what a person can do about it; all else
 	// is then zero. Where no later read changes that, such a quota is no unknown object: nothing
 	// depends on it but warnings and what a guard makes of it.
-	Unread string
+	NotRead string
 }
 
 // Uncompared is why the content could not be compared, or not all of it; the zero value where it could.
-func (f Findings) Uncompared() finding.Finding {
+func (f Observation) Uncompared() finding.Finding {
 	switch {
 	case f.Unreadable != "":
 		return finding.New(finding.Unreadable, "unreadable: %s", finding.Of("reason", f.Unreadable))

@@ -130,7 +130,7 @@ func TestClassifyFindsTheOutermostClassThroughWrapping(t *testing.T) {
 	tests := []struct {
 		name   string
 		err    error
-		class  state.Class
+		class  state.FailureClass
 		reason string
 		after  time.Duration
 	}{

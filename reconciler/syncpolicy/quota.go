@@ -34,8 +34,8 @@ func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
 	limits, unread := read(quotas, is)
 	var out []hold.Quota
 	for _, s := range quota.NewShortages(was, is, limits) {
-		out = append(out, hold.Quota{Quotas: s.Quotas, Codes: s.Codes, Pools: s.Pools, Causing: s.Causing,
-			NeededVCPUs: s.NeededVCPUs, LimitVCPUs: s.LimitVCPUs, OthersUse: s.OthersUse, SmallestType: s.Smallest, Unlimited: s.Unlimited})
+		out = append(out, hold.Quota{Quotas: s.Quotas, Codes: s.Codes, Pools: s.Pools, IncreasedPools: s.IncreasedPools,
+			NeededVCPUs: s.NeededVCPUs, LimitVCPUs: s.LimitVCPUs, UsedByOthers: s.UsedByOthers, SmallestType: s.Smallest, Unlimited: s.Unlimited})
 	}
 	return append(out, unknown(was, is, unread)...)
 }
@@ -55,8 +55,8 @@ func read(quotas []plan.Quota, pools []quota.Pool) (limits map[string]quota.Limi
 	for _, q := range quotas {
 		delete(unread, q.Key.Name)
 		switch {
-		case q.Unread != "":
-			unread[q.Key.Name] = q.Unread
+		case q.NotRead != "":
+			unread[q.Key.Name] = q.NotRead
 		case !q.Unlisted:
 			limits[q.Key.Name] = quota.Limit{Code: q.Code, VCPUs: q.LimitVCPUs, Used: q.UsedVCPUs}
 		}
@@ -92,7 +92,7 @@ func unknown(before, after []quota.Pool, unread map[string]string) []hold.Quota 
 }
 
 func unknownQuota(pools []string, why string) []hold.Quota {
-	return []hold.Quota{{Pools: pools, Causing: pools, Unknown: why}}
+	return []hold.Quota{{Pools: pools, IncreasedPools: pools, Unknown: why}}
 }
 
 func pools(reader quota.Reader, items []state.Item) []quota.Pool {

@@ -62,7 +62,7 @@ func Followed(sync *v1alpha1.Sync) string {
 // because its annotation poolwright.dev/confirm has the token for this move.
 func AcceptsForcePush(sync *v1alpha1.Sync, from, to string) bool {
 	only := sync.Spec.Source.Git.FastForwardOnly
-	_, quoted := ForcePushToken(from, to).QuotedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], Scope(sync))
+	_, quoted := ForcePushToken(from, to).ConfirmedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], Scope(sync))
 	return only != nil && !*only || quoted
 }
 

@@ -44,7 +44,7 @@ func TestWhatABranchWasFollowedTo(t *testing.T) {
 }
 
 func TestWhoAcceptsAMove(t *testing.T) {
-	in := func(from, to string, scope confirm.Scope) string { return ForcePushToken(from, to).In(scope) }
+	in := func(from, to string, scope confirm.Scope) string { return ForcePushToken(from, to).Encode(scope) }
 	token := in(here, there, confirm.Scope{UID: "a"})
 	tests := map[string]struct {
 		only      *bool

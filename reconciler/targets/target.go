@@ -40,7 +40,7 @@ type Target interface {
 	// accepted it; it never deletes anything but the very incarnation that
 	// was observed (Change.Before.Live), and nothing with which more goes than
 	// was allowed (Change.Allowance): that is counted anew before the first
-	// request, and is a *GrownError. The error states why, and not which change it is
+	// request, and is a *LossesGrownError. The error states why, and not which change it is
 	// of: the caller has that.
 	Correct(ctx context.Context, change plan.Change) error
 }
@@ -105,12 +105,12 @@ var ErrConflict = errors.New("owned by another manager")
 // schema of its kind. The error's text names the field.
 var ErrSchema = errors.New("it does not fit its schema")
 
-// GrownError reports that a deletion, or an update that loses as much, was not sent, because more goes with it by now than
+// LossesGrownError reports that a deletion, or an update that loses as much, was not sent, because more goes with it by now than
 // was allowed. The next plan has what goes with it then, for confirmation. It is an ErrChanged.
-type GrownError struct{ Allowed, Now loss.Counts }
+type LossesGrownError struct{ Allowed, Now loss.Counts }
 
 // Error names what goes with the deletion, now and then.
-func (e *GrownError) Error() string {
+func (e *LossesGrownError) Error() string {
 	list := func(c loss.Counts) string {
 		var parts []string
 		for _, kind := range slices.Sorted(maps.Keys(c)) {
@@ -124,12 +124,12 @@ func (e *GrownError) Error() string {
 }
 
 // Unwrap makes it an ErrChanged.
-func (e *GrownError) Unwrap() error { return ErrChanged }
+func (e *LossesGrownError) Unwrap() error { return ErrChanged }
 
 // MayDelete compares what goes with a deletion, or an update that loses as much, now with what was allowed. Nil lets it be
 // sent. What cannot be counted now is an error, unless
 // it could not be when it was planned, and was allowed all the same.
-func MayDelete(c plan.Change, now loss.Removal) error {
+func MayDelete(c plan.Change, now loss.DeletionImpact) error {
 	allowed := c.Allowance().Losses
 	switch {
 	case allowed.Covers(now.EffectiveLosses()):
@@ -137,7 +137,7 @@ func MayDelete(c plan.Change, now loss.Removal) error {
 	case now.Losses[loss.Uncounted] > 0:
 		return state.Failf(state.Retry, "Uncounted", "not sent: %s", now.Impact)
 	}
-	return state.Fail(state.Retry, "Changed", &GrownError{Allowed: allowed, Now: now.EffectiveLosses()})
+	return state.Fail(state.Retry, "Changed", &LossesGrownError{Allowed: allowed, Now: now.EffectiveLosses()})
 }
 
 // ErrChanged marks a correction that was refused because the live thing is no

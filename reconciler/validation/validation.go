@@ -72,15 +72,15 @@ func (r *Errors) Desired(ctx context.Context, target targets.Target, definitions
 	wanted, err := target.Desired(ctx, admit(declared, func(item state.Item) []state.Problem {
 		return append(slices.Clip(r.Of(item)), unknown[item.Key]...)
 	}))
-	more, isMistake := errors.AsType[*targets.ProblemsError](err)
-	if len(unknown) == 0 || err != nil && !isMistake {
+	more, isProblems := errors.AsType[*targets.ProblemsError](err)
+	if len(unknown) == 0 || err != nil && !isProblems {
 		return wanted, err
 	}
 	var problems []state.Problem
 	for _, of := range unknown {
 		problems = append(problems, of...)
 	}
-	if isMistake {
+	if isProblems {
 		problems = append(problems, more.Problems...)
 	}
 	return wanted, &targets.ProblemsError{Problems: lint.Sorted(problems)}

@@ -31,12 +31,12 @@ func TestOfSeveralClustersNoneIsAdmitted(t *testing.T) {
 // allTarget wants what it is given, and reports a problem of its own where it has one.
 type allTarget struct {
 	targets.Target
-	mistake *state.Problem
+	problem *state.Problem
 }
 
 func (a allTarget) Desired(_ context.Context, declared state.Set) (state.Set, error) {
-	if a.mistake != nil {
-		return declared, &targets.ProblemsError{Problems: []state.Problem{*a.mistake}}
+	if a.problem != nil {
+		return declared, &targets.ProblemsError{Problems: []state.Problem{*a.problem}}
 	}
 	return declared, nil
 }
@@ -52,21 +52,21 @@ func TestATargetIsNotGivenWhatIsRefused(t *testing.T) {
 	own := state.Problem{Origin: state.Origin{File: "z.yaml"}, Message: "a problem that only the target finds"}
 	for name, c := range map[string]struct {
 		refused, unknown map[state.Key][]state.Problem
-		mistake          *state.Problem
+		problem          *state.Problem
 		want, problems   []string
 	}{
 		"nothing is refused":                     {want: []string{"fine", "misspelled", "wrong"}},
 		"an object of which the schema is known": {refused: of(wrong, ""), want: []string{"fine", "misspelled"}},
 		"an object with an unknown field":        {unknown: of(misspelled, "spec.siez"), want: []string{"fine", "wrong"}, problems: []string{"a.yaml"}},
 		"beside a problem of the target's own": {
-			unknown: of(misspelled, "spec.siez"), mistake: &own, want: []string{"fine", "wrong"}, problems: []string{"a.yaml", "z.yaml"},
+			unknown: of(misspelled, "spec.siez"), problem: &own, want: []string{"fine", "wrong"}, problems: []string{"a.yaml", "z.yaml"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusals := &Errors{}
 			refusals.Set(c.refused, c.unknown)
 			none := func(state.Key) (*apiextensionsv1.CustomResourceDefinition, error) { return nil, nil }
-			set, err := refusals.Desired(t.Context(), allTarget{mistake: c.mistake}, none, state.NewSet(fine, wrong, misspelled))
+			set, err := refusals.Desired(t.Context(), allTarget{problem: c.problem}, none, state.NewSet(fine, wrong, misspelled))
 			var want, problems []string
 			for _, i := range set.Items() {
 				want = append(want, i.Key.Name)

@@ -138,7 +138,7 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 		{rule: "package variables are never changed", why: "a lazy value", file: "a/x.go",
 			bad: "package x\nimport \"sync\"\nvar v = sync.OnceValue(f)\n", good: "package x\nimport \"regexp\"\nvar v = regexp.MustCompile(`a`)\n"},
 		{rule: "why a change is held is not read back from text", why: "a cut", file: "a/x.go",
-			bad: "package x\nimport \"strings\"\nvar a, b, _ = strings.Cut(c.Hold.String(), \"; \")\n", good: "package x\nvar a = c.Hold.By(rule)\n"},
+			bad: "package x\nimport \"strings\"\nvar a, b, _ = strings.Cut(c.Hold.String(), \"; \")\n", good: "package x\nvar a = c.Hold.Has(rule)\n"},
 		{rule: "why a change is held is not read back from text", why: "the end of the sentence", file: "a/x.go",
 			bad: "package x\nimport \"strings\"\nvar a = strings.Contains(b, \"; confirm with \")\n", good: "package x\nimport \"strings\"\nvar a = strings.Join(b, \"; \")\n"},
 		{rule: "why a change is held is not read back from text", why: "a pattern", file: "a/x.go",

@@ -21,7 +21,7 @@ var steps = map[string]string{
 	"TestTheDemo": "no step needs another: each brings an environment of its own, of which two at a time would leave no memory for the other tests",
 	"endure":      "one Sync whose source fails in one way at a time; each failure is mended before the next",
 	"everywhere":  "each kill is at a write later than the one before, until a life ends unharmed",
-	"survive":     "one Sync that only one commit may change at a time; each mistake is mended before the next",
+	"survive":     "one Sync that only one commit may change at a time; each problem is mended before the next",
 }
 
 // stepsAreListed finds functions of end-to-end tests that run sub-tests one after the other, by

@@ -79,7 +79,7 @@ type Bootstrap struct {
 }
 
 // Plan compares what a folder needs with AWS and the cluster, what costs least first. It
-// writes nothing. The repository's mistakes are a *targets.ProblemsError.
+// writes nothing. The repository's problems are a *targets.ProblemsError.
 func Plan(ctx context.Context, req Request) (*Bootstrap, error) {
 	root, sub, err := dir.Locate(req.Dir)
 	if err != nil {
@@ -157,8 +157,8 @@ func (r Request) declares(ctx context.Context, variables variables.Input) (decla
 	if err != nil {
 		return declaredFolder{}, err
 	}
-	if len(linted.Mistakes) > 0 {
-		return declaredFolder{}, &targets.ProblemsError{Problems: linted.Mistakes}
+	if len(linted.Problems) > 0 {
+		return declaredFolder{}, &targets.ProblemsError{Problems: linted.Problems}
 	}
 	d, err := offline.Load(ctx, r.Dir, variables)
 	if err != nil {
@@ -258,8 +258,8 @@ func onlyBuild(p plan.Plan) plan.Plan {
 // Report shows the plan.
 func (b *Bootstrap) Report() report.Report { return report.New(b.plan, nil) }
 
-// Todo is how many changes Apply would make: those that nothing holds.
-func (b *Bootstrap) Todo() int {
+// ChangeCount is how many changes Apply would make: those that nothing holds.
+func (b *Bootstrap) ChangeCount() int {
 	n := 0
 	for _, c := range b.plan.Changes {
 		if !c.Held() {
@@ -274,7 +274,7 @@ func (b *Bootstrap) Todo() int {
 // that was not held is done.
 func (b *Bootstrap) Apply(ctx context.Context) (report.Report, error) {
 	made := b.Report()
-	err := b.req.step("making "+plural.Count(b.Todo(), "change"), func() error {
+	err := b.req.step("making "+plural.Count(b.ChangeCount(), "change"), func() error {
 		if err := b.ensureNamespace(ctx); err != nil {
 			return err
 		}

@@ -123,8 +123,8 @@ func (d declaredEKS) prove(ctx context.Context, cfg *rest.Config, c client.Clien
 		return nil, fmt.Errorf("%s: this is not proven to be EKS cluster %s in %s of account %s, so nothing is installed: %w", d.origin, d.spec.Name, d.spec.Region, d.spec.Account, errors.Join(refused...))
 	}
 	// Where it cannot be found out, Karpenter's events report it.
-	if missing, err := preflight.SpotRoleMissing(ctx, credentials); err == nil && missing {
-		warnings = append(warnings, fmt.Sprintf("account %s has no role %s, without which EC2 launches no spot instance for Karpenter; make it once with: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com", d.spec.Account, preflight.SpotRole))
+	if missing, err := preflight.SpotServiceLinkedRoleMissing(ctx, credentials); err == nil && missing {
+		warnings = append(warnings, fmt.Sprintf("account %s has no role %s, without which EC2 launches no spot instance for Karpenter; make it once with: aws iam create-service-linked-role --aws-service-name spot.amazonaws.com", d.spec.Account, preflight.SpotServiceLinkedRole))
 	}
 	if d.spec.ControllerRole == nil {
 		warnings = append(warnings, fmt.Sprintf("%s: the Cluster has no spec.controllerRole: give the service account %s/%s an IAM role yourself, or declare it and let bootstrap make it", d.origin, namespace, installation.Deployment))

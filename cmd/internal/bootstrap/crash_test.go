@@ -101,7 +101,7 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if todo = b.Todo(); todo == 0 {
+		if todo = b.ChangeCount(); todo == 0 {
 			return nil
 		}
 		_, err = b.Apply(ctx)

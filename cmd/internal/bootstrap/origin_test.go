@@ -71,7 +71,7 @@ func TestASyncWaitsForItsSecret(t *testing.T) {
 		"not that other": {named: "token", has: []client.Object{secret}, waits: true},
 	} {
 		b := &Bootstrap{req: Request{Namespace: "gpu", Sync: SyncRequest{Secret: c.named}}, direct: reconcilertest.InstalledClient(t, c.has...)}
-		if got := b.Waits(t.Context()); (got != "") != c.waits {
+		if got := b.WaitsFor(t.Context()); (got != "") != c.waits {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

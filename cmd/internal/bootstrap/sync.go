@@ -136,9 +136,9 @@ func (r *SyncRequest) waitsFor(namespace string) string {
 	return fmt.Sprintf("Secret %s is not in namespace %s yet: the Sync waits for it; make it with: kubectl -n %s create secret generic %s %s", r.Secret, namespace, namespace, r.Secret, content)
 }
 
-// Waits is what the Sync waits for before it can follow the repository, or is
+// WaitsFor is what the Sync waits for before it can follow the repository, or is
 // empty. What cannot be read is taken for there.
-func (b *Bootstrap) Waits(ctx context.Context) string {
+func (b *Bootstrap) WaitsFor(ctx context.Context) string {
 	secret := b.req.Sync.Secret
 	if secret == "" {
 		return ""

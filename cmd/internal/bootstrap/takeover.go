@@ -56,7 +56,7 @@ func (b *Bootstrap) findOthers(ctx context.Context, eks declaredEKS) error {
 		return nil
 	}
 	for _, k := range found {
-		if k.Before > 0 && b.req.TakeOver {
+		if k.ReplicasBefore > 0 && b.req.TakeOver {
 			b.stopped = &existingKarpenter{Karpenter: k}
 		}
 		if k.Replicas == 0 {
@@ -83,9 +83,9 @@ func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks decl
 	}
 	other := existingKarpenter{k, compared}
 	if k.CABundle == "" && b.caBundle != "" && b.caBundle != root {
-		other.compared.Obstacles = append(other.compared.Obstacles, takeover.Finding{
-			What: fmt.Sprintf("it has no %s, and the controller that is installed has one: every node would be replaced", installation.CABundleVariable),
-			Do:   fmt.Sprintf("kubectl -n %s set env deployment %s %s-, then run the same command again", b.req.Namespace, installation.Deployment, installation.CABundleVariable),
+		other.compared.Obstacles = append(other.compared.Obstacles, takeover.Difference{
+			Message: fmt.Sprintf("it has no %s, and the controller that is installed has one: every node would be replaced", installation.CABundleVariable),
+			Remedy:  fmt.Sprintf("kubectl -n %s set env deployment %s %s-, then run the same command again", b.req.Namespace, installation.Deployment, installation.CABundleVariable),
 		})
 	}
 	if err := b.owned(ctx, &other); err != nil {
@@ -144,16 +144,16 @@ func (b *Bootstrap) owned(ctx context.Context, k *existingKarpenter) error {
 		return fmt.Errorf("reading who manages Deployment %s: %w", k.Deployment, err)
 	}
 	if other := kubernetes.OwnerOf(live, nil); other != (owner.Reference{}) {
-		k.compared.Obstacles = append(k.compared.Obstacles, takeover.Finding{
-			What: fmt.Sprintf("its Deployment is managed by %s, which would scale it up again", other),
-			Do:   "set its replicas to 0 there, instead of using --take-over",
+		k.compared.Obstacles = append(k.compared.Obstacles, takeover.Difference{
+			Message: fmt.Sprintf("its Deployment is managed by %s, which would scale it up again", other),
+			Remedy:  "set its replicas to 0 there, instead of using --take-over",
 		})
 	}
 	return nil
 }
 
-// Others reports of the Karpenters that run already, or nothing.
-func (b *Bootstrap) Others() string {
+// OtherKarpenters reports of the Karpenters that run already, or nothing.
+func (b *Bootstrap) OtherKarpenters() string {
 	var out strings.Builder
 	for _, k := range b.others {
 		out.WriteString(k.Text(k.compared))
@@ -201,17 +201,17 @@ func (b *Bootstrap) TakesOver() (string, error) {
 // back. One that was killed after it had scaled goes on from there.
 func (b *Bootstrap) TakeOver(ctx context.Context, timeout time.Duration) error {
 	if len(b.others) == 0 {
-		return b.replaceKarpenter(ctx, *b.stopped, b.stopped.Before, timeout)
+		return b.replaceKarpenter(ctx, *b.stopped, b.stopped.ReplicasBefore, timeout)
 	}
 	k := b.others[0]
-	if waits := b.Waits(ctx); waits != "" {
+	if waits := b.WaitsFor(ctx); waits != "" {
 		return fmt.Errorf("not taking over yet: %s; then run the same command again", waits)
 	}
 	if err := installation.Await(ctx, timeout, b.req.Progress, b.onlyOneWaits); err != nil {
 		return fmt.Errorf("not taking over from Deployment %s, which goes on: %w", k.Deployment, err)
 	}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: k.Deployment.Namespace, Name: k.Deployment.Name}}
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, takeover.BeforeAnnotation, k.Replicas)
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}},"spec":{"replicas":0}}`, takeover.ReplicasAnnotation, k.Replicas)
 	if err := b.direct.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		return fmt.Errorf("scaling Deployment %s to zero: %w", k.Deployment, err)
 	}

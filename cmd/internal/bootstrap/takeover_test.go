@@ -83,7 +83,7 @@ func TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell(t *testing.T) {
 			if warned := strings.Join(b.Warnings, "\n"); (warned != "") != (c.warns != "") || !strings.Contains(warned, c.warns) {
 				t.Errorf("it warns %q, not %q", warned, c.warns)
 			}
-			got := b.Others()
+			got := b.OtherKarpenters()
 			for _, text := range c.message {
 				if !strings.Contains(got, text) {
 					t.Errorf("it does not say %q:\n%s", text, got)
@@ -130,7 +130,7 @@ func TestOneCABundleIsComparedAndInstalled(t *testing.T) {
 			if err := b.findOthers(t.Context(), declaredEKS{spec: reconcilertest.Cluster(nil).Spec}); err != nil {
 				t.Fatal(err)
 			}
-			got := b.Others()
+			got := b.OtherKarpenters()
 			if b.caBundle != c.bundle || (len(b.Warnings) > 0) != c.warns || strings.Contains(got, "In the way") != (c.obstacle != "") || !strings.Contains(got, c.obstacle) {
 				t.Errorf("the controller is given %q, with the warnings %q:\n%s", b.caBundle, b.Warnings, got)
 			}

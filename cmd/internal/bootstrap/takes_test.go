@@ -163,7 +163,7 @@ func takesOverTwice(t *testing.T) {
 			t.Errorf("%s: it said\n%s", turn, all)
 		}
 		var now appsv1.Deployment
-		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(d), &now); err != nil || *now.Spec.Replicas != 0 || now.Annotations[takeover.BeforeAnnotation] != "3" {
+		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(d), &now); err != nil || *now.Spec.Replicas != 0 || now.Annotations[takeover.ReplicasAnnotation] != "3" {
 			t.Errorf("%s: %d replicas, %v, %v", turn, *now.Spec.Replicas, now.Annotations, err)
 		}
 	}

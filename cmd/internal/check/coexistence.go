@@ -51,11 +51,11 @@ func (c *checker) existing(ctx context.Context, k takeover.Karpenter) []Result {
 	}
 	if len(compared.Obstacles) > 0 {
 		first := compared.Obstacles[0]
-		return one(failed(first.Do+"; or set spec.engine.mode to External", "%s runs, and its nodes cannot be taken over: %s", title, first.What))
+		return one(failed(first.Remedy+"; or set spec.engine.mode to External", "%s runs, and its nodes cannot be taken over: %s", title, first.Message))
 	}
 	message := title + " runs: the engine waits while it leads"
 	if len(compared.Differences) > 0 {
-		message += "; " + compared.Differences[0].What
+		message += "; " + compared.Differences[0].Message
 	}
 	return one(warning("take its nodes over (docs/howto/take-over-karpenter.md), or set spec.engine.mode to External", "%s", message))
 }

@@ -38,7 +38,7 @@ func clusterYAML(more string) string {
 	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: cluster}\nspec:\n  name: demo\n  region: eu-west-1\n  account: \"123456789012\"\n" + more
 }
 
-func TestMistakesAreDistinguishedByWhoRefusesThem(t *testing.T) {
+func TestProblemsAreDistinguishedByWhoRefusesThem(t *testing.T) {
 	const poolHead = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\nspec:\n"
 	tests := []struct {
 		name, yaml string

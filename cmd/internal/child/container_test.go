@@ -64,7 +64,7 @@ func checkMemoryLimit(c corev1.Container) error {
 	if err != nil {
 		return fmt.Errorf("GOMEMLIMIT: %w", err)
 	}
-	if need := Container(goMemLimit.Value()); limit.Value() < need {
+	if need := MinContainerMemory(goMemLimit.Value()); limit.Value() < need {
 		return fmt.Errorf("with GOMEMLIMIT=%s and %d children it needs %d MiB; its limit is %s", c.Env[at].Value, atOnce, need>>20, limit)
 	}
 	return nil
@@ -79,7 +79,7 @@ func TestTheArithmeticFindsAContainerThatIsTooSmall(t *testing.T) {
 			t.Errorf("a limit of %s: %v", limit, err)
 		}
 	}
-	if need := Container(before); need != before+2*(640+32)<<20+384<<20 {
+	if need := MinContainerMemory(before); need != before+2*(640+32)<<20+384<<20 {
 		t.Errorf("a process of 1843 MiB needs %d MiB", need>>20)
 	}
 	if limits := (Limits{}).withDefaults(); limits.Memory != memoryDefault {

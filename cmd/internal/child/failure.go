@@ -9,10 +9,10 @@ import (
 
 // errorObject is an error with its class.
 type errorObject struct {
-	Class  state.Class   `json:"class"`
-	Reason string        `json:"reason"`
-	After  time.Duration `json:"after,omitempty"`
-	Text   string        `json:"text"`
+	Class  state.FailureClass `json:"class"`
+	Reason string             `json:"reason"`
+	After  time.Duration      `json:"after,omitempty"`
+	Text   string             `json:"text"`
 }
 
 func errorObjectOf(err error) *errorObject {

@@ -18,14 +18,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
-func TestAFolderOfManyMistakesListsSomeAndCountsAll(t *testing.T) {
-	const mistakes = 3 * maxFindings
+func TestAFolderOfManyProblemsListsSomeAndCountsAll(t *testing.T) {
+	const problems = 3 * maxFindings
 	var text strings.Builder
 	text.WriteString("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  template: {spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: x}}}\n")
-	for i := range mistakes {
+	for i := range problems {
 		fmt.Fprintf(&text, "  unknown%d: 1\n", i)
 	}
-	for i := range mistakes { // An odd name each, which is a problem, and a Secret each, which is advice.
+	for i := range problems { // An odd name each, which is a problem, and a Secret each, which is advice.
 		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: a%d}\nstringData: {a: b}\n", i)
 	}
 	got, err := (&Runner{}).Load(t.Context(), fstest.MapFS{"a.yaml": {Data: []byte(text.String())}}, ".", substitute.Values{})
@@ -37,7 +37,7 @@ func TestAFolderOfManyMistakesListsSomeAndCountsAll(t *testing.T) {
 	for _, n := range got.Notes {
 		notes += max(n.Omitted, 1)
 	}
-	want := rest(maxFindings+1, mistakes)
+	want := rest(maxFindings+1, problems)
 	for name, is := range map[string]string{
 		"problems": rest(len(got.Problems), counted(got.Problems)),
 		"refused":  rest(len(got.Refused), counted(got.Refused)),
@@ -48,7 +48,7 @@ func TestAFolderOfManyMistakesListsSomeAndCountsAll(t *testing.T) {
 		}
 	}
 	last := got.Refused[maxFindings]
-	if want := (state.Origin{File: "a.yaml", Line: 6 + maxFindings}); last.Origin != want || last.Omitted != mistakes-maxFindings {
+	if want := (state.Origin{File: "a.yaml", Line: 6 + maxFindings}); last.Origin != want || last.Omitted != problems-maxFindings {
 		t.Errorf("the last is %+v", last)
 	}
 	if d := cmp.Diff(got.Refused, limited(got).Refused); d != "" {
@@ -208,7 +208,7 @@ func TestAHostileChildSetsNothingOfAnItemButWhatADeclarationFills(t *testing.T) 
 	want := state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: "a"}, Version: "v1", Object: map[string]any{"kind": "ConfigMap"}, Origin: state.Origin{File: "a.yaml", Line: 1}}
 	hostile := want
 	hostile.Live.UID, hostile.Applied, hostile.Owner.Name, hostile.Wave = "u", "x", "o", 7
-	hostile.Adopt, hostile.Unread, hostile.Impact = true, true, "none"
+	hostile.Adopt, hostile.NotRead, hostile.Impact = true, true, "none"
 	raw, err := encoded([]any{checked.Folder{}, []state.Item{hostile}})
 	if err != nil {
 		t.Fatal(err)

@@ -216,7 +216,7 @@ func TestAChildThatMisbehavesIsAnErrorWithARemedy(t *testing.T) {
 	for name, c := range map[string]struct {
 		behavior string
 		limits   Limits
-		class    state.Class
+		class    state.FailureClass
 		reason   string
 		want     string
 	}{
@@ -296,7 +296,7 @@ func TestALateChildIsToBlameOnlyIfItGotTheProcessor(t *testing.T) {
 		ready  bool
 		used   time.Duration
 		cause  error
-		class  state.Class
+		class  state.FailureClass
 		reason string
 	}{
 		"it worked for a third of the time": {true, 30 * time.Second, errLate, state.Stalled, "RenderTimeout"},

@@ -44,7 +44,7 @@ func serveLoad(_ context.Context, t *frameExchange) ([]byte, error) {
 	}
 	var values substitute.Values
 	if len(req.Values) > 0 {
-		if values, err = substitute.Restore(fluxexpr.Parse, req.Values); err != nil {
+		if values, err = substitute.Decode(fluxexpr.Parse, req.Values); err != nil {
 			return nil, err
 		}
 	}

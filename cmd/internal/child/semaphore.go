@@ -8,7 +8,7 @@ import (
 )
 
 // The memory of the container in which the controller runs is divided here, and
-// nowhere else: a test holds the Deployment against Container.
+// nowhere else: a test holds the Deployment against MinContainerMemory.
 const (
 	// atOnce is how many children run at once, whatever they do and for whom.
 	atOnce = 2
@@ -28,11 +28,11 @@ const (
 	headroom = 384 << 20
 )
 
-// Container is the least memory limit, in bytes, of a container in which a process
+// MinContainerMemory is the least memory limit, in bytes, of a container in which a process
 // with this GOMEMLIMIT starts children of the default limits. With less, cgroup v2
 // ends the whole container, controller and engine included, where a child takes all
 // that it may: since Kubernetes 1.28 the kubelet sets memory.oom.group.
-func Container(goMemLimit int64) int64 {
+func MinContainerMemory(goMemLimit int64) int64 {
 	return goMemLimit + atOnce*(memoryDefault+besides) + headroom
 }
 
@@ -45,7 +45,7 @@ type Semaphore struct {
 	proposals *fairQueue
 }
 
-// NewSemaphore has slots beside those of the process. It is for tests: Container counts
+// NewSemaphore has slots beside those of the process. It is for tests: MinContainerMemory counts
 // on one Semaphore in a process.
 func NewSemaphore() *Semaphore {
 	return &Semaphore{all: make(chan struct{}, atOnce), proposals: &fairQueue{free: proposalsAtOnce}}

@@ -36,7 +36,7 @@ func TestAChildSubstitutesVariablesAndGetsNoSecret(t *testing.T) {
 		t.Errorf("the token is %v", data["token"])
 	}
 	// Nothing that a child is told has the value.
-	sealed, err := values.Seal()
+	sealed, err := values.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

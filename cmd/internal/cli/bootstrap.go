@@ -98,13 +98,13 @@ func (f *bootstrapFlags) run(cmd *cobra.Command, req bootstrap.Request, streams 
 func (f *bootstrapFlags) writePlan(b *bootstrap.Bootstrap, print func(report.Report) error, streams Streams) (bool, error) {
 	// A program gets one document: what became of the plan, where it is carried
 	// out without confirmation.
-	planFirst := f.output == "text" || !f.confirmation.yes || f.confirmation.dryRun || b.Todo() == 0
+	planFirst := f.output == "text" || !f.confirmation.yes || f.confirmation.dryRun || b.ChangeCount() == 0
 	if planFirst {
 		if err := print(b.Report()); err != nil {
 			return false, fmt.Errorf("writing the plan: %w", err)
 		}
 	}
-	fmt.Fprint(streams.Err, b.Others())
+	fmt.Fprint(streams.Err, b.OtherKarpenters())
 	for _, w := range b.Warnings {
 		fmt.Fprintln(streams.Err, "Warning:", w)
 	}
@@ -114,10 +114,10 @@ func (f *bootstrapFlags) writePlan(b *bootstrap.Bootstrap, print func(report.Rep
 // carriesOut does what there is to do, waits where that is wanted, and takes over
 // from another Karpenter last.
 func (f *bootstrapFlags) carriesOut(ctx context.Context, b *bootstrap.Bootstrap, takes, planFirst bool, streams Streams) error {
-	if b.Todo() == 0 {
+	if b.ChangeCount() == 0 {
 		fmt.Fprintln(streams.Err, "nothing to change")
 	}
-	if b.Todo() > 0 || takes {
+	if b.ChangeCount() > 0 || takes {
 		if err := f.apply(ctx, b, streams, planFirst); err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (f *bootstrapFlags) finish(ctx context.Context, b *bootstrap.Bootstrap, str
 	if err := b.WaitAvailable(ctx, f.timeout); err != nil {
 		return err
 	}
-	if waits := b.Waits(ctx); waits != "" {
+	if waits := b.WaitsFor(ctx); waits != "" {
 		fmt.Fprintf(streams.Err, "Sync %s does not follow the repository yet: %s\n", b.SyncName, waits)
 		return nil
 	}
@@ -156,11 +156,11 @@ func (f *bootstrapFlags) finish(ctx context.Context, b *bootstrap.Bootstrap, str
 // planned makes the plan. The repository's problems are listed as lint does.
 func planned(ctx context.Context, req bootstrap.Request, streams Streams) (*bootstrap.Bootstrap, error) {
 	b, err := bootstrap.Plan(ctx, req)
-	if mistakes, ok := errors.AsType[*targets.ProblemsError](err); ok {
-		for _, p := range mistakes.Problems {
+	if problems, ok := errors.AsType[*targets.ProblemsError](err); ok {
+		for _, p := range problems.Problems {
 			fmt.Fprintln(streams.Out, p)
 		}
-		return nil, fmt.Errorf("%s in %s: nothing was installed", plural.Count(len(mistakes.Problems), "finding"), req.Dir)
+		return nil, fmt.Errorf("%s in %s: nothing was installed", plural.Count(len(problems.Problems), "finding"), req.Dir)
 	}
 	return b, err
 }
@@ -175,7 +175,7 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, stre
 	if err := f.confirmation.prompt(ctx, streams, confirmPrompt(b)); err != nil {
 		return err
 	}
-	if b.Todo() == 0 {
+	if b.ChangeCount() == 0 {
 		return nil
 	}
 	r, err := b.Apply(ctx)
@@ -187,14 +187,14 @@ func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, stre
 	if err != nil {
 		return fmt.Errorf("installing: %w; run the same command again to continue", err)
 	}
-	fmt.Fprintf(streams.Err, "made %s\n", plural.Count(b.Todo(), "change"))
+	fmt.Fprintf(streams.Err, "made %s\n", plural.Count(b.ChangeCount(), "change"))
 	return nil
 }
 
 // confirmPrompt is the prompt for all that is going to be done.
 func confirmPrompt(b *bootstrap.Bootstrap) string {
 	var parts []string
-	if n := b.Todo(); n > 0 {
+	if n := b.ChangeCount(); n > 0 {
 		parts = append(parts, "make "+plural.Count(n, "change"))
 	}
 	if name, err := b.TakesOver(); err == nil && name != "" {

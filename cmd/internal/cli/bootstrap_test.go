@@ -22,7 +22,7 @@ func TestHelpOfInstallingReadsAsItsGolden(t *testing.T) {
 	}
 }
 
-func TestMistakesInInstalling(t *testing.T) {
+func TestErrorsInInstalling(t *testing.T) {
 	withoutCluster(t)
 	nobody, err := os.Open(os.DevNull)
 	if err != nil {

@@ -49,17 +49,17 @@ func TestHelpReadsAsItsGolden(t *testing.T) {
 	}
 }
 
-func TestMistakesOnTheCommandLine(t *testing.T) {
+func TestErrorsOnTheCommandLine(t *testing.T) {
 	withoutCluster(t)
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
 		"an unknown command":                 {[]string{"frobnicate"}, `unknown command "frobnicate"`},
-		"a typing mistake in kubectl's flag": {[]string{"plan", "--as-grop=x"}, "unknown flag: --as-grop; did you mean --as-group?"},
+		"a typing error in kubectl's flag":   {[]string{"plan", "--as-grop=x"}, "unknown flag: --as-grop; did you mean --as-group?"},
 		"a time-out that is none":            {[]string{"plan", ".", "--server=https://127.0.0.1:1", "--request-timeout=soon"}, "loading the kubeconfig: Invalid timeout value"},
 		"an unknown flag":                    {[]string{"plan", "--frobnicate"}, "unknown flag: --frobnicate\nFor the usage, run: poolwright plan --help"},
-		"a flag with a typing error":       {[]string{"plan", "--ofline"}, "unknown flag: --ofline; did you mean --offline?\nFor the usage, run: poolwright plan --help"},
+		"a flag with a typing error":         {[]string{"plan", "--ofline"}, "unknown flag: --ofline; did you mean --offline?\nFor the usage, run: poolwright plan --help"},
 		"a flag without its value":           {[]string{"plan", "--base"}, "flag needs an argument: --base\nFor the usage, run: poolwright plan --help"},
 		"more than one folder":               {[]string{"lint", "a", "b"}, "lint takes one argument, the folder, and got 2: a b\nFor the usage, run: poolwright lint --help"},
 		"an argument where none is taken":    {[]string{"version", "now"}, "version takes no argument, and got: now"},

@@ -210,7 +210,7 @@ func TestConvertFollowsNoLink(t *testing.T) {
 	}
 }
 
-func TestMistakesOnTheCommandLineOfConvert(t *testing.T) {
+func TestErrorsOnTheCommandLineOfConvert(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string

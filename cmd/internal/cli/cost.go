@@ -95,7 +95,7 @@ func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
 		fmt.Fprintln(streams.Err, p)
 	}
 	if n := len(table.Problems); n > 0 {
-		return &exit{code: exitError, err: fmt.Errorf("%s in %s: what it is about may be missing above", plural.Count(n, "mistake"), flags.request.Dir)}
+		return &exit{code: exitError, err: fmt.Errorf("%s in %s: what it is about may be missing above", plural.Count(n, "problem"), flags.request.Dir)}
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/poolwright/poolwright/cmd/internal/document"
-	"github.com/poolwright/poolwright/cmd/internal/findings"
+	"github.com/poolwright/poolwright/cmd/internal/lintoutput"
 	"github.com/poolwright/poolwright/cmd/internal/offline"
 	"github.com/poolwright/poolwright/internal/plural"
 )
@@ -18,17 +18,17 @@ import (
 var lintFormats = outputs{"text", "json", "yaml", "sarif", "github"}
 
 // writeFindings writes what lint found in one of lintFormats.
-func writeFindings(w io.Writer, format string, found offline.Linted) error {
+func writeFindings(w io.Writer, format string, found offline.LintResult) error {
 	switch format {
 	case "json", "yaml":
-		return document.Value(w, format, document.Findings, findings.JSON(found))
+		return document.Value(w, format, document.Findings, lintoutput.JSON(found))
 	case "sarif":
 		encoder := json.NewEncoder(w)
 		encoder.SetEscapeHTML(false)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(findings.SARIF(found, readVersion().Version))
+		return encoder.Encode(lintoutput.SARIF(found, readVersion().Version))
 	case "github":
-		return findings.WriteWorkflowCommands(w, found)
+		return lintoutput.WriteWorkflowCommands(w, found)
 	}
 	var text strings.Builder
 	for _, p := range found.All() {
@@ -75,11 +75,11 @@ Exit codes: 0 no problems, whatever the warnings, 1 problems, 2 an error.`,
 			if err := writeFindings(streams.Out, output, found); err != nil {
 				return fmt.Errorf("writing the findings: %w", err)
 			}
-			mistakes, warnings := plural.Count(len(found.Mistakes), "mistake"), plural.Count(len(found.Warnings), "warning")
-			if len(found.Mistakes) > 0 {
-				return &exit{code: exitDifferent, err: fmt.Errorf("%s, %s in %s", mistakes, warnings, folder)}
+			problems, warnings := plural.Count(len(found.Problems), "problem"), plural.Count(len(found.Warnings), "warning")
+			if len(found.Problems) > 0 {
+				return &exit{code: exitDifferent, err: fmt.Errorf("%s, %s in %s", problems, warnings, folder)}
 			}
-			fmt.Fprintf(streams.Err, "%s, %s, %s\n", plural.Count(found.Objects, "object"), mistakes, warnings)
+			fmt.Fprintf(streams.Err, "%s, %s, %s\n", plural.Count(found.Objects, "object"), problems, warnings)
 			return nil
 		},
 	}

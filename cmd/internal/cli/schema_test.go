@@ -20,8 +20,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/check"
 	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/explain"
-	"github.com/poolwright/poolwright/cmd/internal/findings"
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/cmd/internal/lintoutput"
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/cost"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -32,7 +32,7 @@ const repository = "../../.."
 // documentTypes are the types whose JSON the documents of each kind are.
 var documentTypes = map[document.Kind]reflect.Type{
 	document.Plan:       reflect.TypeFor[report.Report](),
-	document.Findings:   reflect.TypeFor[findings.List](),
+	document.Findings:   reflect.TypeFor[lintoutput.List](),
 	document.Costs:      reflect.TypeFor[cost.Table](),
 	document.Conversion: reflect.TypeFor[converted](),
 	document.Checks:     reflect.TypeFor[check.Report](),

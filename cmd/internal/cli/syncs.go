@@ -97,12 +97,12 @@ func raisePools(ctx context.Context, conn *connection, progress io.Writer) error
 	if err != nil {
 		return err
 	}
-	n, err := uninstall.RaisePools(ctx, cfg)
+	n, err := uninstall.RestoreLimits(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("restoring the limits of NodePools that an uninstall had lowered: %w", err)
 	}
 	if n > 0 {
-		fmt.Fprintf(progress, "gave %s the limits back that an uninstall had lowered\n", plural.Count(n, "NodePool"))
+		fmt.Fprintf(progress, "restored the limits of %s that an uninstall had lowered\n", plural.Count(n, "NodePool"))
 	}
 	return nil
 }

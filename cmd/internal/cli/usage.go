@@ -23,7 +23,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			known = append(known, f.Name)
 		})
-		if meant := manifest.Meant(unknown.GetSpecifiedName(), known); meant != "" {
+		if meant := manifest.ClosestName(unknown.GetSpecifiedName(), known); meant != "" {
 			err = fmt.Errorf("%w; did you mean --%s?", err, meant)
 		}
 	}

@@ -74,7 +74,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if folder, err = cluster(snapshot.FS, folder); err != nil {
 		return Result{}, err
 	}
-	d, err := declared.Load(snapshot.FS, folder, declared.Options{Values: req.Values, Draft: true})
+	d, err := declared.Load(snapshot.FS, folder, declared.Options{Values: req.Values, UnresolvedVariables: true})
 	if err != nil {
 		return Result{}, err
 	}
@@ -100,7 +100,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Table: cost.Of(query, types), Problems: lint.Sorted(problems)}, nil
+	return Result{Table: cost.NewTable(query, types), Problems: lint.Sorted(problems)}, nil
 }
 
 // cluster is the folder of the table: the requested one, or where that is the root of
@@ -163,7 +163,7 @@ func pools(set state.Set) []cost.Pool {
 		if item.Key.Group != "karpenter.sh" || item.Key.Kind != "NodePool" {
 			continue
 		}
-		pool := cost.Pool{Name: item.Key.Name, Requirements: catalog.Requirements(item.Object), NonCompute: ebs.Of(class(set, item.Object))}
+		pool := cost.Pool{Name: item.Key.Name, Requirements: catalog.Requirements(item.Object), NonCompute: ebs.CostsOf(class(set, item.Object))}
 		if spec, ok := item.Object["spec"].(map[string]any); ok {
 			if replicas, ok := spec["replicas"].(int64); ok && replicas > 0 {
 				pool.Replicas = int(replicas)
@@ -171,7 +171,7 @@ func pools(set state.Set) []cost.Pool {
 			disruption, _ := spec["disruption"].(map[string]any)
 			pool.ConsolidationDisabled = disruption["consolidateAfter"] == "Never"
 		}
-		if profile, ok := sharing.For(pool.Name); ok {
+		if profile, ok := sharing.ProfileForPool(pool.Name); ok {
 			pool.Profile = profile
 		}
 		out = append(out, pool)

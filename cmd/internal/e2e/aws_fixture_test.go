@@ -138,7 +138,7 @@ func (s *awsFixture) controls() {
 		Partition: "aws", Region: s.aws.Region, Account: s.aws.Account, Cluster: awsCluster,
 		NodeRole: awsNodeRole, InstanceProfile: awsNodeRole, Queue: awsCluster,
 	}
-	for _, write := range []func(iampolicy.Values) (string, error){iampolicy.Loop, iampolicy.Limits, iampolicy.Engine} {
+	for _, write := range []func(iampolicy.Values) (string, error){iampolicy.Resources, iampolicy.Deny, iampolicy.Engine} {
 		text, err := write(values)
 		if err != nil {
 			s.Fatal(err)

@@ -345,7 +345,7 @@ func (s *awsFixture) tokenFor(resource string) string {
 	s.Helper()
 	status := s.sync().Status
 	waits := func(p v1alpha1.PendingChange) bool {
-		return strings.HasSuffix(p.Object, resource) && p.Action == "delete" && len(p.Rules) > 0
+		return strings.HasSuffix(p.Object, resource) && p.Action == "delete" && len(p.HeldBy) > 0
 	}
 	if !slices.ContainsFunc(status.Pending, waits) {
 		return ""

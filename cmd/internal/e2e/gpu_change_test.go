@@ -114,7 +114,7 @@ func (l *gpuSteps) profileChanges(g gpuSuite) {
 		g.agrees(pool, pool, *profile, 2)
 		r.went(2)
 		set, written := sets.first(g, r.after, func(o client.Object) bool {
-			return o.(*appsv1.DaemonSet).Spec.Template.Annotations[gpu.RevisionAnnotation] != was
+			return o.(*appsv1.DaemonSet).Spec.Template.Annotations[gpu.PluginHashAnnotation] != was
 		})
 		overlay, counted := overlays.first(g, r.after, func(o client.Object) bool {
 			return o.GetName() == overlayName(pool) && capacityOf(o).String() == profile.Allocatable(gpusPerMachine).String()
@@ -145,8 +145,8 @@ func (l *gpuSteps) pluginIsUpgraded(g gpuSuite) {
 		if err != nil {
 			return err
 		}
-		if !strings.Contains(p.Rollout, "default/"+blocker+"-0") {
-			return fmt.Errorf("it says %q", p.Rollout)
+		if !strings.Contains(p.PluginUpdate, "default/"+blocker+"-0") {
+			return fmt.Errorf("it says %q", p.PluginUpdate)
 		}
 		return nil
 	})

@@ -19,7 +19,7 @@ import (
 
 // contender is a pool in the comparison, and what came of it.
 type contender struct {
-	strategy gpu.Strategy
+	strategy gpu.SharingStrategy
 	renamed  bool
 	ours     bool
 
@@ -38,7 +38,7 @@ const (
 const karpenterFails = "Failed to schedule pod"
 
 func contenders() (all []*contender) {
-	for _, strategy := range []gpu.Strategy{gpu.TimeSlicing, gpu.MPS} {
+	for _, strategy := range []gpu.SharingStrategy{gpu.SharingStrategyTimeSlicing, gpu.SharingStrategyMPS} {
 		for _, renamed := range []bool{false, true} {
 			for _, ours := range []bool{false, true} {
 				all = append(all, &contender{strategy: strategy, renamed: renamed, ours: ours})
@@ -50,7 +50,7 @@ func contenders() (all []*contender) {
 
 // pool is also the name of the profile, or of the stock plugin.
 func (c *contender) pool() string {
-	name := map[gpu.Strategy]string{gpu.TimeSlicing: "sliced", gpu.MPS: "mps"}[c.strategy]
+	name := map[gpu.SharingStrategy]string{gpu.SharingStrategyTimeSlicing: "sliced", gpu.SharingStrategyMPS: "mps"}[c.strategy]
 	if c.renamed {
 		name += "-renamed"
 	}

@@ -46,11 +46,11 @@ func (g gpuSuite) made(profile string) (map[string]string, error) {
 	return found, nil
 }
 
-// declaredRevision is the RevisionAnnotation that a profile's new plugins get.
+// declaredRevision is the PluginHashAnnotation that a profile's new plugins get.
 func (g gpuSuite) declaredRevision(profile string) (string, error) {
 	var set appsv1.DaemonSet
 	err := g.hand.Get(g.Context(), client.ObjectKey{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile}, &set)
-	return set.Spec.Template.Annotations[gpu.RevisionAnnotation], err
+	return set.Spec.Template.Annotations[gpu.PluginHashAnnotation], err
 }
 
 // overlayName is the profile's overlay for our machine.

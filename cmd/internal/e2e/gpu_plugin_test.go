@@ -20,7 +20,7 @@ func devicePluginText(version string, profiles ...string) string {
 
 // profileText is one profile of it.
 func profileText(p gpu.Profile) string {
-	field := map[gpu.Strategy]string{gpu.TimeSlicing: "timeSlicing", gpu.MPS: "mps"}[p.Strategy]
+	field := map[gpu.SharingStrategy]string{gpu.SharingStrategyTimeSlicing: "timeSlicing", gpu.SharingStrategyMPS: "mps"}[p.Strategy]
 	return fmt.Sprintf("    - {name: %s, nodePools: [%s], readyTimeout: %s, %s: {replicas: %d, renameByDefault: %t}}\n",
 		p.Name, strings.Join(p.Pools, ", "), cmp.Or(p.ReadyTimeout, 30*time.Minute), field, p.Replicas, p.Renamed)
 }
@@ -30,7 +30,7 @@ func profileText(p gpu.Profile) string {
 func stockPlugin(c *contender) string {
 	sharing, volumes, mounts, env := "timeSlicing", "", "", ""
 	daemon := ""
-	if c.strategy == gpu.MPS {
+	if c.strategy == gpu.SharingStrategyMPS {
 		sharing = "mps"
 		volumes, mounts = "        - {name: mps-root, hostPath: {path: /run/nvidia/mps}}\n        - {name: mps-shm, hostPath: {path: /run/nvidia/mps/shm}}\n",
 			"            - {name: mps-root, mountPath: /mps}\n            - {name: mps-shm, mountPath: /dev/shm}\n"

@@ -12,10 +12,10 @@ import (
 func TestSharedGPUsLive(t *testing.T) {
 	t.Parallel()
 	l := &gpuSteps{version: oldPlugin, all: []*gpu.Profile{
-		{Name: racePool, Pools: []string{racePool}, Strategy: gpu.TimeSlicing, Replicas: 10},
-		{Name: changedPool, Pools: []string{changedPool}, Strategy: gpu.TimeSlicing, Replicas: 10},
-		{Name: neverPool, Pools: []string{neverPool}, Strategy: gpu.TimeSlicing, Replicas: 10, Renamed: true, ReadyTimeout: 90 * time.Second},
-		{Name: otherPool, Pools: []string{otherPool}, Strategy: gpu.MPS, Replicas: 10},
+		{Name: racePool, Pools: []string{racePool}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10},
+		{Name: changedPool, Pools: []string{changedPool}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10},
+		{Name: neverPool, Pools: []string{neverPool}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10, Renamed: true, ReadyTimeout: 90 * time.Second},
+		{Name: otherPool, Pools: []string{otherPool}, Strategy: gpu.SharingStrategyMPS, Replicas: 10},
 	}}
 	files := map[string]string{"device-plugin.yaml": l.text()}
 	for _, p := range l.all {

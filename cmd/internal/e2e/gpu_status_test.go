@@ -61,7 +61,7 @@ func (g gpuSuite) agrees(pool, profile string, strategy gpu.Profile, many int) {
 			if differs := offer.Differs(node.Status.Allocatable); differs != "" || held(node) || node.Annotations[gpu.AllocatableAnnotation] != offer.String() {
 				return fmt.Errorf("node %s differs: %q, is held: %t, and we vouch for %q", name, differs, held(node), node.Annotations[gpu.AllocatableAnnotation])
 			}
-			if got := plugins[name].Annotations[gpu.RevisionAnnotation]; got != revision {
+			if got := plugins[name].Annotations[gpu.PluginHashAnnotation]; got != revision {
 				return fmt.Errorf("the plugin on %s is of revision %q, declared is %q", name, got, revision)
 			}
 		}
@@ -84,7 +84,7 @@ func (g gpuSuite) statusIs(pool string, many int, each gpu.Resources) error {
 			return fmt.Errorf("the status of pool %s is %+v", pool, p)
 		}
 	}
-	if int(p.Nodes) != many || int(p.UpdatedNodes) != many || len(p.UnhealthyNodes) > 0 || p.Rollout != "" {
+	if int(p.Nodes) != many || int(p.UpdatedNodes) != many || len(p.UnhealthyNodes) > 0 || p.PluginUpdate != "" {
 		return fmt.Errorf("the status of pool %s is %+v", pool, p)
 	}
 	return nil

@@ -18,7 +18,7 @@ import (
 )
 
 // problem is one thing that can be wrong with a file of a commit.
-type mistake struct {
+type problem struct {
 	name  string
 	files map[string]string
 	// reason is the condition's; says are parts of its message.
@@ -30,12 +30,12 @@ type mistake struct {
 
 // survive proves for each problem: the other objects of the commit are applied,
 // the bad one is named with its file, and nothing is pruned until it is mended.
-func survive(t *testing.T, s *syncFixture, mistakes []mistake) {
+func survive(t *testing.T, s *syncFixture, problems []problem) {
 	s.repo.commit("Begin")
 	s.start()
 	s.follow(every("10m"))
 	s.ready()
-	for n, one := range mistakes {
+	for n, one := range problems {
 		ok := t.Run(one.name, func(t *testing.T) {
 			s := s.in(t)
 			s.declare("v1", "good", "leaving")
@@ -98,7 +98,7 @@ func TestOneBadFileStopsNoOther(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "problems")
 	s.declare("v1", "good")
-	survive(t, s, []mistake{
+	survive(t, s, []problem{
 		{
 			name: "invalid YAML", reason: "InvalidManifests", message: []string{"config/bad.yaml:3"},
 			files: map[string]string{"bad.yaml": "apiVersion: v1\nkind: ConfigMap\n  metadata: {name: x}\n"},
@@ -142,7 +142,7 @@ func TestOneRefusedObjectStopsNoOther(t *testing.T) {
 	s.forbid("forbidden")
 	s.hide("sesame-not-base64")
 	object := "/" + s.apps + "/"
-	survive(t, s, []mistake{
+	survive(t, s, []problem{
 		{
 			name: "a key that ConfigMaps cannot have", reason: "ApplyFailed", message: []string{"config/bad.yaml:1", "not a key"}, pending: "ConfigMap" + object + "bad",
 			files: map[string]string{"bad.yaml": s.configMap("bad", "x") + "  not a key: x\n"},

@@ -91,8 +91,8 @@ func (p *predicted) predictsLiveNodes() {
 	if diff := cmp.Diff(want, reasonsByClaim(p.comment.Replaced)); diff != "" {
 		p.Errorf("the prediction differs (-want +got):\n%s", diff)
 	}
-	if f := p.comment; len(f.Drifted)+len(f.Removed)+len(f.Fit.Unscheduled)+len(f.Unknown) > 0 || f.Rollout.Nodes != 6 || f.Rollout.Blocked != 2 || !f.Rollout.Incomplete {
-		p.Errorf("more is told than there is: drifted %v, removed %v, unscheduled %v, unknown %v, %+v", f.Drifted, f.Removed, f.Fit.Unscheduled, f.Unknown, f.Rollout)
+	if f := p.comment; len(f.Drifted)+len(f.Removed)+len(f.PodScheduling.NewlyUnschedulable)+len(f.Unknown) > 0 || f.Rollout.Nodes != 6 || f.Rollout.Blocked != 2 || !f.Rollout.Incomplete {
+		p.Errorf("more is told than there is: drifted %v, removed %v, unscheduled %v, unknown %v, %+v", f.Drifted, f.Removed, f.PodScheduling.NewlyUnschedulable, f.Unknown, f.Rollout)
 	}
 	if first := p.comment.Replaced[0]; first.Pool != taintsPool || len(first.Pods) > 0 {
 		p.Errorf("the first is to be the node without pods, and is %+v", first)

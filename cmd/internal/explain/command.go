@@ -81,7 +81,7 @@ func NewCommand(env get.Environment) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain pod|node|pool NAME",
 		Short: "Print why a pod is pending, why a node stays, or what keeps a pool from launching",
-		Long: `Print the causes, that which has to be removed first in front, and for each a field or a command that would change it:
+		Long: `Print the causes in the order in which they have to be removed, each with a field or a command that removes it:
 
   pod NAME   why the pod is pending: what keeps it from each NodePool, by Karpenter's scheduler on a snapshot of the cluster
   node NAME  why Karpenter does not disrupt the node; NAME may be that of its NodeClaim

@@ -142,7 +142,7 @@ func fleet() Objects {
 				s.Spec.Suspend = true
 				s.Annotations = map[string]string{v1alpha1.SuspendReasonAnnotation: "until the audit is over"}
 				s.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "NodeReplacementHeld", Message: "NodePool/gpu waits for a confirmation"}
-				s.Status.Pending = []v1alpha1.PendingChange{{Object: "NodePool.karpenter.sh/gpu", Action: "update", Rules: []string{"MaxNodesReplaced"}, Reason: "3 nodes would be replaced, 2 are allowed", Source: "clusters/edge/gpu.yaml:12"}}
+				s.Status.Pending = []v1alpha1.PendingChange{{Object: "NodePool.karpenter.sh/gpu", Action: "update", HeldBy: []string{"MaxNodesReplaced"}, Reason: "3 nodes would be replaced, 2 are allowed", Source: "clusters/edge/gpu.yaml:12"}}
 				s.Status.PendingOmitted = 2
 				s.Status.Ignored = []v1alpha1.IgnoredFields{{Object: "Deployment.apps/models/web", Fields: []string{"spec.replicas", "spec.paused"}, Source: "clusters/edge/web.yaml:4"}}
 			}),

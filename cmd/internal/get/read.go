@@ -123,7 +123,7 @@ func addPods(o *Objects, l client.ObjectList) {
 }
 
 // read reads what a section needs, all kinds at a time and each page by page. What cannot be read
-// is in Unread; the error is of an API server that cannot be used at all: no kind was read, and one for another reason than rights.
+// is in NotRead; the error is of an API server that cannot be used at all: no kind was read, and one for another reason than rights.
 func read(ctx context.Context, from client.Reader, s sectionName, namespace string) (Objects, error) {
 	var (
 		out   Objects
@@ -142,7 +142,7 @@ func read(ctx context.Context, from client.Reader, s sectionName, namespace stri
 			unread, ok := unreadOf(k.kind, namespaceFlag(k.kind, namespace), err)
 			switch {
 			case ok:
-				out.Unread = append(out.Unread, unread)
+				out.NotRead = append(out.NotRead, unread)
 			case err != nil:
 				fails[k.kind] = fmt.Errorf("listing %s: %w", k.kind, err)
 			default:
@@ -155,10 +155,10 @@ func read(ctx context.Context, from client.Reader, s sectionName, namespace stri
 		return out, errors.Join(slices.Collect(maps.Values(fails))...)
 	}
 	for kind, err := range fails {
-		out.Unread = append(out.Unread, Unread{kind, Failed, sanitize.Text(err.Error()) + "; run the command again"})
+		out.NotRead = append(out.NotRead, IncompleteKind{kind, Failed, sanitize.Text(err.Error()) + "; run the command again"})
 	}
-	slices.SortFunc(out.Unread, func(a, b Unread) int { return cmp.Compare(a.Kind, b.Kind) })
-	out.Unread = slices.Compact(out.Unread)
+	slices.SortFunc(out.NotRead, func(a, b IncompleteKind) int { return cmp.Compare(a.Kind, b.Kind) })
+	out.NotRead = slices.Compact(out.NotRead)
 	return out, nil
 }
 
@@ -167,7 +167,7 @@ func merged(a, b Objects) Objects {
 	return Objects{
 		Cluster: cmp.Or(a.Cluster, b.Cluster),
 		Syncs:   append(a.Syncs, b.Syncs...), Plugins: append(a.Plugins, b.Plugins...), Pools: append(a.Pools, b.Pools...), Claims: append(a.Claims, b.Claims...),
-		Nodes: append(a.Nodes, b.Nodes...), Events: append(a.Events, b.Events...), Pods: append(a.Pods, b.Pods...), Unread: append(a.Unread, b.Unread...),
+		Nodes: append(a.Nodes, b.Nodes...), Events: append(a.Events, b.Events...), Pods: append(a.Pods, b.Pods...), NotRead: append(a.NotRead, b.NotRead...),
 	}
 }
 
@@ -193,16 +193,16 @@ func (k kindReader) read(ctx context.Context, from client.Reader, into *Objects)
 }
 
 // unreadOf is what a report has of a kind that could not be read, where the rest goes on without it.
-func unreadOf(kind, scope string, err error) (Unread, bool) {
+func unreadOf(kind, scope string, err error) (IncompleteKind, bool) {
 	switch {
 	case errors.Is(err, errTooMany):
-		return Unread{kind, TooMany, fmt.Sprintf("there are more than %d %s: those behind are not counted", maxObjects, kind)}, true
+		return IncompleteKind{kind, TooMany, fmt.Sprintf("there are more than %d %s: those behind are not counted", maxObjects, kind)}, true
 	case apierrors.IsForbidden(err):
-		return Unread{kind, Forbidden, fmt.Sprintf("you have no right to list %s; to check, run: kubectl auth can-i list %s%s", kind, kind, scope)}, true
+		return IncompleteKind{kind, Forbidden, fmt.Sprintf("you have no right to list %s; to check, run: kubectl auth can-i list %s%s", kind, kind, scope)}, true
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return Unread{kind, NotInstalled, fmt.Sprintf("the cluster does not have the kind %s; to check the installation, run: poolwright check", kind)}, true
+		return IncompleteKind{kind, NotInstalled, fmt.Sprintf("the cluster does not have the kind %s; to check the installation, run: poolwright check", kind)}, true
 	}
-	return Unread{}, false
+	return IncompleteKind{}, false
 }
 
 // namespaceFlag is kubectl's flag for the namespace in which objects of the kind were listed.

@@ -98,7 +98,7 @@ func TestWhatAUserMayNotReadIsLeftOutAndNamed(t *testing.T) {
 			o, err := read(t.Context(), denying(t, test.fail, objects...), test.section, test.namespace)
 			var warnings bytes.Buffer
 			if err == nil {
-				err = reportUnread(&warnings, Of(o, now(), types(t)), reportSource{namespace: test.namespace, rowSelection: rowSelection{section: test.section}})
+				err = reportUnread(&warnings, NewReport(o, now(), types(t)), reportSource{namespace: test.namespace, rowSelection: rowSelection{section: test.section}})
 			}
 			if got := fmt.Sprint(err); !strings.Contains(got, test.err) || (err == nil) != (test.err == "") {
 				t.Errorf("error %q lacks %q", got, test.err)

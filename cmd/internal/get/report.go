@@ -25,8 +25,8 @@ type Objects struct {
 	Pods    []Pod
 	// Events are Karpenter's on Nodes and NodeClaims, of why it does not disrupt them.
 	Events []corev1.Event
-	// Unread are the kinds that were not, or not wholly, read.
-	Unread []Unread
+	// NotRead are the kinds that were not, or not wholly, read.
+	NotRead []IncompleteKind
 }
 
 // Pod is what is read of a pod that has not ended.
@@ -42,8 +42,8 @@ type Pod struct {
 	DoNotDisrupt bool
 }
 
-// Unread is a kind of which not all objects are in a report.
-type Unread struct {
+// IncompleteKind is a kind of which not all objects are in a report.
+type IncompleteKind struct {
 	// Kind is the plural of the kind, as kubectl takes it.
 	Kind string `json:"kind"`
 	// Reason is Forbidden, NotInstalled, TooMany or Failed.
@@ -52,7 +52,7 @@ type Unread struct {
 	Message string `json:"message"`
 }
 
-// The values of Unread.Reason.
+// The values of IncompleteKind.Reason.
 const (
 	// Forbidden is a kind that the user has no right to list.
 	Forbidden = "Forbidden"
@@ -69,15 +69,15 @@ const (
 type Report struct {
 	metav1.TypeMeta `json:",inline"`
 	// Time is when the objects were read.
-	Time         metav1.Time   `json:"time"`
-	Summary      *Summary      `json:"summary,omitempty"`
-	Syncs        []Sync        `json:"syncs,omitzero"`
-	Pools        []Pool        `json:"pools,omitzero"`
-	Nodes        []Node        `json:"nodes,omitzero"`
-	PullRequests []PullRequest `json:"pullRequests,omitzero"`
-	Drift        []Difference  `json:"drift,omitzero"`
-	Quotas       []Quota       `json:"quotas,omitzero"`
-	Unread       []Unread      `json:"notRead,omitempty"`
+	Time         metav1.Time      `json:"time"`
+	Summary      *Summary         `json:"summary,omitempty"`
+	Syncs        []Sync           `json:"syncs,omitzero"`
+	Pools        []Pool           `json:"pools,omitzero"`
+	Nodes        []Node           `json:"nodes,omitzero"`
+	PullRequests []PullRequest    `json:"pullRequests,omitzero"`
+	Drift        []Difference     `json:"drift,omitzero"`
+	Quotas       []Quota          `json:"quotas,omitzero"`
+	NotRead      []IncompleteKind `json:"notRead,omitempty"`
 }
 
 // GPUs are numbers of GPUs, or of shares where a DevicePlugin shares them, as pods request them. What
@@ -165,9 +165,9 @@ type Summary struct {
 	PriceDate string `json:"priceDate,omitempty"`
 }
 
-// Of makes the report of a cluster's objects at a time, with the catalog's prices.
-func Of(o Objects, now time.Time, types *catalog.Catalog) Report {
-	r := Report{TypeMeta: metav1.TypeMeta{APIVersion: "report.poolwright.dev/v1alpha1", Kind: "Overview"}, Time: metav1.NewTime(now), Unread: o.Unread}
+// NewReport makes the report of a cluster's objects at a time, with the catalog's prices.
+func NewReport(o Objects, now time.Time, types *catalog.Catalog) Report {
+	r := Report{TypeMeta: metav1.TypeMeta{APIVersion: "report.poolwright.dev/v1alpha1", Kind: "Overview"}, Time: metav1.NewTime(now), NotRead: o.NotRead}
 	r.Syncs, r.PullRequests = syncsOf(o.Syncs), pullRequestsOf(o.Syncs)
 	r.Drift, r.Quotas = driftOf(o), quotasOf(o.Cluster)
 	x := index(o, now, types)

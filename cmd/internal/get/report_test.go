@@ -41,7 +41,7 @@ func TestReportsReadAsTheirGoldens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := Of(fleet(), now(), types(t)).write(&out, test.section, test.output, test.namespaces); err != nil {
+			if err := NewReport(fleet(), now(), types(t)).write(&out, test.section, test.output, test.namespaces); err != nil {
 				t.Fatal(err)
 			}
 			golden.Compare(t, "testdata/"+name+".golden", out.String())
@@ -52,8 +52,8 @@ func TestReportsReadAsTheirGoldens(t *testing.T) {
 func TestWhatIsNotKnownIsNoNumber(t *testing.T) {
 	o := fleet()
 	o.Pods = nil
-	o.Unread = []Unread{{Kind: kindPods, Reason: Forbidden}}
-	r := Of(o, now(), types(t))
+	o.NotRead = []IncompleteKind{{Kind: kindPods, Reason: Forbidden}}
+	r := NewReport(o, now(), types(t))
 	if r.Summary.GPUs.Requested != nil || r.Summary.PendingGPUPods != nil || r.Summary.GPUs.Idle != nil {
 		t.Errorf("without pods, requests are %+v", r.Summary)
 	}
@@ -75,11 +75,11 @@ func TestWhatIsNotKnownIsNoNumber(t *testing.T) {
 
 func TestAPoolWithoutNodesCostsNothing(t *testing.T) {
 	o := Objects{Pools: []karpv1.NodePool{nodePool("gpu")}}
-	if got := Of(o, now(), types(t)).Pools[0].USDPerHour.String(); got != "0.00" {
+	if got := NewReport(o, now(), types(t)).Pools[0].USDPerHour.String(); got != "0.00" {
 		t.Errorf("a pool without nodes costs %s", got)
 	}
-	o.Unread = []Unread{{Kind: kindClaims, Reason: Forbidden}, {Kind: kindNodes, Reason: Forbidden}}
-	r := Of(o, now(), types(t))
+	o.NotRead = []IncompleteKind{{Kind: kindClaims, Reason: Forbidden}, {Kind: kindNodes, Reason: Forbidden}}
+	r := NewReport(o, now(), types(t))
 	if p := r.Pools[0]; p.USDPerHour != nil || p.Nodes != nil || p.GPUs.Allocatable != nil {
 		t.Errorf("a pool whose nodes were not read has %+v", p.Total)
 	}
@@ -121,7 +121,7 @@ func TestSettingsOfAPoolThatKeepItsNodes(t *testing.T) {
 			for range test.pods {
 				o.Pods = append(o.Pods, Pod{Node: "ip-x"})
 			}
-			if got := Of(o, now(), types(t)).Nodes[0].Message; got != test.want {
+			if got := NewReport(o, now(), types(t)).Nodes[0].Message; got != test.want {
 				t.Errorf("it stays because %q, not %q", got, test.want)
 			}
 		})
@@ -151,7 +151,7 @@ func TestStatesOfANode(t *testing.T) {
 		node    func(*corev1.Node)
 		pods    []Pod
 		without bool
-		unread  []Unread
+		unread  []IncompleteKind
 		events  []corev1.Event
 		want    outcome
 	}{
@@ -169,8 +169,8 @@ func TestStatesOfANode(t *testing.T) {
 		"an instance that has not registered":                {claim: condition(karpv1.ConditionTypeRegistered, metav1.ConditionUnknown, "NodeNotFound", ""), want: outcome{"Registering", "NodeNotFound"}},
 		"a claim that is being deleted":                      {claim: deleted, want: outcome{"Terminating", ""}},
 		"a claim whose Node is gone":                         {without: true, want: outcome{"NotReady", "NodeNotFound"}},
-		"a claim whose Node the user may not read":           {without: true, unread: []Unread{{Kind: kindNodes, Reason: Forbidden}}, want: outcome{"Ready", ""}},
-		"a claim without Node where the API server has none": {without: true, unread: []Unread{{Kind: kindNodes, Reason: NotInstalled}}, want: outcome{"NotReady", "NodeNotFound"}},
+		"a claim whose Node the user may not read":           {without: true, unread: []IncompleteKind{{Kind: kindNodes, Reason: Forbidden}}, want: outcome{"Ready", ""}},
+		"a claim without Node where the API server has none": {without: true, unread: []IncompleteKind{{Kind: kindNodes, Reason: NotInstalled}}, want: outcome{"NotReady", "NodeNotFound"}},
 		"Karpenter blocks the disruption":                    {events: []corev1.Event{event("Node", "ip-x", reasonBlocked, time.Minute)}, claim: drifted, want: outcome{"Ready", reasonBlocked}},
 		"the event is of the NodeClaim":                      {events: []corev1.Event{event("NodeClaim", "x", reasonBlocked, time.Minute)}, want: outcome{"Ready", reasonBlocked}},
 		"its GPU has failed": {node: func(n *corev1.Node) {
@@ -183,10 +183,10 @@ func TestStatesOfANode(t *testing.T) {
 		"an event of another node":                            {events: []corev1.Event{event("Node", "x", reasonBlocked, time.Minute)}, want: outcome{"Ready", "Empty"}},
 		"no cheaper node for its pods":                        {events: []corev1.Event{event("Node", "ip-x", reasonUnconsolidatable, time.Minute)}, pods: []Pod{{Node: "ip-x"}}, want: outcome{"Ready", reasonUnconsolidatable}},
 		"an empty node is no matter of price":                 {events: []corev1.Event{event("Node", "ip-x", reasonUnconsolidatable, time.Minute)}, want: outcome{"Ready", "Empty"}},
-		"a node of which it is not known whether it has pods": {unread: []Unread{{Kind: kindPods, Reason: TooMany}}, want: outcome{"Ready", ""}},
+		"a node of which it is not known whether it has pods": {unread: []IncompleteKind{{Kind: kindPods, Reason: TooMany}}, want: outcome{"Ready", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g5.xlarge", "spot")}, Nodes: []corev1.Node{node("x", "1")}, Pods: test.pods, Unread: test.unread, Events: test.events}
+			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g5.xlarge", "spot")}, Nodes: []corev1.Node{node("x", "1")}, Pods: test.pods, NotRead: test.unread, Events: test.events}
 			if test.claim != nil {
 				test.claim(&o.Claims[0])
 			}
@@ -196,7 +196,7 @@ func TestStatesOfANode(t *testing.T) {
 			if test.without {
 				o.Nodes = nil
 			}
-			nodes := Of(o, now(), types(t)).Nodes
+			nodes := NewReport(o, now(), types(t)).Nodes
 			if got := (outcome{nodes[0].State, nodes[0].Reason}); got != test.want {
 				t.Errorf("the node is %+v, not %+v", got, test.want)
 			}
@@ -206,7 +206,7 @@ func TestStatesOfANode(t *testing.T) {
 
 func TestANodeWithoutClaimIsOfItsPool(t *testing.T) {
 	o := Objects{Nodes: []corev1.Node{node("x", "2", func(n *corev1.Node) { n.Labels[corev1.LabelInstanceTypeStable] = "g5.xlarge" })}, Pools: []karpv1.NodePool{nodePool("gpu")}}
-	r := Of(o, now(), types(t))
+	r := NewReport(o, now(), types(t))
 	if p := r.Pools[0]; p.Nodes.Total != 1 || *p.GPUs.Allocatable != 2 || p.USDPerHour != nil {
 		t.Errorf("its pool has %+v", p.Total)
 	}
@@ -237,7 +237,7 @@ func TestSharesOfGPUsAreCounted(t *testing.T) {
 		n.Status.Allocatable[gpu.SharedResource] = resource.MustParse("40")
 	})
 	o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g4dn.12xlarge", "on-demand")}, Nodes: []corev1.Node{shared}, Pods: []Pod{{Node: "ip-x", GPUs: gpu.Resources{gpu.SharedResource: 3}}, {Node: "ip-x", GPUs: gpu.Resources{gpu.SharedResource: 1}}}}
-	if n := Of(o, now(), types(t)).Nodes[0]; *n.GPUs.Allocatable != 40 || *n.GPUs.Requested != 4 || *n.GPUs.Idle != 36 {
+	if n := NewReport(o, now(), types(t)).Nodes[0]; *n.GPUs.Allocatable != 40 || *n.GPUs.Requested != 4 || *n.GPUs.Idle != 36 {
 		t.Errorf("the node has %+v", n.GPUs)
 	}
 }
@@ -266,7 +266,7 @@ func TestIdleGPUsAreThoseThatAPodCouldGet(t *testing.T) {
 			x, full := node("x", "4", test.change...), node("y", "0")
 			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g4dn.12xlarge", "on-demand"), claim("y", "gpu", "g4dn.12xlarge", "on-demand")}, Nodes: []corev1.Node{x, full}}
 			o.Pods = []Pod{{Node: "ip-x", GPUs: test.pods}, {Node: "ip-y", GPUs: gpu.Resources{"nvidia.com/gpu": 2}}}
-			if r := Of(o, now(), types(t)); *r.Summary.GPUs.Idle != test.want || *r.Nodes[0].GPUs.Idle != test.want {
+			if r := NewReport(o, now(), types(t)); *r.Summary.GPUs.Idle != test.want || *r.Nodes[0].GPUs.Idle != test.want {
 				t.Errorf("%d are idle, %d of the node, want %d", *r.Summary.GPUs.Idle, *r.Nodes[0].GPUs.Idle, test.want)
 			}
 		})
@@ -302,14 +302,14 @@ func TestTextsOfOthersAreSafeInATerminal(t *testing.T) {
 	o.Pools[0].Status.Conditions = []statusCondition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: text, Message: text}}
 	for _, output := range []string{"wide", "json", "yaml"} {
 		var out bytes.Buffer
-		if err := Of(o, now(), types(t)).write(&out, sectionAll, output, false); err != nil {
+		if err := NewReport(o, now(), types(t)).write(&out, sectionAll, output, false); err != nil {
 			t.Fatal(err)
 		}
 		if bytes.ContainsAny(out.Bytes(), "\x1b\x07") || bytes.Contains(out.Bytes(), []byte(`\u001b`)) {
 			t.Errorf("-o %s prints a control sequence:\n%s", output, out.String())
 		}
 	}
-	if got := Of(o, now(), types(t)).Syncs[0].Message; got != safe {
+	if got := NewReport(o, now(), types(t)).Syncs[0].Message; got != safe {
 		t.Errorf("%q is %q", text, got)
 	}
 }

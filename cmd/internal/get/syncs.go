@@ -120,8 +120,8 @@ type Difference struct {
 	Object string `json:"object"`
 	// Action is what would correct it: create, update or delete; empty where it is not known.
 	Action string `json:"action,omitempty"`
-	// Rules are what blocks the correction, as in status.pending of a Sync.
-	Rules []string `json:"heldBy,omitempty"`
+	// HeldBy are the rules that hold the correction, as in status.pending of a Sync.
+	HeldBy []string `json:"heldBy,omitempty"`
 	// Reason is why it was not corrected, or what differs.
 	Reason string `json:"reason,omitempty"`
 	// Source is file:line in the repository.
@@ -135,7 +135,7 @@ func driftOf(o Objects) []Difference {
 	out := []Difference{}
 	for _, s := range o.Syncs {
 		for _, c := range s.Status.Pending {
-			out = append(out, Difference{Owner: "Sync " + s.Namespace + "/" + s.Name, Object: sanitize.Text(c.Object), Action: c.Action, Rules: c.Rules, Reason: sanitize.Text(c.Reason), Source: sanitize.Text(c.Source)})
+			out = append(out, Difference{Owner: "Sync " + s.Namespace + "/" + s.Name, Object: sanitize.Text(c.Object), Action: c.Action, HeldBy: c.HeldBy, Reason: sanitize.Text(c.Reason), Source: sanitize.Text(c.Source)})
 		}
 	}
 	for _, s := range o.Syncs {

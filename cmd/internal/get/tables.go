@@ -161,7 +161,7 @@ func (r Report) pullTable(namespaces bool) *metav1.Table {
 func (r Report) driftTable() *metav1.Table {
 	t := table("Object", "Action", "Held-by", "Owner", "Source", "Reason")
 	for _, d := range r.Drift {
-		addRow(t, d.Object, orDash(d.Action), orDash(strings.Join(d.Rules, ",")), d.Owner, orDash(d.Source), orDash(d.Reason))
+		addRow(t, d.Object, orDash(d.Action), orDash(strings.Join(d.HeldBy, ",")), d.Owner, orDash(d.Source), orDash(d.Reason))
 	}
 	return t
 }

@@ -51,7 +51,7 @@ func TestNoFindingOfLintIsWithoutACode(t *testing.T) {
 		if err != nil {
 			continue // There is no object in it, or a limit is exceeded.
 		}
-		for severity, problems := range map[finding.Severity][]state.Problem{finding.Error: linted.Mistakes, finding.Warning: linted.Warnings} {
+		for severity, problems := range map[finding.Severity][]state.Problem{finding.Error: linted.Problems, finding.Warning: linted.Warnings} {
 			for _, p := range problems {
 				d, described := finding.Describe(p.Code)
 				if !described || d.Severity != severity {

@@ -41,10 +41,10 @@ func TestLintFindsValuesOfTheEngineThatTheAPIServerRefuses(t *testing.T) {
 					t.Fatal(err)
 				}
 				of := func(p state.Problem) bool { return p.Field == "spec.engine."+test.field }
-				if got, want := slices.ContainsFunc(linted.Mistakes, of), slices.Contains(test.problem, value); got != want {
-					t.Errorf("a problem: %t, want %t; all are %v", got, want, linted.Mistakes)
+				if got, want := slices.ContainsFunc(linted.Problems, of), slices.Contains(test.problem, value); got != want {
+					t.Errorf("a problem: %t, want %t; all are %v", got, want, linted.Problems)
 				}
-				if strings.Contains(fmt.Sprint(linted.Mistakes), "wordfish") {
+				if strings.Contains(fmt.Sprint(linted.Problems), "wordfish") {
 					t.Error("the password is printed")
 				}
 			})

@@ -22,10 +22,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
-// Linted is what Lint finds in a folder.
-type Linted struct {
+// LintResult is what Lint finds in a folder.
+type LintResult struct {
 	// Problems are what cannot work, and secrets in Git.
-	Mistakes []state.Problem
+	Problems []state.Problem
 	// Warnings are what works, and otherwise, or at a higher price, than may be meant.
 	Warnings []state.Problem
 	// Objects is how many the folder declares.
@@ -34,8 +34,8 @@ type Linted struct {
 
 // All are problems and warnings in the order of file and line. The message of a
 // warning begins with "warning".
-func (l Linted) All() []state.Problem {
-	all := slices.Clone(l.Mistakes)
+func (l LintResult) All() []state.Problem {
+	all := slices.Clone(l.Problems)
 	for _, p := range l.Warnings {
 		all = append(all, state.Problem{Origin: p.Origin, Code: p.Code, Facts: p.Facts, Message: "warning: " + p.Message})
 	}
@@ -50,33 +50,33 @@ func (l Linted) All() []state.Problem {
 // With variables it checks what they make of the objects, as a Sync would; without any
 // it does not check the fields that hold one, and warns of each variable. So it does of
 // those that are SSM parameters, which it does not read.
-func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error) {
+func Lint(ctx context.Context, folder string, in variables.Input) (LintResult, error) {
 	values, left, err := variables.Offline(ctx, in)
 	if err != nil {
-		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
+		return LintResult{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
-	open := unset.Variables{Any: in.Empty(), Parameters: left}
-	d, err := loadWith(ctx, folder, declared.Options{Values: values, Draft: open.Exist()})
+	open := unset.Variables{NoneSet: in.Empty(), Parameters: left}
+	d, err := loadWith(ctx, folder, declared.Options{Values: values, UnresolvedVariables: open.Exist()})
 	if err != nil {
-		return Linted{}, fmt.Errorf("checking %s: %w", folder, err)
+		return LintResult{}, fmt.Errorf("checking %s: %w", folder, err)
 	}
 	known, err := crds.Known()
 	if err != nil {
-		return Linted{}, err
+		return LintResult{}, err
 	}
 	gpus, err := gpuFindings(d)
 	if err != nil {
-		return Linted{}, err
+		return LintResult{}, err
 	}
 	old, err := lint.Conversions(d, folder)
 	if err != nil {
-		return Linted{}, err
+		return LintResult{}, err
 	}
 	nodes, err := systemNodes(d)
 	if err != nil {
-		return Linted{}, err
+		return LintResult{}, err
 	}
-	out := Linted{Objects: d.Set.Len(), Warnings: append(old, nodes...)}
+	out := LintResult{Objects: d.Set.Len(), Warnings: append(old, nodes...)}
 	found := lint.Check(d, known)
 	found = append(found, expansionProblems(d, found)...)
 	found = append(found, aws.Check(d.Set)...)
@@ -90,7 +90,7 @@ func Lint(ctx context.Context, folder string, in variables.Input) (Linted, error
 	if open.Exist() {
 		found, out.Warnings = open.Lintable(d, found), append(open.Lintable(d, out.Warnings), open.Warnings(d)...)
 	}
-	out.Mistakes, out.Warnings = lint.Sorted(found), lint.Sorted(out.Warnings)
+	out.Problems, out.Warnings = lint.Sorted(found), lint.Sorted(out.Warnings)
 	return out, nil
 }
 
@@ -124,7 +124,7 @@ func Load(ctx context.Context, folder string, in variables.Input) (declared.Decl
 	if err != nil {
 		return declared.Declared{}, err
 	}
-	return loadWith(ctx, folder, declared.Options{Values: values, Draft: len(left) > 0})
+	return loadWith(ctx, folder, declared.Options{Values: values, UnresolvedVariables: len(left) > 0})
 }
 
 // loadWith is load with options.

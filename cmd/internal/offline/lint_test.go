@@ -157,7 +157,7 @@ func TestLintFindsWhatAWSWouldRefuse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := linted.Mistakes
+			found := linted.Problems
 			if (len(found) > 0) != (len(c.want) > 0) {
 				t.Fatalf("findings: %v", found)
 			}

@@ -51,7 +51,7 @@ func systemNodes(d declared.Declared) ([]state.Problem, error) {
 		if placed.Status != check.Failed {
 			continue
 		}
-		found := state.NewProblem(lint.At(d.Documents(), item, path), finding.New(codeControllerDoesNotFit,
+		found := state.NewProblem(lint.Position(d.Documents(), item, path), finding.New(codeControllerDoesNotFit,
 			"the controller does not fit onto the node groups that are declared: %s: %s", finding.Of("reason", placed.Message), placed.Remedy))
 		found.Object, found.Field, found.Detail, found.Message = item.Key, path, found.Message, item.Key.String()+": "+path+": "+found.Message
 		out = append(out, found)

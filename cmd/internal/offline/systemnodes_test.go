@@ -29,8 +29,8 @@ func TestNodeGroupsThatCannotHoldTheControllerAreAWarning(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(linted.Mistakes) > 0 {
-				t.Errorf("problems: %v", linted.Mistakes)
+			if len(linted.Problems) > 0 {
+				t.Errorf("problems: %v", linted.Problems)
 			}
 			if c.want == "" {
 				if len(linted.Warnings) > 0 {

@@ -74,12 +74,12 @@ func TestLintChecksWhatValuesMakeOfAnObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, p := range linted.Mistakes {
+	for _, p := range linted.Problems {
 		got = append(got, strings.Join(strings.Fields(p.String())[:4], " "))
 	}
 	want := []string{"a.yaml:6: NodePool.karpenter.sh/gpu: spec.weight: 500:", "a.yaml:26: ${TOKEN} has no"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%v\n%s", linted.Mistakes, diff)
+		t.Errorf("%v\n%s", linted.Problems, diff)
 	}
 }
 
@@ -133,11 +133,11 @@ func TestParametersAreNotCheckedWhereNobodyReadsThem(t *testing.T) {
 					t.Errorf("%q does not begin with %q", found[i], want)
 				}
 			}
-			written, err := declared.Load(os.DirFS(dir), ".", declared.Options{Draft: true})
+			written, err := declared.Load(os.DirFS(dir), ".", declared.Options{UnresolvedVariables: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			checked := unset.Variables{Parameters: variables.Unknown{"AMI": "x"}}.LintableIn(written.Set, os.DirFS(dir), linted.Mistakes)
+			checked := unset.Variables{Parameters: variables.Unknown{"AMI": "x"}}.LintableIn(written.Set, os.DirFS(dir), linted.Problems)
 			if diff := cmp.Diff(1, len(checked)); diff != "" {
 				t.Errorf("%v\n%s", checked, diff)
 			}
@@ -181,8 +181,8 @@ func TestLintChecksAllOtherFieldsOfAnObjectWithAVariable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.HasPrefix(name, "not ") && len(linted.Mistakes) > 0 {
-				t.Errorf("problems: %v", linted.Mistakes)
+			if strings.HasPrefix(name, "not ") && len(linted.Problems) > 0 {
+				t.Errorf("problems: %v", linted.Problems)
 			}
 			for _, p := range linted.All() {
 				if strings.Contains(p.String(), c.want) {

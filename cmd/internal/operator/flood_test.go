@@ -46,9 +46,9 @@ func (c *crowd) PullRequests(context.Context, forge.Listing) (forge.Listing, err
 	return forge.Listing{Open: c.open}, nil
 }
 
-func (c *crowd) Comment(_ context.Context, number int, _ forge.Comment) (forge.Posted, error) {
+func (c *crowd) Comment(_ context.Context, number int, _ forge.Comment) (forge.PostedComment, error) {
 	c.writes.Add(1)
-	return forge.Posted{URL: fmt.Sprint(number), Written: true}, nil
+	return forge.PostedComment{URL: fmt.Sprint(number), Written: true}, nil
 }
 
 func (c *crowd) Status(context.Context, string, forge.Status) error { return nil }
@@ -72,7 +72,7 @@ func (c *crowd) head(ref string) string {
 	return ""
 }
 
-func (c *crowd) Recall(gitsource.Revision, gitsource.Revision) (gitsource.Comparison, bool) {
+func (c *crowd) CompareCached(gitsource.Revision, gitsource.Revision) (gitsource.Comparison, bool) {
 	return gitsource.Comparison{}, false
 }
 

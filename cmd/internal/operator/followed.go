@@ -24,6 +24,6 @@ func (a *app) followed(sync *v1alpha1.Sync) func(context.Context) (gogit.Followe
 			return gogit.Followed{}, nil
 		}
 		from := syncpolicy.Followed(&now)
-		return gogit.Followed{Commit: from, Accepts: func(to string) bool { return syncpolicy.AcceptsForcePush(&now, from, to) }}, nil
+		return gogit.Followed{Commit: from, AcceptsForcePush: func(to string) bool { return syncpolicy.AcceptsForcePush(&now, from, to) }}, nil
 	}
 }

@@ -40,7 +40,7 @@ func TestTheDashboardsAreCheckedByTheMetricsThatAreRegistered(t *testing.T) {
 	sent := ours.Register(notifier.Metrics())
 	_, gpus := readiness.New(readiness.Config{
 		Cache: struct{ cache.Cache }{}, Client: struct{ client.Client }{}, Live: struct{ client.Reader }{},
-		ReadSharing: noSharing, PeekSharing: noSharing, LiveSharing: noSharing, Replaces: func() bool { return false },
+		ReadSharing: noSharing, CachedSharing: noSharing, LiveSharing: noSharing, ReplaceEnabled: func() bool { return false },
 		Backoff: struct{ readiness.Backoff }{}, Recorder: record.NewFakeRecorder(1), Registry: ours, Clock: clock.RealClock{},
 	})
 	for _, err := range []error{git, pulls, hooks, sent, gpus} {

@@ -24,7 +24,7 @@ type mirrors struct {
 func newMirrors(cfg Config) mirrors {
 	limit := cmp.Or(cfg.CacheSizeLimit, DefaultCacheSizeLimit)
 	all := gogit.NewDisk(cfg.CacheDir, limit)
-	return mirrors{dir: cfg.CacheDir, all: all, pullRequests: all.Part(filepath.Join(cfg.CacheDir, pullRequestMirrors), limit/2)}
+	return mirrors{dir: cfg.CacheDir, all: all, pullRequests: all.SubBudget(filepath.Join(cfg.CacheDir, pullRequestMirrors), limit/2)}
 }
 
 // pullRequestMirrors is the folder of the mirrors for pull requests, among those of the Syncs.

@@ -58,7 +58,7 @@ func TestSyncsOfSwellingTreesShareOneCache(t *testing.T) {
 			before := liveHeap()
 			for range c.syncs {
 				loop := reconciler.NewLoop(unchangedSource{tree}, a.loader(a.children.followed, "x", &variables.Current{}, &validation.Errors{}),
-					reconciler.NamedTarget{Name: "kubernetes", Target: emptyTarget{}}).Caching(a.children.revisions)
+					reconciler.NamedTarget{Name: "kubernetes", Target: emptyTarget{}}).WithRevisionCache(a.children.revisions)
 				loops = append(loops, loop)
 				for range 2 {
 					if result, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil || len(result.Plan.Changes) != 20 {

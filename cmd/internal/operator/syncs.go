@@ -76,7 +76,7 @@ func eventRecorder(mgr manager.Manager) record.EventRecorder {
 
 // builder assembles Git, the renderer and the cluster for a Sync.
 func (a *app) builder() controller.Builder {
-	return func(_ context.Context, sync *v1alpha1.Sync) (controller.Assembly, error) {
+	return func(_ context.Context, sync *v1alpha1.Sync) (controller.SyncRuntime, error) {
 		source, err := a.gitSource(sync)
 		if err != nil {
 			// The Sync must still be suspended, repaired or deleted like any other.
@@ -84,18 +84,18 @@ func (a *app) builder() controller.Builder {
 		}
 		kubeTarget, vars, err := a.kubernetesTarget(sync, a.cfg.Logger.WithName("kubernetes").WithValues("sync", sync.Name), a.parameters.Values, nil)
 		if err != nil {
-			return controller.Assembly{}, err
+			return controller.SyncRuntime{}, err
 		}
 		refusals := &validation.Errors{}
 		awsTarget, err := a.awsTarget(sync, refusals)
 		if err != nil {
-			return controller.Assembly{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
+			return controller.SyncRuntime{}, fmt.Errorf("connecting Sync %s to AWS: %w", sync.Name, err)
 		}
 		// AWS first: the engine needs its queue, and nodes their role.
 		load := func() reconciler.Loader { return a.loader(a.children.forSync(sync), sync.Spec.Path, vars, refusals) }
 		loop := reconciler.NewLoop(source, load(),
 			reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.ValidatedTarget{Target: kubeTarget, Errors: refusals, Live: a.direct}}).
-			Caching(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
+			WithRevisionCache(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision)
 		watches := []watchFunc{kubeTarget.Watch, awsTarget.Watch}
 		if variables.Used(sync) {
 			loop.WithInputs(vars.Inputs(load))
@@ -104,7 +104,7 @@ func (a *app) builder() controller.Builder {
 			}
 		}
 		forecast := connect.Forecast(a.direct, &impact.SnapshotReader{Reader: a.direct}, a.children.ahead, a.engine)
-		return controller.Assembly{
+		return controller.SyncRuntime{
 			Loop: loop, Watch: together(watches...), Health: kubeTarget, Orphan: a.orphan(sync, kubeTarget, awsTarget),
 			Guard: func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
 				return impact.Guard(ctx, sync, p, forecast)

@@ -95,9 +95,9 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 				{Name: kubernetes.Name, Target: admittedTarget{kubernetes.Offline("dev", nil), message, c.live}},
 			} {
 				set, err := w.Target.Desired(t.Context(), d.Set)
-				mistakes, ok := errors.AsType[*targets.ProblemsError](err)
+				refused, ok := errors.AsType[*targets.ProblemsError](err)
 				if ok {
-					problems = append(problems, mistakes.Problems...)
+					problems = append(problems, refused.Problems...)
 				} else if err != nil {
 					t.Fatal(err)
 				}

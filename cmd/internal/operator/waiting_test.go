@@ -97,7 +97,7 @@ func (emptyTarget) Correct(context.Context, plan.Change) error { return nil }
 // lone is a repository with one ConfigMap on all sides.
 type lone struct{ begun chan struct{} }
 
-func (l *lone) Recall(gitsource.Revision, gitsource.Revision) (gitsource.Comparison, bool) {
+func (l *lone) CompareCached(gitsource.Revision, gitsource.Revision) (gitsource.Comparison, bool) {
 	return gitsource.Comparison{}, false
 }
 

@@ -139,10 +139,10 @@ func (u *Uninstall) lower(ctx context.Context, pool *karpv1.NodePool) error {
 	})
 }
 
-// RaisePools gives NodePools back the limits that an uninstall that was cut off
+// RestoreLimits restores the limits of NodePools that an uninstall that was cut off
 // had lowered, and returns their number. Whoever may not read NodePools raises
 // none.
-func RaisePools(ctx context.Context, cfg *rest.Config) (int, error) {
+func RestoreLimits(ctx context.Context, cfg *rest.Config) (int, error) {
 	direct, err := connect.DirectClient(cfg)
 	if err != nil {
 		return 0, err
@@ -306,7 +306,7 @@ func (u *Uninstall) withFinalizers(ctx context.Context) ([]holder, error) {
 func letIn(node *corev1.Node) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == gpu.StartupTaint })
 	delete(node.Annotations, gpu.AllocatableAnnotation)
-	gpu.DeleteRollout(node.Annotations)
+	gpu.DeletePluginUpdate(node.Annotations)
 }
 
 // release takes the finalizers off and deletes nothing. What was being deleted

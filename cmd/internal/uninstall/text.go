@@ -93,7 +93,7 @@ func inAWS(spec v1alpha1.ClusterSpec) []string {
 	names := iampolicy.NamesOf(spec.Name, spec.Region)
 	boundary := ""
 	if role := spec.ControllerRole; role != nil {
-		add(true, "controller role %s with its policies %s, %s and %s", cmp.Or(role.Name, names.Role), names.Loop, names.Limits, names.Engine)
+		add(true, "controller role %s with its policies %s, %s and %s", cmp.Or(role.Name, names.Role), names.Resources, names.Deny, names.Engine)
 		add(role.Identity != v1alpha1.IdentityIRSA, "its Pod Identity association")
 		boundary = names.Boundary
 	}
@@ -135,7 +135,7 @@ func (f *installedState) warnings(drain, released bool) []string {
 		}
 	}
 	if slices.Sort(ids); len(ids) > 0 {
-		out = append(out, fmt.Sprintf("no engine runs that would end the termination of %s: the NodeClaims go, and the instances stay until you run aws ec2 terminate-instances --instance-ids %s", plural.Count(len(ids), "node"), strings.Join(ids, " ")))
+		out = append(out, fmt.Sprintf("no engine runs that would terminate %s: the NodeClaims are deleted, and the instances run until you run aws ec2 terminate-instances --instance-ids %s", plural.Count(len(ids), "node"), strings.Join(ids, " ")))
 	}
 	return out
 }

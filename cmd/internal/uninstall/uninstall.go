@@ -183,7 +183,7 @@ func (u *Uninstall) schedule() {
 	add(len(f.syncs) > 0, u.suspend, "suspend %s, so that no object is applied again", names("Sync", f.syncs))
 	mark(suspending, n)
 	n = len(u.steps)
-	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and let no new one come", plural.Count(len(f.claims), "node"))
+	add(u.req.Drain && len(f.claims) > 0, u.drain, "drain and terminate %s, and set the limits of the NodePools so that none is launched", plural.Count(len(f.claims), "node"))
 	mark(draining, n)
 	add(!u.req.Drain && f.terminating() > 0 && f.lease.EngineRuns(), u.finish, "wait for %s that the engine is terminating", plural.Count(f.terminating(), "node"))
 	n = len(u.steps)
@@ -192,7 +192,7 @@ func (u *Uninstall) schedule() {
 	add(u.req.Drain || f.lowered > 0, u.restorePools, "restore the limits of the NodePools")
 	add(u.releases(), u.release, "remove Karpenter's finalizers from %s, and change nothing else in them", cmp.Or(f.finalized(u.req.Drain), "all objects that have one"))
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
-	add(len(f.inventories) > 0, u.forgetAll, "delete the records of the Syncs (%s)", plural.Count(len(f.inventories), "object"))
+	add(len(f.inventories) > 0, u.forgetAll, "delete the inventories of the Syncs (%s)", plural.Count(len(f.inventories), "object"))
 	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", plural.Count(f.objects(), "object"), f.kinds())
 	add(true, u.deleteInstallation, "delete Namespace %s, if nothing else is in it", u.req.Namespace)
 }
@@ -214,7 +214,7 @@ func (u *Uninstall) remove(ctx context.Context, chosen func(state.Key) bool) err
 	if err != nil {
 		return err
 	}
-	if installed, err = u.target.Removals(ctx, installed); err != nil {
+	if installed, err = u.target.WithDeletionImpact(ctx, installed); err != nil {
 		return err
 	}
 	p := plan.Compute(state.Set{}, installed)

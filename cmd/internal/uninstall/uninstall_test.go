@@ -220,7 +220,7 @@ func TestWhatCannotEndWellIsRefused(t *testing.T) {
 
 func TestANodeThatWaitsForItsGPUsIsLetIn(t *testing.T) {
 	waiting := node("waiting", nil)
-	waiting.Annotations = map[string]string{gpu.AllocatableAnnotation: "nvidia.com/gpu=4", gpu.RolloutAnnotation: "r u t", "example.com/mine": "stays"}
+	waiting.Annotations = map[string]string{gpu.AllocatableAnnotation: "nvidia.com/gpu=4", gpu.PluginUpdateAnnotation: "r u t", "example.com/mine": "stays"}
 	waiting.Spec.Taints = []corev1.Taint{
 		{Key: "nvidia.com/gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule},
 	}

@@ -22,10 +22,10 @@ const crashed = "crashed"
 
 // Measure is what a candidate came to.
 type Measure struct {
-	// Class and Reason are those of the error, empty for a result; Message is its text.
-	Class   string `json:"class,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
+	// FailureClass and Reason are those of the error, empty for a result; Message is its text.
+	FailureClass string `json:"class,omitempty"`
+	Reason       string `json:"reason,omitempty"`
+	Message      string `json:"message,omitempty"`
 	// Stage is what ended with the error: rendering, planning or forecasting.
 	Stage string `json:"stage,omitempty"`
 	// Objects is how many were declared.
@@ -115,7 +115,7 @@ func loaded(ctx context.Context, in *child.Runner, tree fs.FS, values substitute
 // failed is the measure of an error.
 func failed(stage string, err error) Measure {
 	class, reason, _ := state.Classify(err)
-	return Measure{Class: class.String(), Reason: reason, Message: err.Error(), Stage: stage}
+	return Measure{FailureClass: class.String(), Reason: reason, Message: err.Error(), Stage: stage}
 }
 
 // syncValues are what the Sync has.

@@ -82,7 +82,7 @@ func (p Process) Measure(ctx context.Context, c Candidate) (Measure, error) {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return Measure{Class: crashed, Message: fmt.Sprintf("%v: %s", err, tail[:min(len(tail), 500)])}, nil
+		return Measure{FailureClass: crashed, Message: fmt.Sprintf("%v: %s", err, tail[:min(len(tail), 500)])}, nil
 	}
 	if err := json.Unmarshal(out.Bytes(), &found); err != nil {
 		return Measure{}, fmt.Errorf("reading what was measured: %w", err)

@@ -215,11 +215,11 @@ func TestAMeasureBreaksThePromisesThatItExceeds(t *testing.T) {
 		want []Violation
 	}{
 		"nothing":                           {Measure{}, nil},
-		"a limit that is named":             {Measure{Class: "stalled", Reason: "LimitExceeded"}, nil},
-		"a child that crashes":              {Measure{Class: "stalled", Reason: "RenderFailed"}, []Violation{Unexplained}},
-		"what would be tried for ever":      {Measure{Class: "retry", Reason: "Failed"}, []Violation{Unexplained}},
-		"a busy machine":                    {Measure{Class: "retry", Reason: "Failed", Child: Usage{Wall: 95 * time.Second, CPU: time.Second}}, nil},
-		"a controller that ends":            {Measure{Class: crashed}, []Violation{Crash}},
+		"a limit that is named":             {Measure{FailureClass: "stalled", Reason: "LimitExceeded"}, nil},
+		"a child that crashes":              {Measure{FailureClass: "stalled", Reason: "RenderFailed"}, []Violation{Unexplained}},
+		"what would be tried for ever":      {Measure{FailureClass: "retry", Reason: "Failed"}, []Violation{Unexplained}},
+		"a busy machine":                    {Measure{FailureClass: "retry", Reason: "Failed", Child: Usage{Wall: 95 * time.Second, CPU: time.Second}}, nil},
+		"a controller that ends":            {Measure{FailureClass: crashed}, []Violation{Crash}},
 		"a child beyond its memory":         {Measure{Child: Usage{Memory: 1 << 30}}, []Violation{ChildMemory}},
 		"children beyond their time":        {Measure{Child: Usage{CPU: time.Hour}}, []Violation{ChildTime}},
 		"a result that is too large":        {Measure{Decoded: 97 << 20}, []Violation{ParentHeap}},

@@ -59,7 +59,7 @@ var reasons = []string{"LimitExceeded", "RenderTimeout", "NoManifests", "TooLarg
 // starved reports that a child reached its deadline without the processor, which is for another
 // try: the machine is busy.
 func (m Measure) starved() bool {
-	return m.Class == state.Retry.String() && m.Child.Wall > 90*time.Second && m.Child.CPU < 30*time.Second
+	return m.FailureClass == state.Retry.String() && m.Child.Wall > 90*time.Second && m.Child.CPU < 30*time.Second
 }
 
 // Violations are the promises that a measure breaks.
@@ -69,8 +69,8 @@ func (m Measure) Violations(b Budgets) []Violation {
 		what   Violation
 		broken bool
 	}{
-		{Crash, m.Class == crashed},
-		{Unexplained, m.Class != "" && m.Class != crashed && !m.starved() && !slices.Contains(reasons, m.Reason)},
+		{Crash, m.FailureClass == crashed},
+		{Unexplained, m.FailureClass != "" && m.FailureClass != crashed && !m.starved() && !slices.Contains(reasons, m.Reason)},
 		{ChildMemory, b.ChildMemory > 0 && m.Child.Memory > b.ChildMemory},
 		{ChildTime, b.ChildCPU > 0 && m.Child.CPU > b.ChildCPU},
 		{ParentHeap, b.Decoded > 0 && m.Decoded > b.Decoded},

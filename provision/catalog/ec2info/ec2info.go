@@ -14,9 +14,9 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
-// Of is what DescribeInstanceTypes would return for the type, as far as the catalog has
+// InstanceTypeInfo is what DescribeInstanceTypes would return for the type, as far as the catalog has
 // it.
-func Of(t catalog.InstanceType) types.InstanceTypeInfo {
+func InstanceTypeInfo(t catalog.InstanceType) types.InstanceTypeInfo {
 	info := types.InstanceTypeInfo{
 		InstanceType:             types.InstanceType(t.Name),
 		CurrentGeneration:        aws.Bool(t.CurrentGeneration),

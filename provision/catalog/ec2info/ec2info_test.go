@@ -46,7 +46,7 @@ func load(t *testing.T) (out []provided) {
 	class := &awsv1.EC2NodeClass{}
 	class.Spec.AMIFamily = &family
 	for _, it := range types.Types() {
-		made, err := resolver.Resolve(ctx, ec2info.Of(it), []string{"us-east-1a"}, class, &awsv1.ParsedKubeletConfig{})
+		made, err := resolver.Resolve(ctx, ec2info.InstanceTypeInfo(it), []string{"us-east-1a"}, class, &awsv1.ParsedKubeletConfig{})
 		if made == nil || err != nil {
 			t.Fatalf("the provider makes nothing of %s: %v", it.Name, err)
 		}

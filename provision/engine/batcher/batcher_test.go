@@ -289,7 +289,7 @@ func TestNoNodeIsLaunchedForPodsThatNeedNoneWhenTheyAreScheduled(t *testing.T) {
 			claims := []*scheduling.NodeClaim{{Pods: []*corev1.Pod{test.scheduled}}, {Pods: []*corev1.Pod{pendingPod("gone"), test.scheduled}}}
 			got := 0
 			for _, claim := range claims {
-				if Needed(t.Context(), api, claim) {
+				if NodeNeeded(t.Context(), api, claim) {
 					got++
 				}
 			}
@@ -301,7 +301,7 @@ func TestNoNodeIsLaunchedForPodsThatNeedNoneWhenTheyAreScheduled(t *testing.T) {
 }
 
 func TestANodeClaimOfAStaticPoolIsNeededWithoutPods(t *testing.T) {
-	if !Needed(t.Context(), cacheOf(), &scheduling.NodeClaim{}) {
+	if !NodeNeeded(t.Context(), cacheOf(), &scheduling.NodeClaim{}) {
 		t.Error("it is not")
 	}
 }

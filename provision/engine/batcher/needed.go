@@ -11,14 +11,14 @@ import (
 	podutils "sigs.k8s.io/karpenter/pkg/utils/pod"
 )
 
-// Needed reports whether a pod that a NodeClaim was made for still needs a node, or the NodeClaim
+// NodeNeeded reports whether a pod that a NodeClaim was made for still needs a node, or the NodeClaim
 // was made for none. Where a pod cannot be read, it does.
 //
 // Nodes are drained while pods are scheduled: a pod of a node that is deleted was evicted by then,
 // and the pod in its place runs on the node that was launched for it. Where the two cannot be
 // placed on one node, Karpenter counts both and requires another node. pods must read from the cache
 // that Karpenter scheduled by, which has the eviction where it has the pod in its place.
-func Needed(ctx context.Context, pods client.Reader, claim *scheduling.NodeClaim) bool {
+func NodeNeeded(ctx context.Context, pods client.Reader, claim *scheduling.NodeClaim) bool {
 	return len(claim.Pods) == 0 || slices.ContainsFunc(claim.Pods, func(scheduled *corev1.Pod) bool {
 		pod := &corev1.Pod{}
 		if err := pods.Get(ctx, client.ObjectKeyFromObject(scheduled), pod); err != nil {

@@ -99,7 +99,7 @@ func (p *Provisioner) schedule(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	claims := slices.DeleteFunc(results.NewNodeClaims, func(claim *scheduling.NodeClaim) bool { return !Needed(ctx, p.pods, claim) })
+	claims := slices.DeleteFunc(results.NewNodeClaims, func(claim *scheduling.NodeClaim) bool { return !NodeNeeded(ctx, p.pods, claim) })
 	if len(claims) == 0 {
 		return true, nil
 	}

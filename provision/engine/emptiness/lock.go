@@ -135,7 +135,7 @@ func (u unlocked) ComputeCommands(ctx context.Context, budgets map[string]int, c
 func (l *Lock) outdated(ctx context.Context, commands []disruption.Command) bool {
 	return slices.ContainsFunc(commands, func(command disruption.Command) bool {
 		return slices.ContainsFunc(command.Replacements, func(r *disruption.Replacement) bool {
-			return !batcher.Needed(ctx, l.pods, r.NodeClaim)
+			return !batcher.NodeNeeded(ctx, l.pods, r.NodeClaim)
 		})
 	})
 }

@@ -20,10 +20,10 @@ import (
 // requestTimeout bounds one request, the SDK's retries included.
 const requestTimeout = 20 * time.Second
 
-// SpotRole is the service-linked role by which EC2 launches spot instances. AWS
+// SpotServiceLinkedRole is the service-linked role by which EC2 launches spot instances. AWS
 // makes it for an account at the first request that may make roles, which
 // Karpenter's may not.
-const SpotRole = "AWSServiceRoleForEC2Spot"
+const SpotServiceLinkedRole = "AWSServiceRoleForEC2Spot"
 
 // Credentials returns an error with the remedy where the configuration leads to no
 // credentials. The SDK's own errors, of which it has many, name sources that do not
@@ -40,17 +40,17 @@ func Credentials(ctx context.Context, cfg aws.Config) error {
 	return errors.New("no AWS credentials were found: set AWS_PROFILE on a laptop (and log in, where the profile needs it), or give this pod's service account a role (EKS Pod Identity or IRSA)")
 }
 
-// SpotRoleMissing reports whether the account has no SpotRole. An error means
+// SpotServiceLinkedRoleMissing reports whether the account has no SpotServiceLinkedRole. An error means
 // that this could not be found out.
-func SpotRoleMissing(ctx context.Context, cfg aws.Config) (bool, error) {
+func SpotServiceLinkedRoleMissing(ctx context.Context, cfg aws.Config) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(SpotRole)})
+	_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(SpotServiceLinkedRole)})
 	if apiError, ok := errors.AsType[smithy.APIError](err); ok && apiError.ErrorCode() == "NoSuchEntity" {
 		return true, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("getting the role %s: %w", SpotRole, err)
+		return false, fmt.Errorf("getting the role %s: %w", SpotServiceLinkedRole, err)
 	}
 	return false, nil
 }

@@ -60,7 +60,7 @@ func TestASpotRoleIsMissingOnlyWhenIAMHasNone(t *testing.T) {
 		"no result":   {iamResponse{403, problem("AccessDenied")}, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			missing, err := preflight.SpotRoleMissing(t.Context(), config(someone, c.responses))
+			missing, err := preflight.SpotServiceLinkedRoleMissing(t.Context(), config(someone, c.responses))
 			if missing != c.missing || (err != nil) != c.fails {
 				t.Errorf("missing %t, %v", missing, err)
 			}

@@ -20,9 +20,9 @@ type Comparison struct {
 	Nodes int
 	// Obstacles must be out of the way before its nodes can be taken over
 	// without replacing one, or without losing what announces their end.
-	Obstacles []Finding
+	Obstacles []Difference
 	// Differences only change what comes later: new nodes, and when.
-	Differences []Finding
+	Differences []Difference
 	// Equal are the settings that are the same here and there.
 	Equal []string
 	// Keep are the fields of the Cluster's spec.engine, with their values, by which the engine
@@ -32,12 +32,12 @@ type Comparison struct {
 	kept int
 }
 
-// Finding is one thing that differs.
-type Finding struct {
-	// What is the finding: what is there and what would be here.
-	What string
-	// Do is what a person can do about it.
-	Do string
+// Difference is one thing that differs.
+type Difference struct {
+	// Message is what is there and what would be here.
+	Message string
+	// Remedy is what a person can do about it.
+	Remedy string
 }
 
 // comparer holds what is read for a comparison, and its outcome.
@@ -72,11 +72,11 @@ func (k Karpenter) CompareVersion(ctx context.Context, c client.Reader) (Compari
 }
 
 func (w *comparer) obstacle(do, format string, values ...any) {
-	w.out.Obstacles = append(w.out.Obstacles, Finding{fmt.Sprintf(format, values...), do})
+	w.out.Obstacles = append(w.out.Obstacles, Difference{fmt.Sprintf(format, values...), do})
 }
 
 func (w *comparer) differs(do, format string, values ...any) {
-	w.out.Differences = append(w.out.Differences, Finding{fmt.Sprintf(format, values...), do})
+	w.out.Differences = append(w.out.Differences, Difference{fmt.Sprintf(format, values...), do})
 }
 
 // versions reports whether the two versions can be compared any further.

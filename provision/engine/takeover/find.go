@@ -40,9 +40,9 @@ type Karpenter struct {
 	Deployment types.NamespacedName
 	// Replicas is how many pods the Deployment declares; none means that it was stopped.
 	Replicas int32
-	// Before is how many pods it had before a take-over scaled it to zero, by its
-	// BeforeAnnotation; none where it was not taken over from, or runs again.
-	Before int32
+	// ReplicasBefore is how many pods it had before a take-over scaled it to zero, by its
+	// ReplicasAnnotation; none where it was not taken over from, or runs again.
+	ReplicasBefore int32
 	// Version is that of its image or its labels, such as "1.14.1"; empty where they hold
 	// no version.
 	Version string
@@ -55,9 +55,9 @@ type Karpenter struct {
 	options  options
 }
 
-// BeforeAnnotation notes on a Deployment how many replicas it had when it was
+// ReplicasAnnotation on a Deployment is how many replicas it had when it was
 // scaled to zero for a take-over.
-const BeforeAnnotation = "poolwright.dev/replicas-before-take-over"
+const ReplicasAnnotation = "poolwright.dev/replicas-before-take-over"
 
 // Find returns the Karpenters of a cluster, sorted by namespace and name: the
 // Deployments that are labelled as its chart does, or run its image.
@@ -99,8 +99,8 @@ func karpenterOf(ctx context.Context, c client.Reader, d *appsv1.Deployment, con
 	if d.Spec.Replicas != nil {
 		k.Replicas = *d.Spec.Replicas
 	}
-	if before, err := strconv.ParseInt(d.Annotations[BeforeAnnotation], 10, 32); err == nil && k.Replicas == 0 {
-		k.Before = int32(before)
+	if before, err := strconv.ParseInt(d.Annotations[ReplicasAnnotation], 10, 32); err == nil && k.Replicas == 0 {
+		k.ReplicasBefore = int32(before)
 	}
 	return k, nil
 }

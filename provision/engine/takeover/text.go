@@ -23,13 +23,13 @@ func (k Karpenter) Text(c Comparison) string {
 		fmt.Fprintf(&out, ", with %s", nodeClaims(c.Nodes))
 	}
 	out.WriteString(".\n")
-	list := func(title string, findings []Finding) {
+	list := func(title string, findings []Difference) {
 		if len(findings) == 0 {
 			return
 		}
 		fmt.Fprintf(&out, "  %s:\n", title)
 		for _, f := range findings {
-			fmt.Fprintf(&out, "    - %s\n      %s\n", f.What, f.Do)
+			fmt.Fprintf(&out, "    - %s\n      %s\n", f.Message, f.Remedy)
 		}
 	}
 	list("In the way of taking over", c.Obstacles)

@@ -41,7 +41,7 @@ const (
 var epoch = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 
 var sliced = gpu.Profile{
-	Name: "sliced", Pools: []string{"shared"}, Strategy: gpu.TimeSlicing, Replicas: 10, ReadyTimeout: 10 * time.Minute,
+	Name: "sliced", Pools: []string{"shared"}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10, ReadyTimeout: 10 * time.Minute,
 }
 
 // bench is an API server, a cache of it that may lag, and what the Controller needs.
@@ -99,7 +99,7 @@ func (b *book) Failed(pool, diagnosis string) (int, time.Time) {
 	return len(b.failed), b.until
 }
 
-func (b *book) Offered(pool string) { b.offered = append(b.offered, pool) }
+func (b *book) Reset(pool string) { b.offered = append(b.offered, pool) }
 
 func (b *book) State(pool string) (int, time.Time, string) {
 	n := 0
@@ -156,10 +156,10 @@ func (b *bench) restart() {
 	cached := func(context.Context) (gpu.Sharing, error) { return b.sharing, b.unknown }
 	cfg := readiness.Config{
 		Cache: b.cache, Client: b.api, Live: b.api, Backoff: b.book, Recorder: b.events, Registry: b.registry, Clock: b.clock,
-		Replaces: func() bool { return !b.foreign },
-		OnChange: func() { b.reported++ }, Log: logr.Discard(),
+		ReplaceEnabled: func() bool { return !b.foreign },
+		OnChange:       func() { b.reported++ }, Log: logr.Discard(),
 	}
-	cfg.ReadSharing, cfg.PeekSharing = cached, cached
+	cfg.ReadSharing, cfg.CachedSharing = cached, cached
 	cfg.LiveSharing = func(context.Context) (gpu.Sharing, error) {
 		if b.live != nil {
 			return *b.live, b.unknown
@@ -320,10 +320,10 @@ func starting() (*corev1.Node, *karpv1.NodeClaim, *corev1.Pod, *appsv1.DaemonSet
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "nvidia-device-plugin-sliced", Namespace: gpu.PluginNamespace, CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour)),
-			Labels: map[string]string{gpu.ProfileLabel: "sliced"}, Annotations: map[string]string{gpu.SharesAnnotation: sliced.Stamp()},
+			Labels: map[string]string{gpu.ProfileLabel: "sliced"}, Annotations: map[string]string{gpu.SharingAnnotation: sliced.EncodeSharing()},
 		},
 		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{gpu.RevisionAnnotation: "r1"}},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{gpu.PluginHashAnnotation: "r1"}},
 			Spec: corev1.PodSpec{
 				Tolerations: []corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists}, {Key: gpu.StartupTaint, Operator: corev1.TolerationOpExists}},
 			},
@@ -340,7 +340,7 @@ func plugin(name, revision string, ready bool) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: gpu.PluginNamespace, UID: types.UID(name), CreationTimestamp: metav1.NewTime(epoch),
-			Labels: map[string]string{gpu.ProfileLabel: "sliced"}, Annotations: map[string]string{gpu.RevisionAnnotation: revision},
+			Labels: map[string]string{gpu.ProfileLabel: "sliced"}, Annotations: map[string]string{gpu.PluginHashAnnotation: revision},
 		},
 		Spec:   corev1.PodSpec{NodeName: nodeName},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{condition}},

@@ -32,7 +32,7 @@ func (k *Controller) blockedBy(s nodeView, claim *karpv1.NodeClaim) string {
 	switch {
 	case s.released(k.records.timesOf(s.node, k.cfg.Clock.Now())):
 		return "it is not replaced, since pods may have come to it"
-	case !k.cfg.Replaces():
+	case !k.cfg.ReplaceEnabled():
 		return "it is not replaced, since Poolwright's engine does not run: another Karpenter's nodes are left alone"
 	case kept(s.node.Annotations) || kept(claim.Annotations):
 		return "it is not replaced, since " + karpv1.DoNotDisruptAnnotationKey + " keeps it"
@@ -59,7 +59,7 @@ func (k *Controller) blockedEvent(s nodeView, claim *karpv1.NodeClaim, why block
 	}
 	reason, message := s.diagnosis()
 	reason = cmp.Or(why.reason, reason)
-	message = fmt.Sprintf("The node does not offer %s (profile %s) in time: %s; %s", s.health.Offer, s.profile.Name, message, why.message)
+	message = fmt.Sprintf("The node does not offer %s (profile %s) in time: %s; %s", s.health.Expected, s.profile.Name, message, why.message)
 	k.cfg.Log.Info(message, "node", s.node.Name, "nodeclaim", claim.Name, "nodepool", s.pool, "reason", reason)
 	k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, message)
 	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, message)

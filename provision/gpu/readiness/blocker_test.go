@@ -104,7 +104,7 @@ func required(key string, operator corev1.NodeSelectorOperator, values ...string
 
 func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 	stamped := func(stamp string) func(*bench) {
-		return func(b *bench) { set := daemonSet(); set.Annotations[gpu.SharesAnnotation] = stamp; b.put(set) }
+		return func(b *bench) { set := daemonSet(); set.Annotations[gpu.SharingAnnotation] = stamp; b.put(set) }
 	}
 	foreign := func(change func(*corev1.PodSpec)) func(*bench) {
 		return func(b *bench) { b.put(chart(change)) }

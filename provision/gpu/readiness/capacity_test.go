@@ -160,12 +160,12 @@ func TestPoolsAreListedSortedWithWhatTheyOffer(t *testing.T) {
 	going, _, _, _ := running()
 	going.Name, going.UID, going.Finalizers, going.DeletionTimestamp = "d", "node-d", []string{"x/y"}, &metav1.Time{Time: epoch}
 	b := newBench(t, node, claim, pod, set, second, third, going)
-	b.sharing.Profiles = append(b.sharing.Profiles, gpu.Profile{Name: "whole", Pools: []string{"alone", "zzz"}, Strategy: gpu.Whole, Replicas: 1})
+	b.sharing.Profiles = append(b.sharing.Profiles, gpu.Profile{Name: "whole", Pools: []string{"alone", "zzz"}, Strategy: gpu.SharingStrategyNone, Replicas: 1})
 	b.book.failed, b.book.last = []string{"zzz", "unserved"}, "NoDriver: none"
 	want := []gpu.PoolState{
-		{Pool: "alone", Profile: "whole", Nodes: 1, Offered: gpu.Resources{gpu.Resource: 2}},
-		{Pool: "shared", Profile: "sliced", Nodes: 2, Updated: 1, Offered: gpu.Resources{gpu.Resource: 40}},
-		{Pool: "zzz", Profile: "whole", Offered: gpu.Resources{gpu.Resource: 0}, Failures: 1, LastFailure: "NoDriver: none"},
+		{Pool: "alone", Profile: "whole", Nodes: 1, Allocatable: gpu.Resources{gpu.Resource: 2}},
+		{Pool: "shared", Profile: "sliced", Nodes: 2, Updated: 1, Allocatable: gpu.Resources{gpu.Resource: 40}},
+		{Pool: "zzz", Profile: "whole", Allocatable: gpu.Resources{gpu.Resource: 0}, Failures: 1, LastFailure: "NoDriver: none"},
 	}
 	if diff := cmp.Diff(want, b.pools()); diff != "" {
 		t.Error(diff)

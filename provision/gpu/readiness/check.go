@@ -58,15 +58,15 @@ type View struct {
 	// Others counts the plugin's pods beside it, of whatever profile, that still
 	// run: all of them serve one socket, and the one that ends takes it along.
 	Others int
-	// Revision is the RevisionAnnotation of the pod template of the profile's
+	// PluginHash is the PluginHashAnnotation of the pod template of the profile's
 	// DaemonSet.
-	Revision string
+	PluginHash string
 }
 
 // Health is the result of checking a View.
 type Health struct {
-	// Offer is what the node must offer.
-	Offer gpu.Resources
+	// Expected is what the node must offer.
+	Expected gpu.Resources
 	// Current is true when the plugin on the node is the declared one.
 	Current bool
 	// Ready is true when the plugin is current and ready, and the node's
@@ -90,17 +90,17 @@ func GPUs(node *corev1.Node) int {
 	return max(n, 0)
 }
 
-// Builtin reports whether the node's image runs a device plugin of its own, beside
+// HasBuiltinPlugin reports whether the node's image runs a device plugin of its own, beside
 // which no pod of ours comes: Bottlerocket.
-func Builtin(node *corev1.Node) bool {
+func HasBuiltinPlugin(node *corev1.Node) bool {
 	return strings.HasPrefix(node.Status.NodeInfo.OSImage, "Bottlerocket")
 }
 
 // Check compares a node with GPUs with its profile.
 func Check(v View) Health {
-	out := Health{Offer: v.Profile.Allocatable(GPUs(v.Node))}
-	differs := out.Offer.Differs(v.Node.Status.Allocatable)
-	if Builtin(v.Node) {
+	out := Health{Expected: v.Profile.Allocatable(GPUs(v.Node))}
+	differs := out.Expected.Differs(v.Node.Status.Allocatable)
+	if HasBuiltinPlugin(v.Node) {
 		out.Current = true
 		out.Ready = differs == ""
 		if !out.Ready {
@@ -112,7 +112,7 @@ func Check(v View) Health {
 		out.Reason, out.Message = NoPluginPod, "no pod of the device plugin is on the node: its DaemonSet must tolerate the node's taints"
 		return out
 	}
-	out.Current = gpu.PluginHash(v.Plugin.Annotations) == v.Revision
+	out.Current = gpu.PluginHash(v.Plugin.Annotations) == v.PluginHash
 	switch {
 	case !ready(v.Plugin):
 		out.Reason, out.Message = failing(v.Plugin)
@@ -128,7 +128,7 @@ func Check(v View) Health {
 			out.Reason, out.Message = Mismatch, "the node offers none yet: "+differs
 		}
 	default:
-		out.Reason, out.Message = v.short(out.Offer), "the node offers "+differs
+		out.Reason, out.Message = v.short(out.Expected), "the node offers "+differs
 	}
 	return out
 }

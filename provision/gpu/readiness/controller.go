@@ -46,8 +46,8 @@ type Backoff interface {
 	// Failed records one more of them. It returns how many there were in a row, and
 	// until when no node of the pool is launched; zero without a delay.
 	Failed(pool, diagnosis string) (int, time.Time)
-	// Offered records that a node of the pool offers its GPUs, which ends the backoff.
-	Offered(pool string)
+	// Reset records that a node of the pool offers its GPUs, which ends the backoff.
+	Reset(pool string)
 	// State is the number of failures in a row, the end of the backoff and the last diagnosis.
 	State(pool string) (int, time.Time, string)
 	// Pools names the pools with failures or a backoff.
@@ -64,14 +64,14 @@ type Config struct {
 	// Live reads past all caches, right before a node is replaced.
 	Live client.Reader
 	// The ways to read the cluster's DevicePlugin. ReadSharing is for whoever goes by the
-	// Backoff, and may wait for it. PeekSharing is for an informer's handler, which only
+	// Backoff, and may wait for it. CachedSharing is for an informer's handler, which only
 	// chooses the nodes that a change concerns: it must not wait. LiveSharing reads past all
 	// caches, right before a node is replaced.
-	ReadSharing, PeekSharing, LiveSharing func(context.Context) (gpu.Sharing, error)
-	// Replaces returns whether nodes are to be replaced: whether they are the engine's
+	ReadSharing, CachedSharing, LiveSharing func(context.Context) (gpu.Sharing, error)
+	// ReplaceEnabled returns whether nodes are to be replaced: whether they are the engine's
 	// that runs in this process. While it returns false, nodes are released, diagnosed and
 	// reported only. It is called often and must not block.
-	Replaces func() bool
+	ReplaceEnabled func() bool
 	// Backoff keeps account of failures.
 	Backoff Backoff
 	// Recorder writes events on Nodes and NodeClaims.
@@ -99,7 +99,7 @@ type Controller struct {
 // New makes a Controller and registers its metrics. A second one on the same
 // registry is an error.
 func New(cfg Config) (*Controller, error) {
-	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.ReadSharing == nil || cfg.PeekSharing == nil || cfg.LiveSharing == nil || cfg.Replaces == nil || cfg.Backoff == nil ||
+	if cfg.Cache == nil || cfg.Client == nil || cfg.Live == nil || cfg.ReadSharing == nil || cfg.CachedSharing == nil || cfg.LiveSharing == nil || cfg.ReplaceEnabled == nil || cfg.Backoff == nil ||
 		cfg.Recorder == nil || cfg.Registry == nil || cfg.Clock == nil {
 		return nil, errors.New("building the controller of GPU node readiness: a required field of its Config is not set")
 	}
@@ -160,12 +160,12 @@ func (k *Controller) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []re
 	if set.Namespace != gpu.PluginNamespace || name == "" {
 		return nil
 	}
-	sharing, err := k.cfg.PeekSharing(ctx)
+	sharing, err := k.cfg.CachedSharing(ctx)
 	if err != nil {
 		return k.allNodes(ctx, struct{}{}) // Each of them gets the error, and is tried again.
 	}
 	return k.requests(ctx, func(pool string) bool {
-		profile, ok := sharing.For(pool)
+		profile, ok := sharing.ProfileForPool(pool)
 		return ok && profile.Name == name
 	})
 }

@@ -48,15 +48,15 @@ func TestAChangedDaemonSetConcernsItsNodesWithoutAWaitForTheBackoff(t *testing.T
 	shared := gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"gpu"}}, {Name: "whole", Pools: []string{"another"}}}}
 	cfg := Config{
 		Cache: listed{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube, Backoff: noBackoff{},
-		Replaces: func() bool { return false }, Recorder: record.NewFakeRecorder(1),
+		ReplaceEnabled: func() bool { return false }, Recorder: record.NewFakeRecorder(1),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
 	}
 	cfg.ReadSharing = func(context.Context) (gpu.Sharing, error) {
 		t.Error("it waits for the book")
 		return gpu.Sharing{}, nil
 	}
-	cfg.PeekSharing = func(context.Context) (gpu.Sharing, error) { return shared, nil }
-	cfg.LiveSharing = cfg.PeekSharing
+	cfg.CachedSharing = func(context.Context) (gpu.Sharing, error) { return shared, nil }
+	cfg.LiveSharing = cfg.CachedSharing
 	k, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -47,10 +47,10 @@ func (l *live) Failed(pool, diagnosis string) (int, time.Time) {
 	return l.book.Failed(pool, diagnosis)
 }
 
-func (l *live) Offered(pool string) {
+func (l *live) Reset(pool string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.book.Offered(pool)
+	l.book.Reset(pool)
 }
 
 func (l *live) State(pool string) (int, time.Time, string) {
@@ -89,11 +89,11 @@ func startLive(t *testing.T, server *rest.Config) *live {
 	}
 	cfg := readiness.Config{
 		Cache: mgr.GetCache(), Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Backoff: l, Registry: l.registry, Clock: clock.RealClock{},
-		Replaces: func() bool { return true },
+		ReplaceEnabled: func() bool { return true },
 		//nolint:staticcheck // The newer events API drops repeated notes into one series.
 		Recorder: mgr.GetEventRecorderFor("poolwright"), Log: logr.Discard(),
 	}
-	cfg.ReadSharing, cfg.PeekSharing, cfg.LiveSharing = sharing, sharing, sharing
+	cfg.ReadSharing, cfg.CachedSharing, cfg.LiveSharing = sharing, sharing, sharing
 	l.controller, err = readiness.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func (l *live) join(profile string, timeout time.Duration, taints ...corev1.Tain
 
 func profileFor(name string, timeout time.Duration) gpu.Sharing {
 	return gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{{
-		Name: name, Pools: []string{name}, Strategy: gpu.TimeSlicing, Replicas: 10, ReadyTimeout: timeout,
+		Name: name, Pools: []string{name}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10, ReadyTimeout: timeout,
 	}}}
 }
 
@@ -224,8 +224,8 @@ func (l *live) beat(name string) {
 
 func liveSet(profile string) *appsv1.DaemonSet {
 	ours := map[string]string{gpu.ProfileLabel: profile}
-	revision := map[string]string{gpu.RevisionAnnotation: "r1"}
-	shares := map[string]string{gpu.SharesAnnotation: profileFor(profile, 0).Profiles[0].Stamp()}
+	revision := map[string]string{gpu.PluginHashAnnotation: "r1"}
+	shares := map[string]string{gpu.SharingAnnotation: profileFor(profile, 0).Profiles[0].EncodeSharing()}
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "plugin-" + profile, Namespace: gpu.PluginNamespace, Labels: ours, Annotations: shares},
 		Spec: appsv1.DaemonSetSpec{

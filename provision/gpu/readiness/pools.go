@@ -30,7 +30,7 @@ func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 	pools := map[string]*gpu.PoolState{}
 	pool := func(name string, profile gpu.Profile) *gpu.PoolState {
 		if pools[name] == nil {
-			pools[name] = &gpu.PoolState{Pool: name, Profile: profile.Name, Offered: gpu.Resources{profile.Resource(): 0}}
+			pools[name] = &gpu.PoolState{Pool: name, Profile: profile.Name, Allocatable: gpu.Resources{profile.Resource(): 0}}
 		}
 		return pools[name]
 	}
@@ -45,7 +45,7 @@ func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 		}
 	}
 	for _, name := range k.cfg.Backoff.Pools() {
-		if profile, served := plugin.sharing.For(name); served {
+		if profile, served := plugin.sharing.ProfileForPool(name); served {
 			pool(name, profile)
 		}
 	}
@@ -73,7 +73,7 @@ func (k *Controller) add(ctx context.Context, p *gpu.PoolState, s nodeView) erro
 	}
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
 		if quantity := s.node.Status.Allocatable[name]; quantity.Value() != 0 {
-			p.Offered[name] += quantity.Value()
+			p.Allocatable[name] += quantity.Value()
 		}
 	}
 	problem, err := k.unhealthy(ctx, s)
@@ -130,7 +130,7 @@ func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeTimes, o
 
 // publish reports when the node's part in Pools changed.
 func (k *Controller) publish(ctx context.Context, s nodeView) error {
-	part := gpu.PoolState{Pool: s.pool, Profile: s.profile.Name, Offered: gpu.Resources{}}
+	part := gpu.PoolState{Pool: s.pool, Profile: s.profile.Name, Allocatable: gpu.Resources{}}
 	if err := k.add(ctx, &part, s); err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (k *Controller) removeAnnotation(ctx context.Context, node *corev1.Node) (r
 // were kept from.
 func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
 	was, recorded := s.node.Annotations[gpu.AllocatableAnnotation]
-	offer := s.health.Offer.String()
+	offer := s.health.Expected.String()
 	release := tainted(s.node)
 	if !release && was == offer {
 		return nil
@@ -115,7 +115,7 @@ func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
 		return err
 	}
 	if release || !recorded && !initialized(s.node) {
-		k.cfg.Backoff.Offered(s.pool)
+		k.cfg.Backoff.Reset(s.pool)
 		k.cfg.OnChange()
 	}
 	if release {
@@ -126,7 +126,7 @@ func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
 
 // announce reports that a node was released.
 func (k *Controller) announce(ctx context.Context, s nodeView) {
-	message := fmt.Sprintf("GPUs are offered: %s %d (profile %s)", s.profile.Resource(), s.health.Offer[s.profile.Resource()], s.profile.Name)
+	message := fmt.Sprintf("GPUs are offered: %s %d (profile %s)", s.profile.Resource(), s.health.Expected[s.profile.Resource()], s.profile.Name)
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
 	if err != nil || claim == nil {
 		k.cfg.Log.Info(message, "node", s.node.Name)
@@ -159,7 +159,7 @@ func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Du
 		}
 	}
 	if k.records.firstEvent(s.node.Name) || recorded {
-		message := fmt.Sprintf("The node does not offer %s (profile %s): %s", s.health.Offer, s.profile.Name, s.health.Message)
+		message := fmt.Sprintf("The node does not offer %s (profile %s): %s", s.health.Expected, s.profile.Name, s.health.Message)
 		k.cfg.Log.Info(message, "node", s.node.Name, "nodepool", s.pool, "reason", s.health.Reason)
 		k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, s.health.Reason, message)
 	}
@@ -170,7 +170,7 @@ func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Du
 // update may take its whole time with the node: it waits for the new plugin, and
 // so does Karpenter.
 func (s *nodeView) graceEnd(since time.Time) time.Time {
-	return latest(since.Add(grace), s.rolloutUntil())
+	return latest(since.Add(grace), s.pluginUpdateUntil())
 }
 
 // capacityRecorded reports whether the node's capacity is recorded, or ever was.

@@ -59,7 +59,7 @@ func newNodeRecords() *nodeRecords {
 func (m *nodeRecords) observe(s *nodeView, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	revision, unapplied := s.revision(), s.unapplied != ""
+	revision, unapplied := s.pluginHash(), s.unapplied != ""
 	i := m.nodes[s.node.Name]
 	if i == nil || i.uid != s.node.UID {
 		i = &nodeRecord{uid: s.node.UID, profile: s.profile.Name, nodeTimes: nodeTimes{firstObserved: now}, revision: revision, unapplied: unapplied}

@@ -187,7 +187,7 @@ func TestOfTwoDaemonSetsTheNewerThatStaysCounts(t *testing.T) {
 func TestWhatIsWrittenOnTheDaemonSetItselfIsNoRevision(t *testing.T) {
 	node, claim, pod, set := starting()
 	offering(40)(node)
-	set.Annotations[gpu.RevisionAnnotation] = "r9"
+	set.Annotations[gpu.PluginHashAnnotation] = "r9"
 	b := newBench(t, node, claim, pod, set)
 	if b.step(); b.offer() != offered40 {
 		t.Errorf("offer %q", b.offer())

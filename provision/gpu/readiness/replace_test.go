@@ -70,7 +70,7 @@ func TestARepeatedFailureReportsUntilWhenThePoolIsHeld(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	b.drop(node)
-	want := []gpu.PoolState{{Pool: "shared", Profile: "sliced", Offered: gpu.Resources{gpu.Resource: 0}, Failures: 2,
+	want := []gpu.PoolState{{Pool: "shared", Profile: "sliced", Allocatable: gpu.Resources{gpu.Resource: 0}, Failures: 2,
 		BackoffUntil: b.book.until, LastFailure: "Mismatch: the node offers none yet: nvidia.com/gpu: 0 of 40"}}
 	if diff := cmp.Diff(want, b.pools()); diff != "" {
 		t.Error(diff)
@@ -132,7 +132,7 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 		"whole GPUs instead of renamed shares": {func(b *bench) {
 			b.sharing.Profiles[0].Renamed = true
 			set := daemonSet()
-			set.Annotations[gpu.SharesAnnotation] = b.sharing.Profiles[0].Stamp()
+			set.Annotations[gpu.SharingAnnotation] = b.sharing.Profiles[0].EncodeSharing()
 			b.put(set)
 			b.edit(offering(4))
 		}, readiness.Mismatch, "the node offers nvidia.com/gpu: 4 of 0, nvidia.com/gpu.shared: 0 of 40"},
@@ -323,7 +323,7 @@ var keep = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 // revised is the DaemonSet with another revision.
 func revised(revision string) *appsv1.DaemonSet {
 	set := daemonSet()
-	set.Spec.Template.Annotations[gpu.RevisionAnnotation] = revision
+	set.Spec.Template.Annotations[gpu.PluginHashAnnotation] = revision
 	return set
 }
 

@@ -38,7 +38,7 @@ func (s *nodeView) deadline(registered time.Time, past nodeTimes) time.Time {
 	timeout := s.timeout()
 	begin := registered
 	watch := min(grace, timeout)
-	if !Builtin(s.node) {
+	if !HasBuiltinPlugin(s.node) {
 		begin = latest(begin, past.applied, s.installed(past.firstObserved))
 		if s.plugin != nil && s.plugin.CreationTimestamp.After(past.firstObserved) {
 			watch = timeout
@@ -68,11 +68,11 @@ func (s *nodeView) pluginCreated() time.Time {
 	return s.plugin.CreationTimestamp.Time
 }
 
-// rolloutUntil is until when the node's plugin is being replaced by the update, which does
+// pluginUpdateUntil is until when the node's plugin is being replaced by the update, which does
 // not mean that it fails; zero when it is not.
-func (s *nodeView) rolloutUntil() time.Time {
-	record := gpu.ReadRollout(s.node.Annotations)
-	if record == (gpu.RolloutRecord{}) || record.Stopped {
+func (s *nodeView) pluginUpdateUntil() time.Time {
+	record := gpu.ReadPluginUpdate(s.node.Annotations)
+	if record == (gpu.PluginUpdate{}) || record.Stopped {
 		return time.Time{}
 	}
 	return record.Time.Add(s.timeout())

@@ -98,7 +98,7 @@ func TestANodeThatCouldNotStartInAnOutageGetsItsWholeTime(t *testing.T) {
 
 func TestWhatWasNotAppliedBeginsWhenItIs(t *testing.T) {
 	node, claim, pod, set := starting()
-	set.Annotations = map[string]string{gpu.SharesAnnotation: "mps:nvidia.com/gpu=4,nvidia.com/gpu.shared=0"}
+	set.Annotations = map[string]string{gpu.SharingAnnotation: "mps:nvidia.com/gpu=4,nvidia.com/gpu.shared=0"}
 	b := newBench(t, node, claim, pod, set)
 	b.step()
 	b.clock.SetTime(epoch.Add(5 * time.Hour))
@@ -131,7 +131,7 @@ func TestOurRecordStandsWhileTheRolloutWorks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, _, _ := running()
-			node.Annotations[gpu.RolloutAnnotation] = c.mark
+			node.Annotations[gpu.PluginUpdateAnnotation] = c.mark
 			offering(0)(node)
 			b := newBench(t, node, claim, plugin("plugin-2", "r2", false), revised("r2"))
 			wait := b.step()

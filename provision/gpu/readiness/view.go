@@ -73,7 +73,7 @@ func readPlugin(ctx context.Context, from client.Reader, share func(context.Cont
 // no profile serves.
 func (s *pluginView) viewOf(node *corev1.Node) (nodeView, bool) {
 	pool := node.Labels[karpv1.NodePoolLabelKey]
-	profile, served := s.sharing.For(pool)
+	profile, served := s.sharing.ProfileForPool(pool)
 	if !served || GPUs(node) == 0 {
 		return nodeView{}, false
 	}
@@ -95,7 +95,7 @@ func (s *pluginView) viewOf(node *corev1.Node) (nodeView, bool) {
 		others--
 	}
 	out.unapplied = out.templateDifference()
-	out.health = Check(View{Node: node, Profile: profile, Plugin: out.plugin, Others: others, Revision: out.revision()})
+	out.health = Check(View{Node: node, Profile: profile, Plugin: out.plugin, Others: others, PluginHash: out.pluginHash()})
 	out.explain()
 	return out, true
 }
@@ -106,9 +106,9 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// revision is what a pod made now would carry. It is the template's: what pods are
+// pluginHash is what a pod made now would carry. It is the template's: what pods are
 // made of, whatever somebody writes on the DaemonSet itself.
-func (s *nodeView) revision() string {
+func (s *nodeView) pluginHash() string {
 	if s.set == nil {
 		return ""
 	}
@@ -118,13 +118,13 @@ func (s *nodeView) revision() string {
 // templateDifference is how the DevicePlugin that counts and the DaemonSet differ in what
 // they are about; empty when they do not, and where none of ours is needed.
 func (s *nodeView) templateDifference() string {
-	if Builtin(s.node) {
+	if HasBuiltinPlugin(s.node) {
 		return ""
 	}
 	if s.set == nil {
 		return fmt.Sprintf("there is no DaemonSet of the device plugin for profile %s: has the Sync that declares the DevicePlugin been applied?", s.profile.Name)
 	}
-	declared, made := s.profile.Stamp(), s.set.Annotations[gpu.SharesAnnotation]
+	declared, made := s.profile.EncodeSharing(), s.set.Annotations[gpu.SharingAnnotation]
 	if made == declared {
 		return ""
 	}

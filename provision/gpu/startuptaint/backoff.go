@@ -74,9 +74,9 @@ func backoffAfter(backoffs int) time.Duration {
 	return length
 }
 
-// Offered records that a node of the pool offers its GPUs, which ends the row of
+// Reset records that a node of the pool offers its GPUs, which ends the row of
 // failures and the backoff.
-func (b *FailureBackoff) Offered(pool string) {
+func (b *FailureBackoff) Reset(pool string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.pools, pool)

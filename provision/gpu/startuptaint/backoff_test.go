@@ -78,7 +78,7 @@ func TestANodeThatOffersItsGPUsEndsTheRowAndTheHold(t *testing.T) {
 	if _, held := book.Active("b"); !held {
 		t.Fatal("not held after two failures")
 	}
-	book.Offered("b")
+	book.Reset("b")
 	if _, held := book.Active("b"); held {
 		t.Error("still held")
 	}

@@ -36,7 +36,7 @@ func WithRecordedCapacity(logger logr.Logger) func(*corev1.Node) {
 			}
 			return
 		}
-		node.Status.Capacity = offer.Into(node.Status.Capacity)
-		node.Status.Allocatable = offer.Into(node.Status.Allocatable)
+		node.Status.Capacity = offer.ApplyTo(node.Status.Capacity)
+		node.Status.Allocatable = offer.ApplyTo(node.Status.Allocatable)
 	}
 }

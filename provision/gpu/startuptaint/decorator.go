@@ -22,10 +22,10 @@ type Config struct {
 	Sharing func(context.Context) (gpu.Sharing, error)
 	// Backoff has the pools that are held back.
 	Backoff *FailureBackoff
-	// Known returns whether the Backoff has by now what an earlier process wrote into its
+	// Restored returns whether the Backoff has by now what an earlier process wrote into its
 	// own; until then every pool that a profile serves is held back. It must not block.
 	// Nil is yes: there was none.
-	Known func() bool
+	Restored func() bool
 	// Reader reads NodePools, best from a cache.
 	Reader client.Reader
 }
@@ -85,7 +85,7 @@ func (d *decorator) serves(ctx context.Context, pool string) bool {
 	if err != nil {
 		return true
 	}
-	_, ok := sharing.For(pool)
+	_, ok := sharing.ProfileForPool(pool)
 	return ok
 }
 
@@ -127,7 +127,7 @@ func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool)
 }
 
 func (d *decorator) mayBackOff(pool string) bool {
-	if d.cfg.Known != nil && !d.cfg.Known() {
+	if d.cfg.Restored != nil && !d.cfg.Restored() {
 		return true
 	}
 	_, held := d.cfg.Backoff.Active(pool)

@@ -165,7 +165,7 @@ func TestAHeldPoolHasNoGPUsToOffer(t *testing.T) {
 	if other, _ := provider.GetInstanceTypes(t.Context(), pool("plain")); &other[0] != &inner.types[0] {
 		t.Error("another pool is held, too")
 	}
-	book.Offered("gpu")
+	book.Reset("gpu")
 	if after, _ := provider.GetInstanceTypes(t.Context(), pool("gpu")); &after[0] != &inner.types[0] {
 		t.Error("held after a node offered its GPUs")
 	}
@@ -174,7 +174,7 @@ func TestAHeldPoolHasNoGPUsToOffer(t *testing.T) {
 func TestUntilTheBookIsKnownEveryPoolOfAProfileIsHeld(t *testing.T) {
 	known, book := false, startuptaint.NewFailureBackoff(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
 	provider := startuptaint.Decorate(startuptaint.Config{
-		Sharing: sharing("gpu"), Backoff: book, Known: func() bool { return known }, Reader: kube(t),
+		Sharing: sharing("gpu"), Backoff: book, Restored: func() bool { return known }, Reader: kube(t),
 	})(&cloud{types: machines()})
 	offered := func(name string) []string {
 		t.Helper()

@@ -56,7 +56,7 @@ func (w *fixture) foreign(t *testing.T, controller *fixture) (theirs, nobodys st
 func TestWhatTheControllerMustNotDo(t *testing.T) {
 	admin, controller := newEstate(t)
 	theirs, nobodys := admin.foreign(t, controller)
-	docs := written(t, iampolicy.Loop, iampolicy.Limits, iampolicy.Engine)
+	docs := written(t, iampolicy.Resources, iampolicy.Deny, iampolicy.Engine)
 	for _, list := range [][]denial{deniedOnInstances(t, theirs, nobodys), deniedOnRoles(), deniedOnAccess(), deniedOnOthers()} {
 		for _, d := range list {
 			t.Run(d.name, func(t *testing.T) {

@@ -31,7 +31,7 @@ const (
 // Cluster declares, by the loop's policy alone.
 func TestTheLoopMayDoItsWork(t *testing.T) {
 	admin, controller := newEstate(t)
-	loop := written(t, iampolicy.Loop, iampolicy.Limits)
+	loop := written(t, iampolicy.Resources, iampolicy.Deny)
 	admin.cloud.Restrict("CONTROLLER", loop, nil)
 	for _, steps := range [][]step{identitySteps(), joiningSteps(), queueSteps(), controlSteps(), networkSteps(), readingSteps(), deletingSteps()} {
 		take(t, controller, loop, steps)

@@ -75,7 +75,7 @@ func newEstate(t *testing.T) (admin, controller *fixture) {
 	_, err = admin.iam.CreateRole(ctx, &iam.CreateRoleInput{RoleName: s(controllerRole), AssumeRolePolicyDocument: s(trustEC2), Tags: iamTags(ours, mark, whenGone, "Delete")})
 	ok(t, err)
 	controller = admin.as("CONTROLLER")
-	admin.cloud.Restrict("CONTROLLER", written(t, iampolicy.Loop, iampolicy.Limits, iampolicy.Engine), nil)
+	admin.cloud.Restrict("CONTROLLER", written(t, iampolicy.Resources, iampolicy.Deny, iampolicy.Engine), nil)
 	return admin, controller
 }
 

@@ -44,7 +44,7 @@ func TestEveryTypeIsDescribedAsTheForecastTakesIt(t *testing.T) {
 		if it.Processor.ClockMHz == 0 {
 			continue // EC2 leaves out what the forecast takes for zero.
 		}
-		if diff := cmp.Diff(ec2info.Of(it), described[it.Name], onlyOnTheWire); diff != "" {
+		if diff := cmp.Diff(ec2info.InstanceTypeInfo(it), described[it.Name], onlyOnTheWire); diff != "" {
 			t.Fatalf("%s (-forecast +described):\n%s", it.Name, diff)
 		}
 	}

@@ -59,7 +59,7 @@ func (c *Cloud) allow(in *call, now time.Time) bool {
 	if in.svc.name != "ec2" {
 		return true
 	}
-	class := in.svc.table.Operations[in.Op].Class
+	class := in.svc.table.Operations[in.Op].RateLimitBucket
 	switch {
 	case class != "":
 	case strings.HasPrefix(in.Op, "Describe"):

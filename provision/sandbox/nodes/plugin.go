@@ -81,7 +81,7 @@ func (k *kubelet) stepPlugin(run *pluginRun, now time.Time) time.Duration {
 	}
 	fault := k.simulator.config.Fault(k.machine)
 	next, due := run.life.Step(now, pluginlife.Facts{Missing: fault.MissingGPUs, Crashes: fault.PluginCrashes,
-		Start: func() (pluginlife.Offer, *pluginlife.Failure) { return k.startPlugin(found, fault) }})
+		Start: func() (pluginlife.Advertised, *pluginlife.Failure) { return k.startPlugin(found, fault) }})
 	if complaint := run.life.Complaint(); complaint != run.complaint {
 		run.complaint = complaint
 		if complaint != "" {
@@ -145,31 +145,31 @@ func (k *kubelet) nodeLabels() map[string]string {
 // startPlugin lists devices as the plugin does, in its order: it watches the kubelet's
 // folder, reads its configuration, loads the driver, counts GPUs, and queries the MPS
 // daemon.
-func (k *kubelet) startPlugin(from source, fault Fault) (pluginlife.Offer, *pluginlife.Failure) {
+func (k *kubelet) startPlugin(from source, fault Fault) (pluginlife.Advertised, *pluginlife.Failure) {
 	if fault.NoPlugin {
-		return pluginlife.Offer{}, &pluginlife.Failure{Code: 1, Why: "a fault keeps the device plugin from starting",
+		return pluginlife.Advertised{}, &pluginlife.Failure{Code: 1, Why: "a fault keeps the device plugin from starting",
 			Log: "Starting the device plugin\nno watch can be set on /var/lib/kubelet/device-plugins/: too many open files"}
 	}
 	config := builtinConfig(k.sharing)
 	if from.pod != nil {
 		var failure *pluginlife.Failure
 		if config, failure = k.readConfig(from); failure != nil {
-			return pluginlife.Offer{}, failure
+			return pluginlife.Advertised{}, failure
 		}
 	}
 	if failure := k.loadDriver(config); failure != nil {
-		return pluginlife.Offer{}, failure
+		return pluginlife.Advertised{}, failure
 	}
 	gpus := k.machine.Hardware.GPUs - fault.MissingGPUs
 	if gpus <= 0 {
-		return pluginlife.Offer{}, &pluginlife.Failure{Then: pluginlife.Idles, Why: "the driver finds no GPU: the device plugin waits for ever"}
+		return pluginlife.Advertised{}, &pluginlife.Failure{Then: pluginlife.Idles, Why: "the driver finds no GPU: the device plugin waits for ever"}
 	}
-	if config.Strategy == deviceplugin.MPS && !k.runsMPS() {
-		return pluginlife.Offer{}, &pluginlife.Failure{Then: pluginlife.Retries,
+	if config.Strategy == deviceplugin.SharingStrategyMPS && !k.runsMPS() {
+		return pluginlife.Advertised{}, &pluginlife.Failure{Then: pluginlife.Retries,
 			Why: "the device plugin waits for the MPS control daemon, which does not run on the node"}
 	}
 	name, _ := config.Offer(gpus)
-	return pluginlife.Offer{Resource: name, GPUs: gpus, Replicas: max(config.Replicas, 1), OnePerRequest: config.OnePerRequest}, nil
+	return pluginlife.Advertised{Resource: name, GPUs: gpus, Replicas: max(config.Replicas, 1), OnePerRequest: config.OnePerRequest}, nil
 }
 
 func (k *kubelet) readConfig(from source) (deviceplugin.Config, *pluginlife.Failure) {

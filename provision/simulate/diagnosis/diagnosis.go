@@ -85,7 +85,7 @@ func Pod(ctx context.Context, live provision.ClusterSnapshot, types *catalog.Cat
 // place lets the scheduler find a node for the pod alone, and beside all others that are pending.
 func (d *diagnosis) place(ctx context.Context) (Result, error) {
 	found, err := d.try(ctx, d.usable, d.pod)
-	if err != nil || found.Why != "" {
+	if err != nil || found.Reason != "" {
 		return Result{}, err
 	}
 	out := Result{Placed: true, Pool: found.Pool, Node: found.Node}
@@ -101,8 +101,8 @@ func (d *diagnosis) place(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if all[d.pod.UID].Why != "" {
-		out.Contended = len(others)
+	if all[d.pod.UID].Reason != "" {
+		out.CompetingPods = len(others)
 	}
 	return out, nil
 }
@@ -146,16 +146,16 @@ func (d *diagnosis) remaining(ctx context.Context) (Obstacle, error) {
 	bare := *d.usable.Indexed
 	bare.DaemonSets = nil
 	got, err := d.try(ctx, &offerings.Resolved{Indexed: &bare, Offerings: d.usable.Offerings}, d.pod)
-	if err != nil || got.Why == "" {
+	if err != nil || got.Reason == "" {
 		return Obstacle{Kind: DaemonSets}, err
 	}
 	if free, differs := withoutTopology(d.pod); differs {
 		alone, err := d.try(ctx, d.usable, free)
-		if err != nil || alone.Why == "" {
+		if err != nil || alone.Reason == "" {
 			return Obstacle{Kind: Topology}, err
 		}
 	}
-	return Obstacle{Kind: Scheduler, Message: got.Why}, nil
+	return Obstacle{Kind: Scheduler, Message: got.Reason}, nil
 }
 
 // withoutTopology is the pod without what it requires of the places of other pods.

@@ -169,7 +169,7 @@ func TestOtherPendingPodsCompeteForWhatALimitLeaves(t *testing.T) {
 			pool.Spec.Limits = karpv1.Limits{"cpu": resource.MustParse("2")}
 			test.change(pool.Spec.Limits, other)
 			got := diagnose(t, provision.ClusterSnapshot{NodePools: []*karpv1.NodePool{pool}, Pods: []*corev1.Pod{other}}, pending("shop", "1"))
-			if !got.Placed || got.Contended != test.want {
+			if !got.Placed || got.CompetingPods != test.want {
 				t.Errorf("%+v", got)
 			}
 		})

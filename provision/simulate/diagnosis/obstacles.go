@@ -188,18 +188,18 @@ func (d *diagnosis) short(from []*cloudprovider.InstanceType) (out []Obstacle, o
 				most = has
 			}
 		}
-		if workload.Extended(name) && !most.IsZero() {
+		if workload.IsExtendedResource(name) && !most.IsZero() {
 			offers++
 		}
 		if requested := requests[name]; requested.Cmp(most) > 0 {
-			out = append(out, Obstacle{Kind: Resource, Resource: name, Requested: requested, Most: most})
+			out = append(out, Obstacle{Kind: Resource, Resource: name, Requested: requested, MaxOffered: most})
 		}
 	}
 	return out, offers
 }
 
 func rank(name corev1.ResourceName) int {
-	if workload.Extended(name) {
+	if workload.IsExtendedResource(name) {
 		return 0
 	}
 	return 1

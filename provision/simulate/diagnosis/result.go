@@ -22,8 +22,8 @@ type Result struct {
 	// Node is the node, or the NodeClaim of one that starts, which has capacity for the pod; empty
 	// where a node would be launched, and for no node.
 	Node string
-	// Contended is how many pending pods leave it without a node that it finds alone; 0 where they do not.
-	Contended int
+	// CompetingPods is how many pending pods leave it without a node that it finds alone; 0 where they do not.
+	CompetingPods int
 	// Pools are the NodePools, the one that comes closest to what the pod requires first.
 	Pools []Pool
 	// Unknown are sentences on what could not be computed.
@@ -95,8 +95,8 @@ type Obstacle struct {
 	Claim string
 	// Resource is the one that is short, or limited. Requested is what the pod requests of it, and of a limit
 	// what the smallest instance type has that could still be launched; Most is the most that a node of the pool offers.
-	Resource        corev1.ResourceName
-	Requested, Most resource.Quantity
+	Resource              corev1.ResourceName
+	Requested, MaxOffered resource.Quantity
 	// Limit and Used are those of a limit.
 	Limit, Used resource.Quantity
 	// InstanceType is the one that Requested of a limit is of.

@@ -207,7 +207,7 @@ type GPUPoolStatus struct {
 	// PluginUpdate is the progress of the update of plugins, or what it waits for; empty
 	// when there is nothing to replace.
 	// +optional
-	Rollout string `json:"pluginUpdate,omitempty"`
+	PluginUpdate string `json:"pluginUpdate,omitempty"`
 	// UnhealthyNodes are nodes that do not offer the resources of their profile, with the
 	// reason; at most ten.
 	// +kubebuilder:validation:MaxItems=10

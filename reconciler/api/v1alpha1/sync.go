@@ -334,7 +334,7 @@ type PendingChange struct {
 	// Absent where nothing does, and it failed.
 	// +listType=atomic
 	// +optional
-	Rules []string `json:"heldBy,omitempty"`
+	HeldBy []string `json:"heldBy,omitempty"`
 	// ConfirmationToken is the value of the annotation poolwright.dev/confirm that lets this
 	// change pass, and with it what else the same tokens stand for; absent where no
 	// confirmation does.

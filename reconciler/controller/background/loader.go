@@ -57,7 +57,7 @@ type Loop interface {
 // Loader fetches and loads the revisions of one Sync. It is used by the reconciliations of that
 // Sync, which never overlap.
 type Loader struct {
-	// live ends with the session.
+	// live ends with what is kept of the Sync.
 	live context.Context
 	loop Loop
 	// notify requests a reconciliation.

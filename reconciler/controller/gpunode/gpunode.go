@@ -31,7 +31,7 @@ import (
 	overlayv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
-	"github.com/poolwright/poolwright/provision/gpu/pluginrollout"
+	"github.com/poolwright/poolwright/provision/gpu/pluginupdate"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -148,7 +148,7 @@ func (c *Controllers) Sharing(ctx context.Context) (gpu.Sharing, error) { return
 
 // TaintConfig is by what the engine decorates its cloud provider; kube reads the engine's cache.
 func (c *Controllers) TaintConfig(kube client.Reader) startuptaint.Config {
-	return startuptaint.Config{Sharing: c.sharing, Backoff: c.backoff, Known: c.isRestored, Reader: kube}
+	return startuptaint.Config{Sharing: c.sharing, Backoff: c.backoff, Restored: c.isRestored, Reader: kube}
 }
 
 // AddTo puts on the manager what releases nodes, replaces them where the engine runs in this
@@ -156,21 +156,21 @@ func (c *Controllers) TaintConfig(kube client.Reader) startuptaint.Config {
 func (c *Controllers) AddTo(mgr manager.Manager, events record.EventRecorder, engineRuns bool) error {
 	cfg := readiness.Config{
 		Cache: c.live.GetCache(), Client: c.live.GetClient(), Live: c.live.GetAPIReader(),
-		Replaces: func() bool { return engineRuns }, Backoff: c.backoff, Recorder: events, Registry: crmetrics.Registry,
+		ReplaceEnabled: func() bool { return engineRuns }, Backoff: c.backoff, Recorder: events, Registry: crmetrics.Registry,
 		Clock: clock.RealClock{}, OnChange: c.notify, Log: c.log,
 	}
-	cfg.ReadSharing, cfg.PeekSharing, cfg.LiveSharing = c.restoredSharing, c.sharing, status.LiveSharing(c.live.GetAPIReader())
+	cfg.ReadSharing, cfg.CachedSharing, cfg.LiveSharing = c.restoredSharing, c.sharing, status.LiveSharing(c.live.GetAPIReader())
 	nodes, err := readiness.New(cfg)
 	if err != nil {
 		return err
 	}
-	plugins := pluginrollout.New(pluginrollout.Config{
+	plugins := pluginupdate.New(pluginupdate.Config{
 		Cache: c.live.GetCache(), Client: c.live.GetClient(), Live: c.live.GetAPIReader(),
 		Sharing: c.sharing, Recorder: events, Clock: clock.RealClock{}, OnChange: c.notify, Log: c.log,
 	})
 	statusReconciler := &status.Reconciler{
 		Cache: c.live.GetCache(), Writer: c.live.GetClient(), Clock: clock.RealClock{},
-		Pools: nodes.Pools, Rollouts: plugins.States, Changed: c.changed,
+		Pools: nodes.Pools, PluginUpdates: plugins.States, Changed: c.changed,
 	}
 	if err := mgr.Add(c.live); err != nil {
 		return fmt.Errorf("registering the view of GPU nodes: %w", err)

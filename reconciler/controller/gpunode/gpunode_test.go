@@ -33,7 +33,7 @@ func newControllers() *Controllers {
 		log:     logr.Discard(),
 		backoff: startuptaint.NewFailureBackoff(clock.RealClock{}), restored: make(chan struct{}),
 		sharing: func(context.Context) (gpu.Sharing, error) {
-			return gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"held", "recovered", "failing"}, Strategy: gpu.TimeSlicing, Replicas: 10}}}, nil
+			return gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"held", "recovered", "failing"}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}}}, nil
 		},
 	}
 }
@@ -85,10 +85,10 @@ func newReadiness(t *testing.T, g *Controllers) *readiness.Controller {
 	kube := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node).Build()
 	cfg := readiness.Config{
 		Cache: cached{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube,
-		Replaces: func() bool { return false }, Backoff: g.backoff, Recorder: record.NewFakeRecorder(10),
+		ReplaceEnabled: func() bool { return false }, Backoff: g.backoff, Recorder: record.NewFakeRecorder(10),
 		Registry: prometheus.NewRegistry(), Clock: clock.RealClock{}, Log: logr.Discard(),
 	}
-	cfg.ReadSharing, cfg.PeekSharing, cfg.LiveSharing = g.restoredSharing, g.sharing, g.sharing
+	cfg.ReadSharing, cfg.CachedSharing, cfg.LiveSharing = g.restoredSharing, g.sharing, g.sharing
 	k, err := readiness.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -137,13 +137,13 @@ func TestNothingActsBeforeTheBackOffIsRestored(t *testing.T) {
 				synctest.Wait()
 				go func() { led <- g.restoreAsLeader(ctx, live) }()
 				synctest.Wait()
-				if c.refused > 0 && (len(acted)+len(failures) > 0 || g.TaintConfig(nil).Known()) {
+				if c.refused > 0 && (len(acted)+len(failures) > 0 || g.TaintConfig(nil).Restored()) {
 					t.Error("something acted before the back-off was restored")
 				}
 				if ok, err, n := <-led, <-acted, <-failures; ok != (c.failures > 0) || (err == nil) != ok || n != c.failures {
 					t.Errorf("it leads: %t, acts: %v, and reports %d failures", ok, err, n)
 				}
-				if known := g.TaintConfig(nil).Known(); known != (c.failures > 0) {
+				if known := g.TaintConfig(nil).Restored(); known != (c.failures > 0) {
 					t.Errorf("the engine launches for pools of profiles: %t", known)
 				}
 			})

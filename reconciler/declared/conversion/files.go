@@ -65,7 +65,7 @@ type files struct {
 
 func (f *files) folder(folder string, depth int) error {
 	if depth > f.tree.Limits().Depth {
-		return manifest.Exceeded("folder %s is nested deeper than %d", folder, f.tree.Limits().Depth)
+		return manifest.LimitError("folder %s is nested deeper than %d", folder, f.tree.Limits().Depth)
 	}
 	entries, err := f.tree.List(folder)
 	if err != nil {
@@ -74,7 +74,7 @@ func (f *files) folder(folder string, depth int) error {
 	for _, e := range entries {
 		name := path.Join(folder, e.Name())
 		if f.count++; f.count > f.tree.Limits().Files {
-			return manifest.Exceeded("there are more than %d files", f.tree.Limits().Files)
+			return manifest.LimitError("there are more than %d files", f.tree.Limits().Files)
 		}
 		switch {
 		case strings.HasPrefix(e.Name(), "."):

@@ -52,7 +52,7 @@ func (r *converter) oldName(s string) bool {
 	if !strings.Contains(s, "karpenter.") {
 		return false
 	}
-	return s == "karpenter.sh/disruption" || slices.ContainsFunc(r.table.GoneLabels, func(l string) bool { return l == s }) ||
+	return s == "karpenter.sh/disruption" || slices.ContainsFunc(r.table.RemovedLabels, func(l string) bool { return l == s }) ||
 		slices.ContainsFunc(r.table.Keys, func(k table.Renamed) bool { return strings.Contains(s, k.Old) })
 }
 

@@ -72,7 +72,7 @@ func (w *keyRenamer) keys(n *yaml.Node) {
 		}
 		yamlnode.RemoveEntry(n, renamed.Old)
 	}
-	for _, gone := range w.converter.table.GoneLabels {
+	for _, gone := range w.converter.table.RemovedLabels {
 		if i := yamlnode.Index(n, gone); i >= 0 {
 			w.converter.reportAt(w.object, Manual, n.Content[i].Line, "no node carries %s any more; choose nodes by another label", gone)
 		}
@@ -108,7 +108,7 @@ func (w *keyRenamer) scalar(n *yaml.Node, key string) {
 			w.converter.reportAt(w.object, Manual, n.Line, "a text mentions %s, which is %s now; change it where it is read", renamed.Old, renamed.New)
 		}
 	}
-	if key == "key" && slices.Contains(w.converter.table.GoneLabels, n.Value) {
+	if key == "key" && slices.Contains(w.converter.table.RemovedLabels, n.Value) {
 		w.converter.reportAt(w.object, Manual, n.Line, "no node carries %s any more; choose nodes by another label", n.Value)
 	}
 }

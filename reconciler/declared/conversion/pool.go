@@ -222,7 +222,7 @@ func (r *converter) revalued(o *object) {
 		return
 	}
 	for _, q := range requirements.Content {
-		if key := yamlnode.Get(q, "key"); slices.Contains(r.table.Revalued, yamlnode.Text(key)) && !yamlnode.Absent(yamlnode.Get(q, "values")) {
+		if key := yamlnode.Get(q, "key"); slices.Contains(r.table.ChangedValues, yamlnode.Text(key)) && !yamlnode.Absent(yamlnode.Get(q, "values")) {
 			r.requireReview(o, key.Line, "Karpenter 1.1 gave values of %s other names, such as inferentia2 and trainium beside inferentia; check that all that are meant are named", yamlnode.Text(key))
 		}
 	}

@@ -28,9 +28,9 @@ type Options struct {
 	// for what a version refuses. Where it is empty the version of the nearest
 	// Cluster among the manifests is taken; where that has none, nothing is reported.
 	KubernetesVersion string
-	// Draft is true of Objects whose variables have no values yet: nothing is reported of
+	// UnresolvedVariables is true of Objects whose variables have no values yet: nothing is reported of
 	// what depends on one.
-	Draft bool
+	UnresolvedVariables bool
 	// Documents finds for Objects where an object is written, so that what is reported
 	// names the line of a field. Without it the object's is named.
 	Documents func(at state.Origin) (manifest.Document, bool)

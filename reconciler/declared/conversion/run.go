@@ -167,7 +167,7 @@ func (r *converter) retitle(o *object) {
 // dropGenerated takes away what webhooks and controllers left in exported manifests.
 func (r *converter) dropGenerated(o *object) {
 	annotations := yamlnode.Get(o.node, "metadata.annotations")
-	for _, key := range r.table.LeftAnnotations {
+	for _, key := range r.table.KeptAnnotations {
 		if i := yamlnode.Index(annotations, key); i >= 0 {
 			r.reportAt(o, Lossless, annotations.Content[i].Line, "annotation %s is dropped: Karpenter wrote it for itself", key)
 			yamlnode.RemoveEntry(annotations, key)

@@ -15,7 +15,9 @@ var filledNumber = regexp.MustCompile(`^([0-9]|\$\{[A-Za-z_][A-Za-z0-9_]*(:?[=-]
 // unknown reports whether a decision hangs on a variable, ${NAME}, which is filled in after
 // files were converted. What depends on one is carried over where it stays exact, and is for a
 // person otherwise. In a draft it is decided all the same, because nobody goes by it.
-func (r *converter) unknown(n *yaml.Node) bool { return yamlnode.HasVariable(n) && !r.opts.Draft }
+func (r *converter) unknown(n *yaml.Node) bool {
+	return yamlnode.HasVariable(n) && !r.opts.UnresolvedVariables
+}
 
 // remedy is what to do about a value of the wrong form.
 func remedy(n *yaml.Node) string {

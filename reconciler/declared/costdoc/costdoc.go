@@ -65,7 +65,7 @@ func limits() manifest.Limits {
 // broken limit.
 func Parse(file string, content []byte) (cost.Document, []state.Problem, error) {
 	if len(content) > mostBytes {
-		return cost.Document{}, nil, manifest.Exceeded("%s is larger than %d KiB", file, mostBytes>>10)
+		return cost.Document{}, nil, manifest.LimitError("%s is larger than %d KiB", file, mostBytes>>10)
 	}
 	docs, problems, err := manifest.NewTree(nil, limits()).Parse(file, content)
 	if err != nil {
@@ -194,7 +194,7 @@ func (r *reader) fields(n *yaml.Node, what string, known ...string) (map[string]
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if !contains(known, key.Value) {
-			r.problem(key, "unknown field %q in %s%s", truncated(key.Value), what, manifest.Suggest(key.Value, known))
+			r.problem(key, "unknown field %q in %s%s", truncated(key.Value), what, manifest.Suggestion(key.Value, known))
 			good = false
 			continue
 		}

@@ -59,7 +59,7 @@ func TestAMonthIsThatOfBillsUnlessTheDocumentSetsIt(t *testing.T) {
 	}
 }
 
-func TestAMistakeIsReportedWithItsLine(t *testing.T) {
+func TestAProblemIsReportedWithItsLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, to string
 		want     []string
@@ -117,7 +117,7 @@ func TestAMistakeIsReportedWithItsLine(t *testing.T) {
 	}
 }
 
-func TestAFileWithoutScenariosIsAMistake(t *testing.T) {
+func TestAFileWithoutScenariosIsAProblem(t *testing.T) {
 	for content, want := range map[string]string{
 		"":                                   "cost.yaml:1: this file is empty",
 		"# nothing\n":                        "cost.yaml:1: this file is empty",
@@ -197,7 +197,7 @@ func FuzzParse(f *testing.F) {
 		if len(doc.Scenarios) == 0 {
 			t.Fatal("neither a document nor a problem")
 		}
-		table := cost.Of(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Document: &doc}, types)
+		table := cost.NewTable(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Document: &doc}, types)
 		var text, markdown, raw bytes.Buffer
 		for _, err := range []error{table.Text(&text), table.Markdown(&markdown), table.JSON(&raw)} {
 			if err != nil {

@@ -24,7 +24,7 @@ func (c *schemaValidator) annotations(item state.Item) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if strings.HasPrefix(name, v1alpha1.GroupVersion.Group+"/") && !slices.Contains(knownAnnotations(), name) {
 			c.report(item, "metadata.annotations["+name+"]", codeAnnotationUnknown, "nobody reads this annotation%s",
-				finding.As("suggestion", manifest.Meant(name, knownAnnotations()), manifest.Suggest(name, knownAnnotations())))
+				finding.As("suggestion", manifest.ClosestName(name, knownAnnotations()), manifest.Suggestion(name, knownAnnotations())))
 		}
 	}
 }

@@ -146,14 +146,14 @@ func (c *schemaValidator) report(item state.Item, path string, code finding.Code
 		text = sanitize.Name(path) + ": " + text
 	}
 	c.findings = append(c.findings, Finding{
-		Key: item.Key, Origin: At(c.documents, item, path), Code: code, Facts: found.Facts, Text: text, Field: path, Detail: found.Text,
+		Key: item.Key, Origin: Position(c.documents, item, path), Code: code, Facts: found.Facts, Text: text, Field: path, Detail: found.Text,
 	})
 }
 
-// At is the place of a field of an item, of its deepest part that is written
+// Position is the place of a field of an item, of its deepest part that is written
 // where it is not. The path is as in spec.list[0].map[a.b/c].field; an empty one
 // is the item. Documents are those of the item's Declared.
-func At(documents func(state.Origin) (manifest.Document, bool), item state.Item, path string) state.Origin {
+func Position(documents func(state.Origin) (manifest.Document, bool), item state.Item, path string) state.Origin {
 	at := item.Origin
 	if path == "" {
 		return at

@@ -196,7 +196,7 @@ func fieldMeant(s *structural.Structural, path string) string {
 			return ""
 		}
 	}
-	return manifest.Meant(parts[len(parts)-1], slices.Collect(maps.Keys(s.Properties)))
+	return manifest.ClosestName(parts[len(parts)-1], slices.Collect(maps.Keys(s.Properties)))
 }
 
 // sibling is the path of the field beside the one at a path; empty without a name.

@@ -47,7 +47,7 @@ func (d Document) At(n *yaml.Node) state.Origin {
 // (YAML 1.1: yes and on are booleans).
 func (d Document) Value() (any, error) {
 	if !bytes.ContainsAny(d.text, "\\\t\r%!") {
-		if v, ok := yamlvalue.Of(d.Node); ok {
+		if v, ok := yamlvalue.Decode(d.Node); ok {
 			return v, nil
 		}
 	}
@@ -184,11 +184,11 @@ func inspect(doc Document, limits Limits) (expandedSize, []state.Problem, error)
 // visited once and counted at each alias.
 func (in *inspector) measure(n *yaml.Node, depth int) (expandedSize, error) {
 	if depth > in.limits.Depth {
-		return expandedSize{}, Exceeded("%s nests deeper than %d levels", in.doc.At(n), in.limits.Depth)
+		return expandedSize{}, LimitError("%s nests deeper than %d levels", in.doc.At(n), in.limits.Depth)
 	}
 	if size, ok := in.size[n]; ok {
 		if size.values == 0 {
-			return size, Exceeded("%s refers to itself", in.doc.At(n))
+			return size, LimitError("%s refers to itself", in.doc.At(n))
 		}
 		return size, nil
 	}
@@ -207,11 +207,11 @@ func (in *inspector) measure(n *yaml.Node, depth int) (expandedSize, error) {
 		}
 		total.values += size.values
 		if total.values > in.limits.Nodes {
-			return total, Exceeded("%s holds more than %d values once its aliases are written out", in.doc.Origin(), in.limits.Nodes)
+			return total, LimitError("%s holds more than %d values once its aliases are written out", in.doc.Origin(), in.limits.Nodes)
 		}
 		total.bytes += size.bytes
 		if limit := aliased * in.limits.FileBytes; int64(total.bytes) > limit {
-			return total, Exceeded("%s holds more than %d KiB once its aliases are written out", in.doc.At(n), limit>>10)
+			return total, LimitError("%s holds more than %d KiB once its aliases are written out", in.doc.At(n), limit>>10)
 		}
 	}
 	if n.Kind == yaml.MappingNode {

@@ -124,7 +124,7 @@ func TestSuggestionsAreNearOrNotMade(t *testing.T) {
 	for given, want := range map[string]string{
 		"wieght": "weight", "Weight": "weight", "limit": "limits", "disruptoin": "disruption", "xyz": "", "": "", "consolidation": "",
 	} {
-		got := Suggest(given, known)
+		got := Suggestion(given, known)
 		if (want == "" && got != "") || (want != "" && !strings.Contains(got, `"`+want+`"`)) {
 			t.Errorf("%q: %q", given, got)
 		}
@@ -139,7 +139,7 @@ func TestLinksAreResolvedWithinTheTree(t *testing.T) {
 		"a/file": {Data: []byte("x")}, "b": link("a"), "c/up": link("../b/file"), "out": link("../x"), "abs": link("/etc"), "l1": link("l2"), "l2": link("l1"),
 	}, Limits{})
 	for name, want := range map[string]string{"b/file": "a/file", "c/up": "a/file", "a/../b": "a", "out": "", "abs": "", "l1": "", "gone": ""} {
-		if got, err := tree.Real(name); got != want || (err == nil) != (want != "") {
+		if got, err := tree.WithoutLinks(name); got != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}

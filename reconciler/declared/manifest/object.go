@@ -19,9 +19,9 @@ type Object struct {
 	// Item has the content and the object's first line; what is read of the content, only after
 	// Checked or Draft.
 	state.Item
-	// Via is the kustomization file that rendered the object, or empty where
+	// Kustomization is the kustomization file that rendered the object, or empty where
 	// its own file was read as it is.
-	Via string `json:"via,omitempty"`
+	Kustomization string `json:"via,omitempty"`
 }
 
 // Objects reads a document as objects: itself, or the items of a List.
@@ -80,9 +80,9 @@ func strictGroup(group string) bool {
 // version, of the target Kubernetes. The message of an error ends in what to do.
 func (o Object) Checked() (state.Item, error) { return o.checked(false) }
 
-// Draft is Checked for an object whose variables have no values yet: a name and a
+// ItemWithVariables is Checked for an object whose variables have no values yet: a name and a
 // namespace that hold a variable, such as ${NAME}, are not checked.
-func (o Object) Draft() (state.Item, error) { return o.checked(true) }
+func (o Object) ItemWithVariables() (state.Item, error) { return o.checked(true) }
 
 func (o Object) checked(draft bool) (state.Item, error) {
 	apiVersion, _ := o.Object["apiVersion"].(string)

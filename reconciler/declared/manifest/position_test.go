@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestInvalidYAMLIsReportedInTheLineOfTheMistake(t *testing.T) {
+func TestInvalidYAMLIsReportedInItsLine(t *testing.T) {
 	const head = "apiVersion: v1\nkind: X\nmetadata:\n  name: x\n"
 	for name, c := range map[string]struct {
 		text string

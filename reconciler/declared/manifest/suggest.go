@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Suggest ends a message about an unknown name: with the known one that was
+// Suggestion ends a message about an unknown name: with the known one that was
 // probably meant, or with nothing.
-func Suggest(given string, known []string) string {
-	if best := Meant(given, known); best != "" {
+func Suggestion(given string, known []string) string {
+	if best := ClosestName(given, known); best != "" {
 		return "; did you mean " + strconv.Quote(best) + "?"
 	}
 	return ""
 }
 
-// Meant is the known name that was probably meant by an unknown one; empty where none was.
-func Meant(given string, known []string) string {
+// ClosestName is the known name that was probably meant by an unknown one; empty where none was.
+func ClosestName(given string, known []string) string {
 	known = slices.Sorted(slices.Values(known))
 	best, distance := "", max(2, len(given)/4)+1
 	for _, name := range known {

@@ -69,8 +69,8 @@ func (l Limits) WithDefaults() Limits {
 // ErrLimit is wrapped by every error that a limit caused.
 var ErrLimit = errors.New("limit exceeded")
 
-// Exceeded classifies a broken limit: only a new commit helps.
-func Exceeded(format string, args ...any) error {
+// LimitError classifies a broken limit: only a new commit helps.
+func LimitError(format string, args ...any) error {
 	return state.Fail(state.Stalled, "LimitExceeded", fmt.Errorf("%w: %w", ErrLimit, fmt.Errorf(format, args...)))
 }
 
@@ -142,10 +142,10 @@ func (t *Tree) file(name string, size int64) error {
 		return nil
 	}
 	if t.bytes += size; t.bytes > t.limits.TotalBytes {
-		return t.fail(Exceeded("the declared files are larger than %d MiB together", t.limits.TotalBytes>>20))
+		return t.fail(LimitError("the declared files are larger than %d MiB together", t.limits.TotalBytes>>20))
 	}
 	if len(t.sizes) >= t.limits.Files {
-		return t.fail(Exceeded("more than %d files are declared", t.limits.Files))
+		return t.fail(LimitError("more than %d files are declared", t.limits.Files))
 	}
 	t.sizes[name] = size
 	return nil
@@ -155,7 +155,7 @@ func (t *Tree) file(name string, size int64) error {
 func (t *Tree) parsed(values int) error {
 	t.nodes += values
 	if t.values += values; t.values > t.limits.TotalNodes {
-		return t.fail(Exceeded("the declared files hold more than %d values", t.limits.TotalNodes))
+		return t.fail(LimitError("the declared files hold more than %d values", t.limits.TotalNodes))
 	}
 	return nil
 }
@@ -194,14 +194,14 @@ func (t *Tree) Read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is a folder", sanitize.Name(name))
 	}
 	if info.Size() > t.limits.FileBytes {
-		return nil, t.fail(Exceeded("%s is larger than %d KiB", sanitize.Name(name), t.limits.FileBytes>>10))
+		return nil, t.fail(LimitError("%s is larger than %d KiB", sanitize.Name(name), t.limits.FileBytes>>10))
 	}
 	b, err := fs.ReadFile(t.fs, name)
 	if err != nil {
 		return nil, t.sourceFault(err)
 	}
 	if int64(len(b)) > t.limits.FileBytes {
-		return nil, t.fail(Exceeded("%s is larger than %d KiB", sanitize.Name(name), t.limits.FileBytes>>10))
+		return nil, t.fail(LimitError("%s is larger than %d KiB", sanitize.Name(name), t.limits.FileBytes>>10))
 	}
 	if err := t.file(name, int64(len(b))); err != nil {
 		return nil, err
@@ -243,14 +243,14 @@ func (t *Tree) Parse(file string, content []byte) ([]Document, []state.Problem, 
 	return docs, problems, nil
 }
 
-// Declares counts an object that is declared. The error is a broken limit.
-func (t *Tree) Declares(o Object) error {
+// CountObject counts an object that is declared. The error is a broken limit.
+func (t *Tree) CountObject(o Object) error {
 	size := DecodedValue(o.Object)
 	if t.rendered += size; size > t.most {
 		t.most, t.largest = size, o.Origin
 	}
 	if limit := t.limits.Rendered; t.rendered > limit {
-		return t.fail(Exceeded("%s: the declared objects take more than %d MiB of memory, and this one takes %d MiB, more than any other; declare less in one folder", t.largest, limit>>20, (t.most+1<<20-1)>>20))
+		return t.fail(LimitError("%s: the declared objects take more than %d MiB of memory, and this one takes %d MiB, more than any other; declare less in one folder", t.largest, limit>>20, (t.most+1<<20-1)>>20))
 	}
 	return nil
 }
@@ -271,7 +271,7 @@ func (t *Tree) List(name string) ([]fs.DirEntry, error) {
 		return nil, t.sourceFault(err)
 	}
 	if len(entries) > t.limits.Files {
-		return nil, t.fail(Exceeded("folder %s holds more than %d files", sanitize.Name(name), t.limits.Files))
+		return nil, t.fail(LimitError("folder %s holds more than %d files", sanitize.Name(name), t.limits.Files))
 	}
 	return entries, nil
 }
@@ -279,8 +279,8 @@ func (t *Tree) List(name string) ([]fs.DirEntry, error) {
 // maxLinks is how many symbolic links a path may go through.
 const maxLinks = 40
 
-// Real is the name without symbolic links, so that one folder has one name.
-func (t *Tree) Real(name string) (string, error) {
+// WithoutLinks is the name without symbolic links, so that one folder has one name.
+func (t *Tree) WithoutLinks(name string) (string, error) {
 	if _, ok := t.fs.(fs.ReadLinkFS); !ok {
 		return name, nil
 	}

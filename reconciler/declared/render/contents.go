@@ -96,7 +96,7 @@ func (s *survey) resource(k *kustomization, field string, e *yaml.Node, above []
 // duplicates names objects that two entries of one kustomization declare:
 // kustomize refuses the second without naming the first.
 func (s *survey) duplicates(k *kustomization, e *yaml.Node, first map[state.Key]state.Origin) {
-	name, err := s.tree.Real(path.Join(k.folder, manifest.Text(e)))
+	name, err := s.tree.WithoutLinks(path.Join(k.folder, manifest.Text(e)))
 	if err != nil {
 		return
 	}
@@ -121,7 +121,7 @@ func (s *survey) checkResource(d manifest.Document, c *cost) {
 	objects, problems := d.Objects()
 	s.problems = append(s.problems, problems...)
 	for _, o := range objects {
-		if item, err := o.Draft(); err != nil {
+		if item, err := o.ItemWithVariables(); err != nil {
 			s.problem(o.Origin, finding.ObjectInvalid, "%v", finding.Of("reason", err))
 		} else {
 			s.declared[d.File] = append(s.declared[d.File], declaredObject{item.Key, o.Origin})
@@ -256,7 +256,7 @@ func (s *survey) generators(k *kustomization) error {
 	}
 	// A file is read once and may go into any number of config maps.
 	if limit := s.tree.Limits().TotalBytes; s.generated.bytes > limit {
-		return manifest.Exceeded("%s: the files of its config maps and secrets are larger than %d MiB together", k.file, limit>>20)
+		return manifest.LimitError("%s: the files of its config maps and secrets are larger than %d MiB together", k.file, limit>>20)
 	}
 	return s.tree.Err()
 }

@@ -32,7 +32,7 @@ func inTree(p string) string {
 	return p
 }
 
-func (f *fileSystem) real(p string) (string, error) { return f.tree.Real(inTree(p)) }
+func (f *fileSystem) real(p string) (string, error) { return f.tree.WithoutLinks(inTree(p)) }
 
 // ReadFile implements filesys.FileSystem.
 func (f *fileSystem) ReadFile(p string) ([]byte, error) {

@@ -76,7 +76,7 @@ func (s *survey) resourceGroups(k *kustomization) []candidateGroup {
 		p, written, count = nil, nil, 0
 	}
 	for _, e := range entries(k.doc.Node, "resources") {
-		name, err := s.tree.Real(path.Join(k.folder, manifest.Text(e)))
+		name, err := s.tree.WithoutLinks(path.Join(k.folder, manifest.Text(e)))
 		if err != nil {
 			return nil
 		}
@@ -122,7 +122,7 @@ func (s *survey) writtenIn(g renderGroup, k *kustomization) []candidate {
 		out = generated(k)
 	}
 	for _, e := range g[k].resources {
-		name, err := s.tree.Real(path.Join(k.folder, manifest.Text(e)))
+		name, err := s.tree.WithoutLinks(path.Join(k.folder, manifest.Text(e)))
 		if err != nil {
 			continue
 		}
@@ -149,7 +149,7 @@ func (s *survey) writtenBelow(name string) []candidate {
 	out = append(out, generated(k)...)
 	for _, field := range []string{"resources", "bases", "components"} {
 		for _, e := range entries(k.doc.Node, field) {
-			if below, err := s.tree.Real(path.Join(k.folder, manifest.Text(e))); err == nil {
+			if below, err := s.tree.WithoutLinks(path.Join(k.folder, manifest.Text(e))); err == nil {
 				out = append(out, s.writtenBelow(below)...)
 			}
 		}

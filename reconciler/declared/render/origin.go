@@ -35,11 +35,11 @@ func (s *survey) origin(folder string, o manifest.Object) state.Origin {
 		ConfiguredIn string `json:"configuredIn"`
 	}
 	if sigsyaml.Unmarshal([]byte(text), &written) == nil {
-		if file, err := s.tree.Real(path.Join(folder, written.Path)); err == nil && written.Path != "" {
+		if file, err := s.tree.WithoutLinks(path.Join(folder, written.Path)); err == nil && written.Path != "" {
 			line, _ := s.line(file, kind, name)
 			return state.Origin{File: file, Line: line}
 		}
-		if file, err := s.tree.Real(path.Join(folder, written.ConfiguredIn)); err == nil && written.ConfiguredIn != "" {
+		if file, err := s.tree.WithoutLinks(path.Join(folder, written.ConfiguredIn)); err == nil && written.ConfiguredIn != "" {
 			// kustomize also writes this on objects whose annotation a patch
 			// removed: only a generator's entry proves it right.
 			if line := s.generatorLine(file, kind, name); line > 0 {
@@ -169,7 +169,7 @@ func (s *survey) inOrder(g renderGroup) ([]writtenObject, bool) {
 
 func (s *survey) inOrderBelow(g renderGroup, k *kustomization) (out []writtenObject, ok bool) {
 	for _, e := range g[k].resources {
-		name, err := s.tree.Real(path.Join(k.folder, manifest.Text(e)))
+		name, err := s.tree.WithoutLinks(path.Join(k.folder, manifest.Text(e)))
 		if err != nil {
 			return nil, false
 		}

@@ -179,10 +179,10 @@ func (s *survey) add(g growth, total *cost) error {
 		}
 	}
 	if limit := s.tree.Limits().Rendered / 2; total.bytes > limit {
-		return manifest.Exceeded("%s: %s: with the %d KiB that this adds to the objects that it is for, more than %d MiB are added to all", g.at, g.field, (total.bytes-before)>>10, limit>>20)
+		return manifest.LimitError("%s: %s: with the %d KiB that this adds to the objects that it is for, more than %d MiB are added to all", g.at, g.field, (total.bytes-before)>>10, limit>>20)
 	}
 	if total.applied > maxApplied {
-		return manifest.Exceeded("%s: %s: with this, the entries for many objects are applied more than %d times; name fewer objects, or join entries", g.at, g.field, maxApplied)
+		return manifest.LimitError("%s: %s: with this, the entries for many objects are applied more than %d times; name fewer objects, or join entries", g.at, g.field, maxApplied)
 	}
 	return nil
 }
@@ -337,7 +337,7 @@ func (s *survey) checkVars(total cost) error {
 	// What is added to objects may be references as well.
 	references := int64(most)*int64(total.objects) + total.bytes/shortestReference
 	if limit := s.tree.Limits().Rendered / 2; references > limit/int64(longest) {
-		return manifest.Exceeded("%s: vars: a value of %d KiB in the place of up to %d references adds more than %d MiB to all objects; use replacements, or shorter values", at, (longest+1<<10-1)>>10, references, limit>>20)
+		return manifest.LimitError("%s: vars: a value of %d KiB in the place of up to %d references adds more than %d MiB to all objects; use replacements, or shorter values", at, (longest+1<<10-1)>>10, references, limit>>20)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // Run renders the kustomization in a folder of the tree: its objects in kustomize's order, or
-// the user's mistakes. If there is one, there are no objects: kustomize renders all or nothing.
+// the user's problems. If there is one, there are no objects: kustomize renders all or nothing.
 // Its error is for what makes the tree unusable: a broken limit, a source that fails.
 func Run(tree *manifest.Tree, folder string) ([]manifest.Object, []state.Problem, error) {
 	s := newSurvey(tree)
@@ -53,15 +53,15 @@ func (s *survey) run(folder string) ([]manifest.Object, []state.Problem, error) 
 	objects := make([]manifest.Object, 0, total.objects)
 	own := ownOrigins(s.root)
 	err = s.render(folder, total.objects, func(o manifest.Object) error {
-		o.Origin, o.Via = s.origin(folder, o), s.root.file
+		o.Origin, o.Kustomization = s.origin(folder, o), s.root.file
 		if !own {
 			stripOrigin(o.Object)
 		}
 		objects = append(objects, o)
 		if limit := tree.Limits().Objects; len(objects) > limit {
-			return manifest.Exceeded("%s renders to more than %d objects", s.root.file, limit)
+			return manifest.LimitError("%s renders to more than %d objects", s.root.file, limit)
 		}
-		return tree.Declares(o)
+		return tree.CountObject(o)
 	})
 	switch {
 	case tree.Err() != nil:
@@ -69,7 +69,7 @@ func (s *survey) run(folder string) ([]manifest.Object, []state.Problem, error) 
 	case errors.Is(err, manifest.ErrLimit):
 		return nil, nil, err
 	case tooMuchCopied(err):
-		return nil, nil, manifest.Exceeded("%s: a JSON patch copies more than %d KiB within one object", s.copying(), maxCopied>>10)
+		return nil, nil, manifest.LimitError("%s: a JSON patch copies more than %d KiB within one object", s.copying(), maxCopied>>10)
 	case err != nil:
 		return nil, []state.Problem{
 			state.NewProblem(state.Origin{File: s.root.file}, finding.New(codeKustomizeFailed, "kustomize: %s", finding.Of("reason", s.message(err)))),

@@ -126,7 +126,7 @@ func (s *survey) folder(folder string, from state.Origin, above []string) (cost,
 		return c, nil
 	}
 	if len(above) >= maxNesting {
-		return cost{}, manifest.Exceeded("%s: kustomizations refer to each other more than %d deep", from, maxNesting)
+		return cost{}, manifest.LimitError("%s: kustomizations refer to each other more than %d deep", from, maxNesting)
 	}
 	k, err := s.load(folder, from)
 	if err != nil || k == nil {
@@ -142,10 +142,10 @@ func (s *survey) folder(folder string, from state.Origin, above []string) (cost,
 	}
 	total.loads++
 	if total.loads > maxLoads {
-		return cost{}, manifest.Exceeded("%s loads more than %d kustomizations", k.file, maxLoads)
+		return cost{}, manifest.LimitError("%s loads more than %d kustomizations", k.file, maxLoads)
 	}
 	if limit := s.tree.Limits().Objects; total.objects > limit {
-		return cost{}, manifest.Exceeded("%s declares more than %d objects", k.file, limit)
+		return cost{}, manifest.LimitError("%s declares more than %d objects", k.file, limit)
 	}
 	s.cost[folder] = total
 	return total, nil
@@ -284,7 +284,7 @@ func (s *survey) checkFields(k *kustomization) bool {
 		}
 		if key.Value != "<<" && !known[key.Value] {
 			fields := slices.Collect(maps.Keys(known))
-			s.problem(at, codeKustomizationFieldUnknown, "unknown field %q in a kustomization%s", finding.Of("field", key.Value), finding.As("suggestion", manifest.Meant(key.Value, fields), manifest.Suggest(key.Value, fields)))
+			s.problem(at, codeKustomizationFieldUnknown, "unknown field %q in a kustomization%s", finding.Of("field", key.Value), finding.As("suggestion", manifest.ClosestName(key.Value, fields), manifest.Suggestion(key.Value, fields)))
 		}
 	}
 	return len(s.problems) == before
@@ -319,7 +319,7 @@ func (s *survey) local(k *kustomization, at state.Origin, field, given string) s
 		s.problem(at, codePathInvalid, "%s: %q is not a valid path", finding.Of("field", field), finding.Of("path", given))
 		return ""
 	}
-	real, err := s.tree.Real(joined)
+	real, err := s.tree.WithoutLinks(joined)
 	if s.tree.Err() != nil {
 		return ""
 	}

@@ -10,7 +10,7 @@ import (
 // valueOf is a rendered object in canonical JSON form: what reading it gives once it is written, as
 // kustomize build does. That way through text takes a fifth of a rendering.
 func valueOf(r *resource.Resource) (map[string]any, error) {
-	if v, ok := yamlvalue.Of(r.YNode()); ok {
+	if v, ok := yamlvalue.Decode(r.YNode()); ok {
 		if object, isMap := v.(map[string]any); isMap {
 			return object, nil
 		}

@@ -90,12 +90,12 @@ func (a *applier) expand(text string) (result, error) {
 			at++
 		}
 		if int64(x.out.Len()) > limits.FileBytes {
-			return result{}, manifest.Exceeded("it grows to more than %d KiB", limits.FileBytes>>10)
+			return result{}, manifest.LimitError("it grows to more than %d KiB", limits.FileBytes>>10)
 		}
 	}
 	x.text = x.out.String()
 	if a.bytes += int64(len(x.text)); a.bytes > limits.TotalBytes {
-		return result{}, manifest.Exceeded("all objects grow to more than %d MiB together", limits.TotalBytes>>20)
+		return result{}, manifest.LimitError("all objects grow to more than %d MiB together", limits.TotalBytes>>20)
 	}
 	return x.result, nil
 }
@@ -215,7 +215,7 @@ func (a *applier) fill(one string, e Expression) (*filled, error) {
 // spend takes from the effort that one Apply may cost.
 func (a *applier) spend(steps int) error {
 	if a.effort -= steps; a.effort < 0 {
-		return manifest.Exceeded("its expressions take too long to evaluate; use fewer patterns, and shorter values with them")
+		return manifest.LimitError("its expressions take too long to evaluate; use fewer patterns, and shorter values with them")
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (a *applier) spend(steps int) error {
 // undefined reports that a variable has no value, and how to give it one.
 func (a *applier) undefined(name string) string {
 	return "${" + name + "} has no value: set " + name + " in spec.substitute of the Sync or in a ConfigMap that spec.substituteFrom names, or write ${" +
-		name + ":=value} with a default, or $${" + name + "} where the text is meant as it is" + manifest.Suggest(name, a.values.Names())
+		name + ":=value} with a default, or $${" + name + "} where the text is meant as it is" + manifest.Suggestion(name, a.values.Names())
 }
 
 // originsOf names where values come from.
@@ -242,7 +242,7 @@ func (a *applier) originsOf(names []string) string {
 
 func unreadable(text string) string {
 	return head(text) + " starts an expression that cannot be filled in: known are forms such as ${NAME}, ${NAME:=default}, ${NAME:0:8} and ${NAME/from/to}, " +
-		"closed in the field where they start; write $${ where ${ is meant as it is, or put the annotation " + Toggle + ": " + off + " on the object"
+		"closed in the field where they start; write $${ where ${ is meant as it is, or put the annotation " + SubstituteKey + ": " + off + " on the object"
 }
 
 // head is as much of an expression as a message may repeat: the name and no

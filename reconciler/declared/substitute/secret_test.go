@@ -108,11 +108,11 @@ func TestMarksChangeExactlyWhenWhatTheyStandForDoes(t *testing.T) {
 
 func TestAProcessWithoutTheSecretsMakesTheSameObjectsAndRevealsNothing(t *testing.T) {
 	v := secretValues(t, key, token)
-	data, err := v.Seal()
+	data, err := v.Encode()
 	if err != nil || strings.Contains(string(data), "hunter2") || strings.Contains(string(data), base64.StdEncoding.EncodeToString([]byte(token))) {
 		t.Fatalf("%s, %v", data, err)
 	}
-	child, err := substitute.Restore(fluxexpr.Parse, data)
+	child, err := substitute.Decode(fluxexpr.Parse, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestAProcessWithoutTheSecretsMakesTheSameObjectsAndRevealsNothing(t *testin
 	if child.Digest() != v.Digest() {
 		t.Error("the digests differ")
 	}
-	if _, err := substitute.Restore(fluxexpr.Parse, []byte(`[{"name":"a-b"}]`)); err == nil {
+	if _, err := substitute.Decode(fluxexpr.Parse, []byte(`[{"name":"a-b"}]`)); err == nil {
 		t.Error("a wrong name was restored")
 	}
 }
@@ -273,11 +273,11 @@ func TestWhatASecretHoldsIsNotReadBeforeItIsSent(t *testing.T) {
 	made := func(token string, sealed bool) string {
 		v := values(t, map[string]string{"MANY": strings.Repeat("a", 60_000)}, substitute.Secret("Secret ns/s", map[string][]byte{"TOKEN": []byte(token)}))
 		if sealed {
-			data, err := v.Seal()
+			data, err := v.Encode()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v, err = substitute.Restore(fluxexpr.Parse, data); err != nil {
+			if v, err = substitute.Decode(fluxexpr.Parse, data); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -102,7 +102,7 @@ func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
 	}
 	text, err := sigsyaml.Marshal(o.Object)
 	if err != nil {
-		a.problem(o.Origin, codeSubstitutionImpossible, "this holds characters that YAML cannot write as they are, so that no variables can be filled in; remove them, or put the annotation %s: %s on the object", Toggle, off)
+		a.problem(o.Origin, codeSubstitutionImpossible, "this holds characters that YAML cannot write as they are, so that no variables can be filled in; remove them, or put the annotation %s: %s on the object", SubstituteKey, off)
 		return o, false, nil
 	}
 	r, err := a.expand(string(text))

@@ -151,7 +151,7 @@ func (v Values) Names() []string { return slices.Sorted(maps.Keys(v.variables)) 
 // Digest changes when any variable, its value or its place does. It reveals nothing of
 // a Secret's value to who lacks the key.
 func (v Values) Digest() string {
-	sealed, err := v.Seal()
+	sealed, err := v.Encode()
 	if err != nil {
 		return ""
 	}
@@ -167,10 +167,10 @@ type sealed struct {
 	Ticket string `json:"ticket,omitempty"`
 }
 
-// Seal writes the values for another process, which is to render untrusted content and
+// Encode writes the values for another process, which is to render untrusted content and
 // must not get secrets: of those it has only what Apply needs. What Apply makes there
 // is what it makes here.
-func (v Values) Seal() ([]byte, error) {
+func (v Values) Encode() ([]byte, error) {
 	out := make([]sealed, 0, len(v.variables))
 	for _, name := range v.Names() {
 		one := v.variables[name]
@@ -183,8 +183,8 @@ func (v Values) Seal() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Restore reads what Seal wrote. It cannot reveal the values of Secrets.
-func Restore(language Language, data []byte) (Values, error) {
+// Decode reads what Encode wrote. It cannot reveal the values of Secrets.
+func Decode(language Language, data []byte) (Values, error) {
 	var in []sealed
 	if err := json.Unmarshal(data, &in); err != nil {
 		return Values{}, errors.New("reading sealed variables: this is not what was written")

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Toggle is the label or annotation by which an object has its text stay as it is,
+// SubstituteKey is the label or annotation by which an object has its text stay as it is,
 // where its value is "disabled". It is Flux's.
-const Toggle = "kustomize.toolkit.fluxcd.io/substitute"
+const SubstituteKey = "kustomize.toolkit.fluxcd.io/substitute"
 
 const off = "disabled"
 
@@ -17,7 +17,7 @@ const off = "disabled"
 func Disabled(object map[string]any) bool {
 	meta, _ := object["metadata"].(map[string]any)
 	for _, field := range []string{"labels", "annotations"} {
-		if m, ok := meta[field].(map[string]any); ok && m[Toggle] == off {
+		if m, ok := meta[field].(map[string]any); ok && m[SubstituteKey] == off {
 			return true
 		}
 	}

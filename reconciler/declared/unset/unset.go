@@ -18,19 +18,19 @@ import (
 
 // Variables are the variables without a value here: any, or those of some SSM parameters.
 type Variables struct {
-	// Any is true where no variable has a value.
-	Any bool
+	// NoneSet is true where no variable has a value.
+	NoneSet bool
 	// Parameters are those without a value.
 	Parameters variables.Unknown
 }
 
 // Exist reports whether there are any.
-func (u Variables) Exist() bool { return u.Any || len(u.Parameters) > 0 }
+func (u Variables) Exist() bool { return u.NoneSet || len(u.Parameters) > 0 }
 
 // has reports whether a variable is one of them.
 func (u Variables) has(variable string) bool {
 	_, unread := u.Parameters[variable]
-	return u.Any || unread
+	return u.NoneSet || unread
 }
 
 // codeVariableWithoutValue is of a variable that has no value in a folder without any.
@@ -38,7 +38,7 @@ const codeVariableWithoutValue finding.Code = "VariableWithoutValue"
 
 // warning is the warning about a variable.
 func (u Variables) warning(variable string) finding.Finding {
-	if !u.Any {
+	if !u.NoneSet {
 		return u.Parameters.Warning(variable)
 	}
 	return finding.New(codeVariableWithoutValue,

@@ -197,7 +197,7 @@ func TestEveryTypeInAPoolHasTheOneOverlayOfItsProfile(t *testing.T) {
 			pools = append(pools, p.Pools...)
 		}
 		for _, pool := range pools {
-			profile, served := sharing.For(pool)
+			profile, served := sharing.ProfileForPool(pool)
 			for _, kind := range all.Types() {
 				var want []string
 				if served && nvidia(kind) && kind.GPU.Count > 0 {

@@ -40,11 +40,11 @@ type Reconciler struct {
 	Cache cache.Cache
 	// Writer patches the status.
 	Writer client.StatusClient
-	// Pools is what the nodes show, pool by pool, and Rollouts what the
+	// Pools is what the nodes show, pool by pool, and PluginUpdates what the
 	// replacement of plugins does in each. Nothing is written before Pools has returned,
 	// which may take as long as it likes.
-	Pools    func(context.Context) ([]gpu.PoolState, error)
-	Rollouts func() map[string]string
+	Pools         func(context.Context) ([]gpu.PoolState, error)
+	PluginUpdates func() map[string]string
 	// Changed notifies the Reconciler when either may return something else.
 	Changed <-chan event.GenericEvent
 	// Clock decides what is still held.
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	now := r.Clock.Now()
 	updated := counts.DeepCopy()
-	fill(&updated.Status, pools, r.Rollouts())
+	fill(&updated.Status, pools, r.PluginUpdates())
 	status, reason, message := readyCondition(updated.Status, refused, now)
 	conclude(updated, status, reason, message)
 	if err := r.write(ctx, counts, updated); err != nil {
@@ -148,9 +148,9 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 		}
 		out := v1alpha1.GPUPoolStatus{
 			Name: p.Pool, Profile: p.Profile, Nodes: int32(p.Nodes), UpdatedNodes: int32(p.Updated),
-			Rollout: sanitize.Text(rollouts[p.Pool]), Failures: int32(p.Failures), LastFailure: sanitize.Text(p.LastFailure),
+			PluginUpdate: sanitize.Text(rollouts[p.Pool]), Failures: int32(p.Failures), LastFailure: sanitize.Text(p.LastFailure),
 		}
-		for name, n := range p.Offered {
+		for name, n := range p.Allocatable {
 			if out.Allocatable == nil {
 				out.Allocatable = map[string]int64{}
 			}
@@ -180,8 +180,8 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 		for _, t := range p.UnhealthyNodes {
 			unhealthy = append(unhealthy, fmt.Sprintf("%s: %s", t.Node, t.Reason))
 		}
-		if p.Rollout != "" {
-			rolling = append(rolling, p.Name+": "+p.Rollout)
+		if p.PluginUpdate != "" {
+			rolling = append(rolling, p.Name+": "+p.PluginUpdate)
 		}
 	}
 	switch {

@@ -76,9 +76,9 @@ func (f *fixture) run(t *testing.T) ctrl.Result {
 	t.Helper()
 	r := &status.Reconciler{
 		Cache: read{from: f.client}, Writer: f.client,
-		Pools:    func(context.Context) ([]gpu.PoolState, error) { return f.pools, nil },
-		Rollouts: func() map[string]string { return f.rollouts },
-		Clock:    testclock.NewFakePassiveClock(now()),
+		Pools:         func(context.Context) ([]gpu.PoolState, error) { return f.pools, nil },
+		PluginUpdates: func() map[string]string { return f.rollouts },
+		Clock:         testclock.NewFakePassiveClock(now()),
 	}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{})
 	if err != nil {
@@ -116,13 +116,13 @@ func TestTheStatusOfADevicePluginIsSanitized(t *testing.T) {
 		t.Errorf("Ready is %q", c.Message)
 	}
 	pool := got.Pools[0]
-	if d := cmp.Diff([]string{clean, clean, clean}, []string{pool.Rollout, pool.LastFailure, pool.UnhealthyNodes[0].Message}); d != "" {
+	if d := cmp.Diff([]string{clean, clean, clean}, []string{pool.PluginUpdate, pool.LastFailure, pool.UnhealthyNodes[0].Message}); d != "" {
 		t.Errorf("status.pools (-want +got):\n%s", d)
 	}
 }
 
 func TestTheConditionReadyNamesTheWorst(t *testing.T) {
-	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Offered: gpu.Resources{gpu.Resource: 80, gpu.SharedResource: 0}}
+	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Allocatable: gpu.Resources{gpu.Resource: 80, gpu.SharedResource: 0}}
 	starting := gpu.PoolState{Pool: "b", Profile: "sliced", Nodes: 2, Updated: 1}
 	failure := gpu.PoolState{Pool: "c", Profile: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
 	held := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, BackoffUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
@@ -174,7 +174,7 @@ func TestPoolsAreReportedWithTheirNodesFailuresAndHolds(t *testing.T) {
 		failures = append(failures, gpu.UnhealthyNode{Node: string(rune('a' + i)), Reason: "Mismatch", Since: now()})
 	}
 	f.pools = []gpu.PoolState{
-		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Offered: gpu.Resources{gpu.Resource: 40, gpu.SharedResource: 0}, Unhealthy: failures},
+		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Allocatable: gpu.Resources{gpu.Resource: 40, gpu.SharedResource: 0}, Unhealthy: failures},
 		{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"},
 		{Pool: "quiet", Profile: "sliced"},
 	}
@@ -187,7 +187,7 @@ func TestPoolsAreReportedWithTheirNodesFailuresAndHolds(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	first := got.Pools[0]
-	if diff := cmp.Diff(map[string]int64{"nvidia.com/gpu": 40}, first.Allocatable); diff != "" || first.Rollout != "1 of 12 plugins replaced" || len(first.UnhealthyNodes) != 10 {
+	if diff := cmp.Diff(map[string]int64{"nvidia.com/gpu": 40}, first.Allocatable); diff != "" || first.PluginUpdate != "1 of 12 plugins replaced" || len(first.UnhealthyNodes) != 10 {
 		t.Errorf("%+v %s", first, diff)
 	}
 	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"}},
@@ -226,8 +226,8 @@ func TestNoStatusIsWrittenBeforeThePoolsAreRead(t *testing.T) {
 	f, away := newFixture(t, objects...), errors.New("the book is not read yet")
 	r := &status.Reconciler{
 		Cache: read{from: f.client}, Writer: f.client, Clock: testclock.NewFakePassiveClock(now()),
-		Pools:    func(context.Context) ([]gpu.PoolState, error) { return nil, away },
-		Rollouts: func() map[string]string { return nil },
+		Pools:         func(context.Context) ([]gpu.PoolState, error) { return nil, away },
+		PluginUpdates: func() map[string]string { return nil },
 	}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); !errors.Is(err, away) {
 		t.Errorf("returned %v", err)
@@ -263,11 +263,11 @@ func TestOneThatIsBeingDeletedDoesNotCountBesideAnother(t *testing.T) {
 	successor := plugin("new", time.Minute)
 	successor.Spec.Profiles = []v1alpha1.GPUProfile{{Name: "new", NodePools: []string{"gpu"}}}
 	sharing, err := status.LiveSharing(newFixture(t, old, successor).client)(t.Context())
-	if profile, _ := sharing.For("gpu"); err != nil || profile.Name != "new" {
+	if profile, _ := sharing.ProfileForPool("gpu"); err != nil || profile.Name != "new" {
 		t.Errorf("profile %q counts, %v", profile.Name, err)
 	}
 	sharing, err = status.LiveSharing(newFixture(t, old).client)(t.Context())
-	if _, served := sharing.For("gpu"); err != nil || served {
+	if _, served := sharing.ProfileForPool("gpu"); err != nil || served {
 		t.Errorf("one that goes alone serves %t, %v", served, err)
 	}
 }

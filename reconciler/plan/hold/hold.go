@@ -23,9 +23,9 @@ const (
 	DriftReported Rule = "DriftReported"
 	// MaxPrunePercent: too much would be deleted at once (spec.guard.maxPrunePercent).
 	MaxPrunePercent Rule = "MaxPrunePercent"
-	// DeletionLosses: the deletion takes more along than the thing itself (loss.Removal).
+	// DeletionLosses: the deletion takes more along than the thing itself (loss.DeletionImpact).
 	DeletionLosses Rule = "DeletionLosses"
-	// UpdateLosses: the update loses what a deletion would (loss.Removal).
+	// UpdateLosses: the update loses what a deletion would (loss.DeletionImpact).
 	UpdateLosses Rule = "UpdateLosses"
 	// MaxNodesReplaced: more nodes would be replaced or taken away than are allowed
 	// (spec.guard.maxNodesReplaced).
@@ -37,8 +37,8 @@ const (
 	QuotaExceeded Rule = "QuotaExceeded"
 	// InUse: the part of the thing is used by something whose deletion waits.
 	InUse Rule = "InUse"
-	// LooserGuard: the change makes what guards a Sync weaker.
-	LooserGuard Rule = "GuardLoosened"
+	// GuardLoosened: the change makes what guards a Sync weaker.
+	GuardLoosened Rule = "GuardLoosened"
 )
 
 // Reason is one of the reasons for which a change is held.
@@ -61,14 +61,14 @@ func (r Reason) Key() string {
 
 // Facts are what a rule found. Each rule fills in those that are named for it.
 type Facts struct {
-	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, LooserGuard), or that uses a
+	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, GuardLoosened), or that uses a
 	// part of it (InUse), as state.Key writes it.
 	Object string `json:"object,omitempty"`
 	// Detail is what the thing's own target has to add: how a person changes what is
 	// ReadOnly, or that nothing is written to the target (DriftReported); what
 	// goes with a deletion or an update; why it is not known whether a part is InUse.
 	Detail string `json:"detail,omitempty"`
-	// Fields are the paths of the fields that make a LooserGuard or are InUse.
+	// Fields are the paths of the fields that make a GuardLoosened or are InUse.
 	Fields []string `json:"fields,omitempty"`
 	// Deletions are what MaxPrunePercent counted.
 	Deletions *Deletions `json:"deletions,omitempty"`
@@ -122,15 +122,15 @@ type Quota struct {
 	// requests for an increase.
 	Quotas []string `json:"quotas,omitempty"`
 	Codes  []string `json:"codes,omitempty"`
-	// Pools are all that draw on these quotas and on no other, Causing those by whose changes
+	// Pools are all that draw on these quotas and on no other, IncreasedPools those by whose changes
 	// they need more than before.
-	Pools   []string `json:"pools"`
-	Causing []string `json:"causing"`
+	Pools          []string `json:"pools"`
+	IncreasedPools []string `json:"causing"`
 	// NeededVCPUs is what they need to reach their limits, or for one node, LimitVCPUs what the
-	// quotas allow in all, of which OthersUse a part where it is true: instances of no declared pool.
-	NeededVCPUs int64 `json:"neededVCPUs,omitempty"`
-	LimitVCPUs  int64 `json:"limitVCPUs"`
-	OthersUse   bool  `json:"othersUse,omitempty"`
+	// quotas allow in all, of which UsedByOthers a part where it is true: instances of no declared pool.
+	NeededVCPUs  int64 `json:"neededVCPUs,omitempty"`
+	LimitVCPUs   int64 `json:"limitVCPUs"`
+	UsedByOthers bool  `json:"othersUse,omitempty"`
 	// SmallestType is the instance type with the fewest vCPUs of a pool that can have no node, since
 	// no quota has as many left; empty for all others.
 	SmallestType string `json:"smallestType,omitempty"`
@@ -145,10 +145,10 @@ type Quota struct {
 type Reasons []Reason
 
 // Nodes reports whether the change is held for the nodes that it would cost.
-func (r Reasons) Nodes() bool { return r.By(MaxNodesReplaced, ReviewExceeded) }
+func (r Reasons) Nodes() bool { return r.Has(MaxNodesReplaced, ReviewExceeded) }
 
-// By reports whether one of the rules is among the reasons.
-func (r Reasons) By(rules ...Rule) bool {
+// Has reports whether one of the rules is among the reasons.
+func (r Reasons) Has(rules ...Rule) bool {
 	return slices.ContainsFunc(r, func(one Reason) bool { return slices.Contains(rules, one.Rule) })
 }
 

@@ -32,9 +32,9 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 		{"an update", Reasons{{Rule: UpdateLosses, Facts: Facts{Object: "Cluster/a", Detail: "the engine stops"}}}, "updating Cluster/a: the engine stops"},
 		{"a quota that one pool exceeds", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Codes: []string{"L-1"}, Pools: []string{"a"}, NeededVCPUs: 72, LimitVCPUs: 64}}}},
 			"NodePool a needs at least 72 vCPUs, the quota allows 64 (guard.quota): request a quota increase (quota code L-1) or lower a limit"},
-		{"quotas that several pools exceed", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Codes: []string{"L-1", "L-2"}, Pools: []string{"a", "b", "c"}, NeededVCPUs: 200, LimitVCPUs: 128, OthersUse: true}}}},
+		{"quotas that several pools exceed", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Codes: []string{"L-1", "L-2"}, Pools: []string{"a", "b", "c"}, NeededVCPUs: 200, LimitVCPUs: 128, UsedByOthers: true}}}},
 			"NodePools a, b and c need at least 200 vCPUs, the quotas allow 128 in all, less what other instances use (guard.quota): request a quota increase (quota codes L-1, L-2) or lower a limit"},
-		{"a quota that allows no node", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Codes: []string{"L-1"}, Pools: []string{"a"}, NeededVCPUs: 16, LimitVCPUs: 64, OthersUse: true, SmallestType: "p5.4xlarge"}}}},
+		{"a quota that allows no node", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Codes: []string{"L-1"}, Pools: []string{"a"}, NeededVCPUs: 16, LimitVCPUs: 64, UsedByOthers: true, SmallestType: "p5.4xlarge"}}}},
 			"NodePool a can have no node: its smallest instance type p5.4xlarge has 16 vCPUs, the quota allows 64, less what other instances use (guard.quota): request a quota increase (quota code L-1) or allow a smaller type"},
 		{"quotas that allow a node together alone", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Codes: []string{"L-1", "L-2"}, Pools: []string{"a"}, NeededVCPUs: 16, LimitVCPUs: 24, SmallestType: "p5.4xlarge"}}}},
 			"NodePool a can have no node: its smallest instance type p5.4xlarge has 16 vCPUs, none of the quotas has as many left (guard.quota): request a quota increase (quota codes L-1, L-2) or allow a smaller type"},
@@ -45,7 +45,7 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 		{"a part in use", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},
 		{"a part that may be", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
 			"spec.interruptionQueue may be in use: it is not known whether there is Queue/a to be deleted: denied"},
-		{"a looser guard", Reasons{{Rule: LooserGuard, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
+		{"a looser guard", Reasons{{Rule: GuardLoosened, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
 			"updating Sync/a would loosen it (spec.prune, spec.drift), which the repository alone cannot do"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestRulesAreNamedAsReasonsOfConditionsAre(t *testing.T) {
 	}
 	reason := regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 	texts := map[string]bool{}
-	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, InUse, LooserGuard} {
+	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, InUse, GuardLoosened} {
 		if !reason.MatchString(string(rule)) || !strings.Contains(string(page), "\n| "+string(rule)+" | ") {
 			t.Errorf("%q is no reason, or not on the page of the Sync", rule)
 		}
@@ -100,7 +100,7 @@ func TestOneConfirmationQuotesEachTokenOnce(t *testing.T) {
 	pool := Token{Purpose: "deletions", Digest: "1", Losses: loss.Counts{"Node": 10}}
 	nodes := Token{Purpose: "nodes", Digest: "1"}
 	all := Join([]Token{nodes, pool, nodes, pool}, in)
-	if all != pool.In(in)+","+nodes.In(in) || all != Join([]Token{pool, nodes}, in) || Join(nil, in) != "" {
+	if all != pool.Encode(in)+","+nodes.Encode(in) || all != Join([]Token{pool, nodes}, in) || Join(nil, in) != "" {
 		t.Errorf("joined: %s", all)
 	}
 	grown, more := pool, pool
@@ -113,7 +113,7 @@ func TestOneConfirmationQuotesEachTokenOnce(t *testing.T) {
 		want  bool
 	}{
 		"the one by which a deletion was begun": {begun, in, true},
-		"that one after another was used":       {begun, in.Use(Token{Purpose: "deletions", Digest: "2"}.In(in)), true},
+		"that one after another was used":       {begun, in.Use(Token{Purpose: "deletions", Digest: "2"}.Encode(in)), true},
 		"that one of another number":            {older, in, false},
 		"that one of another Sync":              {begun, confirm.Scope{UID: "b"}, false},
 		"it":                                    {pool, in, true},
@@ -123,12 +123,12 @@ func TestOneConfirmationQuotesEachTokenOnce(t *testing.T) {
 		"another purpose":                       {Token{Purpose: "guard", Digest: "1"}, in, false},
 		"another content":                       {Token{Purpose: "nodes", Digest: "2"}, in, false},
 		"another Sync":                          {nodes, confirm.Scope{UID: "b"}, false},
-		"after one of another purpose was used": {nodes, in.Use(pool.In(in)), true},
-		"after it was used":                     {nodes, in.Use(nodes.In(in)), false},
+		"after one of another purpose was used": {nodes, in.Use(pool.Encode(in)), true},
+		"after it was used":                     {nodes, in.Use(nodes.Encode(in)), false},
 		"after both were used":                  {pool, in.Use(confirm.Tokens(all)...), false},
 		"after something else was handled":      {nodes, confirm.Scope{UID: "a", Handled: "x"}, true},
 	} {
-		if then, ok := tt.token.QuotedBy(all, tt.in); ok != tt.want || ok && tt.token.Purpose == "deletions" && then["Node"] != 10 {
+		if then, ok := tt.token.ConfirmedBy(all, tt.in); ok != tt.want || ok && tt.token.Purpose == "deletions" && then["Node"] != 10 {
 			t.Errorf("%s: quoted %v with %v", name, ok, then)
 		}
 	}

@@ -30,7 +30,7 @@ func (r Rule) Text() string {
 		return "guard.quota"
 	case InUse:
 		return "in use"
-	case LooserGuard:
+	case GuardLoosened:
 		return "looser guard"
 	}
 	return string(r)
@@ -76,7 +76,7 @@ func (r Reason) phrases() []string {
 		return []string{f.Quota.String()}
 	case InUse:
 		return []string{f.inUse()}
-	case LooserGuard:
+	case GuardLoosened:
 		return []string{fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", f.Object, strings.Join(f.Fields, ", "))}
 	case ReadOnly:
 	}
@@ -146,7 +146,7 @@ func (q Quota) text(rule string) string {
 	if len(q.Codes) > 1 {
 		allows, code = fmt.Sprintf("the quotas allow %d in all", q.LimitVCPUs), "quota codes "
 	}
-	if q.OthersUse {
+	if q.UsedByOthers {
 		allows += ", less what other instances use"
 	}
 	code += strings.Join(q.Codes, ", ")

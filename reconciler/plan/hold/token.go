@@ -34,22 +34,22 @@ func (t Token) digits(scope confirm.Scope) string {
 	return scope.Token(t.Purpose, t.Digest)
 }
 
-// In is the confirmation token in a scope, and what goes with the deletions that it stands
+// Encode is the confirmation token in a scope, and what goes with the deletions that it stands
 // for, as loss.Counts writes it.
-func (t Token) In(scope confirm.Scope) string {
+func (t Token) Encode(scope confirm.Scope) string {
 	return t.digits(scope) + t.Losses.String()
 }
 
-// QuotedBy finds the token in a confirmation, and returns the losses that it is quoted
+// ConfirmedBy finds the token in a confirmation, and returns the losses that it is quoted
 // with. They must cover, with their tolerance, those that there are now.
-func (t Token) QuotedBy(confirmation string, scope confirm.Scope) (loss.Counts, bool) {
+func (t Token) ConfirmedBy(confirmation string, scope confirm.Scope) (loss.Counts, bool) {
 	digits := t.digits(scope)
 	for _, quoted := range confirm.Tokens(confirmation) {
 		rest, ok := strings.CutPrefix(quoted, digits)
 		if !ok {
 			continue
 		}
-		if then, ok := loss.Parse(rest); ok && then.Tolerant().Covers(t.Losses) {
+		if then, ok := loss.Parse(rest); ok && then.WithTolerance().Covers(t.Losses) {
 			return then, true
 		}
 	}
@@ -80,8 +80,8 @@ func Find(tokens []string, part string) string {
 // empty where it quotes none.
 func Quoted(tokens []Token, part string, in confirm.Scope) string {
 	for _, t := range tokens {
-		if _, ok := t.QuotedBy(part, in); ok {
-			return t.In(in)
+		if _, ok := t.ConfirmedBy(part, in); ok {
+			return t.Encode(in)
 		}
 	}
 	return ""
@@ -97,7 +97,7 @@ func Join(tokens []Token, scope confirm.Scope) string {
 	var out []string
 	for i, t := range sorted {
 		if i == 0 || t.digits(scope) != sorted[i-1].digits(scope) {
-			out = append(out, t.In(scope))
+			out = append(out, t.Encode(scope))
 		}
 	}
 	return strings.Join(out, ",")

@@ -10,8 +10,8 @@ import (
 // no credential: addresses are without user and query, and the forge's message is one
 // short line with known forms of tokens masked.
 type Error struct {
-	// Doing is what was tried: "listing pull requests of o/r".
-	Doing string
+	// Operation is what was tried: "listing pull requests of o/r".
+	Operation string
 	// Code is the HTTP status, 0 where there was no response.
 	Code int
 	// Until is when to try again, where the forge named a time or one of its rate limits
@@ -29,7 +29,7 @@ type Error struct {
 // Error is all but the cause, in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString(e.Doing + ": ")
+	b.WriteString(e.Operation + ": ")
 	switch {
 	case !e.Until.IsZero():
 		fmt.Fprintf(&b, "the forge's rate limit is used up until %s", e.Until.UTC().Format(time.RFC3339))

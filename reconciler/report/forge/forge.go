@@ -33,7 +33,7 @@ type Forge interface {
 	// its content differs, and writes nothing when it is equal. Where a race has
 	// left several, the oldest stays and our own others are deleted. A comment
 	// that a person deleted is made again.
-	Comment(ctx context.Context, number int, comment Comment) (Posted, error)
+	Comment(ctx context.Context, number int, comment Comment) (PostedComment, error)
 	// Status sets a status of a commit, unless the newest status of this
 	// context is equal already. Description and context are shortened to what
 	// the forge takes.
@@ -113,8 +113,8 @@ type Comment struct {
 	EditOnly bool
 }
 
-// Posted is a comment at the forge.
-type Posted struct {
+// PostedComment is a comment at the forge.
+type PostedComment struct {
 	// URL leads to the comment; empty where EditOnly found none.
 	URL string
 	// Written is true where the comment was made or changed.
@@ -124,13 +124,13 @@ type Posted struct {
 // State is a commit status's.
 type State string
 
-// The states that every forge supports. Broken is for a plan that could not be made;
+// The states that every forge supports. Errored is for a plan that could not be made;
 // Failure is for one that was made and is refused.
 const (
 	Pending State = "pending"
 	Success State = "success"
 	Failure State = "failure"
-	Broken  State = "error"
+	Errored State = "error"
 )
 
 // Status is a line next to a commit.

@@ -30,18 +30,18 @@ func TestMarkersAreStableAndApart(t *testing.T) {
 				t.Errorf("%q ends before its end", marker)
 			}
 			for _, body := range []string{string(marker), string(marker) + "\nx", string(marker) + "\r\nx"} {
-				if !marker.Begins(body) {
+				if !marker.IsPrefixOf(body) {
 					t.Errorf("%q is not found in %q", marker, body)
 				}
 			}
 			for _, body := range []string{"", " " + string(marker), "x\n" + string(marker), string(marker) + "x", "> " + string(marker)} {
-				if marker.Begins(body) {
+				if marker.IsPrefixOf(body) {
 					t.Errorf("%q is found in %q", marker, body)
 				}
 			}
 		}
 	}
-	if forge.Marker("").Begins("") {
+	if forge.Marker("").IsPrefixOf("") {
 		t.Error("no marker is found in everything")
 	}
 }
@@ -105,11 +105,11 @@ func TestErrorsNameWhoShouldDoWhat(t *testing.T) {
 		want      string
 		permanent bool
 	}{
-		{forge.Error{Doing: "listing", Message: "no such host", Cause: cause}, "listing: no response from the forge: no such host", false},
-		{forge.Error{Doing: "listing", Code: 403, Message: "no", Remedy: "give it"}, "listing: the forge responded with status 403: no; give it", true},
-		{forge.Error{Doing: "listing", Code: 403, Until: time.Unix(0, 0)}, "listing: the forge's rate limit is used up until 1970-01-01T00:00:00Z", false},
-		{forge.Error{Doing: "listing", Code: 502}, "listing: the forge responded with status 502", false},
-		{forge.Error{Doing: "listing", Code: 409}, "listing: the forge responded with status 409", false},
+		{forge.Error{Operation: "listing", Message: "no such host", Cause: cause}, "listing: no response from the forge: no such host", false},
+		{forge.Error{Operation: "listing", Code: 403, Message: "no", Remedy: "give it"}, "listing: the forge responded with status 403: no; give it", true},
+		{forge.Error{Operation: "listing", Code: 403, Until: time.Unix(0, 0)}, "listing: the forge's rate limit is used up until 1970-01-01T00:00:00Z", false},
+		{forge.Error{Operation: "listing", Code: 502}, "listing: the forge responded with status 502", false},
+		{forge.Error{Operation: "listing", Code: 409}, "listing: the forge responded with status 409", false},
 	}
 	for _, tt := range tests {
 		if tt.err.Error() != tt.want || tt.err.Permanent() != tt.permanent || !errors.Is(&tt.err, tt.err.Cause) && tt.err.Cause != nil {

@@ -22,8 +22,8 @@ func inert(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(escaped, "%3A", ":"), "--", "%2D%2D")
 }
 
-// Begins reports whether a comment's body starts with the marker.
-func (m Marker) Begins(body string) bool {
+// IsPrefixOf reports whether a comment's body starts with the marker.
+func (m Marker) IsPrefixOf(body string) bool {
 	rest, ok := strings.CutPrefix(body, string(m))
 	return ok && m != "" && (rest == "" || rest[0] == '\n' || rest[0] == '\r')
 }

@@ -184,7 +184,7 @@ func TestPinsAreUsedWhileSSMIsAway(t *testing.T) {
 	b.expect("SSM is back", "ami-2", 1, "ParametersUpdated")
 }
 
-func TestAChangedEntryIsTakenAnewAndItsMistakeStopsNothingButItself(t *testing.T) {
+func TestAChangedEntryIsTakenAnewAndItsErrorStopsNothingButItself(t *testing.T) {
 	b := newBench(t)
 	b.expect("first", "ami-1", 1)
 	b.edit(func(s *v1alpha1.Sync) { s.Spec.SubstituteFrom[0].Name += "/wrong" })

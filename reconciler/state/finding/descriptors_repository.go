@@ -7,7 +7,7 @@ func manifestDescriptors() []Descriptor {
 			"Correct its name, or remove it."},
 		{"ConfirmationInRepository", Error, "A manifest has an annotation that confirms a held change, which only a person sets on the live object.",
 			"Remove it, and set it with kubectl annotate."},
-		{"CostDocumentInvalid", Error, "A document of poolwright cost has a mistake.",
+		{"CostDocumentInvalid", Error, "A document of poolwright cost has a problem.",
 			"Correct the line."},
 		{"CustomResourceDefinitionInvalid", Error, "A CustomResourceDefinition cannot be read or its schema cannot be compiled, so that objects of its kind are not validated.",
 			"Correct the definition."},

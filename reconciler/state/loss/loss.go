@@ -1,7 +1,7 @@
 // Package loss is what goes with the deletion of a thing, in numbers, so that who
 // allowed a deletion and who sends it can compare without reading a sentence.
 //
-// It is pure and does not depend on what the kinds mean. Start reading at Removal.
+// It is pure and does not depend on what the kinds mean. Start reading at DeletionImpact.
 package loss
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Removal is what the deletion of an observed thing costs, and what of that is
+// DeletionImpact is what the deletion of an observed thing costs, and what of that is
 // allowed; of one that is wanted and differs, what its update costs. It is zero for
 // ordinary things.
-type Removal struct {
+type DeletionImpact struct {
 	// Impact describes to a person, for things whose removal costs more than themselves,
 	// what goes with them ("3 nodes, 7 pods go with it"), or why their removal always
 	// waits for confirmation. Empty for ordinary things.
@@ -43,7 +43,7 @@ type Removal struct {
 
 // EffectiveLosses is what goes with the deletion. An Impact that counts nothing stands for the
 // thing itself.
-func (r Removal) EffectiveLosses() Counts {
+func (r DeletionImpact) EffectiveLosses() Counts {
 	if r.Impact != "" && len(r.Losses) == 0 {
 		return Counts{itself: 1}
 	}
@@ -114,9 +114,9 @@ func (n Names) Counts() Counts {
 	return out
 }
 
-// Removal is the deletion with which these things go, and which states that.
-func (n Names) Removal(impact string) Removal {
-	return Removal{Impact: impact, Losses: n.Counts(), Names: n}
+// DeletionImpact is the deletion with which these things go, and which states that.
+func (n Names) DeletionImpact(impact string) DeletionImpact {
+	return DeletionImpact{Impact: impact, Losses: n.Counts(), Names: n}
 }
 
 // Counts is how many things of each kind are lost. Kinds are those of
@@ -133,11 +133,11 @@ func (c Counts) Covers(now Counts) bool {
 	return true
 }
 
-// Tolerant is what a confirmation of these counts allows. Of what controllers make and
+// WithTolerance is what a confirmation of these counts allows. Of what controllers make and
 // remove all the time (nodes and what runs on them) it is a fifth more, rounded down: up
 // to four, it is the number. It is added once, to the sum that a person confirmed, and
 // never to a part of it.
-func (c Counts) Tolerant() Counts {
+func (c Counts) WithTolerance() Counts {
 	out := maps.Clone(c)
 	for _, kind := range []string{"Node", "NodeClaim", "Pod"} {
 		if n := out[kind]; n > 0 {
@@ -152,8 +152,8 @@ func (c Counts) Nodes() bool {
 	return c["Node"] > 0 || c["NodeClaim"] > 0 || c["NodePool"] > 0 || c[Uncounted] > 0
 }
 
-// Plus is the sum of both.
-func (c Counts) Plus(other Counts) Counts {
+// Add is the sum of both.
+func (c Counts) Add(other Counts) Counts {
 	out := Counts{}
 	for _, counts := range []Counts{c, other} {
 		for kind, n := range counts {
@@ -166,7 +166,7 @@ func (c Counts) Plus(other Counts) Counts {
 // Union counts what goes with all of the removals together: a thing that several of them
 // name, such as the node of a pool and of its class, counts once. What has no name counts
 // for each.
-func Union(all []Removal) Counts {
+func Union(all []DeletionImpact) Counts {
 	out, named := Counts{}, Names{}
 	for _, r := range all {
 		for kind, n := range r.EffectiveLosses() {
@@ -180,19 +180,19 @@ func Union(all []Removal) Counts {
 			}
 		}
 	}
-	return out.Plus(named.Counts())
+	return out.Add(named.Counts())
 }
 
 // Combine is one removal for all that one change of a thing loses in several ways: it has
 // every reason, and counts as Union does. Of none it is zero, and what has no
 // Impact counts for nothing. Allowed and UsedBy, which are of the thing and not of a way, stay
 // empty.
-func Combine(all []Removal) Removal {
-	after := slices.ContainsFunc(all, func(r Removal) bool { return r.AfterNodes })
-	ends := slices.ContainsFunc(all, func(r Removal) bool { return r.EndsEngine })
-	all = slices.DeleteFunc(slices.Clone(all), func(r Removal) bool { return r.Impact == "" })
+func Combine(all []DeletionImpact) DeletionImpact {
+	after := slices.ContainsFunc(all, func(r DeletionImpact) bool { return r.AfterNodes })
+	ends := slices.ContainsFunc(all, func(r DeletionImpact) bool { return r.EndsEngine })
+	all = slices.DeleteFunc(slices.Clone(all), func(r DeletionImpact) bool { return r.Impact == "" })
 	if len(all) == 0 {
-		return Removal{AfterNodes: after, EndsEngine: ends}
+		return DeletionImpact{AfterNodes: after, EndsEngine: ends}
 	}
 	var impacts []string
 	names := Names{}
@@ -204,7 +204,7 @@ func Combine(all []Removal) Removal {
 			}
 		}
 	}
-	return Removal{Impact: strings.Join(impacts, "; "), Losses: Union(all), Names: names, AfterNodes: after, EndsEngine: ends}
+	return DeletionImpact{Impact: strings.Join(impacts, "; "), Losses: Union(all), Names: names, AfterNodes: after, EndsEngine: ends}
 }
 
 // Divide gives each of the parts what it counts now, and of what is allowed beyond their
@@ -215,7 +215,7 @@ func Divide(parts []Counts, union, allowed Counts) []Counts {
 	out := make([]Counts, len(parts))
 	sum := Counts{}
 	for i, part := range parts {
-		out[i], sum = Counts{}, sum.Plus(part)
+		out[i], sum = Counts{}, sum.Add(part)
 	}
 	for kind, total := range sum {
 		if total == 0 {

@@ -21,10 +21,10 @@ func TestWhatWasAllowedCoversNoMore(t *testing.T) {
 		{"the same is covered", Counts{"Node": 3, "Pod": 7}, Counts{"Node": 3, "Pod": 7}, true},
 		{"one more of few nodes is not", Counts{"Node": 4}, Counts{"Node": 5}, false},
 		{"one more of many pods is not", Counts{"Pod": 50}, Counts{"Pod": 51}, false},
-		{"but a fifth more than was confirmed is", Counts{"Pod": 50}.Tolerant(), Counts{"Pod": 60}, true},
-		{"more than a fifth is not", Counts{"Pod": 50}.Tolerant(), Counts{"Pod": 61}, false},
-		{"of four nodes there is no fifth", Counts{"Node": 4}.Tolerant(), Counts{"Node": 5}, false},
-		{"of volumes there is no fifth", Counts{"PersistentVolumeClaim": 50}.Tolerant(), Counts{"PersistentVolumeClaim": 51}, false},
+		{"but a fifth more than was confirmed is", Counts{"Pod": 50}.WithTolerance(), Counts{"Pod": 60}, true},
+		{"more than a fifth is not", Counts{"Pod": 50}.WithTolerance(), Counts{"Pod": 61}, false},
+		{"of four nodes there is no fifth", Counts{"Node": 4}.WithTolerance(), Counts{"Node": 5}, false},
+		{"of volumes there is no fifth", Counts{"PersistentVolumeClaim": 50}.WithTolerance(), Counts{"PersistentVolumeClaim": 51}, false},
 		{"one kind does not pay for another", Counts{"Node": 9}, Counts{"Pod": 1}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func named(kind string, names ...string) Names {
 func sumOf(parts []Counts) Counts {
 	out := Counts{}
 	for _, part := range parts {
-		out = out.Plus(part)
+		out = out.Add(part)
 	}
 	return out
 }
@@ -103,25 +103,25 @@ func sumOf(parts []Counts) Counts {
 // What several deletions take along is lost once: a person who allows 10 nodes allows no
 // 30 because three deletions name each of them.
 func TestOfWhatSeveralDeletionsTakeAlongEachThingCountsOnce(t *testing.T) {
-	of := func(nodes ...string) Removal {
-		return named("Node", nodes...).Removal("nodes")
+	of := func(nodes ...string) DeletionImpact {
+		return named("Node", nodes...).DeletionImpact("nodes")
 	}
-	pods := func(nodes int, names ...string) Removal {
-		return Removal{Impact: "pods", Losses: Counts{"Node": nodes, "Pod": len(names)}, Names: named("Pod", names...)}
+	pods := func(nodes int, names ...string) DeletionImpact {
+		return DeletionImpact{Impact: "pods", Losses: Counts{"Node": nodes, "Pod": len(names)}, Names: named("Pod", names...)}
 	}
 	for _, tt := range []struct {
 		name string
-		of   []Removal
+		of   []DeletionImpact
 		want Counts
 	}{
 		{"nothing", nil, Counts{}},
-		{"one node of three deletions", []Removal{of("a"), of("a"), of("a")}, Counts{"Node": 1}},
-		{"some in common", []Removal{of("a", "b"), of("b", "c")}, Counts{"Node": 3}},
-		{"none in common", []Removal{of("a"), of("b")}, Counts{"Node": 2}},
-		{"what has no name counts for each", []Removal{{Impact: "?", Losses: Counts{"Node": 2}}, of("a"), {Impact: "?", Losses: Counts{"Node": 1}}}, Counts{"Node": 4}},
-		{"some of a kind have one", []Removal{{Impact: "x", Losses: Counts{"Node": 3}, Names: named("Node", "a")}, of("a")}, Counts{"Node": 3}},
-		{"kinds are apart", []Removal{pods(1, "a/x", "a/y"), pods(0, "a/y", "b/y"), of("a/x")}, Counts{"Node": 2, "Pod": 3}},
-		{"things that stand for themselves", []Removal{{Impact: "installation"}, {Impact: "installation"}, {}}, Counts{"Object": 2}},
+		{"one node of three deletions", []DeletionImpact{of("a"), of("a"), of("a")}, Counts{"Node": 1}},
+		{"some in common", []DeletionImpact{of("a", "b"), of("b", "c")}, Counts{"Node": 3}},
+		{"none in common", []DeletionImpact{of("a"), of("b")}, Counts{"Node": 2}},
+		{"what has no name counts for each", []DeletionImpact{{Impact: "?", Losses: Counts{"Node": 2}}, of("a"), {Impact: "?", Losses: Counts{"Node": 1}}}, Counts{"Node": 4}},
+		{"some of a kind have one", []DeletionImpact{{Impact: "x", Losses: Counts{"Node": 3}, Names: named("Node", "a")}, of("a")}, Counts{"Node": 3}},
+		{"kinds are apart", []DeletionImpact{pods(1, "a/x", "a/y"), pods(0, "a/y", "b/y"), of("a/x")}, Counts{"Node": 2, "Pod": 3}},
+		{"things that stand for themselves", []DeletionImpact{{Impact: "installation"}, {Impact: "installation"}, {}}, Counts{"Object": 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Union(tt.of); !got.Covers(tt.want) || !tt.want.Covers(got) {
@@ -148,11 +148,11 @@ func TestWhatIsSharedIsDividedToEach(t *testing.T) {
 }
 
 func TestAnImpactWithoutNumbersIsTheThingItself(t *testing.T) {
-	known := Removal{Impact: "it is known only by its label"}
+	known := DeletionImpact{Impact: "it is known only by its label"}
 	if d := cmp.Diff(Counts{"Object": 1}, known.EffectiveLosses()); d != "" {
 		t.Error(d)
 	}
-	if (Removal{}).EffectiveLosses().Covers(known.EffectiveLosses()) || !known.EffectiveLosses().Covers(known.EffectiveLosses()) {
+	if (DeletionImpact{}).EffectiveLosses().Covers(known.EffectiveLosses()) || !known.EffectiveLosses().Covers(known.EffectiveLosses()) {
 		t.Error("an ordinary thing's allowance covers one with losses by now, or the same is not covered")
 	}
 }
@@ -199,15 +199,15 @@ func TestAllWaysInWhichOneChangeLosesAreOneRemoval(t *testing.T) {
 	claims := Names{"NodeClaim": {"a": true, "b": true}}
 	for _, tt := range []struct {
 		name string
-		of   []Removal
-		want Removal
+		of   []DeletionImpact
+		want DeletionImpact
 	}{
-		{"none", nil, Removal{}},
-		{"what both name counts once", []Removal{claims.Removal("off"), claims.Removal("no queue")}, claims.Removal("off; no queue")},
-		{"what has no name, and what has one", []Removal{{Impact: "smaller", Losses: Counts{"Node": 2}}, claims.Removal("off")},
-			Removal{Impact: "smaller; off", Losses: Counts{"Node": 2, "NodeClaim": 2}, Names: claims}},
-		{"what could not be counted stays so", []Removal{claims.Removal("off"), {Impact: "no answer", Losses: Counts{Uncounted: 1}}},
-			Removal{Impact: "off; no answer", Losses: Counts{"NodeClaim": 2, Uncounted: 1}, Names: claims}},
+		{"none", nil, DeletionImpact{}},
+		{"what both name counts once", []DeletionImpact{claims.DeletionImpact("off"), claims.DeletionImpact("no queue")}, claims.DeletionImpact("off; no queue")},
+		{"what has no name, and what has one", []DeletionImpact{{Impact: "smaller", Losses: Counts{"Node": 2}}, claims.DeletionImpact("off")},
+			DeletionImpact{Impact: "smaller; off", Losses: Counts{"Node": 2, "NodeClaim": 2}, Names: claims}},
+		{"what could not be counted stays so", []DeletionImpact{claims.DeletionImpact("off"), {Impact: "no answer", Losses: Counts{Uncounted: 1}}},
+			DeletionImpact{Impact: "off; no answer", Losses: Counts{"NodeClaim": 2, Uncounted: 1}, Names: claims}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if d := cmp.Diff(tt.want, Combine(tt.of)); d != "" {

@@ -146,7 +146,7 @@ func (j *correction) compare(live resource.Live) error {
 		return j.changed("another one has its name by now")
 	}
 	projected, desired := projection.Project(j.change.After.Object, live.Object), j.change.After
-	if live.Object != nil && !state.Equal(before.Object, projected) && (live.Ours || desired.Adopt || !state.Equal(before.Object, projection.WithMarks(desired.Object, projected))) {
+	if live.Object != nil && !state.Equal(before.Object, projected) && (live.Ours || desired.Adopt || !state.Equal(before.Object, projection.WithOwnTags(desired.Object, projected))) {
 		return j.changed("somebody else has changed it")
 	}
 	return nil
@@ -168,13 +168,13 @@ func (j *correction) send(ctx context.Context, live resource.Live) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, awserr.ErrNotYet):
+		case errors.Is(err, awserr.ErrNotPropagated):
 		case awserr.Exists(err) && live.Object == nil:
 			done, readErr := j.overtaken(ctx)
 			if done || readErr != nil {
 				return readErr
 			}
-			err = awserr.NotYet(err)
+			err = awserr.NotPropagated(err)
 		case awserr.IsNotFound(err):
 			return j.changed("it is gone by now")
 		default:

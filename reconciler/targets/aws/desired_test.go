@@ -23,7 +23,7 @@ func offline(t *testing.T) *Target {
 	return b.connect(nil)
 }
 
-func TestMistakesAreReportedWithTheirOriginAndRemedy(t *testing.T) {
+func TestProblemsAreReportedWithTheirOriginAndRemedy(t *testing.T) {
 	one := func(n int32) *int32 { return &n }
 	tests := []struct {
 		name    string
@@ -56,11 +56,11 @@ func TestMistakesAreReportedWithTheirOriginAndRemedy(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			declared := declareIn(t, sandboxaws.DefaultConfig(), tt.change)
 			set, err := offline(t).Desired(t.Context(), declared)
-			var mistakes *targets.ProblemsError
-			if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 || set.Len() != 0 {
+			var problems *targets.ProblemsError
+			if !errors.As(err, &problems) || len(problems.Problems) != 1 || set.Len() != 0 {
 				t.Fatalf("got %v and %d things", err, set.Len())
 			}
-			if got, want := mistakes.Problems[0].String(), "cluster.yaml:1: Cluster cluster: "+tt.message; got != want {
+			if got, want := problems.Problems[0].String(), "cluster.yaml:1: Cluster cluster: "+tt.message; got != want {
 				t.Error(cmp.Diff(want, got))
 			}
 		})

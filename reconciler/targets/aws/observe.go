@@ -46,8 +46,8 @@ func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, err
 		return state.Set{}, err
 	}
 	if now.problem != "" {
-		found = state.NewSet(append(found.Items(), state.Item{Key: clusterKey(now.object), Findings: state.Findings{
-			Unknown: "not compared: the declaration has mistakes, the first: " + now.problem, UnknownCode: codeDeclarationInvalid,
+		found = state.NewSet(append(found.Items(), state.Item{Key: clusterKey(now.object), Observation: state.Observation{
+			Unknown: "not compared: the declaration has problems, the first: " + now.problem, UnknownCode: codeDeclarationInvalid,
 		}})...)
 	}
 	p := plan.Compute(desired, found)
@@ -156,7 +156,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 	items := slices.Clone(o.unread)
 	for _, item := range o.items.Items() {
 		if found, ok := o.compare(item); ok {
-			found.Removal = o.lost(ctx, item, found)
+			found.DeletionImpact = o.lost(ctx, item, found)
 			items = append(items, found)
 		}
 	}
@@ -284,7 +284,7 @@ func (o *observation) compare(item state.Item) (state.Item, bool) {
 		return found, rec.Desired != "" || len(found.Warnings)+len(found.Notes) > 0 || found.ReadOnly != ""
 	}
 	found.Object = o.comparable(item, live, rec)
-	found.Live = state.Identity{UID: live.UID}
+	found.Live = state.Preconditions{UID: live.UID}
 	o.terms(item, live, &found)
 	return found, true
 }
@@ -296,7 +296,7 @@ func (o *observation) comparable(item state.Item, live resource.Live, rec invent
 	if live.Ours || item.Adopt || (rec.Fingerprint.UID != "" && rec.Fingerprint.UID == live.UID) {
 		return object
 	}
-	object = projection.WithMarks(item.Object, object)
+	object = projection.WithOwnTags(item.Object, object)
 	if k, ok := o.kinds[kindOf{item.Key.Group, item.Key.Kind}].(resource.GrantsExtra); ok {
 		object = k.WithGrants(o.desired.Scope, item.Object, object)
 	}
@@ -361,13 +361,13 @@ func (o *observation) release(ctx context.Context, rec inventory.Record) (state.
 		return found, false
 	}
 	if nodesDependOn(rec.Key.Kind) {
-		found.Removal = o.count(ctx).removal(rec.Key.Kind)
+		found.DeletionImpact = o.count(ctx).removal(rec.Key.Kind)
 	}
 	if rec.Fingerprint.UID == live.UID {
 		found.Allowed = rec.Allowed
 	}
 	found.Object = live.Object
-	found.Live = state.Identity{UID: live.UID}
+	found.Live = state.Preconditions{UID: live.UID}
 	found.ReadOnly = o.olderCluster
 	if rec.Reserved && !o.cfg.Bootstrap {
 		found.ReadOnly = "the running controller never writes what bounds its own power: delete it by hand once nothing uses it"

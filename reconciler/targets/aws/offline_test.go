@@ -28,7 +28,7 @@ func TestOfflineDesiresWhatWouldBeRequestedOfAWS(t *testing.T) {
 	}
 }
 
-func TestOfflineAMistakeLeavesWhatWasDeclaredBefore(t *testing.T) {
+func TestOfflineAProblemLeavesWhatWasDeclaredBefore(t *testing.T) {
 	from := Offline(func(item state.Item) []state.Problem {
 		spec, _ := item.Object["spec"].(map[string]any)
 		if spec["version"] != nil {
@@ -41,8 +41,8 @@ func TestOfflineAMistakeLeavesWhatWasDeclaredBefore(t *testing.T) {
 		t.Fatalf("%v, %d things", err, before.Len())
 	}
 	after, err := from.Desired(t.Context(), declareIn(t, sandboxaws.DefaultConfig(), func(s *v1alpha1.ClusterSpec) { s.Version = "1.35" }))
-	var mistakes *targets.ProblemsError
-	if !errors.As(err, &mistakes) || len(mistakes.Problems) != 1 {
+	var problems *targets.ProblemsError
+	if !errors.As(err, &problems) || len(problems.Problems) != 1 {
 		t.Fatalf("got %v", err)
 	}
 	if d := cmp.Diff(before.Items(), after.Items()); d != "" {

@@ -62,7 +62,7 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]string{"team": "infra", tag.Cluster: b.hand.Scope.Mark()}; !maps.Equal(tags.Tags, want) {
+	if want := map[string]string{"team": "infra", tag.Cluster: b.hand.Scope.ClusterTagValue()}; !maps.Equal(tags.Tags, want) {
 		t.Errorf("its tags are %v", tags.Tags)
 	}
 }

@@ -64,7 +64,7 @@ func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 		name          string
 		fault         sandboxaws.Fault
 		desiredCalled []string
-		class         state.Class
+		class         state.FailureClass
 		reason        string
 		message       []string
 	}{

@@ -38,7 +38,7 @@ func (f poolsTarget) Observe(context.Context, state.Set) (state.Set, error) {
 
 func (f poolsTarget) Correct(_ context.Context, c plan.Change) error {
 	item := *c.After
-	item.Origin, item.Live, item.Applied = state.Origin{}, state.Identity{UID: c.Key.Name}, state.Hash(item.Object)
+	item.Origin, item.Live, item.Applied = state.Origin{}, state.Preconditions{UID: c.Key.Name}, state.Hash(item.Object)
 	f.live[c.Key.Name] = item
 	return nil
 }
@@ -87,7 +87,7 @@ func (r *quotaRun) runs(loop *reconciler.Loop, pools ...state.Item) (held []stri
 		r.Fatal(err, result.Outcome.Err())
 	}
 	for _, c := range result.Plan.Changes {
-		if c.Hold.By(hold.QuotaExceeded) {
+		if c.Hold.Has(hold.QuotaExceeded) {
 			held = append(held, c.Key.Name)
 		}
 	}

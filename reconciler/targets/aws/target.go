@@ -131,7 +131,7 @@ func create(cfg Config, of *previewState) (*Target, error) {
 		cfg: cfg, api: client, kinds: kinds(), status: newStatusReporter(cfg.Clock), preview: of,
 		store: inventory.NewStore(client, inventory.Location{
 			Target: Name, Namespace: cfg.Namespace,
-			Prefix: inventory.Short(cfg.Sync, 200) + "-inventory-aws", Value: inventory.Short(cfg.Sync, 63),
+			Prefix: inventory.TruncateName(cfg.Sync, 200) + "-inventory-aws", Value: inventory.TruncateName(cfg.Sync, 63),
 			ReadOnly: of != nil,
 		}),
 	}
@@ -156,7 +156,7 @@ func (w *Target) Orphan(ctx context.Context) error {
 	if _, err := w.store.Load(ctx); err != nil {
 		return err
 	}
-	return w.store.Destroy(ctx)
+	return w.store.DeleteAll(ctx)
 }
 
 // sleep waits on the injected clock. It reports false when ctx ended first.

@@ -34,17 +34,17 @@ func (b *bench) withProblems() map[string]state.Set {
 }
 
 // read wants and observes, problems or not.
-func (b *bench) read(declared state.Set) (desired state.Set, p plan.Plan, mistakes error) {
+func (b *bench) read(declared state.Set) (desired state.Set, p plan.Plan, problems error) {
 	b.Helper()
-	desired, mistakes = b.target.Desired(b.Context(), declared)
+	desired, problems = b.target.Desired(b.Context(), declared)
 	found, err := b.target.Observe(b.Context(), desired)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return desired, plan.Compute(desired, found), mistakes
+	return desired, plan.Compute(desired, found), problems
 }
 
-func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
+func TestAProblemInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 	b := newBench(t, nil)
 	good := b.declare(queued(v1alpha1.ResourcePolicy{}))
 	b.reconcile(good)
@@ -55,8 +55,8 @@ func TestAMistakeInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 			}
 			for range 3 {
 				before := b.wire.requests()
-				desired, p, mistakes := b.read(declared)
-				if mistakes == nil {
+				desired, p, problems := b.read(declared)
+				if problems == nil {
 					t.Fatalf("%s: no problem", name)
 				}
 				if n := len(b.target.store.Records()); n != 6 {
@@ -122,15 +122,15 @@ func TestOneAbsenceDropsNoRecord(t *testing.T) {
 	}
 }
 
-func TestFindingsOfTheSchemaAreMistakesToo(t *testing.T) {
+func TestFindingsOfTheSchemaAreProblemsToo(t *testing.T) {
 	b := newBench(t, nil, func(c *Config) {
 		c.Check = func(item state.Item) []state.Problem {
 			return []state.Problem{{Origin: item.Origin, Message: "retention: too short"}}
 		}
 	})
-	desired, _, mistakes := b.read(b.declare(queued(deleting)))
-	if mistakes == nil || desired.Len() != 0 || !strings.Contains(mistakes.Error(), "too short") || len(b.writes()) > 0 {
-		t.Errorf("got %v and %d things", mistakes, desired.Len())
+	desired, _, problems := b.read(b.declare(queued(deleting)))
+	if problems == nil || desired.Len() != 0 || !strings.Contains(problems.Error(), "too short") || len(b.writes()) > 0 {
+		t.Errorf("got %v and %d things", problems, desired.Len())
 	}
 }
 

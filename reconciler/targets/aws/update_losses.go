@@ -86,7 +86,7 @@ func loses(item state.Item, live map[string]any) bool {
 
 // lost is what goes with an update that loses something. users counts who lives on what
 // nodes need.
-func lost(item state.Item, live map[string]any, users func() users) loss.Removal {
+func lost(item state.Item, live map[string]any, users func() users) loss.DeletionImpact {
 	switch item.Key.Kind {
 	case "NodeGroup":
 		n := int(lostNodes(item.Object, live))
@@ -94,9 +94,9 @@ func lost(item state.Item, live map[string]any, users func() users) loss.Removal
 		if n == 1 {
 			impact = "the node group loses 1 node"
 		}
-		return loss.Removal{Impact: impact, Losses: loss.Counts{"Node": n}}
+		return loss.DeletionImpact{Impact: impact, Losses: loss.Counts{"Node": n}}
 	case "LogGroup":
-		return loss.Removal{
+		return loss.DeletionImpact{
 			Impact: fmt.Sprintf("what was logged more than %v days ago is deleted", item.Object["retentionDays"]),
 			Losses: loss.Counts{"LogGroup": 1},
 		}
@@ -108,10 +108,10 @@ func lost(item state.Item, live map[string]any, users func() users) loss.Removal
 
 // lost is what goes with the update of a wanted thing; zero for what is not updated, or
 // loses nothing.
-func (o *observation) lost(ctx context.Context, item, found state.Item) loss.Removal {
+func (o *observation) lost(ctx context.Context, item, found state.Item) loss.DeletionImpact {
 	live := o.live[item.Key].Object
 	if found.ReadOnly != "" || item.ReadOnly != "" || found.Object == nil || state.Equal(item.Object, found.Object) || !loses(item, live) {
-		return loss.Removal{}
+		return loss.DeletionImpact{}
 	}
 	return lost(item, live, func() users { return o.count(ctx) })
 }

@@ -70,7 +70,7 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 				if !slices.Contains(tt.want, c.Key.Kind) {
 					continue
 				}
-				grown, before := &targets.GrownError{}, len(b.writes())
+				grown, before := &targets.LossesGrownError{}, len(b.writes())
 				if err := b.target.Correct(t.Context(), c); !errors.As(err, &grown) || len(b.writes()) != before {
 					t.Errorf("updating %s, which was planned without a node, returned %v and wrote %v", c.Key, err, b.writes()[before:])
 				}

@@ -80,8 +80,8 @@ func usedBy(kind string) loss.FieldRef {
 }
 
 // removal is what goes with a thing of a kind.
-func (u users) removal(kind string) loss.Removal {
-	out := loss.Removal{UsedBy: usedBy(kind), AfterNodes: nodesDependOn(kind)}
+func (u users) removal(kind string) loss.DeletionImpact {
+	out := loss.DeletionImpact{UsedBy: usedBy(kind), AfterNodes: nodesDependOn(kind)}
 	dependency := nodeDependencies()[kind]
 	switch {
 	case !nodesDependOn(kind):

@@ -75,7 +75,7 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 	before, kinds := len(b.writes()), map[string]bool{}
 	for _, c := range p.Changes {
 		kinds[c.Key.Kind] = true
-		grown := &targets.GrownError{}
+		grown := &targets.LossesGrownError{}
 		err := b.target.Correct(t.Context(), c)
 		if !errors.As(err, &grown) || !errors.Is(err, targets.ErrChanged) || grown.Now["Node"] != 1 {
 			t.Errorf("deleting %s returned %v", c.Key, err)
@@ -248,7 +248,7 @@ func TestInstancesOnTheirWayAndPoolsOfOthersCount(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = direct.Delete(context.Background(), object) })
 			for _, c := range before.Changes {
-				grown := &targets.GrownError{}
+				grown := &targets.LossesGrownError{}
 				if err := b.target.Correct(t.Context(), c); !errors.As(err, &grown) {
 					t.Errorf("deleting %s, planned before, returned %v", c.Key, err)
 				}

@@ -94,7 +94,7 @@ func (j *correction) create(ctx context.Context) error {
 	var live *unstructured.Unstructured
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		live, err = j.api.Apply(ctx, j.ref, body, api.ApplyOptions{})
-		if err == nil || !j.kind.Promised || !api.NotServed(err) {
+		if err == nil || !j.kind.DeclaredOnly || !api.NotServed(err) {
 			break
 		}
 		// Its definition was accepted a moment ago; the API server takes up
@@ -134,7 +134,7 @@ func (j *correction) update(ctx context.Context) error {
 		return err
 	}
 	owners := j.diff.Owners(j.Change.Key)
-	if err := j.drift.Allow(j.Change, owners.Rivals); err != nil {
+	if err := j.drift.Allow(j.Change, owners.ConflictingManagers); err != nil {
 		return err
 	}
 	body, err := j.body()

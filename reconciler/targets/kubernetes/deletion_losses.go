@@ -76,22 +76,22 @@ func (o *observation) addDeletion(ctx context.Context, s liveItem, count losses.
 		}
 		item.Object = o.target.mask.Secret(item.Object)
 	}
-	item.Removal = count.Removal(ctx, item.Key, s.live)
+	item.DeletionImpact = count.DeletionImpact(ctx, item.Key, s.live)
 	rec, _ := o.target.store.Get(item.Key)
 	if rec.Fingerprint.UID == item.Live.UID {
 		item.Allowed = rec.Allowed
 	}
-	if rec.Rebuilt && item.Impact == "" {
+	if rec.FromLabel && item.Impact == "" {
 		item.Impact = "it is known only by its label, because no inventory names it: that was deleted, or the Sync is new"
 	}
 	o.add(item)
 	return item, true
 }
 
-// Removals completes observed things with what goes with their deletion, for who deletes
+// WithDeletionImpact completes observed things with what goes with their deletion, for who deletes
 // what is wanted otherwise, such as a whole installation. Observe does so for what is not
 // wanted. An error means that a thing could not be read.
-func (w *Target) Removals(ctx context.Context, observed state.Set) (state.Set, error) {
+func (w *Target) WithDeletionImpact(ctx context.Context, observed state.Set) (state.Set, error) {
 	items := observed.Items()
 	for i, item := range items {
 		if !w.losses.Counts(item.Key, item.Object) {
@@ -110,7 +110,7 @@ func (w *Target) Removals(ctx context.Context, observed state.Set) (state.Set, e
 		case err != nil:
 			return state.Set{}, api.Refused("reading "+item.Key.String(), err, false)
 		default:
-			items[i].Removal = losses.Deletion{Counter: w.losses, DeletedAnyway: losses.Terminating}.Removal(ctx, item.Key, live)
+			items[i].DeletionImpact = losses.Deletion{Counter: w.losses, DeletedAnyway: losses.Terminating}.DeletionImpact(ctx, item.Key, live)
 		}
 	}
 	return state.NewSet(items...), nil

@@ -35,7 +35,7 @@ func dump(v any) string {
 	return string(b) + fmt.Sprint(err)
 }
 
-func TestMistakesAreNamedWithTheirFile(t *testing.T) {
+func TestProblemsAreNamedWithTheirFile(t *testing.T) {
 	b := newBench(t)
 	got := b.problems(b.declare(config, `
 apiVersion: example.org/v1

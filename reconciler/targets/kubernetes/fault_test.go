@@ -90,7 +90,7 @@ func TestAnAPIServerThatGoesAwayIsFoundAgain(t *testing.T) {
 	w.next("settings")
 }
 
-func TestMistakesThatOnlyTheServerDetectsAreTheUsers(t *testing.T) {
+func TestProblemsThatOnlyTheServerDetectsAreTheUsers(t *testing.T) {
 	tests := []struct{ name, manifest, message string }{
 		{"an unknown field", strings.Replace(web, "replicas: 2", "replcas: 2", 1), "replcas"},
 		{"a field of another type", strings.Replace(web, "replicas: 2", "replicas: many", 1), "replicas"},

@@ -119,11 +119,11 @@ func (o *observation) get(ctx context.Context, s getRequest) {
 // unknown classifies objects of a kind that is not served. While its definition is
 // wanted or exists, that means nothing for them.
 func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, kind kinds.Kind, items []state.Item) {
-	defined := kind.Promised && !o.noneDesired() || o.defined(ctx, gvk)
+	defined := kind.DeclaredOnly && !o.noneDesired() || o.defined(ctx, gvk)
 	for _, r := range items {
 		_, desired := o.desired.Get(r.Key)
 		switch {
-		case !defined, desired && kind.Promised:
+		case !defined, desired && kind.DeclaredOnly:
 			o.absent(r.Key)
 		case !desired && o.noneDesired():
 			o.fail(state.Failf(state.Retry, "NotServed", "%s is recorded as ours, and the cluster does not serve its kind at this moment", r.Key))

@@ -305,12 +305,12 @@ func set(object map[string]any, value any, path ...string) {
 func (b *bench) problems(declared state.Set) []string {
 	b.Helper()
 	_, err := b.target.Desired(b.Context(), declared)
-	var mistakes *targets.ProblemsError
-	if !errors.As(err, &mistakes) {
+	var found *targets.ProblemsError
+	if !errors.As(err, &found) {
 		b.Fatalf("Desired returned %v, want problems", err)
 	}
 	var out []string
-	for _, p := range mistakes.Problems {
+	for _, p := range found.Problems {
 		out = append(out, strings.NewReplacer(b.ns, "$NS", b.home, "$HOME").Replace(p.String()))
 	}
 	slices.Sort(out)

@@ -428,7 +428,7 @@ func TestAPullRequestChangesNothingOfWhatIsIgnored(t *testing.T) {
 	}
 }
 
-// proposal is what a step does, as a preview computes it.
+// proposal is what a change does, as a preview computes it.
 func (b *bench) proposal(before, after state.Set) plan.Proposal {
 	b.Helper()
 	b.target.StartPreview()

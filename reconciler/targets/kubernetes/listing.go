@@ -107,12 +107,12 @@ func (o *observation) notServed(ctx context.Context, kind listing, cause error) 
 		}
 		return // Some kinds are announced and never served.
 	}
-	if !kind.Promised {
+	if !kind.DeclaredOnly {
 		if err := o.target.kinds.Refresh(ctx); err != nil {
 			o.fail(err)
 			return
 		}
-		if now, ok, err := o.target.kinds.Find(kind.GroupVersionKind); err != nil || ok && !now.Promised {
+		if now, ok, err := o.target.kinds.Find(kind.GroupVersionKind); err != nil || ok && !now.DeclaredOnly {
 			// The cluster contradicts itself, as it does for a moment when
 			// definitions come and go.
 			o.fail(refused)

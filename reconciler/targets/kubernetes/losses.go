@@ -52,7 +52,7 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 	if kinds.IsDevicePlugin(k) || kinds.Profile(live.Object) != "" {
 		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), kinds.Profile(live.Object))
 	}
-	lost := now.Removal(ctx, k, live)
+	lost := now.DeletionImpact(ctx, k, live)
 	if err := targets.MayDelete(j.Change, lost); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 // awaitEngine refuses a change with which the engine stops as long as it is at work on deletions:
 // without it, instances would run on that nobody terminates, and finalizers stay. Who confirmed a
 // loss that could not be counted has not confirmed that.
-func (j *correction) awaitEngine(ctx context.Context, lost loss.Removal) error {
+func (j *correction) awaitEngine(ctx context.Context, lost loss.DeletionImpact) error {
 	if !lost.AfterNodes || j.cfg.StopsEngine {
 		return nil
 	}
@@ -81,5 +81,5 @@ func (j *correction) stillDeletable(live *unstructured.Unstructured) bool {
 	return string(live.GetUID()) == j.Before.Live.UID &&
 		(label == j.owner.Label || label == "") &&
 		live.GetAnnotations()[v1alpha1.PruneAnnotation] != "disabled" &&
-		ownership.Of(live, nil) == j.Before.Owner
+		ownership.OwnerOf(live, nil) == j.Before.Owner
 }

@@ -172,7 +172,7 @@ func TestOfflineASecretShowsThatItChangesAndNotToWhat(t *testing.T) {
 	}
 }
 
-func TestOfflineMistakesAreNamedWithTheirFile(t *testing.T) {
+func TestOfflineProblemsAreNamedWithTheirFile(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(config, `
 apiVersion: v1
@@ -188,12 +188,12 @@ kind: ConfigMap
 metadata: {name: twice, namespace: default}
 `, offlinePlugin, strings.Replace(offlinePlugin, "name: gpus", "name: more", 1), gpuPool)
 	set, err := kubernetes.Offline("s", nil).Desired(t.Context(), declared)
-	var mistakes *targets.ProblemsError
-	if !errors.As(err, &mistakes) {
+	var problems *targets.ProblemsError
+	if !errors.As(err, &problems) {
 		t.Fatalf("got %v", err)
 	}
 	var got []string
-	for _, p := range mistakes.Problems {
+	for _, p := range problems.Problems {
 		got = append(got, p.String())
 	}
 	text := strings.Join(got, "\n")

@@ -30,7 +30,7 @@ func (o *observation) orphan(k state.Key, kind kinds.Kind, live *unstructured.Un
 	label := live.GetLabels()[v1alpha1.SyncLabel]
 	claimed := (known || o.rebuilds) && label == o.target.owner.Label && fields.Claims(fields.Applied(live.Object, v1alpha1.FieldManager),
 		"metadata", "labels", v1alpha1.SyncLabel)
-	other := ownership.Of(live, nil)
+	other := ownership.OwnerOf(live, nil)
 	switch {
 	case !recorded && !claimed, label != "" && label != o.target.owner.Label:
 		o.target.store.Remove(k)
@@ -46,7 +46,7 @@ func (o *observation) orphan(k state.Key, kind kinds.Kind, live *unstructured.Un
 		return // Its deletion was accepted; it is recorded until it is gone.
 	}
 	if !known {
-		rec = inventory.Record{Key: k, Version: kind.Version, Rebuilt: true}
+		rec = inventory.Record{Key: k, Version: kind.Version, FromLabel: true}
 		rec.Fingerprint.UID = string(live.GetUID())
 		o.target.store.Put(rec)
 	}

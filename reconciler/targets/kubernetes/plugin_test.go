@@ -369,8 +369,8 @@ func TestWithoutNodeOverlaysTheErrorNamesWhatIsMissing(t *testing.T) {
 		b.restart()
 		_, err := b.target.Desired(t.Context(), set)
 		// While it goes, the definition is listed for a moment without its verbs.
-		var mistakes *targets.ProblemsError
-		return errors.As(err, &mistakes) && strings.Contains(err.Error(), "no NodeOverlays")
+		var problems *targets.ProblemsError
+		return errors.As(err, &problems) && strings.Contains(err.Error(), "no NodeOverlays")
 	})
 	got := b.problems(set)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "file0.yaml:1: NodeOverlay.karpenter.sh/poolwright-gpu-1-$NS: the cluster has NodePools and no NodeOverlays") {

@@ -262,7 +262,7 @@ func TestNothingIsDeletedWithWhichMoreGoesThanWasPlanned(t *testing.T) {
 					grow()
 				}
 				err := b.target.Correct(t.Context(), change)
-				grown := &targets.GrownError{}
+				grown := &targets.LossesGrownError{}
 				if !errors.As(err, &grown) || !errors.Is(err, targets.ErrChanged) || grown.Allowed.Covers(grown.Now) {
 					t.Errorf("deleting %s returned %v", change.Key, err)
 				}

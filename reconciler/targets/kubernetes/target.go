@@ -52,9 +52,9 @@ const Name = kinds.Target
 // installs. No Sync can have it: its definition reserves it.
 const Installation = ownership.Installation
 
-// OwnerOf is the other GitOps tool that manages a live object, or nobody, as ownership.Of finds it.
+// OwnerOf is the other GitOps tool that manages a live object, or nobody, as ownership.OwnerOf finds it.
 func OwnerOf(live *unstructured.Unstructured, wanted map[string]any) owner.Reference {
-	return ownership.Of(live, wanted)
+	return ownership.OwnerOf(live, wanted)
 }
 
 // Offline is the target of a Sync where there is no cluster, by offline.New. Fields are ignored by its
@@ -138,7 +138,7 @@ func New(cfg Config) (*Target, error) {
 		return nil, err
 	}
 	label := LabelValue(cfg.Sync)
-	prefix := inventory.Short(cfg.Sync, 200) + "-inventory"
+	prefix := inventory.TruncateName(cfg.Sync, 200) + "-inventory"
 	w := &Target{
 		cfg: cfg, api: client,
 		mask:  mask.New(client, cfg.Namespace, prefix),
@@ -169,7 +169,7 @@ func New(cfg Config) (*Target, error) {
 
 // LabelValue is the value of [v1alpha1.SyncLabel] on what a Sync applies: its name
 // where that can be a label's value, else a part of it with a hash.
-func LabelValue(sync string) string { return inventory.Short(sync, 63) }
+func LabelValue(sync string) string { return inventory.TruncateName(sync, 63) }
 
 // selector selects the objects of this Sync.
 func (w *Target) selector() string { return v1alpha1.SyncLabel + "=" + w.owner.Label }
@@ -231,10 +231,10 @@ func (w *Target) Orphan(ctx context.Context) error {
 	if _, err := w.store.Load(ctx); err != nil {
 		return err
 	}
-	if err := w.mask.Destroy(ctx); err != nil {
+	if err := w.mask.DeleteKey(ctx); err != nil {
 		return err
 	}
-	return w.store.Destroy(ctx)
+	return w.store.DeleteAll(ctx)
 }
 
 // requests bounds the requests that one verb has under way.

@@ -22,5 +22,5 @@ func (o *observation) warnSync(f finding.Finding) {
 			return
 		}
 	}
-	o.items = append(o.items, state.Item{Key: k, Version: v1alpha1.GroupVersion.Version, Findings: state.Findings{Warnings: []finding.Finding{f}}})
+	o.items = append(o.items, state.Item{Key: k, Version: v1alpha1.GroupVersion.Version, Observation: state.Observation{Warnings: []finding.Finding{f}}})
 }

@@ -111,7 +111,7 @@ func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 			b.make(tt.there, "karpenter")
 			t.Cleanup(func() { b.removeAll(tt.there) })
 			if tt.there != "" && tt.want != nil {
-				grown := &targets.GrownError{}
+				grown := &targets.LossesGrownError{}
 				if err := b.target.Correct(t.Context(), early); early.Held() || !errors.As(err, &grown) || !grown.Now.Covers(tt.want) {
 					t.Errorf("planned before there was anything to lose: held %q, sent %v", early.Hold, err)
 				}

@@ -156,11 +156,11 @@ func TestAReviewIsTheSameWhateverTheValueOfASecretIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sealed, err := values.Seal()
+		sealed, err := values.Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		foreign, err := substitute.Restore(fluxexpr.Parse, sealed)
+		foreign, err := substitute.Decode(fluxexpr.Parse, sealed)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `, "kube-controller-manager")
 	got := map[string]loss.Counts{}
 	for _, c := range b.guarded(b.declare(config, web), "").Changes {
-		got[c.Key.Kind] = got[c.Key.Kind].Plus(c.Before.Losses)
+		got[c.Key.Kind] = got[c.Key.Kind].Add(c.Before.Losses)
 		if !c.Held() {
 			t.Errorf("%s goes without confirmation", c.Key)
 		}

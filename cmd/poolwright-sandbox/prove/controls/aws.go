@@ -6,7 +6,7 @@ func creationTags() Control {
 		Name:    "creation-tags",
 		Summary: "A role in AWS is made with the tags of its Cluster in the same request.",
 		file:    "reconciler/targets/aws/internal/identity/rolewrite.go",
-		old:     "Tags: iamTags(tag.Of(desired)),",
+		old:     "Tags: iamTags(tag.Declared(desired)),",
 		by:      "Tags: nil,",
 		Finds:   "cluster-prerequisites/kill-after/CreateRole",
 	}

@@ -266,7 +266,7 @@ func foundByOtherTests() []Control {
 			test: "reconciler/targets/kubernetes.TestTwoManagersOfOneFieldAreHeldApart",
 		}, {
 			Name: "rebuilt-inventory", Summary: "What is known by its label alone is not deleted without a confirmation.",
-			file: "reconciler/targets/kubernetes/deletion_losses.go", old: "if rec.Rebuilt && item.Impact == \"\" {", by: "if rec.Rebuilt && item.Impact == \"\\x00\" {",
+			file: "reconciler/targets/kubernetes/deletion_losses.go", old: "if rec.FromLabel && item.Impact == \"\" {", by: "if rec.FromLabel && item.Impact == \"\\x00\" {",
 			test: "reconciler/targets/kubernetes.TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed",
 		}, {
 			Name: "finalized-stays-recorded", Summary: "An object that a finalizer keeps stays in the inventory until it is gone.",

@@ -35,8 +35,8 @@ func New(dir string, limit int64) *Budget {
 	return &Budget{dir: dir, limit: limit, used: limit} // It is measured before anything is granted.
 }
 
-// Part is a budget for a folder inside d's, which counts for both.
-func (d *Budget) Part(dir string, limit int64) *Budget {
+// SubBudget is a budget for a folder inside d's, which counts for both.
+func (d *Budget) SubBudget(dir string, limit int64) *Budget {
 	part := New(dir, limit)
 	part.within = d
 	return part

@@ -13,7 +13,7 @@ import (
 func TestAPartOfABudgetLeavesTheRestToOthers(t *testing.T) {
 	root := t.TempDir()
 	whole := New(root, 100)
-	part := whole.Part(filepath.Join(root, "part"), 40)
+	part := whole.SubBudget(filepath.Join(root, "part"), 40)
 	if err := part.Grant(41); !errors.Is(err, gitsource.ErrStorage) {
 		t.Error(err)
 	}
@@ -44,7 +44,7 @@ func TestOneMirrorLeavesRoomForSmallOnes(t *testing.T) {
 	}{
 		"a mirror's budget":            {(*Budget).Mirror, limit - reserve, reserve / 2},
 		"the control: that of all":     {func(d *Budget, _ string) *Budget { return d }, limit, 0},
-		"the control: one of its size": {func(d *Budget, dir string) *Budget { return d.Part(dir, limit) }, limit, 0},
+		"the control: one of its size": {func(d *Budget, dir string) *Budget { return d.SubBudget(dir, limit) }, limit, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -111,8 +111,8 @@ func (g *Graph) walk(tips []plumbing.Hash, visit func(id plumbing.Hash, n Commit
 	return nil
 }
 
-// Cuts lists the cuts that tips lead to.
-func (g *Graph) Cuts(tips []plumbing.Hash) ([]plumbing.Hash, error) {
+// ShallowBoundary lists the cuts that tips lead to.
+func (g *Graph) ShallowBoundary(tips []plumbing.Hash) ([]plumbing.Hash, error) {
 	var out []plumbing.Hash
 	err := g.walk(tips, func(id plumbing.Hash, n Commit, _ int) (bool, error) {
 		cut, err := g.isCut(n)

@@ -76,7 +76,7 @@ func TestTheMergeBaseIsAsCertainAsWhatIsHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			open := map[string]bool{}
-			for _, n := range named(names, got.Open) {
+			for _, n := range named(names, got.ShallowBoundary) {
 				open[n] = true
 			}
 			want := map[string]bool{}
@@ -86,8 +86,8 @@ func TestTheMergeBaseIsAsCertainAsWhatIsHeld(t *testing.T) {
 			if diff := cmp.Diff(want, open); diff != "" {
 				t.Errorf("open (-want +got):\n%s", diff)
 			}
-			if names[got.Commit] != c.want || got.CutsOlder != c.older || got.Unique != c.alone {
-				t.Errorf("%q, older %v, unique %v", names[got.Commit], got.CutsOlder, got.Unique)
+			if names[got.Commit] != c.want || got.BoundaryOlder != c.older || got.Unique != c.alone {
+				t.Errorf("%q, older %v, unique %v", names[got.Commit], got.BoundaryOlder, got.Unique)
 			}
 		})
 	}
@@ -103,10 +103,10 @@ func TestAncestryIsUnknownBehindACut(t *testing.T) {
 		"an ancestor":                        {"a; b:a; c:b", "", "c", "a", Reachability{Reachable: true}, nil},
 		"itself":                             {"a; b:a; c:b", "", "c", "c", Reachability{Reachable: true}, nil},
 		"a descendant":                       {"a; b:a; c:b", "", "a", "c", Reachability{}, nil},
-		"a commit of another branch":         {"a; b:a; c:a", "", "b", "c", Reachability{CutsOlder: true}, nil},
+		"a commit of another branch":         {"a; b:a; c:a", "", "b", "c", Reachability{BoundaryOlder: true}, nil},
 		"the parent of a cut":                {"a; b:a; c:b", "a", "c", "a", Reachability{Reachable: true}, nil},
 		"what may be behind a cut":           {"a; b:a; c:b; d:c", "a b", "d", "a", Reachability{}, []string{"c"}},
-		"a newer commit than what cuts hide": {"a; b:a; c:b; d", "a", "c", "d", Reachability{CutsOlder: true}, []string{"b"}},
+		"a newer commit than what cuts hide": {"a; b:a; c:b; d", "a", "c", "d", Reachability{BoundaryOlder: true}, []string{"b"}},
 		"of a commit that is not held":       {"a; b:a", "b", "b", "a", Reachability{Unknown: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,13 +115,13 @@ func TestAncestryIsUnknownBehindACut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.open, named(names, got.Open)); diff != "" {
+			if diff := cmp.Diff(c.open, named(names, got.ShallowBoundary)); diff != "" {
 				t.Errorf("open (-want +got):\n%s", diff)
 			}
 			if certain := len(c.open) == 0 && !c.want.Unknown; got.Certain() != certain {
 				t.Errorf("certain: %v", got.Certain())
 			}
-			got.Open = nil
+			got.ShallowBoundary = nil
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -156,11 +156,11 @@ func (q *byAge) Pop() any {
 type MergeBase struct {
 	// Commit is the merge base; zero when nothing common is held.
 	Commit plumbing.Hash
-	// Open are the cuts that leave it uncertain; none means that it is certain.
-	Open []plumbing.Hash
-	// CutsOlder is true where whatever the cuts hide is older than Commit, if the
+	// ShallowBoundary are the cuts that leave it uncertain; none means that it is certain.
+	ShallowBoundary []plumbing.Hash
+	// BoundaryOlder is true where whatever the cuts hide is older than Commit, if the
 	// committers' clocks were right.
-	CutsOlder bool
+	BoundaryOlder bool
 	// Unique is true where Commit is the only merge base, for certain.
 	Unique bool
 }
@@ -174,7 +174,7 @@ func (g *Graph) MergeBase(ctx context.Context, a, b plumbing.Hash) (MergeBase, e
 	if err != nil {
 		return MergeBase{}, err
 	}
-	p := MergeBase{Open: c.open}
+	p := MergeBase{ShallowBoundary: c.open}
 	var at aged
 	for _, id := range c.bases {
 		next := aged{id, g.nodes[id].When}
@@ -194,10 +194,10 @@ func (g *Graph) MergeBase(ctx context.Context, a, b plumbing.Hash) (MergeBase, e
 		if slices.Contains(between.bases, p.Commit) {
 			p.Commit, at = id, aged{id, g.nodes[id].When}
 		}
-		p.Open = append(p.Open, between.open...)
+		p.ShallowBoundary = append(p.ShallowBoundary, between.open...)
 	}
-	p.CutsOlder = !p.Commit.IsZero() && g.allOlder(p.Open, at.when)
-	p.Unique = len(c.bases) == 1 && len(p.Open) == 0
+	p.BoundaryOlder = !p.Commit.IsZero() && g.allOlder(p.ShallowBoundary, at.when)
+	p.Unique = len(c.bases) == 1 && len(p.ShallowBoundary) == 0
 	return p, nil
 }
 

@@ -12,16 +12,16 @@ import (
 type Reachability struct {
 	// Reachable is the result, as far as it is known.
 	Reachable bool
-	// Open are the cuts that leave it uncertain.
-	Open []plumbing.Hash
-	// CutsOlder is true where only a wrong clock could make the cuts matter.
-	CutsOlder bool
+	// ShallowBoundary are the cuts that leave it uncertain.
+	ShallowBoundary []plumbing.Hash
+	// BoundaryOlder is true where only a wrong clock could make the cuts matter.
+	BoundaryOlder bool
 	// Unknown is true where a commit is not held that may be behind a cut.
 	Unknown bool
 }
 
 // Certain reports whether more history cannot change Reachable.
-func (v Reachability) Certain() bool { return len(v.Open) == 0 && !v.Unknown }
+func (v Reachability) Certain() bool { return len(v.ShallowBoundary) == 0 && !v.Unknown }
 
 // Reachable reports whether ancestor is descendant itself or one of its ancestors, as far as
 // the held history shows.
@@ -38,13 +38,13 @@ func (g *Graph) Reachable(ctx context.Context, descendant, ancestor plumbing.Has
 	}
 	if !held {
 		// It can only be behind a cut, or what one names as its parent.
-		cuts, err := g.Cuts([]plumbing.Hash{descendant})
+		cuts, err := g.ShallowBoundary([]plumbing.Hash{descendant})
 		for _, id := range cuts {
 			if slices.Contains(g.nodes[id].Parents, ancestor) {
 				return Reachability{Reachable: true}, nil
 			}
 		}
-		return Reachability{Open: cuts}, err
+		return Reachability{ShallowBoundary: cuts}, err
 	}
 	c, err := g.common(ctx, descendant, ancestor)
 	if err != nil {
@@ -58,9 +58,9 @@ func (g *Graph) Reachable(ctx context.Context, descendant, ancestor plumbing.Has
 		return Reachability{}, nil
 	}
 	// Only cuts on the side of the descendant can hide a way to the other.
-	behind, err := g.Cuts([]plumbing.Hash{descendant})
+	behind, err := g.ShallowBoundary([]plumbing.Hash{descendant})
 	if err != nil {
 		return Reachability{}, err
 	}
-	return Reachability{Open: behind, CutsOlder: g.allOlder(behind, g.nodes[ancestor].When)}, nil
+	return Reachability{ShallowBoundary: behind, BoundaryOlder: g.allOlder(behind, g.nodes[ancestor].When)}, nil
 }

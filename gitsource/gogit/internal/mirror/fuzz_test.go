@@ -32,7 +32,7 @@ func FuzzRecord(f *testing.F) {
 		if left := m.StoreFor(r.Clone).Remaining(); left > cloneBytes(m.packBytes) {
 			t.Errorf("%d bytes are left", left)
 		}
-		m.Crowded(r, 32)
+		m.NeedsNewClone(r, 32)
 		if err := m.Commit(&r); err != nil {
 			t.Error(err)
 		}

@@ -95,8 +95,8 @@ func (m *Mirror) Folder() string { return m.dir }
 // BudgetRemaining is how many bytes the budget has left, 0 where there is none.
 func (m *Mirror) BudgetRemaining() int64 { return m.disk.Remaining() }
 
-// Holds reports whether the folder of a clone is there.
-func (m *Mirror) Holds(clone string) bool {
+// HasClone reports whether the folder of a clone is there.
+func (m *Mirror) HasClone(clone string) bool {
 	info, err := os.Stat(packFolder(m.Path(clone)))
 	return err == nil && info.IsDir()
 }
@@ -162,9 +162,9 @@ func (m *Mirror) Drop(clone string) { _ = os.RemoveAll(m.Path(clone)) }
 
 func packFolder(clone string) string { return filepath.Join(clone, "objects", "pack") }
 
-// Crowded reports whether a fresh clone is due: after so many transfers, or
+// NeedsNewClone reports whether a fresh clone is due: after so many transfers, or
 // because it has grown.
-func (m *Mirror) Crowded(r Record, transfers int) bool {
+func (m *Mirror) NeedsNewClone(r Record, transfers int) bool {
 	packs, err := filepath.Glob(filepath.Join(packFolder(m.Path(r.Clone)), "*.pack"))
 	added := disk.Usage(m.Path(r.Clone)) - r.Bytes
 	return err != nil || len(packs) >= transfers || added > growth(r.Bytes, m.packBytes)

@@ -58,7 +58,7 @@ func TestAddressesOfMetadataServicesAreNotConnectedTo(t *testing.T) {
 		t.Error("plain http left this machine")
 	}
 	u, _ := url.Parse("https://169.254.169.254/x")
-	client, err := newHTTPClient(u, Credentials{}, Limits{PackBytes: 256 << 20, Stall: 30 * time.Second})
+	client, err := newHTTPClient(u, Credentials{}, Limits{PackBytes: 256 << 20, IdleTimeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func (b *boundedTransport) CloseIdleConnections() { b.base.CloseIdleConnections(
 func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t, _ := req.Context().Value(errorRecorderKey{}).(*errorRecorder)
 	ctx, cancel := context.WithCancelCause(req.Context())
-	watch := time.AfterFunc(b.limits.Stall, func() { cancel(errStalled) })
+	watch := time.AfterFunc(b.limits.IdleTimeout, func() { cancel(errStalled) })
 	res, err := b.base.RoundTrip(req.WithContext(ctx))
 	watch.Stop()
 	if err != nil {
@@ -178,7 +178,7 @@ func (b *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	}
 	res.Body = &boundedBody{
 		body: res.Body, remaining: limit, truncate: res.StatusCode >= 300,
-		ctx: ctx, cancel: cancel, watch: watch, stall: b.limits.Stall, recorder: t,
+		ctx: ctx, cancel: cancel, watch: watch, stall: b.limits.IdleTimeout, recorder: t,
 	}
 	return res, nil
 }

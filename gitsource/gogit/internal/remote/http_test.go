@@ -22,7 +22,7 @@ func TestAProxyNeverGetsCredentials(t *testing.T) {
 	}))
 	defer proxy.Close()
 	u := &url.URL{Scheme: "https", Host: "git.example.com", Path: "/x/info/refs"}
-	client, err := newHTTPClient(u, Credentials{}, Limits{PackBytes: 256 << 20, Stall: 30 * time.Second})
+	client, err := newHTTPClient(u, Credentials{}, Limits{PackBytes: 256 << 20, IdleTimeout: 30 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

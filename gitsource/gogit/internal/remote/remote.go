@@ -28,8 +28,8 @@ import (
 type Limits struct {
 	// PackBytes is the size of one transfer, in bytes.
 	PackBytes int64
-	// Stall is how long the server may send nothing.
-	Stall time.Duration
+	// IdleTimeout is how long the server may send nothing.
+	IdleTimeout time.Duration
 }
 
 // responseBytes bounds a response that is a pack, with capacity for the framing.

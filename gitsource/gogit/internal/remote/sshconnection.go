@@ -54,7 +54,7 @@ func (r *Remote) newSSHServer(cred Credentials) (*sshServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sshServer{address: net.JoinHostPort(r.url.Hostname(), port(r.url)), user: r.url.User.Username(), identity: identity, known: known, stall: r.limits.Stall}, nil
+	return &sshServer{address: net.JoinHostPort(r.url.Hostname(), port(r.url)), user: r.url.User.Username(), identity: identity, known: known, stall: r.limits.IdleTimeout}, nil
 }
 
 // parsedIdentity is a private key as it was parsed, or why it cannot be.

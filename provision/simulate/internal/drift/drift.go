@@ -26,14 +26,14 @@ const (
 
 // Change is a change of pools and classes.
 type Change struct {
-	// Before and After are its sides. For [Change.Now] there may be no After.
+	// Before and After are its sides. For [Change.ReasonBefore] there may be no After.
 	Before, After *offerings.Resolved
 	// Unknown is what the change leaves open.
 	Unknown snapshot.Unknowns
 }
 
-// Now is why a NodeClaim is to be replaced without the change, empty for not at all.
-func (s *Change) Now(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
+// ReasonBefore is why a NodeClaim is to be replaced without the change, empty for not at all.
+func (s *Change) ReasonBefore(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if reason := static(claim, pool); reason != "" {
 		return reason
 	}
@@ -55,8 +55,8 @@ func DecidedByHash(reason string) bool {
 	return slices.Contains([]string{nodePoolDrifted, requirementsDrifted, nodeClassDrift}, reason)
 }
 
-// Then is why a NodeClaim is to be replaced after the change.
-func (s *Change) Then(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
+// ReasonAfter is why a NodeClaim is to be replaced after the change.
+func (s *Change) ReasonAfter(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
 	s.warnPool(claim, was, is)
 	if reason := static(claim, is); reason != "" {
 		return reason

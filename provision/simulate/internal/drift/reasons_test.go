@@ -139,10 +139,10 @@ func TestHashesThatCannotBeComparedReplaceNothing(t *testing.T) {
 				tt.claim(claim)
 			}
 			step := &drift.Change{Before: was.indexed(tt.bundle), After: is.indexed(tt.bundle), Unknown: snapshot.Unknowns{}}
-			if got := step.Now(claim, was.pool); got != tt.now {
+			if got := step.ReasonBefore(claim, was.pool); got != tt.now {
 				t.Errorf("now %q, not %q", got, tt.now)
 			}
-			if got := step.Then(claim, was.pool, is.pool); got != tt.then {
+			if got := step.ReasonAfter(claim, was.pool, is.pool); got != tt.then {
 				t.Errorf("then %q, not %q", got, tt.then)
 			}
 			open := slices.ContainsFunc(step.Unknown.Sorted(), func(u provision.Unknown) bool { return u.Drift })

@@ -296,10 +296,10 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 	reasons := map[string]bool{}
 	fleet := was.machines(before)
 	for _, m := range fleet {
-		if now := step.Now(m.claim, was.pool); now != "" {
+		if now := step.ReasonBefore(m.claim, was.pool); now != "" {
 			t.Errorf("%s drifts for %s before the change", m.claim.Name, now)
 		}
-		got, want := step.Then(m.claim, was.pool, is.pool), is.upstream(ctx, t, m, before.Offerings["gpu"].All)
+		got, want := step.ReasonAfter(m.claim, was.pool, is.pool), is.upstream(ctx, t, m, before.Offerings["gpu"].All)
 		open := slices.ContainsFunc(step.Unknown.Sorted(), func(u provision.Unknown) bool { return u.Drift })
 		if got != want && (got != "" || !open) {
 			t.Errorf("%s: forecast %q, Karpenter's %q", m.claim.Name, got, want)

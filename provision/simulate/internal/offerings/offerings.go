@@ -56,9 +56,9 @@ type Resolved struct {
 // Pool is what one NodePool can buy.
 type Pool struct {
 	// All are the types with overlays applied, Allowed those among them that the
-	// pool's requirements let it buy, Offers what these are sold at.
+	// pool's requirements let it buy, Offerings what these are sold at.
 	All, Allowed []*cloudprovider.InstanceType
-	Offers       []Offer
+	Offerings    []Offering
 	// unpriced are the types that would be among Allowed if the catalog had a price
 	// of them, without which Karpenter buys nothing.
 	unpriced []string
@@ -94,7 +94,7 @@ func NewCatalog(ctx context.Context, cluster provision.Cluster, types *catalog.C
 		region: region, listed: listed, Types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region, expressions),
 		instanceTypes: map[string][]*cloudprovider.InstanceType{}, cache: map[string]Pool{}, assumed: map[string][]string{},
 	}
-	_, err = m.resolver.Resolve(ctx, ec2info.Of(all[0]), nil, &awsv1.EC2NodeClass{}, &awsv1.ParsedKubeletConfig{})
+	_, err = m.resolver.Resolve(ctx, ec2info.InstanceTypeInfo(all[0]), nil, &awsv1.EC2NodeClass{}, &awsv1.ParsedKubeletConfig{})
 	return m, err
 }
 
@@ -148,9 +148,9 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 			}
 			if sold := it.Offerings.Available().Compatible(desired); len(sold) > 0 {
 				out.Allowed = append(out.Allowed, it)
-				out.Offers = append(out.Offers, m.priced(it, sold)...)
+				out.Offerings = append(out.Offerings, m.priced(it, sold)...)
 			} else if t, _ := m.Types.Lookup(it.Name); m.unpriced(t, it.Offerings.Compatible(desired)) &&
-				compatibility.IsCompatibleWithNodeClass(ec2info.Of(t), withoutEnclaves(class), nil) {
+				compatibility.IsCompatibleWithNodeClass(ec2info.InstanceTypeInfo(t), withoutEnclaves(class), nil) {
 				out.unpriced = append(out.unpriced, it.Name)
 			}
 		}
@@ -194,7 +194,7 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass, reserved re
 		return nil, err
 	}
 	for _, t := range m.Types.Types() {
-		info := ec2info.Of(t)
+		info := ec2info.InstanceTypeInfo(t)
 		it, err := m.resolver.Resolve(ctx, info, zones, class, kubelet)
 		if err != nil {
 			return nil, err
@@ -286,7 +286,7 @@ func (m *Catalog) offerings(t catalog.InstanceType, zones, ids []string, fits bo
 			if ids[i] != "" {
 				requirements.Add(scheduling.NewRequirement(awsv1.LabelTopologyZoneID, corev1.NodeSelectorOpIn, ids[i]))
 			}
-			available := fits && m.listed.Offers(t.Name, zone) && m.hasPrice(t, zone, capacity)
+			available := fits && m.listed.HasOffering(t.Name, zone) && m.hasPrice(t, zone, capacity)
 			out = append(out, &cloudprovider.Offering{Requirements: requirements, Price: m.rank(t, zone, capacity), Available: available})
 		}
 	}
@@ -315,7 +315,7 @@ func (m *Catalog) hasPrice(t catalog.InstanceType, zone, capacity string) bool {
 // unpriced reports whether one of the offerings lacks nothing but a price.
 func (m *Catalog) unpriced(t catalog.InstanceType, all cloudprovider.Offerings) bool {
 	return slices.ContainsFunc(all, func(o *cloudprovider.Offering) bool {
-		return m.listed.Offers(t.Name, o.Zone()) && !m.hasPrice(t, o.Zone(), o.CapacityType())
+		return m.listed.HasOffering(t.Name, o.Zone()) && !m.hasPrice(t, o.Zone(), o.CapacityType())
 	})
 }
 

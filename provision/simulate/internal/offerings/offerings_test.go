@@ -87,7 +87,7 @@ func (f *fixture) resolve(t *testing.T, types *catalog.Catalog) (*offerings.Reso
 // bought is what a pool is offered, as "type zone capacity".
 func bought(p offerings.Pool) []string {
 	out := []string{}
-	for _, o := range p.Offers {
+	for _, o := range p.Offerings {
 		out = append(out, o.InstanceType+" "+o.Zone+" "+o.CapacityType)
 	}
 	slices.Sort(out)
@@ -187,7 +187,7 @@ func TestOffersAreAtThePriceThatIsPaid(t *testing.T) {
 		f := newFixture()
 		f.overlays = overlays
 		out, m, _ := f.resolve(t, types)
-		for _, o := range out.Offerings["p"].Offers {
+		for _, o := range out.Offerings["p"].Offerings {
 			want, err := types.OnDemand("us-east-1", o.InstanceType)
 			want.AtMost = o.CapacityType == "spot"
 			if again, _ := m.Price(o.InstanceType, o.Zone, o.CapacityType); err != nil || o.Price != want || again != want {
@@ -261,7 +261,7 @@ func TestATypeWithoutAPriceIsNotBought(t *testing.T) {
 		f := newFixture()
 		f.require(corev1.LabelInstanceTypeStable, tt.types...)
 		out, _, unknown := f.resolve(t, all)
-		for _, o := range out.Offerings["p"].Offers {
+		for _, o := range out.Offerings["p"].Offerings {
 			if o.InstanceType == unpriced {
 				t.Errorf("%s: %+v is offered", name, o)
 			}

@@ -66,7 +66,7 @@ func (m *Catalog) reserved(ctx context.Context, it *cloudprovider.InstanceType, 
 		PricingProvider: onDemandPrice{Price: ec2info.Price(m.rank(t, "", karpv1.CapacityTypeOnDemand))}, CapacityReservationProvider: counts{available: of.List},
 		UnavailableOfferings: awscache.NewUnavailableOfferings(), ZonalshiftProvider: arczonalshift.NewNoopProvider(),
 	}
-	out := resolver.ResolveOfferings(ctx, it, nil, ec2info.Of(t), class, nil, nil, nil, &offering.ResolveContext{ZoneInfo: class.ZoneInfo()})
+	out := resolver.ResolveOfferings(ctx, it, nil, ec2info.InstanceTypeInfo(t), class, nil, nil, nil, &offering.ResolveContext{ZoneInfo: class.ZoneInfo()})
 	if len(of.Assumed) > 0 {
 		capacityTypes := append(it.Requirements.Get(karpv1.CapacityTypeLabelKey).Values(), karpv1.CapacityTypeReserved)
 		for _, r := range []*scheduling.Requirement{

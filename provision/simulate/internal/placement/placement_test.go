@@ -155,8 +155,8 @@ func TestPodsFindANodeOfTheRightPool(t *testing.T) {
 				}
 				for id, outcome := range out {
 					got = append(got, stdcmp.Or(outcome.Pool, "none"))
-					if (outcome.Why == "") != (outcome.Pool != "") {
-						t.Errorf("%s gets a node of %q, because %q", id, outcome.Pool, outcome.Why)
+					if (outcome.Reason == "") != (outcome.Pool != "") {
+						t.Errorf("%s gets a node of %q, because %q", id, outcome.Pool, outcome.Reason)
 					}
 				}
 				slices.Sort(got)
@@ -218,8 +218,8 @@ func TestPlacingLeavesNothingOnTheNodes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if placed := out[step.pod.UID].Why == ""; placed != step.placed {
-					t.Errorf("pod %s was placed: %t; %s", step.pod.Name, placed, out[step.pod.UID].Why)
+				if placed := out[step.pod.UID].Reason == ""; placed != step.placed {
+					t.Errorf("pod %s was placed: %t; %s", step.pod.Name, placed, out[step.pod.UID].Reason)
 				}
 			}
 		})
@@ -255,12 +255,12 @@ func TestAReasonNamesThePoolsThatComeClosest(t *testing.T) {
 			}
 			var names []string
 			for _, p := range []string{"a", "b", "c", "d"} {
-				if strings.Contains(out["x"].Why, "NodePool "+p+" ") {
+				if strings.Contains(out["x"].Reason, "NodePool "+p+" ") {
 					names = append(names, p)
 				}
 			}
-			if diff := cmp.Diff(tt.names, names); diff != "" || out["x"].Why == "" {
-				t.Errorf("%q (-want +got):\n%s", out["x"].Why, diff)
+			if diff := cmp.Diff(tt.names, names); diff != "" || out["x"].Reason == "" {
+				t.Errorf("%q (-want +got):\n%s", out["x"].Reason, diff)
 			}
 		})
 	}
@@ -280,7 +280,7 @@ func TestAReasonIsNeverLong(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if why := out["x"].Why; len(why) > 410 || !strings.HasPrefix(strings.ToValidUTF8(why, "!"), why) || strings.Contains(why, "\n") {
+			if why := out["x"].Reason; len(why) > 410 || !strings.HasPrefix(strings.ToValidUTF8(why, "!"), why) || strings.Contains(why, "\n") {
 				t.Errorf("with %d labels: %d bytes: %q", n*4, len(why), why)
 			}
 		}

@@ -107,7 +107,7 @@ func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int
 				most = has
 			}
 		}
-		if workload.Extended(name) && !most.IsZero() {
+		if workload.IsExtendedResource(name) && !most.IsZero() {
 			offers++
 		}
 		if desired := requests[name]; most.IsZero() && desired.Sign() > 0 {
@@ -120,7 +120,7 @@ func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int
 }
 
 func rank(name corev1.ResourceName) int {
-	if workload.Extended(name) {
+	if workload.IsExtendedResource(name) {
 		return 0
 	}
 	return 1

@@ -77,14 +77,14 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 	reasons := map[string]string{}
 	for pod, err := range results.PodErrors {
 		if !f.Explain {
-			out[pod.UID] = Outcome{Why: why(err.Error())}
+			out[pod.UID] = Outcome{Reason: why(err.Error())}
 			continue
 		}
 		key := Shape(pod) + err.Error()
 		if reasons[key] == "" {
 			reasons[key] = f.reasons(pod, err)
 		}
-		out[pod.UID] = Outcome{Why: reasons[key]}
+		out[pod.UID] = Outcome{Reason: reasons[key]}
 	}
 	return out, nil
 }
@@ -254,7 +254,7 @@ func Shape(pod *corev1.Pod) string {
 // Outcome is what becomes of a pending pod: a node of a pool, of none, or why it gets
 // none.
 type Outcome struct {
-	Pool, Why string
+	Pool, Reason string
 	// Node is the name of a node that there is already, or its NodeClaim's; empty for a new one.
 	Node string
 }

@@ -104,7 +104,7 @@ func admit(spec *corev1.PodSpec) {
 			defaultRequestsToLimits(&containers[i].Resources)
 			openPorts(containers[i].Ports, spec.HostNetwork)
 			for _, name := range SortedNames(containers[i].Resources.Requests) {
-				if Extended(name) {
+				if IsExtendedResource(name) {
 					Tolerate(spec, corev1.Toleration{Key: string(name), Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 				}
 			}
@@ -158,8 +158,8 @@ func openPorts(ports []corev1.ContainerPort, ofHost bool) {
 	}
 }
 
-// Extended reports whether a resource is none of Kubernetes' own.
-func Extended(name corev1.ResourceName) bool {
+// IsExtendedResource reports whether a resource is none of Kubernetes' own.
+func IsExtendedResource(name corev1.ResourceName) bool {
 	return strings.Contains(string(name), "/") && !strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix) &&
 		!strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
 }

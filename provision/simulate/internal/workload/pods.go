@@ -143,8 +143,8 @@ func ScaleToZero(was, is map[Ref]Pods) {
 	}
 }
 
-// Idle reports whether the workload has zero replicas now.
-func (c Pods) Idle() bool { return c.Desired() == 0 }
+// ScaledToZero reports whether the workload has zero replicas now.
+func (c Pods) ScaledToZero() bool { return c.Desired() == 0 }
 
 // Sorted are the workloads by namespace, name and kind.
 func Sorted(all map[Ref]Pods) []Ref {

@@ -129,7 +129,7 @@ func TestWantedIsWhatIsDeclaredOrWhatIsThere(t *testing.T) {
 			if got := tt.pods.Desired(); got != tt.want {
 				t.Errorf("%d, not %d", got, tt.want)
 			}
-			if got := tt.pods.Idle(); got != (tt.want == 0) {
+			if got := tt.pods.ScaledToZero(); got != (tt.want == 0) {
 				t.Errorf("idle is %t", got)
 			}
 		})

@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Of is a node's value in canonical JSON form. It is false where writing the node and reading it
+// Decode is a node's value in canonical JSON form. It is false where writing the node and reading it
 // again may give another, and where YAML 1.1 and 1.2 differ: for these somebody else decides.
-func Of(n *yaml.Node) (any, bool) {
+func Decode(n *yaml.Node) (any, bool) {
 	if n == nil || n.Anchor != "" || n.FootComment != "" || !comment(n.HeadComment) || !comment(n.LineComment) {
 		return nil, false
 	}
@@ -34,7 +34,7 @@ func list(n *yaml.Node) (any, bool) {
 	}
 	out := make([]any, len(n.Content))
 	for i, c := range n.Content {
-		v, ok := Of(c)
+		v, ok := Decode(c)
 		if !ok {
 			return nil, false
 		}
@@ -52,7 +52,7 @@ func object(n *yaml.Node) (any, bool) {
 	}
 	out := make(map[string]any, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, ok := Of(n.Content[i])
+		key, ok := Decode(n.Content[i])
 		name, isText := key.(string)
 		if !ok || !isText || len(name) > longestKey || strings.Contains(name, "\n") {
 			return nil, false
@@ -60,7 +60,7 @@ func object(n *yaml.Node) (any, bool) {
 		if _, twice := out[name]; twice {
 			return nil, false
 		}
-		if out[name], ok = Of(n.Content[i+1]); !ok {
+		if out[name], ok = Decode(n.Content[i+1]); !ok {
 			return nil, false
 		}
 	}

@@ -59,7 +59,7 @@ func TestPlainValuesAreReadAsTheyAreWritten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, plain := Of(n.YNode())
+			got, plain := Decode(n.YNode())
 			if plain != c.plain {
 				t.Errorf("plain: %v, want %v", plain, c.plain)
 			}
@@ -80,7 +80,7 @@ func FuzzPlainValuesAreReadAsTheyAreWritten(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got, plain := Of(n.YNode())
+		got, plain := Decode(n.YNode())
 		if _, object := got.(map[string]any); !plain || !object {
 			return
 		}
@@ -144,7 +144,7 @@ func TestRandomNodesAreReadAsTheyAreWritten(t *testing.T) {
 	compared := 0
 	for range 20_000 {
 		n := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "a"}, node(r.IntN(4))}}
-		got, plain := Of(n)
+		got, plain := Decode(n)
 		if !plain {
 			continue
 		}

@@ -28,7 +28,7 @@ func (c *linter) report(item state.Item, path string, advice bool, f finding.Fin
 	if path != "" {
 		text = path + ": " + text
 	}
-	found := lint.Finding{Key: item.Key, Origin: lint.At(c.documents, item, path), Code: f.Code, Facts: f.Facts, Text: text, Field: path, Detail: f.Text}
+	found := lint.Finding{Key: item.Key, Origin: lint.Position(c.documents, item, path), Code: f.Code, Facts: f.Facts, Text: text, Field: path, Detail: f.Text}
 	c.findings = append(c.findings, Finding{found, advice})
 }
 

@@ -103,7 +103,7 @@ func (c *linter) nowhere(p *pool, key string) {
 
 // meant names the resource that a limit is probably about.
 func (c *linter) meant(p *pool, key string) string {
-	if s := manifest.Suggest(key, knownResources()); s != "" && len(p.gpus) == 0 {
+	if s := manifest.Suggestion(key, knownResources()); s != "" && len(p.gpus) == 0 {
 		return s
 	}
 	n, _ := p.limit(key)
@@ -136,5 +136,5 @@ func knownResource(key string) bool {
 // outside the repository: those have the domain of their vendor in them.
 func suspect(key string) bool {
 	domain, _, qualified := strings.Cut(key, "/")
-	return !qualified || !strings.Contains(domain, ".") || domain == "nvidia.com" || manifest.Suggest(key, knownResources()) != ""
+	return !qualified || !strings.Contains(domain, ".") || domain == "nvidia.com" || manifest.Suggestion(key, knownResources()) != ""
 }

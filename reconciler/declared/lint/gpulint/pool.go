@@ -98,7 +98,7 @@ func (r *repository) readPool(item state.Item) {
 		}
 	}
 	p.known = r.hasAllTypes(requirements)
-	p.profile, p.served = r.sharing.For(p.name)
+	p.profile, p.served = r.sharing.ProfileForPool(p.name)
 	r.pools = append(r.pools, p)
 }
 

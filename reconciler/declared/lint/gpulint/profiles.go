@@ -32,7 +32,7 @@ func (c *linter) profiles() {
 			case at < 0 && c.partial:
 			case at < 0:
 				c.advise(c.plugin.item, path, codeProfilePoolUndeclared, "NodePool %q is not declared here%s",
-					finding.Of("nodePool", name), finding.As("suggestion", manifest.Meant(name, declared), manifest.Suggest(name, declared)))
+					finding.Of("nodePool", name), finding.As("suggestion", manifest.ClosestName(name, declared), manifest.Suggestion(name, declared)))
 			case c.pools[at].withoutGPUs():
 				c.advise(c.plugin.item, path, codeProfilePoolWithoutGPUs, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer",
 					finding.Of("nodePool", name), finding.Of("declaredAt", c.pools[at].item.Origin))
@@ -117,17 +117,17 @@ func unlike(userData string, p gpu.Profile) (string, error) {
 		return "device-sharing-strategy is not " + want, nil
 	}
 	replicas, rename := n.TimeSlicing.Replicas, n.TimeSlicing.Rename
-	if p.Strategy == gpu.MPS {
+	if p.Strategy == gpu.SharingStrategyMPS {
 		replicas, rename = n.MPS.Replicas, n.MPS.Rename
 	}
 	switch {
-	case p.Strategy == gpu.Whole:
+	case p.Strategy == gpu.SharingStrategyNone:
 		return "", nil
 	case replicas == nil || *replicas != int64(p.Replicas):
 		return fmt.Sprintf("replicas is not %d", p.Replicas), nil
 	case rename == nil || *rename != p.Renamed:
 		return fmt.Sprintf("rename-by-default is not %t", p.Renamed), nil
-	case p.Strategy == gpu.TimeSlicing && (n.TimeSlicing.FailMany == nil || *n.TimeSlicing.FailMany != p.OnePerRequest):
+	case p.Strategy == gpu.SharingStrategyTimeSlicing && (n.TimeSlicing.FailMany == nil || *n.TimeSlicing.FailMany != p.OnePerRequest):
 		return fmt.Sprintf("fail-requests-greater-than-one is not %t", p.OnePerRequest), nil
 	}
 	return "", nil
@@ -138,11 +138,11 @@ func settingsOf(p gpu.Profile) string {
 	const table = "settings.kubelet-device-plugins.nvidia"
 	strategy := string(p.Strategy)
 	out := []string{fmt.Sprintf("%s.device-sharing-strategy = %q", table, strategy)}
-	if p.Strategy == gpu.Whole {
+	if p.Strategy == gpu.SharingStrategyNone {
 		return out[0]
 	}
 	out = append(out, fmt.Sprintf("%s.%s.replicas = %d", table, strategy, p.Replicas), fmt.Sprintf("%s.%s.rename-by-default = %t", table, strategy, p.Renamed))
-	if p.Strategy == gpu.TimeSlicing {
+	if p.Strategy == gpu.SharingStrategyTimeSlicing {
 		out = append(out, fmt.Sprintf("%s.%s.fail-requests-greater-than-one = %t", table, strategy, p.OnePerRequest))
 	}
 	return strings.Join(out, ", ")

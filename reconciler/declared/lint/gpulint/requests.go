@@ -38,7 +38,7 @@ func (c *linter) request(w workload, a gpuRequest) {
 
 // rule names what refuses requests for more than one share.
 func rule(p gpu.Profile) string {
-	if p.Strategy == gpu.MPS {
+	if p.Strategy == gpu.SharingStrategyMPS {
 		return "MPS always does"
 	}
 	return "failRequestsGreaterThanOne"

@@ -58,7 +58,7 @@ func Classify(err error) Failure {
 	return t
 }
 
-// ClassifySetup returns the failure that an error is with which a session could not be built.
+// ClassifySetup returns the failure that an error is with which a ForgeAccess could not be built.
 func ClassifySetup(err error) Failure {
 	if failed := (*forge.Error)(nil); errors.As(err, &failed) {
 		return Classify(err)

@@ -37,13 +37,13 @@ func (f *Forge) self(ctx context.Context) (int64, error) {
 }
 
 // Comment implements forge.Forge.
-func (f *Forge) Comment(ctx context.Context, number int, comment forge.Comment) (forge.Posted, error) {
+func (f *Forge) Comment(ctx context.Context, number int, comment forge.Comment) (forge.PostedComment, error) {
 	if number <= 0 || comment.Marker == "" {
-		return forge.Posted{}, fmt.Errorf("commenting on pull request %d of %s/%s: it takes a positive number and a marker", number, f.owner, f.name)
+		return forge.PostedComment{}, fmt.Errorf("commenting on pull request %d of %s/%s: it takes a positive number and a marker", number, f.owner, f.name)
 	}
 	me, err := f.self(ctx)
 	if err != nil {
-		return forge.Posted{}, err
+		return forge.PostedComment{}, err
 	}
 	return comments.Post(ctx, thread{f, me, int64(number)}, &f.comments, number, comment, f.Limit())
 }

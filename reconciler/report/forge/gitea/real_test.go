@@ -287,7 +287,7 @@ func (p *project) merge(t *testing.T, number int) {
 	}
 }
 
-func post(t *testing.T, f forge.Forge, number int, c forge.Comment) forge.Posted {
+func post(t *testing.T, f forge.Forge, number int, c forge.Comment) forge.PostedComment {
 	t.Helper()
 	posted, err := f.Comment(t.Context(), number, c)
 	if err != nil {
@@ -299,7 +299,7 @@ func post(t *testing.T, f forge.Forge, number int, c forge.Comment) forge.Posted
 func oneComment(t *testing.T, p *project, f *gitea.Forge) {
 	// A person imitates the marker before we ever came.
 	p.call(t, p.ada, http.MethodPost, "/issues/1/comments", map[string]any{"body": string(marker) + "\nnot the bot"}, nil)
-	if posted := post(t, f, 1, forge.Comment{Marker: marker, Body: "x", EditOnly: true}); posted != (forge.Posted{}) || len(p.comments(t, 1)) != 1 {
+	if posted := post(t, f, 1, forge.Comment{Marker: marker, Body: "x", EditOnly: true}); posted != (forge.PostedComment{}) || len(p.comments(t, 1)) != 1 {
 		t.Errorf("EditOnly wrote: %+v", posted)
 	}
 	if posted := post(t, f, 1, forge.Comment{Marker: marker, Body: "first"}); !posted.Written || !strings.HasPrefix(posted.URL, p.server.URL()) {

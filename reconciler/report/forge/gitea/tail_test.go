@@ -14,7 +14,7 @@ import (
 func tails(t *testing.T, p *project, f *gitea.Forge) {
 	const mark = "\n\n<!-- poolwright:tail -->\n"
 	about := forge.NewMarker("plan", "team/nodes", "tails")
-	ours := func(c forge.Comment) forge.Posted {
+	ours := func(c forge.Comment) forge.PostedComment {
 		t.Helper()
 		c.Marker = about
 		return post(t, f, 2, c)
@@ -63,7 +63,7 @@ func tails(t *testing.T, p *project, f *gitea.Forge) {
 func (p *project) marked(t *testing.T, number int, marker forge.Marker) (id int64, body string) {
 	t.Helper()
 	for _, c := range p.comments(t, number) {
-		if marker.Begins(c.Body) {
+		if marker.IsPrefixOf(c.Body) {
 			return c.ID, c.Body
 		}
 	}

@@ -18,7 +18,7 @@ var (
 	ada    = map[string]any{"id": 1, "login": "ada", "type": "User"}
 )
 
-func post(t *testing.T, f forge.Forge, number int, c forge.Comment) forge.Posted {
+func post(t *testing.T, f forge.Forge, number int, c forge.Comment) forge.PostedComment {
 	t.Helper()
 	posted, err := f.Comment(t.Context(), number, c)
 	if err != nil {
@@ -190,7 +190,7 @@ func TestAStatusIsWrittenOnlyWhenItChanges(t *testing.T) {
 		t.Errorf("what is known cost %q", got)
 	}
 	set(h.forge(t), status)
-	long := forge.Status{Context: strings.Repeat("é", 300) + "1", State: forge.Broken, Description: "two\nlines " + strings.Repeat("é", 300)}
+	long := forge.Status{Context: strings.Repeat("é", 300) + "1", State: forge.Errored, Description: "two\nlines " + strings.Repeat("é", 300)}
 	other := long
 	other.Context = strings.Repeat("é", 300) + "2"
 	for _, s := range []forge.Status{long, other, long, other} {

@@ -97,9 +97,9 @@ func (g tokenGuard) RoundTrip(request *http.Request) (*http.Response, error) {
 	err = json.Unmarshal(content, &got)
 	switch {
 	case response.StatusCode >= 300:
-		return nil, &forge.Error{Doing: doing, Code: response.StatusCode, Message: rest.Clean(got.Message), Remedy: g.remedy(response.StatusCode)}
+		return nil, &forge.Error{Operation: doing, Code: response.StatusCode, Message: rest.Clean(got.Message), Remedy: g.remedy(response.StatusCode)}
 	case err != nil || got.Token == "" || got.ExpiresAt == "":
-		return nil, &forge.Error{Doing: doing, Message: "the response holds no token"}
+		return nil, &forge.Error{Operation: doing, Message: "the response holds no token"}
 	}
 	response.Body = io.NopCloser(strings.NewReader(string(content)))
 	return response, nil

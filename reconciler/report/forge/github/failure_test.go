@@ -105,7 +105,7 @@ func TestRefusalsNameTheRemedy(t *testing.T) {
 				t.Errorf("%d requests", n)
 			}
 			for name, call := range calls {
-				if err := call(t.Context(), f); !errors.As(err, &known) || known.Until.IsZero() || known.Doing == "" {
+				if err := call(t.Context(), f); !errors.As(err, &known) || known.Until.IsZero() || known.Operation == "" {
 					t.Errorf("%s during the pause: %v", name, err)
 				}
 			}

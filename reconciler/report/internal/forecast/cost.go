@@ -55,28 +55,28 @@ func (v View) difference(c provision.Cost) costDifference {
 }
 
 // maxima is the most that the limits allow, before and after where they differ as they are shown.
-func (v View) ceilings(c provision.Cost) (text string, differ bool) {
-	was, is := v.ceiling(c.CeilingBefore, c.CeilingBeforeUnknown), v.ceiling(c.Ceiling, c.CeilingUnknown)
+func (v View) maxima(c provision.Cost) (text string, differ bool) {
+	was, is := v.maximum(c.MaxBefore, c.MaxBeforeUnknown), v.maximum(c.Max, c.MaxUnknown)
 	if was != is {
-		return v.ceilingChange(c, was, is), true
+		return v.maxChange(c, was, is), true
 	}
-	if c.Ceiling != nil {
+	if c.Max != nil {
 		is += "/h"
 	}
 	return is, false
 }
 
-func (v View) ceilingChange(c provision.Cost, was, is string) string {
+func (v View) maxChange(c provision.Cost, was, is string) string {
 	switch {
-	case c.Ceiling == nil && c.CeilingBefore == nil:
+	case c.Max == nil && c.MaxBefore == nil:
 		return was + " → " + is
-	case c.Ceiling == nil:
+	case c.Max == nil:
 		return was + "/h → " + is
 	}
 	return was + " → " + is + "/h"
 }
 
-func (v View) ceiling(bound *float64, unknown bool) string {
+func (v View) maximum(bound *float64, unknown bool) string {
 	switch {
 	case unknown:
 		return unknownSum
@@ -86,15 +86,15 @@ func (v View) ceiling(bound *float64, unknown bool) string {
 	return v.dollars(*bound)
 }
 
-// floor is what is paid without any pod.
-func (v View) floor(c provision.Cost) string {
+// minimum is what is paid without any pod.
+func (v View) minimum(c provision.Cost) string {
 	switch {
-	case c.FloorUnknown:
+	case c.MinUnknown:
 		return unknownSum
-	case c.FloorAtMost:
-		return "≤ " + v.dollars(c.Floor)
+	case c.MinAtMost:
+		return "≤ " + v.dollars(c.Min)
 	}
-	return v.dollars(c.Floor)
+	return v.dollars(c.Min)
 }
 
 // unknownSum is written for what is not known, which is never 0.
@@ -179,10 +179,10 @@ func (v View) cost(f *provision.Forecast) section.Section {
 	switch {
 	case len(c.Notes) > 0:
 		out.Lines = append(out.Lines, section.First(each(c.Notes, v.Name), v.Lines.Few())...)
-	case slices.ContainsFunc(f.Removed, func(r provision.Removal) bool { return r.Pods > 0 }):
+	case slices.ContainsFunc(f.Removed, func(r provision.RemovedPool) bool { return r.Pods > 0 }):
 		out.Lines = append(out.Lines, "What the pods of removed pools need elsewhere is not counted.")
 	}
-	return v.stamped(out, c.Prices)
+	return v.withPriceSources(out, c.Prices)
 }
 
 // beside is what nodes cost beside their instances.
@@ -213,9 +213,9 @@ func (v View) beside(c provision.Cost) []string {
 // unpriced is the part on money that stays as it is: nobody has to read it.
 func (v View) unpriced(c provision.Cost) section.Section {
 	v.Style = markup.PlainText()
-	out := v.stamped(section.Section{Lines: slices.Concat(v.month(c), v.beside(c))}, c.Prices)
-	ceiling, _ := v.ceilings(c)
-	bounds := fmt.Sprintf("min %s, max %s.", v.floor(c), ceiling)
+	out := v.withPriceSources(section.Section{Lines: slices.Concat(v.month(c), v.beside(c))}, c.Prices)
+	maximum, _ := v.maxima(c)
+	bounds := fmt.Sprintf("min %s, max %s.", v.minimum(c), maximum)
 	if !v.Offline {
 		bounds = v.amount(c.Now) + "; " + bounds
 	}
@@ -224,7 +224,7 @@ func (v View) unpriced(c provision.Cost) section.Section {
 
 // free reports whether there is nothing to report about money.
 func free(c provision.Cost) bool {
-	return nothing(c.Now.Most()) && nothing(c.After.Most()) && nothing(c.Floor) && c.Ceiling == nil && c.CeilingBefore == nil
+	return nothing(c.Now.Most()) && nothing(c.After.Most()) && nothing(c.Min) && c.Max == nil && c.MaxBefore == nil
 }
 
 // costRows are the head and the pools whose cost changes, all when every line is to be
@@ -243,11 +243,11 @@ func (v View) costRows(f *provision.Forecast) (rows [][]string, same int) {
 }
 
 // costColumns are a row of costs. Offline no node is known, and so not what they cost.
-func (v View) costColumns(name, now, after, floor, ceiling string) []string {
+func (v View) costColumns(name, now, after, minimum, maximum string) []string {
 	if v.Offline {
-		return []string{name, floor, ceiling}
+		return []string{name, minimum, maximum}
 	}
-	return []string{name, now, after, floor, ceiling}
+	return []string{name, now, after, minimum, maximum}
 }
 
 // month is the cost of a month's use.
@@ -267,19 +267,19 @@ func (v View) month(c provision.Cost) []string {
 // costRow is a pool's. A pool that comes had no maximum before, one that goes has
 // none after: that is not to be without bound.
 func (v View) costRow(name, action string, c provision.Cost) []string {
-	ceiling, _ := v.ceilings(c)
+	maximum, _ := v.maxima(c)
 	switch {
 	case action == "delete":
-		ceiling = "gone"
+		maximum = "gone"
 	case action == "create":
-		c.CeilingBefore, c.CeilingBeforeUnknown = c.Ceiling, c.CeilingUnknown
-		ceiling, _ = v.ceilings(c)
+		c.MaxBefore, c.MaxBeforeUnknown = c.Max, c.MaxUnknown
+		maximum, _ = v.maxima(c)
 	}
-	return v.costColumns(name, v.amount(c.Now), v.amount(c.After), v.floor(c), ceiling)
+	return v.costColumns(name, v.amount(c.Now), v.amount(c.After), v.minimum(c), maximum)
 }
 
-// stamped adds where the prices come from.
-func (v View) stamped(out section.Section, prices []provision.Price) section.Section {
+// withPriceSources adds where the prices come from.
+func (v View) withPriceSources(out section.Section, prices []provision.Price) section.Section {
 	var bases []string
 	for _, p := range prices {
 		kind := map[string]string{"on-demand": "on-demand", "spot": "spot"}[p.CapacityType]

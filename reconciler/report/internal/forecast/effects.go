@@ -10,8 +10,8 @@ import (
 // leave nodes that are never replaced: somebody must do something about that.
 func (v View) Harms(f *provision.Forecast) bool {
 	outcomes := outcomesOf(f)
-	dying := slices.ContainsFunc(f.Removed, func(x provision.Removal) bool { return len(x.Nodes) > 0 || v.Offline })
-	return len(f.Fit.Unscheduled)+outcomes.count()-outcomes.unharmed() > 0 || outcomes.unexplained || dying || len(outcomes.uncontrolled) > 0
+	dying := slices.ContainsFunc(f.Removed, func(x provision.RemovedPool) bool { return len(x.Nodes) > 0 || v.Offline })
+	return len(f.PodScheduling.NewlyUnschedulable)+outcomes.count()-outcomes.unharmed() > 0 || outcomes.unexplained || dying || len(outcomes.uncontrolled) > 0
 }
 
 // Costs reports whether the changes cost nodes, room or money, or may: nodes are replaced,
@@ -22,13 +22,13 @@ func (v View) Costs(f *provision.Forecast) bool {
 
 // Empty reports whether the Forecast predicts nothing that anybody would have to read.
 func Empty(f *provision.Forecast) bool {
-	return len(f.Replaced)+len(f.Removed)+len(f.Fit.Scheduled)+len(f.Fit.Unscheduled)+len(newcomers(f)) == 0 && len(plainText().Money(f.Cost)) == 0
+	return len(f.Replaced)+len(f.Removed)+len(f.PodScheduling.NewlySchedulable)+len(f.PodScheduling.NewlyUnschedulable)+len(newcomers(f)) == 0 && len(plainText().Money(f.Cost)) == 0
 }
 
 // costsMore reports whether more is paid, or may be.
 func costsMore(c provision.Cost) bool {
 	_, more := c.Difference()
 	more += c.NonComputeAfter.Volumes + c.NonComputeAfter.PublicIPv4 - c.NonComputeNow.Volumes - c.NonComputeNow.PublicIPv4
-	unbounded := c.Ceiling == nil && c.CeilingBefore != nil
-	return more > 0 && !nothing(more) || unbounded || c.Ceiling != nil && c.CeilingBefore != nil && *c.Ceiling > *c.CeilingBefore
+	unbounded := c.Max == nil && c.MaxBefore != nil
+	return more > 0 && !nothing(more) || unbounded || c.Max != nil && c.MaxBefore != nil && *c.Max > *c.MaxBefore
 }

@@ -13,7 +13,7 @@ import (
 // unscheduled are the pods that lose their place, then those that the change adds and
 // that never get one.
 func (v View) unscheduled(f *provision.Forecast) section.Section {
-	lost, strange := f.Fit.Unscheduled, newcomers(f)
+	lost, strange := f.PodScheduling.NewlyUnschedulable, newcomers(f)
 	out := section.Section{Color: "-", Lines: section.First(append(v.reasons(lost), v.reasons(strange)...), v.Lines.Few())}
 	switch {
 	case len(strange) == 0:
@@ -29,7 +29,7 @@ func (v View) unscheduled(f *provision.Forecast) section.Section {
 // newcomers are the pods that only the change adds and that find no node.
 func newcomers(f *provision.Forecast) []provision.Placement {
 	var out []provision.Placement
-	for _, p := range f.Fit.Pending {
+	for _, p := range f.PodScheduling.Unschedulable {
 		if p.New {
 			out = append(out, p)
 		}
@@ -39,8 +39,8 @@ func newcomers(f *provision.Forecast) []provision.Placement {
 
 // scheduled are the pods that get a node by the change.
 func (v View) scheduled(f *provision.Forecast) section.Section {
-	out := section.Section{Title: fmt.Sprintf("Pods that find a node now (%d)", podsIn(f.Fit.Scheduled)), Color: "+"}
-	for _, p := range f.Fit.Scheduled {
+	out := section.Section{Title: fmt.Sprintf("Pods that find a node now (%d)", podsIn(f.PodScheduling.NewlySchedulable)), Color: "+"}
+	for _, p := range f.PodScheduling.NewlySchedulable {
 		where := "on a node of no pool"
 		if p.Pool != "" {
 			where = "in pool " + v.Name(p.Pool)
@@ -54,7 +54,7 @@ func (v View) scheduled(f *provision.Forecast) section.Section {
 // waiting are the pods that found no node before and find none after.
 func (v View) waiting(f *provision.Forecast) section.Section {
 	var old []provision.Placement
-	for _, p := range f.Fit.Pending {
+	for _, p := range f.PodScheduling.Unschedulable {
 		if !p.New {
 			old = append(old, p)
 		}

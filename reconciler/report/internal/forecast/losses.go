@@ -44,13 +44,13 @@ func (v View) over(f *provision.Forecast) section.Section {
 }
 
 // podDestinations is where the pods of a pool go that goes.
-func podDestinations(r provision.Removal) string {
+func podDestinations(r provision.RemovedPool) string {
 	var out []string
 	if r.Rescheduled > 0 {
-		out = append(out, markup.Conjugated(r.Rescheduled, "pod", "find")+" another node")
+		out = append(out, markup.CountWithVerb(r.Rescheduled, "pod", "find")+" another node")
 	}
 	if r.Unschedulable > 0 {
-		out = append(out, markup.Conjugated(r.Unschedulable, "pod", "find")+" no other")
+		out = append(out, markup.CountWithVerb(r.Unschedulable, "pod", "find")+" no other")
 	}
 	if len(out) == 0 {
 		return ""

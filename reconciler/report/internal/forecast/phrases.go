@@ -157,8 +157,8 @@ func (v View) Money(c provision.Cost) []headline.Phrase {
 	if more := c.NonComputeAfter.Volumes - c.NonComputeNow.Volumes; !nothing(more) {
 		out = append(out, headline.Phrase{Text: "volumes ≈" + v.signed(more) + "/h", Rank: headline.RankSpot})
 	}
-	if s, differ := v.ceilings(c); differ {
-		out = append(out, headline.Phrase{Text: "max " + about + s, Rank: headline.RankCeiling})
+	if s, differ := v.maxima(c); differ {
+		out = append(out, headline.Phrase{Text: "max " + about + s, Rank: headline.RankMaxCost})
 	}
 	return out
 }
@@ -169,11 +169,11 @@ func (v View) Phrases(f *provision.Forecast) []headline.Phrase {
 	if n := len(outcomesOf(f).uncontrolled); n > 0 {
 		out = append(out, headline.Phrase{Text: plural.Count(n, "pod") + " will not be recreated"})
 	}
-	if n := podsIn(f.Fit.Unscheduled); n > 0 {
-		out = append(out, headline.Phrase{Text: markup.Conjugated(n, "pod", "fit") + " no node"})
+	if n := podsIn(f.PodScheduling.NewlyUnschedulable); n > 0 {
+		out = append(out, headline.Phrase{Text: markup.CountWithVerb(n, "pod", "fit") + " no node"})
 	}
 	if n := podsIn(newcomers(f)); n > 0 {
-		out = append(out, headline.Phrase{Text: markup.Conjugated(n, "new pod", "fit") + " no node"})
+		out = append(out, headline.Phrase{Text: markup.CountWithVerb(n, "new pod", "fit") + " no node"})
 	}
 	if n := len(overLimit(f)); n > 0 {
 		out = append(out, headline.Phrase{Text: plural.Count(n, "pool") + " over the limit"})

@@ -18,15 +18,15 @@ func Sanitized(in *provision.Forecast) *provision.Forecast {
 	f.Pools = each(f.Pools, cleanPool)
 	f.Replaced = each(f.Replaced, cleanNode)
 	f.Drifted = each(f.Drifted, cleanNode)
-	f.Removed = each(f.Removed, func(x provision.Removal) provision.Removal {
+	f.Removed = each(f.Removed, func(x provision.RemovedPool) provision.RemovedPool {
 		x.Pool, x.Nodes = sanitize.Redact(x.Pool), each(x.Nodes, cleanNode)
 		return x
 	})
 	f.Rollout.Assumptions = each(f.Rollout.Assumptions, sanitize.Redact)
-	f.Fit = provision.Fit{
-		Scheduled:   each(f.Fit.Scheduled, cleanPlacement),
-		Unscheduled: each(f.Fit.Unscheduled, cleanPlacement),
-		Pending:     each(f.Fit.Pending, cleanPlacement),
+	f.PodScheduling = provision.PodScheduling{
+		NewlySchedulable:   each(f.PodScheduling.NewlySchedulable, cleanPlacement),
+		NewlyUnschedulable: each(f.PodScheduling.NewlyUnschedulable, cleanPlacement),
+		Unschedulable:      each(f.PodScheduling.Unschedulable, cleanPlacement),
 	}
 	if f.ReservationEnds != nil {
 		f.ReservationEnds = each(f.ReservationEnds, cleanReservationEnd)
@@ -56,7 +56,7 @@ func cleanPool(p provision.Pool) provision.Pool {
 	p.Cost.Notes = cleanNotes(p.Cost.Notes)
 	p.OverLimit = slices.Clone(p.OverLimit)
 	for i, e := range p.OverLimit {
-		p.OverLimit[i] = provision.Excess{Resource: sanitize.Redact(e.Resource), Used: sanitize.Redact(e.Used), Limit: sanitize.Redact(e.Limit)}
+		p.OverLimit[i] = provision.ExceededLimit{Resource: sanitize.Redact(e.Resource), Used: sanitize.Redact(e.Used), Limit: sanitize.Redact(e.Limit)}
 	}
 	p.RolloutRate.Budget, p.RolloutRate.LimitReached = sanitize.Redact(p.RolloutRate.Budget), sanitize.Redact(p.RolloutRate.LimitReached)
 	return p

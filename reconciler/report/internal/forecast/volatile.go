@@ -14,7 +14,7 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 	}
 	out := *f
 	out.Replaced = each(f.Replaced, stripNode)
-	out.Removed = each(f.Removed, func(r provision.Removal) provision.Removal {
+	out.Removed = each(f.Removed, func(r provision.RemovedPool) provision.RemovedPool {
 		r.Nodes, r.Pods, r.Rescheduled, r.Unschedulable = each(r.Nodes, stripNode), 0, 0, 0
 		return r
 	})
@@ -33,14 +33,14 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 		p.Cost.Prices, p.Cost.Unblocked = nil, nil
 		p.Cost.NonComputeNow, p.Cost.NonComputeAfter = provision.NonCompute{}, provision.NonCompute{}
 		if len(p.OverLimit) > 0 {
-			p.OverLimit = each(p.OverLimit, func(e provision.Excess) provision.Excess {
+			p.OverLimit = each(p.OverLimit, func(e provision.ExceededLimit) provision.ExceededLimit {
 				e.Used = ""
 				return e
 			})
 		}
 		return p
 	})
-	out.Fit = provision.Fit{Scheduled: stripPods(f.Fit.Scheduled), Unscheduled: stripPods(f.Fit.Unscheduled), Pending: stripPods(newcomers(f))}
+	out.PodScheduling = provision.PodScheduling{NewlySchedulable: stripPods(f.PodScheduling.NewlySchedulable), NewlyUnschedulable: stripPods(f.PodScheduling.NewlyUnschedulable), Unschedulable: stripPods(newcomers(f))}
 	out.ReservationEnds = slices.Clone(f.ReservationEnds)
 	for i := range out.ReservationEnds {
 		out.ReservationEnds[i].Nodes = 0

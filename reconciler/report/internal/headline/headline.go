@@ -30,7 +30,7 @@ const (
 	RankWarning
 	RankWhy
 	RankSpot
-	RankCeiling
+	RankMaxCost
 	RankQuota
 	RankDrift
 )

@@ -67,8 +67,8 @@ func Clip(s string, width int) string {
 	return string(r[:width-1]) + "…"
 }
 
-// Conjugated writes a number, its noun and a verb.
-func Conjugated(n int, noun, verb string) string {
+// CountWithVerb writes a number, its noun and a verb.
+func CountWithVerb(n int, noun, verb string) string {
 	if n == 1 {
 		verb += "s"
 	}

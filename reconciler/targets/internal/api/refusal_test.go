@@ -26,7 +26,7 @@ func TestRefusalsAreClassifiedAndNameTheRemedy(t *testing.T) {
 		name   string
 		err    error
 		secret bool
-		class  state.Class
+		class  state.FailureClass
 		reason string
 		text   string
 		is     error

@@ -135,12 +135,12 @@ func escape(key string) string {
 	return string(out)
 }
 
-// Of is the tree that owns exactly the leaves of an object. Lists are leaves.
-func Of(object map[string]any) Tree {
+// Leaves is the tree that owns exactly the leaves of an object. Lists are leaves.
+func Leaves(object map[string]any) Tree {
 	out := Tree{".": map[string]any{}}
 	for k, v := range object {
 		if m, ok := v.(map[string]any); ok && len(m) > 0 {
-			out["f:"+k] = Of(m)
+			out["f:"+k] = Leaves(m)
 		} else if v != nil {
 			out["f:"+k] = map[string]any{}
 		}

@@ -30,9 +30,9 @@ type Record struct {
 	fields.Fingerprint
 	// Desired is the hash of what Git declared when we last applied it.
 	Desired string `json:"desired,omitempty"`
-	// Rebuilt is true for an object that is identified only by its label, because the
+	// FromLabel is true for an object that is identified only by its label, because the
 	// inventory that recorded it is gone.
-	Rebuilt bool `json:"rebuilt,omitempty"`
+	FromLabel bool `json:"rebuilt,omitempty"`
 	// Scope is what else the target needs to find the thing again; empty in a cluster.
 	Scope string `json:"scope,omitempty"`
 	// Wave, Policy and Reserved are what the deletion of the object needs of a

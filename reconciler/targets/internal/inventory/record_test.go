@@ -18,7 +18,7 @@ func records(n int) []Record {
 	for i := range out {
 		out[i] = Record{
 			Key:     state.Key{Target: "kubernetes", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
-			Version: "v1", Desired: state.Hash(i), Rebuilt: i%5 == 0,
+			Version: "v1", Desired: state.Hash(i), FromLabel: i%5 == 0,
 			Scope: "somewhere", Wave: i % 4, Policy: "Delete", Reserved: i%2 == 0,
 			Allowed:     []*loss.Allowance{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Digest: state.Hash(i), Number: 1 + i, Quoted: loss.Counts{"Node": i}}}[i%3],
 			Fingerprint: fields.Fingerprint{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
@@ -91,7 +91,7 @@ func TestARecordIsStoredInTheFormOfEarlierReleases(t *testing.T) {
 	rec := Record{
 		Key: state.Key{Target: "aws", Group: "eks", Kind: "AccessEntry", Namespace: "n", Name: "nodes"}, Version: "v1",
 		Fingerprint: fields.Fingerprint{UID: "u", ResourceVersion: "7", Generation: 2, Fields: "f", Meta: "m", Values: "v", Spec: "s"},
-		Desired:     "d", Rebuilt: true, Scope: "eu-west-1", Wave: 3, Policy: "Delete", Reserved: true,
+		Desired:     "d", FromLabel: true, Scope: "eu-west-1", Wave: 3, Policy: "Delete", Reserved: true,
 		Allowed: &loss.Allowance{Losses: loss.Counts{"Node": 1}, Digest: "x", Number: 4, Quoted: loss.Counts{"Node": 2}},
 	}
 	const want = `{"format":1,"shards":1,"records":[{"group":"eks","version":"v1","kind":"AccessEntry","namespace":"n","name":"nodes",` +

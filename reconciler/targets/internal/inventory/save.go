@@ -95,9 +95,9 @@ func (s *Store) configMap(n int, content string, old shard) map[string]any {
 	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": map[string]any{dataKey: content}}
 }
 
-// Destroy deletes the ConfigMaps and drops every record; the objects that they named
+// DeleteAll deletes the ConfigMaps and drops every record; the objects that they named
 // stay.
-func (s *Store) Destroy(ctx context.Context) error {
+func (s *Store) DeleteAll(ctx context.Context) error {
 	s.io.Lock()
 	defer s.io.Unlock()
 	for n, old := range slices.Backward(s.shards) {

@@ -39,9 +39,9 @@ type Location struct {
 	ReadOnly bool
 }
 
-// Short cuts a name to at most n characters, keeping it unique by a hash, for
+// TruncateName cuts a name to at most n characters, keeping it unique by a hash, for
 // where names end up in others: of ConfigMaps, in labels.
-func Short(name string, n int) string {
+func TruncateName(name string, n int) string {
 	if len(name) <= n {
 		return name
 	}

@@ -36,9 +36,9 @@ func NextCluster(ctx context.Context, client *api.Client, live, created *unstruc
 	return next.GetName(), decides, err
 }
 
-// Runs reports whether the engine runs in the controller, as the oldest Cluster has it, also one
+// EngineRuns reports whether the engine runs in the controller, as the oldest Cluster has it, also one
 // that is being deleted. Without any it does not.
-func Runs(ctx context.Context, client *api.Client) (bool, error) {
+func EngineRuns(ctx context.Context, client *api.Client) (bool, error) {
 	var oldest *unstructured.Unstructured
 	of := v1alpha1.GroupVersion.WithResource("clusters")
 	_, err := client.List(ctx, api.Ref{Resource: of}, "", func(u *unstructured.Unstructured) {
@@ -66,7 +66,7 @@ func takesOver(live, next map[string]any) bool {
 // and the engine with them; or those that would be as the next Cluster has it, where there is
 // one. Where the engine stops, that is AfterNodes, also with an error, and what it deletes before
 // does not count: NodeClaims that are being deleted, or whose NodePool is or is gone.
-func LostEngine(ctx context.Context, client *api.Client, next string) (loss.Removal, error) {
+func LostEngine(ctx context.Context, client *api.Client, next string) (loss.DeletionImpact, error) {
 	lost, err := Claims(ctx, client)
 	if err == nil && next == "" && len(lost["NodeClaim"]) > 0 {
 		err = eachTerminating(ctx, client, func(kind, name string, _ bool) { delete(lost[kind], name) })
@@ -78,29 +78,29 @@ func LostEngine(ctx context.Context, client *api.Client, next string) (loss.Remo
 	}
 	switch {
 	case err != nil || n == 0:
-		return loss.Removal{AfterNodes: next == ""}, err
+		return loss.DeletionImpact{AfterNodes: next == ""}, err
 	case next != "":
-		return lost.Removal(fmt.Sprintf("the engine and AWS follow Cluster %s from then on, with %s", next, claims)), nil
+		return lost.DeletionImpact(fmt.Sprintf("the engine and AWS follow Cluster %s from then on, with %s", next, claims)), nil
 	}
 	lost.Add("Engine", "Karpenter") // So that who allowed the other has not allowed this.
 	keep := "keep"
 	if n == 1 {
 		keep = "keeps"
 	}
-	out := lost.Removal("the engine stops: " + claims + " " + keep + " running unmanaged")
+	out := lost.DeletionImpact("the engine stops: " + claims + " " + keep + " running unmanaged")
 	out.AfterNodes = true
 	return out, nil
 }
 
 // LostDrain counts the nodes that the engine does not drain any more before AWS takes them away.
-func LostDrain(ctx context.Context, client *api.Client) (loss.Removal, error) {
+func LostDrain(ctx context.Context, client *api.Client) (loss.DeletionImpact, error) {
 	lost, err := Claims(ctx, client)
 	switch n := len(lost["NodeClaim"]); {
 	case err != nil || n == 0:
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	case n == 1:
-		return lost.Removal("1 NodeClaim is not drained any more before AWS takes the node away"), nil
+		return lost.DeletionImpact("1 NodeClaim is not drained any more before AWS takes the node away"), nil
 	default:
-		return lost.Removal(fmt.Sprintf("%d NodeClaims are not drained any more before AWS takes the node away", n)), nil
+		return lost.DeletionImpact(fmt.Sprintf("%d NodeClaims are not drained any more before AWS takes the node away", n)), nil
 	}
 }

@@ -48,12 +48,12 @@ func Lost(to loss.Names, names, coming map[string]bool) {
 		to.Add("Node", name)
 	}
 	for claim := range coming {
-		to.Add("Node", Coming(claim))
+		to.Add("Node", PendingNodeName(claim))
 	}
 }
 
-// Coming is the name of a node that has none yet, by that of its NodeClaim.
-func Coming(claim string) string { return "NodeClaim/" + claim }
+// PendingNodeName is the name of a node that has none yet, by that of its NodeClaim.
+func PendingNodeName(claim string) string { return "NodeClaim/" + claim }
 
 // Pools returns the names of all NodePools that are not being deleted.
 func Pools(ctx context.Context, client *api.Client) (map[string]bool, error) {
@@ -75,9 +75,9 @@ func Claims(ctx context.Context, client *api.Client) (loss.Names, error) {
 	return out, unlessUndefined(ctx, client, of, err)
 }
 
-// Users names what uses an EC2NodeClass: the NodeClaims, and the NodePools but for those that
+// NodeClassUsers names what uses an EC2NodeClass: the NodeClaims, and the NodePools but for those that
 // except reports.
-func Users(ctx context.Context, client *api.Client, class string, except func(pool *unstructured.Unstructured) bool) (loss.Names, error) {
+func NodeClassUsers(ctx context.Context, client *api.Client, class string, except func(pool *unstructured.Unstructured) bool) (loss.Names, error) {
 	out := loss.Names{}
 	for _, by := range []struct {
 		kind, resource string

@@ -77,7 +77,7 @@ func TestWhatNothingDefinesIsNotThere(t *testing.T) {
 				"Pools":       func() error { _, err := Pools(ctx, client); return err },
 				"Claims":      func() error { _, err := Claims(ctx, client); return err },
 				"Nodes":       func() error { _, _, err := Nodes(ctx, client, "", ""); return err },
-				"Users":       func() error { _, err := Users(ctx, client, "x", none); return err },
+				"Users":       func() error { _, err := NodeClassUsers(ctx, client, "x", none); return err },
 				"AwaitNodes":  func() error { return AwaitNodes(ctx, client) },
 				"AwaitEngine": func() error { return AwaitEngine(ctx, client, nil) },
 			} {

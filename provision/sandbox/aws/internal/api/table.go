@@ -7,12 +7,12 @@ import "time"
 
 // Operation is one line of a service's table.
 type Operation struct {
-	Params   []string      // patterns of all the form or path parameters it takes
-	Read     bool          // only reads: may serve dry runs and stale snapshots by itself
-	Unlocked bool          // takes the account's lock itself, because it waits
-	Class    string        // bucket of the rate limits, "" means the reads' or the writes'
-	Before   time.Duration // how long it takes before it has any effect
-	Run      func(*Call) (any, error)
+	Params          []string      // patterns of all the form or path parameters it takes
+	Read            bool          // only reads: may serve dry runs and stale snapshots by itself
+	Unlocked        bool          // takes the account's lock itself, because it waits
+	RateLimitBucket string        // bucket of the rate limits, "" means the reads' or the writes'
+	Before          time.Duration // how long it takes before it has any effect
+	Run             func(*Call) (any, error)
 }
 
 // Authorization is what a call requires of IAM: which actions, on what. There is

@@ -13,11 +13,11 @@ func (svc *Service) operations() map[string]api.Operation {
 	list := []string{"Filter.#.Name", "Filter.#.Value.#", "MaxResults", "NextToken"}
 	also := func(params ...string) []string { return append(slices.Clone(list), params...) }
 	out := map[string]api.Operation{
-		"CreateFleet":                  {Params: fleetParams(), Class: "CreateFleet", Before: svc.account.Delays.Fleet, Run: svc.createFleet},
-		"RunInstances":                 {Params: runParams(), Class: "RunInstances", Run: svc.runInstances},
+		"CreateFleet":                  {Params: fleetParams(), RateLimitBucket: "CreateFleet", Before: svc.account.Delays.Fleet, Run: svc.createFleet},
+		"RunInstances":                 {Params: runParams(), RateLimitBucket: "RunInstances", Run: svc.runInstances},
 		"DescribeInstances":            {Params: also("InstanceId.#"), Read: true, Run: svc.describeInstances},
 		"DescribeInstanceStatus":       {Params: also("InstanceId.#", "IncludeAllInstances"), Read: true, Run: svc.describeStatus},
-		"TerminateInstances":           {Params: []string{"InstanceId.#"}, Class: "TerminateInstances", Run: svc.terminateInstances},
+		"TerminateInstances":           {Params: []string{"InstanceId.#"}, RateLimitBucket: "TerminateInstances", Run: svc.terminateInstances},
 		"CreateTags":                   {Params: []string{"ResourceId.#", "Tag.#.Key", "Tag.#.Value"}, Run: svc.createTags},
 		"DeleteTags":                   {Params: []string{"ResourceId.#", "Tag.#.Key", "Tag.#.Value"}, Run: svc.deleteTags},
 		"DescribeSpotInstanceRequests": {Params: also("SpotInstanceRequestId.#"), Read: true, Run: svc.describeSpotRequests},

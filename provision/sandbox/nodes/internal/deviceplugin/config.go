@@ -19,22 +19,22 @@ const (
 	maxNameLength  = 63
 )
 
-// Strategy is how GPUs are shared.
-type Strategy string
+// SharingStrategy is how GPUs are shared.
+type SharingStrategy string
 
 const (
-	// Whole GPUs, one pod each.
-	Whole Strategy = "none"
-	// TimeSlicing lets pods take turns on a GPU.
-	TimeSlicing Strategy = "time-slicing"
-	// MPS splits a GPU by NVIDIA's multi-process service, whose daemon must run.
-	MPS Strategy = "mps"
+	// SharingStrategyNone is no sharing: one pod for each GPU.
+	SharingStrategyNone SharingStrategy = "none"
+	// SharingStrategyTimeSlicing lets pods take turns on a GPU.
+	SharingStrategyTimeSlicing SharingStrategy = "time-slicing"
+	// SharingStrategyMPS splits a GPU by NVIDIA's multi-process service, whose daemon must run.
+	SharingStrategyMPS SharingStrategy = "mps"
 )
 
 // Config is what of the plugin's configuration decides the devices. The zero
 // value is the plugin without a configuration: whole GPUs.
 type Config struct {
-	Strategy Strategy
+	Strategy SharingStrategy
 	// Replicas of each GPU; 0 and 1 mean one.
 	Replicas int
 	// Resource is the name offered, GPU when empty.
@@ -81,7 +81,7 @@ func ParseConfig(text []byte) (Config, error) {
 	if f.Version != "" && f.Version != "v1" {
 		return Config{}, fmt.Errorf("the device plugin's configuration has the unknown version %q; v1 is supported", f.Version)
 	}
-	config := Config{Strategy: Whole, Resource: GPU, MPSRoot: f.Flags.MPSRoot != nil && *f.Flags.MPSRoot != "",
+	config := Config{Strategy: SharingStrategyNone, Resource: GPU, MPSRoot: f.Flags.MPSRoot != nil && *f.Flags.MPSRoot != "",
 		Patient: f.Flags.FailOnInit != nil && !*f.Flags.FailOnInit}
 	if f.Flags.MigStrategy != nil {
 		switch *f.Flags.MigStrategy {
@@ -92,9 +92,9 @@ func ParseConfig(text []byte) (Config, error) {
 	}
 	// MPS is read last: where both are given, it is the one that holds.
 	for _, s := range []struct {
-		strategy Strategy
+		strategy SharingStrategy
 		sharing  *sharing
-	}{{TimeSlicing, f.Sharing.TimeSlicing}, {MPS, f.Sharing.MPS}} {
+	}{{SharingStrategyTimeSlicing, f.Sharing.TimeSlicing}, {SharingStrategyMPS, f.Sharing.MPS}} {
 		if s.sharing == nil {
 			continue
 		}
@@ -102,13 +102,13 @@ func ParseConfig(text []byte) (Config, error) {
 			return Config{}, err
 		}
 	}
-	if config.Strategy == MPS && f.Flags.MigStrategy != nil && *f.Flags.MigStrategy == "mixed" {
+	if config.Strategy == SharingStrategyMPS && f.Flags.MigStrategy != nil && *f.Flags.MigStrategy == "mixed" {
 		return Config{}, errors.New("the device plugin does not combine MPS with migStrategy mixed")
 	}
 	return config, nil
 }
 
-func (c *Config) share(strategy Strategy, s *sharing) error {
+func (c *Config) share(strategy SharingStrategy, s *sharing) error {
 	if len(s.Resources) == 0 {
 		return fmt.Errorf("the device plugin's sharing.%s names no resources", strategy.field())
 	}
@@ -126,7 +126,7 @@ func (c *Config) share(strategy Strategy, s *sharing) error {
 		}
 	}
 	*c = Config{Strategy: strategy, Replicas: replicas, Resource: GPU, MPSRoot: c.MPSRoot, Patient: c.Patient}
-	c.OnePerRequest = strategy == MPS
+	c.OnePerRequest = strategy == SharingStrategyMPS
 	if s.FailMany != nil {
 		c.OnePerRequest = *s.FailMany
 	}
@@ -136,8 +136,8 @@ func (c *Config) share(strategy Strategy, s *sharing) error {
 	return nil
 }
 
-func (s Strategy) field() string {
-	if s == TimeSlicing {
+func (s SharingStrategy) field() string {
+	if s == SharingStrategyTimeSlicing {
 		return "timeSlicing"
 	}
 	return string(s)

@@ -75,7 +75,7 @@ func FuzzParseConfig(f *testing.F) {
 		if count < 4 || (name != deviceplugin.GPU && name != deviceplugin.SharedGPU) {
 			t.Errorf("4 GPUs became %d %q", count, name)
 		}
-		if config.Strategy == deviceplugin.Whole && count != 4 {
+		if config.Strategy == deviceplugin.SharingStrategyNone && count != 4 {
 			t.Errorf("whole GPUs became %d", count)
 		}
 	})

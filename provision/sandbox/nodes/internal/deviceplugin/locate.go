@@ -71,7 +71,7 @@ func Locate(pod *corev1.Pod, nodeLabels map[string]string, get ConfigMaps) (Conf
 	if err != nil {
 		return Config{}, err
 	}
-	config := Config{Strategy: Whole, Resource: GPU}
+	config := Config{Strategy: SharingStrategyNone, Resource: GPU}
 	if file != "" {
 		text, err := readFile(pod, plugin, file, nodeLabels, get)
 		if err != nil {
@@ -84,7 +84,7 @@ func Locate(pod *corev1.Pod, nodeLabels map[string]string, get ConfigMaps) (Conf
 	if given {
 		config.Patient = !fails
 	}
-	if config.Strategy == MPS && !config.MPSRoot {
+	if config.Strategy == SharingStrategyMPS && !config.MPSRoot {
 		if root, err := option(plugin, "mps-root", "MPS_ROOT"); err != nil || root == "" {
 			return Config{}, errors.New("the device plugin refuses MPS without --mps-root, MPS_ROOT or flags.mpsRoot")
 		}

@@ -43,7 +43,7 @@ const maxBackOff = 30
 
 // end lets the container end.
 func (l *Life) end(now time.Time, f Failure) {
-	l.offer = Offer{}
+	l.offer = Advertised{}
 	longest := l.timing.BackOff * maxBackOff
 	if now.Sub(l.container.Since) >= 2*longest {
 		l.backOff = 0

@@ -11,8 +11,8 @@ type Timing struct {
 	Never   bool          // the pod's containers are never started again
 }
 
-// Offer is what a plugin lists at its kubelet. The zero value is nothing.
-type Offer struct {
+// Advertised is what a plugin lists at its kubelet. The zero value is nothing.
+type Advertised struct {
 	Resource      string
 	GPUs          int // found when it registered
 	Replicas      int // devices of each GPU, 1 or more
@@ -56,7 +56,7 @@ type Facts struct {
 	Crashes int
 	// Start lists the devices, as the plugin does when it starts. It returns a Failure
 	// when there are none to serve.
-	Start func() (Offer, *Failure)
+	Start func() (Advertised, *Failure)
 }
 
 type phase int
@@ -78,7 +78,7 @@ type Life struct {
 	phase  phase
 	next   time.Time
 
-	offer      Offer
+	offer      Advertised
 	registered time.Time
 	missing    int // GPUs, when it registered
 	lost       int // GPUs that went missing since
@@ -100,9 +100,9 @@ func (l *Life) Container() Container { return l.container }
 // Complaint is why it does not serve, "" where it does or has not tried yet.
 func (l *Life) Complaint() string { return l.complaint }
 
-// Offer returns what it serves: the resource, how many devices it listed, and how
+// Offer returns what it advertises: the resource, how many devices it listed, and how
 // many of them are healthy. ok is false when it serves nothing.
-func (l *Life) Offer() (offer Offer, listed, healthy int, ok bool) {
+func (l *Life) Offer() (offer Advertised, listed, healthy int, ok bool) {
 	each := max(l.offer.Replicas, 1)
 	return l.offer, l.offer.GPUs * each, max(l.offer.GPUs-l.lost, 0) * each, l.phase == serving
 }
@@ -111,7 +111,7 @@ func (l *Life) Offer() (offer Offer, listed, healthy int, ok bool) {
 // does with a signal.
 func (l *Life) Reload(now time.Time) {
 	if l.phase == starting || l.phase == serving || l.phase == idling {
-		l.phase, l.next, l.offer = starting, now.Add(l.timing.Start), Offer{}
+		l.phase, l.next, l.offer = starting, now.Add(l.timing.Start), Advertised{}
 	}
 }
 

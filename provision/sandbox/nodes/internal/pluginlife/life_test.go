@@ -35,9 +35,9 @@ func (p *fixture) until(after time.Duration) {
 	p.t.Helper()
 	end := morning.Add(after)
 	for range 10_000 {
-		next, due := p.life.Step(p.now, pluginlife.Facts{Missing: p.missing, Crashes: p.crashes, Start: func() (pluginlife.Offer, *pluginlife.Failure) {
+		next, due := p.life.Step(p.now, pluginlife.Facts{Missing: p.missing, Crashes: p.crashes, Start: func() (pluginlife.Advertised, *pluginlife.Failure) {
 			p.starts++
-			return pluginlife.Offer{Resource: "nvidia.com/gpu", GPUs: 4 - p.missing, Replicas: 10}, p.failure
+			return pluginlife.Advertised{Resource: "nvidia.com/gpu", GPUs: 4 - p.missing, Replicas: 10}, p.failure
 		}})
 		if !due || next.After(end) {
 			p.now = end
@@ -194,7 +194,7 @@ func TestAContainerThatIsNeverRestartedStaysEnded(t *testing.T) {
 func TestWithoutDelaysAPluginStillMakesProgress(t *testing.T) {
 	p := newFixture(t, pluginlife.Timing{})
 	p.failure = &broken
-	_, due := p.life.Step(morning, pluginlife.Facts{Start: func() (pluginlife.Offer, *pluginlife.Failure) { return pluginlife.Offer{}, &broken }})
+	_, due := p.life.Step(morning, pluginlife.Facts{Start: func() (pluginlife.Advertised, *pluginlife.Failure) { return pluginlife.Advertised{}, &broken }})
 	if c := p.life.Container(); !due || c.State != pluginlife.Exited {
 		t.Errorf("after the first step: %+v", c)
 	}

@@ -17,10 +17,10 @@ var tableText []byte
 type Table struct {
 	Kinds           []KindRules       `yaml:"kinds"`
 	Made            []string          `yaml:"made"`
-	LeftAnnotations []string          `yaml:"leftAnnotations"`
+	KeptAnnotations []string          `yaml:"leftAnnotations"`
 	Keys            []Renamed         `yaml:"keys"`
-	GoneLabels      []string          `yaml:"goneLabels"`
-	Revalued        []string          `yaml:"revalued"`
+	RemovedLabels   []string          `yaml:"goneLabels"`
+	ChangedValues   []string          `yaml:"revalued"`
 	Aliases         map[string]string `yaml:"aliases"`
 	OwnTags         []string          `yaml:"ownTags"`
 	Requirements    []Requirement     `yaml:"requirements"`

@@ -34,7 +34,7 @@ type Thread interface {
 }
 
 // Post keeps the comment of a pull request whose body and tail may have limit bytes.
-func Post(ctx context.Context, in Thread, memory *Cache[Key, int64], number int, c forge.Comment, limit int) (forge.Posted, error) {
+func Post(ctx context.Context, in Thread, memory *Cache[Key, int64], number int, c forge.Comment, limit int) (forge.PostedComment, error) {
 	key := Key{number, c.Marker}
 	var last int64
 	if c.Body != "" {
@@ -44,10 +44,10 @@ func Post(ctx context.Context, in Thread, memory *Cache[Key, int64], number int,
 	}
 	kept, written, err := Upsert(ctx, in, c, limit, last)
 	if err != nil {
-		return forge.Posted{}, err
+		return forge.PostedComment{}, err
 	}
 	memory.Put(key, kept.ID)
-	return forge.Posted{URL: kept.URL, Written: written}, nil
+	return forge.PostedComment{URL: kept.URL, Written: written}, nil
 }
 
 // rounds is how often a comment that disappears under our hands is tried.
@@ -95,7 +95,7 @@ func Upsert(ctx context.Context, in Thread, want forge.Comment, limit int, last 
 		}
 		return oldest, written, nil
 	}
-	return Item{}, written, &forge.Error{Doing: "keeping a comment", Message: fmt.Sprintf("it was deleted %d times while it was written", rounds)}
+	return Item{}, written, &forge.Error{Operation: "keeping a comment", Message: fmt.Sprintf("it was deleted %d times while it was written", rounds)}
 }
 
 // begin edits the comment of before, should only the list not show it, or
@@ -121,7 +121,7 @@ func find(ctx context.Context, in Thread, marker forge.Marker, made []Item) ([]I
 	if err != nil {
 		return nil, err
 	}
-	own := slices.DeleteFunc(append(all, made...), func(c Item) bool { return !c.Mine || !marker.Begins(c.Body) })
+	own := slices.DeleteFunc(append(all, made...), func(c Item) bool { return !c.Mine || !marker.IsPrefixOf(c.Body) })
 	slices.SortStableFunc(own, func(a, b Item) int { return cmp.Compare(a.ID, b.ID) })
 	// Pages that shift while they are read show a comment twice.
 	return slices.CompactFunc(own, func(a, b Item) bool { return a.ID == b.ID }), nil

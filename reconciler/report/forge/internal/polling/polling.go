@@ -181,7 +181,7 @@ func allOpen(ctx context.Context, source Source) (out []forge.PullRequest, pages
 	for number := 1; number != 0; pages++ {
 		if pages == openPages {
 			return nil, pages, &forge.Error{
-				Doing: "listing open pull requests", Message: fmt.Sprintf("there are more than %d pages", openPages), Remedy: "close those that are not needed",
+				Operation: "listing open pull requests", Message: fmt.Sprintf("there are more than %d pages", openPages), Remedy: "close those that are not needed",
 			}
 		}
 		page, err := source(ctx, Query{Number: number})

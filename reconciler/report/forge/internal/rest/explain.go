@@ -26,12 +26,12 @@ type Response struct {
 func Explain(doing string, err error, response Response, secrets ...string) *forge.Error {
 	if known, ok := errors.AsType[*forge.Error](err); ok {
 		out := *known
-		if out.Doing == "" {
-			out.Doing = doing
+		if out.Operation == "" {
+			out.Operation = doing
 		}
 		return &out
 	}
-	out := &forge.Error{Doing: doing, Code: response.Code, Cause: cause(err)}
+	out := &forge.Error{Operation: doing, Code: response.Code, Cause: cause(err)}
 	message := response.Message
 	if response.Code == 0 || message == "" && response.Code < 300 {
 		message = errorText(err)

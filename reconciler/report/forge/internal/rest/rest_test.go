@@ -57,7 +57,7 @@ func TestErrorsOfTheNetworkNameTheCauseAndNoAddress(t *testing.T) {
 		}
 	}
 	limited := &forge.Error{Code: 429}
-	if err := rest.Explain("listing", fmt.Errorf("x: %w", at(limited)), rest.Response{}); err.Doing != "listing" || err.Code != 429 || limited.Doing != "" {
+	if err := rest.Explain("listing", fmt.Errorf("x: %w", at(limited)), rest.Response{}); err.Operation != "listing" || err.Code != 429 || limited.Operation != "" {
 		t.Errorf("a known error became %+v", err)
 	}
 }

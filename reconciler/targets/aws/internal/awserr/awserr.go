@@ -9,17 +9,17 @@ import (
 	"fmt"
 )
 
-// ErrNotYet marks a refusal that AWS takes back by itself within seconds.
-var ErrNotYet = errors.New("AWS has not caught up with an earlier change yet")
+// ErrNotPropagated marks a refusal that AWS takes back by itself within seconds.
+var ErrNotPropagated = errors.New("AWS has not caught up with an earlier change yet")
 
-// NotYet marks the error of a request that AWS refuses because an earlier one, such as
+// NotPropagated marks the error of a request that AWS refuses because an earlier one, such as
 // the creation of the role that it names, has not taken effect everywhere yet. The write
 // is tried again. It returns nil for nil.
-func NotYet(err error) error {
+func NotPropagated(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrNotYet, err)
+	return fmt.Errorf("%w: %w", ErrNotPropagated, err)
 }
 
 // ErrCredentials marks the failure to find credentials at all.

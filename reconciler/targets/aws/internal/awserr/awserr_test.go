@@ -25,7 +25,7 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 	tests := []struct {
 		name    string
 		err     error
-		class   state.Class
+		class   state.FailureClass
 		text    string
 		message string
 	}{
@@ -47,7 +47,7 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 		{"an invalid parameter is the repository's", response("SQS", "CreateQueue", "InvalidAttributeValue", "KmsMasterKeyId is wrong"), state.Stalled, "Invalid", "KmsMasterKeyId is wrong"},
 		{"a request of EC2 that lacks a parameter", response("EC2", "CreateTags", "MissingParameter", "must contain ResourceId"), state.Stalled, "Invalid", "must contain ResourceId"},
 		{"a security group id that is none", response("EC2", "CreateTags", "InvalidGroupId.Malformed", "Invalid id: sg1"), state.Stalled, "Invalid", "Invalid id: sg1"},
-		{"an invalid parameter that will pass is not", NotYet(response("EKS", "CreateAccessEntry", "InvalidParameterException", "no such role")), state.Wait, "NotYet", "no such role"},
+		{"an invalid parameter that will pass is not", NotPropagated(response("EKS", "CreateAccessEntry", "InvalidParameterException", "no such role")), state.Wait, "NotYet", "no such role"},
 		{"expired credentials", response("SQS", "GetQueueUrl", "ExpiredToken", "x"), state.Retry, "CredentialsExpired", "expired"},
 		{"wrong credentials", response("SQS", "GetQueueUrl", "InvalidClientTokenId", "x"), state.Retry, "CredentialsInvalid", "does not accept the credentials"},
 		{"no credentials", fmt.Errorf("get identity: %w", ErrCredentials), state.Retry, "NoCredentials", "no AWS credentials"},
@@ -79,7 +79,7 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 	if err := Fail("", response("STS", "GetCallerIdentity", "AccessDenied", "")); !strings.Contains(err.Error(), "give the caller the action sts:GetCallerIdentity") {
 		t.Errorf("got %v", err)
 	}
-	if Fail("y", nil) != nil || NotYet(nil) != nil {
+	if Fail("y", nil) != nil || NotPropagated(nil) != nil {
 		t.Error("nothing became an error")
 	}
 }

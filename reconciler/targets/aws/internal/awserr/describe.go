@@ -73,8 +73,8 @@ func describe(who string, err error) (reason finding.Code, text string) {
 		return codeThrottled, "throttled: AWS takes no more requests of this kind at this moment"
 	case strings.HasSuffix(code, "QueueDeletedRecently"):
 		return codeQueueDeletedRecently, "a queue of this name was deleted a moment ago: SQS takes the name again after 60 seconds"
-	case errors.Is(err, ErrNotYet):
-		return codeNotYet, ErrNotYet.Error() + apiMessage(err)
+	case errors.Is(err, ErrNotPropagated):
+		return codeNotYet, ErrNotPropagated.Error() + apiMessage(err)
 	case invalid(code):
 		return codeInvalid, "AWS refuses it" + apiMessage(err)
 	case code != "":

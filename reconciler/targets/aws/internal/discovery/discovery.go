@@ -107,7 +107,7 @@ func discoveryItems(s resource.Declaration, kind string, d *v1alpha1.Discovery, 
 	var out []state.Item
 	for _, id := range ids {
 		k := s.Regional("ec2", kind, discoveryName(id, d.Key))
-		out = append(out, s.Amended(k, resource.WaveFirst, d.Adopt, map[string]any{"tags": tags}))
+		out = append(out, s.Shared(k, resource.WaveFirst, d.Adopt, map[string]any{"tags": tags}))
 	}
 	return out
 }
@@ -249,7 +249,7 @@ func observedDiscovery(p resource.Scope, id, key string, thing described) resour
 	}
 	out.Object = map[string]any{"tags": tag.Object(thing.tags)}
 	if marked {
-		out.Tags[tag.Cluster] = p.Mark()
+		out.Tags[tag.Cluster] = p.ClusterTagValue()
 		if mark != adoptedMark {
 			out.Tags[tag.DeletionPolicy] = mark
 		}
@@ -270,7 +270,7 @@ func (SecurityGroups) Write(ctx context.Context, c *resource.Clients, desired st
 // writeDiscovery puts the tag and its marker on in one request.
 func writeDiscovery(ctx context.Context, c *resource.Clients, desired state.Item) error {
 	id, _ := ParseName(desired.Key.Name)
-	tags := tag.Of(desired)
+	tags := tag.Declared(desired)
 	in := &ec2.CreateTagsInput{Resources: []string{id}}
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
 		in.Tags = append(in.Tags, ec2types.Tag{Key: sdk.String(k), Value: sdk.String(tags[k])})

@@ -105,7 +105,7 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 		t.Errorf("ours %v", observed.Ours)
 	}
 	setTag(l, id, discoveryKey, "sandbox")
-	if observed := l.ReadOne(item); observed.Ours || projection.Satisfied(item, observed) || !state.Equal(item.Object, projection.WithMarks(item.Object, projection.Project(item.Object, observed.Object))) {
+	if observed := l.ReadOne(item); observed.Ours || projection.Satisfied(item, observed) || !state.Equal(item.Object, projection.WithOwnTags(item.Object, projection.Project(item.Object, observed.Object))) {
 		t.Errorf("as wanted, by others: ours %v, object %v", observed.Ours, observed.Object)
 	}
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.DeletionPolicy = v1alpha1.AWSDeletionPolicyDelete })

@@ -14,7 +14,7 @@ import (
 
 // describeCluster describes the control plane, with EKS's error as it is: compare awserr.IsNotFound.
 func describeCluster(ctx context.Context, c *resource.Clients) (*ekstypes.Cluster, error) {
-	return resource.Once(c, "cluster", func() (*ekstypes.Cluster, error) {
+	return resource.CachedCall(c, "cluster", func() (*ekstypes.Cluster, error) {
 		out, err := c.EKS.DescribeCluster(ctx, &eks.DescribeClusterInput{Name: &c.Scope.Cluster})
 		if err != nil {
 			return nil, err
@@ -26,7 +26,7 @@ func describeCluster(ctx context.Context, c *resource.Clients) (*ekstypes.Cluste
 // describeNodeGroup describes one of the cluster's node groups, with EKS's error as it
 // is.
 func describeNodeGroup(ctx context.Context, c *resource.Clients, name string) (*ekstypes.Nodegroup, error) {
-	return resource.Once(c, "node group "+name, func() (*ekstypes.Nodegroup, error) {
+	return resource.CachedCall(c, "node group "+name, func() (*ekstypes.Nodegroup, error) {
 		out, err := c.EKS.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &c.Scope.Cluster, NodegroupName: &name})
 		if err != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func describeNodeGroup(ctx context.Context, c *resource.Clients, name string) (*
 
 // describeAddon describes one of the cluster's add-ons, with EKS's error as it is.
 func describeAddon(ctx context.Context, c *resource.Clients, name string) (*ekstypes.Addon, error) {
-	return resource.Once(c, "add-on "+name, func() (*ekstypes.Addon, error) {
+	return resource.CachedCall(c, "add-on "+name, func() (*ekstypes.Addon, error) {
 		out, err := c.EKS.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: &c.Scope.Cluster, AddonName: &name})
 		if err != nil {
 			return nil, err

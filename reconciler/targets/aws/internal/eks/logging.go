@@ -30,7 +30,7 @@ func (Logging) Desired(s resource.Declaration) []state.Item {
 		return nil
 	}
 	k := s.Regional("eks", "Logging", s.Cluster)
-	return []state.Item{s.Amended(k, resource.WaveLast, l.Adopt, map[string]any{"types": resource.Strings(l.Types)})}
+	return []state.Item{s.Shared(k, resource.WaveLast, l.Adopt, map[string]any{"types": resource.Strings(l.Types)})}
 }
 
 // Read implements resource.Kind.

@@ -53,7 +53,7 @@ func (NodeGroups) Desired(s resource.Declaration) []state.Item {
 		if g.Taints != nil {
 			object["taints"] = taintObjects(*g.Taints)
 		}
-		out = append(out, s.Amended(s.Regional("eks", "NodeGroup", g.Name), resource.WaveLast, g.Adopt, object))
+		out = append(out, s.Shared(s.Regional("eks", "NodeGroup", g.Name), resource.WaveLast, g.Adopt, object))
 	}
 	return out
 }

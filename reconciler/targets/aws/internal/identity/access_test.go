@@ -81,7 +81,7 @@ func TestAnAccessEntryIsMadeOfNothingAndPutRightWhereItIsBroken(t *testing.T) {
 	l.Break("no entry", drop)
 	l.Break("an entry of another type that is ours", func() {
 		drop()
-		l.Do(l.Clients.EKS.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: nodePrincipal(l), Tags: tag.Of(l.Items()[0])}))
+		l.Do(l.Clients.EKS.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: sdk.String("sandbox"), PrincipalArn: nodePrincipal(l), Tags: tag.Declared(l.Items()[0])}))
 	})
 	l.Break("a missing tag", func() {
 		arn, _, _ := strings.Cut(l.ReadOne(l.Items()[0]).UID, "#")

@@ -29,7 +29,7 @@ func (AccessEntries) Desired(s resource.Declaration) []state.Item {
 	if node == nil {
 		return nil
 	}
-	return []state.Item{s.Made(s.Regional("eks", "AccessEntry", s.Cluster+"/"+node.Name), resource.WaveThird, node.ResourcePolicy, map[string]any{
+	return []state.Item{s.Owned(s.Regional("eks", "AccessEntry", s.Cluster+"/"+node.Name), resource.WaveThird, node.ResourcePolicy, map[string]any{
 		"principalArn": s.IAMARN("role/" + node.Name), "type": nodeEntry,
 	})}
 }
@@ -58,7 +58,7 @@ func (AccessEntries) Read(ctx context.Context, c *resource.Clients, keys []state
 // made by Poolwright: its policy names the role, not its path.
 func unentered(ctx context.Context, c *resource.Clients, cluster, role string) (resource.Live, error) {
 	principal, err := roleARN(ctx, c, role)
-	if errors.Is(err, awserr.ErrNotYet) || awserr.Denied(err) { // the role's own sighting reports it
+	if errors.Is(err, awserr.ErrNotPropagated) || awserr.Denied(err) { // the role's own sighting reports it
 		return resource.Live{}, nil
 	}
 	if err != nil || principal == c.Scope.IAMARN("role/"+role) {
@@ -163,10 +163,10 @@ func (AccessEntries) Write(ctx context.Context, c *resource.Clients, desired sta
 	}
 	kind, _ := desired.Object["type"].(string)
 	_, err = c.EKS.CreateAccessEntry(ctx, &eks.CreateAccessEntryInput{
-		ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal), Type: sdk.String(kind), Tags: tag.Of(desired),
+		ClusterName: sdk.String(cluster), PrincipalArn: sdk.String(principal), Type: sdk.String(kind), Tags: tag.Declared(desired),
 	})
 	if roleNotPropagated(err) || awserr.Exists(err) {
-		return awserr.NotYet(err)
+		return awserr.NotPropagated(err)
 	}
 	if awserr.IsNotFound(err) {
 		return errNoCluster(c, cluster)

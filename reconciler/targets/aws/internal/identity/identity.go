@@ -53,7 +53,7 @@ func policyNames(p resource.Scope) iampolicy.Names { return iampolicy.NamesOf(p.
 // which is good: what denies is attached before what it bounds.
 func controllerPolicies(p resource.Scope) []string {
 	n := policyNames(p)
-	return []string{p.IAMARN("policy/" + n.Limits), p.IAMARN("policy/" + n.Engine), p.IAMARN("policy/" + n.Loop)}
+	return []string{p.IAMARN("policy/" + n.Deny), p.IAMARN("policy/" + n.Engine), p.IAMARN("policy/" + n.Resources)}
 }
 
 // roleName is the name of a role of this account; the whole ARN for another's.
@@ -69,7 +69,7 @@ func roleName(p resource.Scope, arn string) string {
 func roleARN(ctx context.Context, c *resource.Clients, name string) (string, error) {
 	out, err := c.IAM.GetRole(ctx, &iam.GetRoleInput{RoleName: sdk.String(name)})
 	if awserr.IsNotFound(err) {
-		return "", awserr.NotYet(err)
+		return "", awserr.NotPropagated(err)
 	}
 	if err != nil {
 		return "", fmt.Errorf("reading role %q: %w", name, err)

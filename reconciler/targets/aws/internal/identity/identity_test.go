@@ -162,7 +162,7 @@ func TestPoliciesOutsideOfTheAllowListAreRefused(t *testing.T) {
 	if err := l.Write(t.Context(), l.Clients, item, resource.Live{}); err == nil || !strings.Contains(err.Error(), "must not be attached") {
 		t.Errorf("writing it: %v", err)
 	}
-	roleWithTrust(l, "nodes", "/", nodeTrustText, iamTags(tag.Of(item))...)
+	roleWithTrust(l, "nodes", "/", nodeTrustText, iamTags(tag.Declared(item))...)
 	for _, name := range []string{"AdministratorAccess", "AmazonEKSWorkerNodePolicy"} {
 		l.Do(l.Clients.IAM.AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: nodesName(l), PolicyArn: sdk.String("arn:aws:iam::aws:policy/" + name)}))
 	}
@@ -220,7 +220,7 @@ func TestEveryLifeOfAnIdentityMayEndAtAnyRequest(t *testing.T) {
 		{"an access entry of ours has another type", func(t *testing.T) *kindtest.Fixture {
 			l := kindtest.NewFixture(t, AccessEntries{}, func(c *sandboxaws.Config) { c.Roles = []string{"nodes"} }, kindtest.Nodes(nil))
 			l.Do(l.Clients.EKS.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{
-				ClusterName: sdk.String("sandbox"), PrincipalArn: sdk.String(l.Clients.Scope.IAMARN("role/nodes")), Tags: tag.Of(l.Items()[0]),
+				ClusterName: sdk.String("sandbox"), PrincipalArn: sdk.String(l.Clients.Scope.IAMARN("role/nodes")), Tags: tag.Declared(l.Items()[0]),
 			}))
 			return l
 		}},
@@ -255,7 +255,7 @@ func TestWhatAWSDoesNotFindYetIsTriedAgain(t *testing.T) {
 			if _, err := l.Cloud.Inject(tt.fault); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Write(t.Context(), l.Clients, item, live); !errors.Is(err, awserr.ErrNotYet) {
+			if err := l.Write(t.Context(), l.Clients, item, live); !errors.Is(err, awserr.ErrNotPropagated) {
 				t.Errorf("got %v", err)
 			}
 			l.Converge()

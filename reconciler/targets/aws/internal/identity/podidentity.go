@@ -31,7 +31,7 @@ func (PodIdentityAssociations) Desired(s resource.Declaration) []state.Item {
 		return nil
 	}
 	k := s.Regional("eks", "PodIdentityAssociation", s.Cluster+"/"+own.Namespace+"/"+own.ServiceAccount)
-	return []state.Item{byBootstrap(s, s.Made(k, resource.WaveThird, v1alpha1.ResourcePolicy{Adopt: own.Adopt}, map[string]any{
+	return []state.Item{byBootstrap(s, s.Owned(k, resource.WaveThird, v1alpha1.ResourcePolicy{Adopt: own.Adopt}, map[string]any{
 		"namespace": own.Namespace, "serviceAccount": own.ServiceAccount, "role": own.Name,
 	}))}
 }
@@ -145,11 +145,11 @@ func (PodIdentityAssociations) Write(ctx context.Context, c *resource.Clients, d
 		})
 	} else {
 		_, err = c.EKS.CreatePodIdentityAssociation(ctx, &eks.CreatePodIdentityAssociationInput{
-			ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account), RoleArn: sdk.String(arn), Tags: tag.Of(desired),
+			ClusterName: sdk.String(cluster), Namespace: sdk.String(namespace), ServiceAccount: sdk.String(account), RoleArn: sdk.String(arn), Tags: tag.Declared(desired),
 		})
 	}
 	if roleNotPropagated(err) || awserr.Exists(err) {
-		return awserr.NotYet(err)
+		return awserr.NotPropagated(err)
 	}
 	if err != nil {
 		return fmt.Errorf("giving role %q to the pods of %s/%s: %w", role, namespace, account, err)

@@ -32,7 +32,7 @@ func (Policies) Desired(s resource.Declaration) []state.Item {
 	if own := s.Spec.ControllerRole; own != nil {
 		part := v1alpha1.ResourcePolicy{Adopt: own.Adopt}
 		out = append(out, policyItem(s, n.Boundary, part, iampolicy.Boundary), policyItem(s, n.Engine, part, iampolicy.Engine),
-			policyItem(s, n.Limits, part, iampolicy.Limits), policyItem(s, n.Loop, part, iampolicy.Loop))
+			policyItem(s, n.Deny, part, iampolicy.Deny), policyItem(s, n.Resources, part, iampolicy.Resources))
 	} else if node := s.Spec.NodeRole; node != nil && node.PermissionsBoundary == n.Boundary {
 		out = append(out, policyItem(s, n.Boundary, node.ResourcePolicy, iampolicy.Boundary))
 	}
@@ -41,7 +41,7 @@ func (Policies) Desired(s resource.Declaration) []state.Item {
 
 func policyItem(s resource.Declaration, name string, part v1alpha1.ResourcePolicy, write func(iampolicy.Values) (string, error)) state.Item {
 	doc, err := policyDocument(s, name, write)
-	item := byBootstrap(s, s.Made(resource.Global("Policy", name), resource.WaveFirst, part, map[string]any{"document": doc}))
+	item := byBootstrap(s, s.Owned(resource.Global("Policy", name), resource.WaveFirst, part, map[string]any{"document": doc}))
 	if err != nil {
 		item.ReadOnly = err.Error()
 	}
@@ -119,11 +119,11 @@ func (Policies) Write(ctx context.Context, c *resource.Clients, desired state.It
 	}
 	if live.Object == nil {
 		_, err := c.IAM.CreatePolicy(ctx, &iam.CreatePolicyInput{
-			PolicyName: sdk.String(name), PolicyDocument: sdk.String(text), Tags: iamTags(tag.Of(desired)),
+			PolicyName: sdk.String(name), PolicyDocument: sdk.String(text), Tags: iamTags(tag.Declared(desired)),
 			Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Scope.Cluster),
 		})
 		if awserr.Exists(err) {
-			return awserr.NotYet(err)
+			return awserr.NotPropagated(err)
 		}
 		if err != nil {
 			return fmt.Errorf("creating policy %q: %w", name, err)

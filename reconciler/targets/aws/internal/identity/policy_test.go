@@ -111,7 +111,7 @@ func TestTheEnginesPolicyFollowsItsOwnQueue(t *testing.T) {
 	spec.Engine.InterruptionQueue = "elsewhere"
 	s := kindtest.Defaulted(c, spec)
 	for what, queue := range map[string]string{"engine": ":elsewhere", "resources": ":declared"} {
-		write := map[string]func(iampolicy.Values) (string, error){"engine": iampolicy.Engine, "resources": iampolicy.Loop}[what]
+		write := map[string]func(iampolicy.Values) (string, error){"engine": iampolicy.Engine, "resources": iampolicy.Resources}[what]
 		doc, err := policyDocument(s, "poolwright-"+what+"-sandbox-us-east-1", write)
 		text, errText := policydoc.Text(doc)
 		if err != nil || errText != nil || !strings.Contains(text, queue+`"`) {

@@ -22,7 +22,7 @@ func (InstanceProfiles) Desired(s resource.Declaration) []state.Item {
 	if node == nil || node.InstanceProfile == "" {
 		return nil
 	}
-	return []state.Item{s.Made(resource.Global("InstanceProfile", node.InstanceProfile), resource.WaveThird, node.ResourcePolicy, map[string]any{"role": node.Name})}
+	return []state.Item{s.Owned(resource.Global("InstanceProfile", node.InstanceProfile), resource.WaveThird, node.ResourcePolicy, map[string]any{"role": node.Name})}
 }
 
 // Read implements resource.Kind.
@@ -53,9 +53,9 @@ func readProfile(ctx context.Context, c *resource.Clients, name string) (resourc
 func (InstanceProfiles) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
 	name := desired.Key.Name
 	if live.Object == nil {
-		_, err := c.IAM.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: sdk.String(name), Tags: iamTags(tag.Of(desired))})
+		_, err := c.IAM.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: sdk.String(name), Tags: iamTags(tag.Declared(desired))})
 		if awserr.Exists(err) {
-			return awserr.NotYet(err)
+			return awserr.NotPropagated(err)
 		}
 		if err != nil {
 			return fmt.Errorf("creating instance profile %q: %w", name, err)
@@ -78,7 +78,7 @@ func (InstanceProfiles) Write(ctx context.Context, c *resource.Clients, desired 
 	}
 	_, err := c.IAM.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: sdk.String(name), RoleName: sdk.String(role)})
 	if awserr.IsNotFound(err) {
-		return awserr.NotYet(err)
+		return awserr.NotPropagated(err)
 	}
 	if err != nil {
 		return fmt.Errorf("putting role %q into instance profile %q: %w", role, name, err)
@@ -95,7 +95,7 @@ func replaceable(ctx context.Context, c *resource.Clients, profile, role string)
 	case err == nil || awserr.Code(err) == "LimitExceeded":
 		return nil
 	case awserr.IsNotFound(err):
-		return awserr.NotYet(err)
+		return awserr.NotPropagated(err)
 	}
 	return fmt.Errorf("putting role %q into instance profile %q, before another is taken out of it: %w", role, profile, err)
 }

@@ -57,7 +57,7 @@ func TestTheBoundaryThatPoolwrightGivesIsNotRequiredOfRolesOfOthers(t *testing.T
 			for _, arn := range listed(item.Object["policies"]) {
 				l.Do(l.Clients.IAM.AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: nodesName(l), PolicyArn: &arn}))
 			}
-			found := Roles{}.WithGrants(l.Clients.Scope, item.Object, projection.WithMarks(item.Object, projection.Project(item.Object, l.ReadOne(item).Object)))
+			found := Roles{}.WithGrants(l.Clients.Scope, item.Object, projection.WithOwnTags(item.Object, projection.Project(item.Object, l.ReadOne(item).Object)))
 			if same := state.Equal(item.Object, found); same == tt.differs {
 				t.Errorf("equal: %v: %v", same, found)
 			}
@@ -81,7 +81,7 @@ func TestInlinePoliciesOfARoleThatIsNotOursAreLeftAlone(t *testing.T) {
 func TestARoleIsMadeWithABoundaryAlsoWhereItWouldBeAdopted(t *testing.T) {
 	l := kindtest.NewFixture(t, Roles{}, nil, kindtest.Nodes(func(n *v1alpha1.NodeRole) { n.Adopt = true }))
 	err := l.Correct(t.Context(), l.Clients)
-	if err == nil || errors.Is(err, awserr.ErrNotYet) || !strings.Contains(err.Error(), "poolwright-boundary-sandbox-us-east-1 does not exist: run `poolwright bootstrap`") {
+	if err == nil || errors.Is(err, awserr.ErrNotPropagated) || !strings.Contains(err.Error(), "poolwright-boundary-sandbox-us-east-1 does not exist: run `poolwright bootstrap`") {
 		t.Errorf("without a boundary: %v", err)
 	}
 	l.Do(l.Clients.IAM.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("poolwright-boundary-sandbox-us-east-1"), PolicyDocument: sdk.String(someDocument)}))

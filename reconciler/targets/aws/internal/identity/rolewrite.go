@@ -84,7 +84,7 @@ func trustText(ctx context.Context, c *resource.Clients, trust any) (string, err
 func createRole(ctx context.Context, c *resource.Clients, desired state.Item, doc string) error {
 	name := desired.Key.Name
 	in := &iam.CreateRoleInput{
-		RoleName: sdk.String(name), AssumeRolePolicyDocument: sdk.String(doc), Tags: iamTags(tag.Of(desired)),
+		RoleName: sdk.String(name), AssumeRolePolicyDocument: sdk.String(doc), Tags: iamTags(tag.Declared(desired)),
 		Description: sdk.String("Made by Poolwright for the EKS cluster " + c.Scope.Cluster),
 	}
 	boundary, declared := desired.Object["permissionsBoundary"].(string)
@@ -101,7 +101,7 @@ func createRole(ctx context.Context, c *resource.Clients, desired state.Item, do
 	case awserr.IsNotFound(err):
 		return unbound(ctx, c, boundary, err)
 	case awserr.Exists(err):
-		return awserr.NotYet(err)
+		return awserr.NotPropagated(err)
 	case err != nil:
 		return fmt.Errorf("creating role %q: %w", name, err)
 	}
@@ -115,7 +115,7 @@ func unbound(ctx context.Context, c *resource.Clients, boundary string, err erro
 	if awserr.IsNotFound(getErr) {
 		return fmt.Errorf("the permissions boundary %s does not exist: run `poolwright bootstrap`, or name another in spec.nodeRole.permissionsBoundary", boundary)
 	}
-	return awserr.NotYet(err)
+	return awserr.NotPropagated(err)
 }
 
 func boundRole(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
@@ -156,7 +156,7 @@ func attach(ctx context.Context, c *resource.Clients, role string, arns []string
 	for _, arn := range arns {
 		_, err := c.IAM.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: sdk.String(role), PolicyArn: sdk.String(arn)})
 		if awserr.IsNotFound(err) {
-			return awserr.NotYet(err)
+			return awserr.NotPropagated(err)
 		}
 		if err != nil {
 			return fmt.Errorf("attaching %s to role %q: %w", arn, role, err)

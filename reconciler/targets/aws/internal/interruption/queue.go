@@ -43,7 +43,7 @@ func (Queues) Desired(s resource.Declaration) []state.Item {
 	if q.KMSKey != "" {
 		encryption = map[string]any{"kmsKey": shortKey(s.Scope, q.KMSKey)}
 	}
-	return []state.Item{s.Made(s.Regional("sqs", "Queue", q.Name), resource.WaveFirst, q.ResourcePolicy, map[string]any{
+	return []state.Item{s.Owned(s.Regional("sqs", "Queue", q.Name), resource.WaveFirst, q.ResourcePolicy, map[string]any{
 		"retentionSeconds": int64(q.Retention.Duration / time.Second),
 		"encryption":       encryption,
 		"policy":           queuePolicy(s.Scope, q.Name),
@@ -170,7 +170,7 @@ func (Queues) Write(ctx context.Context, c *resource.Clients, desired state.Item
 	if have == nil {
 		// Attributes and tags come with the queue, so that there is never one
 		// that is half ours.
-		_, err := c.SQS.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes, Tags: tag.Of(desired)})
+		_, err := c.SQS.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes, Tags: tag.Declared(desired)})
 		return err
 	}
 	found, err := c.SQS.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &name})

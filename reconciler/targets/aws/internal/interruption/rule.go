@@ -57,7 +57,7 @@ func RuleNames(cluster string) []string {
 	for _, e := range ruleEvents {
 		longest = max(longest, len(e.name))
 	}
-	stem := "poolwright-" + inventory.Short(cluster, longestRuleName-len("poolwright-")-len("-")-longest)
+	stem := "poolwright-" + inventory.TruncateName(cluster, longestRuleName-len("poolwright-")-len("-")-longest)
 	out := make([]string, len(ruleEvents))
 	for i, e := range ruleEvents {
 		out[i] = stem + "-" + e.name
@@ -74,7 +74,7 @@ func (Rules) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	for i, name := range RuleNames(s.Cluster) {
 		e := ruleEvents[i]
-		out = append(out, s.Made(s.Regional("events", "Rule", name), resource.WaveSecond, q.ResourcePolicy, map[string]any{
+		out = append(out, s.Owned(s.Regional("events", "Rule", name), resource.WaveSecond, q.ResourcePolicy, map[string]any{
 			"pattern":  map[string]any{"source": []any{e.source}, "detail-type": []any{e.detailType}},
 			"schedule": noSchedule, "state": string(eventstypes.RuleStateEnabled),
 			"targets": []any{map[string]any{"arn": s.ARN("sqs", q.Name)}},
@@ -259,7 +259,7 @@ func (Rules) Write(ctx context.Context, c *resource.Clients, desired state.Item,
 			in.RoleArn = &arn
 		}
 		if have == nil {
-			in.Tags = ruleTags(tag.Of(desired)) // of a rule that exists they would be passed over in silence
+			in.Tags = ruleTags(tag.Declared(desired)) // of a rule that exists they would be passed over in silence
 		}
 		if _, err := c.Events.PutRule(ctx, in); err != nil {
 			return err
@@ -268,7 +268,7 @@ func (Rules) Write(ctx context.Context, c *resource.Clients, desired state.Item,
 	if !state.Equal(have["targets"], desired.Object["targets"]) {
 		err := writeTargets(ctx, c, name, desired.Object["targets"])
 		if have == nil && awserr.IsNotFound(err) {
-			return awserr.NotYet(err) // the rule was made a moment ago
+			return awserr.NotPropagated(err) // the rule was made a moment ago
 		}
 		if err != nil {
 			return err

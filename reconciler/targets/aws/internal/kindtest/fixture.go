@@ -291,14 +291,14 @@ func (l *Fixture) Do(_ any, err error) {
 }
 
 // Delay makes one operation fail once as it does before a creation has taken effect
-// everywhere, and checks that the error of the writer is awserr.ErrNotYet.
+// everywhere, and checks that the error of the writer is awserr.ErrNotPropagated.
 func (l *Fixture) Delay(service, operation string) {
 	l.Helper()
 	_, err := l.Cloud.Inject(sandboxaws.Fault{Service: service, Operation: operation, Code: "ResourceNotFoundException", Times: 1})
 	if err != nil {
 		l.Fatal(err)
 	}
-	if err := l.Correct(l.Context(), l.Clients); !errors.Is(err, awserr.ErrNotYet) {
+	if err := l.Correct(l.Context(), l.Clients); !errors.Is(err, awserr.ErrNotPropagated) {
 		l.Errorf("with %s late: %v", operation, err)
 	}
 	l.Converge()

@@ -37,7 +37,7 @@ func (LogGroups) Desired(s resource.Declaration) []state.Item {
 		return nil
 	}
 	k := s.Regional("logs", "LogGroup", "/aws/eks/"+s.Cluster+"/cluster")
-	item := s.Made(k, resource.WaveFirst, v1alpha1.ResourcePolicy{Adopt: true}, map[string]any{"retentionDays": int64(l.RetentionDays)})
+	item := s.Owned(k, resource.WaveFirst, v1alpha1.ResourcePolicy{Adopt: true}, map[string]any{"retentionDays": int64(l.RetentionDays)})
 	if !l.Adopt {
 		delete(item.Object, "tags") // which are a sign of ours
 		item.Adopt = false
@@ -119,7 +119,7 @@ func (LogGroups) Write(ctx context.Context, c *resource.Clients, desired state.I
 		return fmt.Errorf("setting the retention of log group %q: %v is no number of days", name, desired.Object["retentionDays"])
 	}
 	if live.Object == nil {
-		_, err := c.Logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: tag.Of(desired)})
+		_, err := c.Logs.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &name, Tags: tag.Declared(desired)})
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (LogGroups) Write(ctx context.Context, c *resource.Clients, desired state.I
 	if !state.Equal(live.Object["retentionDays"], desired.Object["retentionDays"]) {
 		_, err := c.Logs.PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: &name, RetentionInDays: sdk.Int32(int32(days))})
 		if live.Object == nil && awserr.IsNotFound(err) {
-			return awserr.NotYet(err) // it was made a moment ago
+			return awserr.NotPropagated(err) // it was made a moment ago
 		}
 		if err != nil {
 			return err

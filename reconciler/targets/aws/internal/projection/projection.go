@@ -56,10 +56,10 @@ func projectTags(desired, live any) any {
 	return out
 }
 
-// WithMarks returns the projection of somebody else's resource as if it had the tags that
+// WithOwnTags returns the projection of somebody else's resource as if it had the tags that
 // only Poolwright gives: its owner could not set them to any avail, so their
 // absence is no difference.
-func WithMarks(desired, found map[string]any) map[string]any {
+func WithOwnTags(desired, found map[string]any) map[string]any {
 	want, ok := desired["tags"].(map[string]any)
 	if !ok {
 		return found

@@ -51,9 +51,9 @@ func (c *Clients) Cached() *Clients {
 	return &out
 }
 
-// Once sends a request, or returns the response that it got in this observation, by the name of
+// CachedCall sends a request, or returns the response that it got in this observation, by the name of
 // the request. Clients without a cache, as those that write, send it each time.
-func Once[T any](c *Clients, request string, send func() (T, error)) (T, error) {
+func CachedCall[T any](c *Clients, request string, send func() (T, error)) (T, error) {
 	if c.responses == nil {
 		return send()
 	}

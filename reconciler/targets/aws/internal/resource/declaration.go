@@ -27,7 +27,7 @@ func (s Declaration) tags(part v1alpha1.ResourcePolicy) map[string]any {
 	for k, v := range s.Spec.Tags {
 		out[k] = v
 	}
-	out[tag.Cluster] = s.Mark()
+	out[tag.Cluster] = s.ClusterTagValue()
 	if !part.Adopt {
 		policy := part.DeletionPolicy
 		if policy == "" {
@@ -38,24 +38,24 @@ func (s Declaration) tags(part v1alpha1.ResourcePolicy) map[string]any {
 	return out
 }
 
-// Made is a wanted resource that Poolwright makes, with its tags. The object has the form
+// Owned is a wanted resource that Poolwright makes, with its tags. The object has the form
 // that the Read and Write of its Kind have in common.
-func (s Declaration) Made(k state.Key, wave int, part v1alpha1.ResourcePolicy, object map[string]any) state.Item {
+func (s Declaration) Owned(k state.Key, wave int, part v1alpha1.ResourcePolicy, object map[string]any) state.Item {
 	object = maps.Clone(object)
 	object["tags"] = s.tags(part)
-	item := s.Amended(k, wave, part.Adopt, object)
+	item := s.Shared(k, wave, part.Adopt, object)
 	return item
 }
 
-// Amended is a wanted resource that others make and Poolwright only changes.
-func (s Declaration) Amended(k state.Key, wave int, adopt bool, object map[string]any) state.Item {
+// Shared is a wanted resource that others make and Poolwright only changes.
+func (s Declaration) Shared(k state.Key, wave int, adopt bool, object map[string]any) state.Item {
 	return state.Item{Key: k, Version: "v1", Object: object, Origin: s.Origin, Wave: wave, CorrectionPolicy: state.CorrectionPolicy{Adopt: adopt}}
 }
 
 // CompareOnly is a wanted resource that is never written; how is the command that
 // changes it.
 func (s Declaration) CompareOnly(k state.Key, how string, object map[string]any) state.Item {
-	item := s.Amended(k, 0, false, object)
+	item := s.Shared(k, 0, false, object)
 	item.ReadOnly = how
 	return item
 }

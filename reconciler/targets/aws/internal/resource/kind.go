@@ -66,7 +66,7 @@ type Live struct {
 	Superseded bool
 	// Warnings and Notes are for the reader of a report.
 	Warnings, Notes []finding.Finding
-	// NotFound is true where AWS has nothing of that name, as in state.Findings.
+	// NotFound is true where AWS has nothing of that name, as in state.Observation.
 	NotFound bool
 	// Quota is what a quota allows; nil for all else.
 	Quota *state.Quota

@@ -40,10 +40,10 @@ func (p Scope) ManagedPolicyARN(name string) string {
 
 // Owns reports whether the tags are those of a resource that was made, or
 // adopted, for this cluster.
-func (p Scope) Owns(tags map[string]string) bool { return tags[tag.Cluster] == p.Mark() }
+func (p Scope) Owns(tags map[string]string) bool { return tags[tag.Cluster] == p.ClusterTagValue() }
 
-// Mark is the value of tag.Cluster for this cluster.
-func (p Scope) Mark() string { return p.Region + "/" + p.Cluster }
+// ClusterTagValue is the value of tag.Cluster for this cluster.
+func (p Scope) ClusterTagValue() string { return p.Region + "/" + p.Cluster }
 
 // Regional is the key of a resource of this region.
 func (p Scope) Regional(service, kind, name string) state.Key {

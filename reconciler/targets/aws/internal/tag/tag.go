@@ -28,8 +28,8 @@ func Object(tags map[string]string) map[string]any {
 	return out
 }
 
-// Of returns the tags that an item declares.
-func Of(desired state.Item) map[string]string {
+// Declared returns the tags that an item declares.
+func Declared(desired state.Item) map[string]string {
 	declared, _ := desired.Object["tags"].(map[string]any)
 	out := make(map[string]string, len(declared))
 	for k, v := range declared {
@@ -44,7 +44,7 @@ func Of(desired state.Item) map[string]string {
 // the declared ones. Others' tags stay; of ours, only the deletion policy can be too
 // much, when the part was adopted since.
 func Diff(desired state.Item, live map[string]string) (set map[string]string, drop []string) {
-	want := Of(desired)
+	want := Declared(desired)
 	set = map[string]string{}
 	for k, v := range want {
 		if have, ok := live[k]; !ok || have != v {

@@ -120,10 +120,10 @@ func (w *State) Build(ctx context.Context, declared state.Set) (state.Set, []sta
 	if err := w.cfg.Ignore.Err(); err != nil {
 		return state.Set{}, nil, err
 	}
-	items, mistakes, written := declared.Items(), []state.Problem(nil), declared
-	if deviceplugin.Concerned(items) {
+	items, problems, written := declared.Items(), []state.Problem(nil), declared
+	if deviceplugin.NeedsExpansion(items) {
 		var err error
-		if declared, mistakes, err = w.expand(ctx, declared); err != nil {
+		if declared, problems, err = w.expand(ctx, declared); err != nil {
 			return state.Set{}, nil, err
 		}
 		items = declared.Items()
@@ -140,7 +140,7 @@ func (w *State) Build(ctx context.Context, declared state.Set) (state.Set, []sta
 	if err := w.cfg.Mask.LoadFor(ctx, mine, w.cfg.Store.Records()); err != nil {
 		return state.Set{}, nil, err
 	}
-	b := &itemCollector{state: w, declared: written, ignored: w.cfg.Ignore.Begin(), objects: map[state.Key]details{}, origins: map[state.Key]state.Origin{}, problems: mistakes}
+	b := &itemCollector{state: w, declared: written, ignored: w.cfg.Ignore.Begin(), objects: map[state.Key]details{}, origins: map[state.Key]state.Origin{}, problems: problems}
 	for _, item := range mine {
 		if err := b.add(item); err != nil {
 			return state.Set{}, nil, err
@@ -184,7 +184,7 @@ func (w *State) discover(ctx context.Context, items []state.Item) error {
 			definitions = append(definitions, item.Object)
 		}
 	}
-	w.cfg.Kinds.Promise(definitions)
+	w.cfg.Kinds.SetDeclared(definitions)
 	if !w.cfg.Kinds.Loaded() {
 		return w.cfg.Kinds.Refresh(ctx)
 	}

@@ -56,7 +56,7 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 		return found, err
 	}
 	found.Ignored = state.IgnoredValues(item.Ignore, wanted.Object, live.Object)
-	found.Removal = d.cfg.Losses.Update(ctx, losses.Update{Key: item.Key, Before: found.Object, After: item.Object, Live: live})
+	found.DeletionImpact = d.cfg.Losses.Update(ctx, losses.Update{Key: item.Key, Before: found.Object, After: item.Object, Live: live})
 	d.keepOwners(item, live, found.Object)
 	same := state.Equal(found.Object, item.Object)
 	found.Object = d.compared(found, wanted, same)
@@ -244,5 +244,5 @@ func declaredByKubectl(live *unstructured.Unstructured) fields.Tree {
 	if metadata, ok := declared["metadata"].(map[string]any); ok {
 		declared["metadata"] = map[string]any{"labels": metadata["labels"], "annotations": metadata["annotations"]}
 	}
-	return fields.Of(declared)
+	return fields.Leaves(declared)
 }

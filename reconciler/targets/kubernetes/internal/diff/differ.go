@@ -57,8 +57,8 @@ type Differ struct {
 type Owners struct {
 	// ClientSide is true where kubectl's client-side apply owns fields.
 	ClientSide bool
-	// Rivals are the managers that changed what differs.
-	Rivals []string
+	// ConflictingManagers are the managers that changed what differs.
+	ConflictingManagers []string
 }
 
 // New makes a Differ. It sends no request.
@@ -82,7 +82,7 @@ func (d *Differ) Retain(desired func(state.Key) bool) {
 func (d *Differ) keepOwners(item state.Item, live *unstructured.Unstructured, object map[string]any) {
 	var o Owners
 	for _, path := range fields.Differing(object, item.Object) {
-		o.Rivals = append(o.Rivals, fields.Owners(live.Object, v1alpha1.FieldManager, path...)...)
+		o.ConflictingManagers = append(o.ConflictingManagers, fields.Owners(live.Object, v1alpha1.FieldManager, path...)...)
 	}
 	for _, e := range fields.Entries(live.Object) {
 		o.ClientSide = o.ClientSide || e.Manager == manifest.ClientSideManager && e.Operation == "Update"
@@ -119,8 +119,8 @@ func (d *Differ) keep(item state.Item, live *unstructured.Unstructured) state.It
 func Found(item state.Item, live *unstructured.Unstructured, object map[string]any, applied string) state.Item {
 	return state.Item{
 		Key: item.Key, Version: item.Version, Object: object, Wave: item.Wave, Applied: applied,
-		Live:  state.Identity{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion()},
-		Owner: ownership.Of(live, item.Object),
+		Live:  state.Preconditions{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion()},
+		Owner: ownership.OwnerOf(live, item.Object),
 	}
 }
 

@@ -60,7 +60,7 @@ func (d *Differ) compareBase(ctx context.Context, found *state.Item, item state.
 	known, cached := d.preview.results[item.Key]
 	d.mu.Unlock()
 	if cached && known.key == key && d.cfg.Clock.Since(known.at) < dryRunResultTTL {
-		found.Object, found.Findings = known.object, known.findings
+		found.Object, found.Observation = known.object, known.findings
 		return nil
 	}
 	compare := d.compareMerged
@@ -75,7 +75,7 @@ func (d *Differ) compareBase(ctx context.Context, found *state.Item, item state.
 	if d.preview.results == nil || len(d.preview.results) >= maxDryRunResults {
 		d.preview.results = map[state.Key]dryRunResult{}
 	}
-	d.preview.results[item.Key] = dryRunResult{key: key, at: d.cfg.Clock.Now(), object: found.Object, findings: found.Findings}
+	d.preview.results[item.Key] = dryRunResult{key: key, at: d.cfg.Clock.Now(), object: found.Object, findings: found.Observation}
 	return nil
 }
 
@@ -102,7 +102,7 @@ type dryRunResult struct {
 	key      dryRunKey
 	at       time.Time
 	object   map[string]any
-	findings state.Findings
+	findings state.Observation
 }
 
 // countDryRun counts a dry run of a preview, and refuses those above the limit.

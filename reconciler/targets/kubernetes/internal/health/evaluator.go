@@ -79,6 +79,6 @@ func (e *evaluator) of(ctx context.Context, live *unstructured.Unstructured) fin
 		}
 		return found
 	}
-	found.healthy, found.failed, found.reason = readiness.Of(live)
+	found.healthy, found.failed, found.reason = readiness.StatusOf(live)
 	return found
 }

@@ -31,7 +31,7 @@ func Defined(definition map[string]any) []Kind {
 		}
 		out = append(out, Kind{
 			GroupVersionKind: schema.GroupVersionKind{Group: group, Version: name, Kind: kind},
-			Resource:         plural, Namespaced: scope == "Namespaced", Manageable: true, Promised: true,
+			Resource:         plural, Namespaced: scope == "Namespaced", Manageable: true, DeclaredOnly: true,
 		})
 	}
 	return out
@@ -111,10 +111,10 @@ func PluginWave(group, kind string) int {
 	return Wave(group, kind)
 }
 
-// Shrink is where a kind gives up room; nil for the kinds that hold none.
-func Shrink(group, kind string) *state.Shrink {
+// WaveOnDecrease is where a kind gives up room; nil for the kinds that hold none.
+func WaveOnDecrease(group, kind string) *state.WaveOnDecrease {
 	if group != "karpenter.sh" || kind != "NodeOverlay" {
 		return nil
 	}
-	return &state.Shrink{Field: []string{"spec", "capacity"}, Wave: waveShrink}
+	return &state.WaveOnDecrease{Field: []string{"spec", "capacity"}, Wave: waveShrink}
 }

@@ -28,9 +28,9 @@ type Kind struct {
 	Namespaced bool
 	// Manageable is whether its objects can be listed, patched and deleted.
 	Manageable bool
-	// Promised is true for a kind that only a CustomResourceDefinition in the
+	// DeclaredOnly is true for a kind that only a CustomResourceDefinition in the
 	// wanted set defines: the cluster may not serve it yet.
-	Promised bool
+	DeclaredOnly bool
 }
 
 // GVR is the resource's full name.
@@ -212,9 +212,9 @@ func stabler(a, b string) bool {
 	return a > b
 }
 
-// Promise replaces the promised kinds by those that the given
+// SetDeclared replaces the promised kinds by those that the given
 // CustomResourceDefinitions define.
-func (c *Catalog) Promise(definitions []map[string]any) {
+func (c *Catalog) SetDeclared(definitions []map[string]any) {
 	promised := map[schema.GroupVersionKind]Kind{}
 	for _, d := range definitions {
 		for _, k := range Defined(d) {

@@ -58,12 +58,12 @@ func TestHalfAResponseIsNotAbsence(t *testing.T) {
 
 func TestPromisedKindsComeFromTheirDefinition(t *testing.T) {
 	c := NewCatalog(served{})
-	c.Promise([]map[string]any{{"spec": map[string]any{
+	c.SetDeclared([]map[string]any{{"spec": map[string]any{
 		"group": "example.com", "scope": "Cluster", "names": map[string]any{"kind": "Widget", "plural": "widgets"},
 		"versions": []any{map[string]any{"name": "v1", "served": true}, map[string]any{"name": "v1alpha1", "served": false}},
 	}}})
 	got, ok, err := c.Find(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"})
-	want := Kind{GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}, Resource: "widgets", Manageable: true, Promised: true}
+	want := Kind{GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}, Resource: "widgets", Manageable: true, DeclaredOnly: true}
 	if d := cmp.Diff(want, got); d != "" || !ok || err != nil {
 		t.Errorf("%v %v %s", ok, err, d)
 	}
@@ -105,14 +105,14 @@ func TestWavesPutFirstWhatOthersNeed(t *testing.T) {
 
 func TestAnOverlayGivesUpRoomBeforeThePluginTakesItAway(t *testing.T) {
 	plugin, overlay := PluginWave("apps", "DaemonSet"), Wave("karpenter.sh", "NodeOverlay")
-	shrink := Shrink("karpenter.sh", "NodeOverlay")
+	shrink := WaveOnDecrease("karpenter.sh", "NodeOverlay")
 	if shrink == nil || shrink.Wave >= plugin || plugin >= overlay || overlay >= Wave("karpenter.sh", "NodePool") {
 		t.Errorf("shrink %v, plugin %d, overlay %d", shrink, plugin, overlay)
 	}
 	if config := PluginWave("", "ConfigMap"); config >= plugin {
 		t.Errorf("the configuration comes in wave %d, the pods that mount it in %d", config, plugin)
 	}
-	if PluginWave("karpenter.sh", "NodeOverlay") != overlay || Shrink("karpenter.sh", "NodePool") != nil || Shrink("example.com", "NodeOverlay") != nil {
+	if PluginWave("karpenter.sh", "NodeOverlay") != overlay || WaveOnDecrease("karpenter.sh", "NodePool") != nil || WaveOnDecrease("example.com", "NodeOverlay") != nil {
 		t.Error("other kinds have another place")
 	}
 }

@@ -76,10 +76,10 @@ func (c Counter) customKinds(ctx context.Context) ([]kinds.Kind, error) {
 const requests = 16
 
 // lostContents counts what is in a namespace beside what is deleted anyway.
-func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.Removal, error) {
+func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.DeletionImpact, error) {
 	custom, err := c.customKinds(ctx)
 	if err != nil {
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	}
 	all := append(contents(), custom...)
 	found, errs := make([]loss.Names, len(all)), make([]error, len(all))
@@ -92,7 +92,7 @@ func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.Removal,
 	lost := loss.Names{}
 	for i, kind := range all {
 		if errs[i] != nil {
-			return loss.Removal{}, errs[i]
+			return loss.DeletionImpact{}, errs[i]
 		}
 		as := lostAs(kind)
 		if n := len(found[i][as]); n > 0 {
@@ -103,9 +103,9 @@ func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.Removal,
 		}
 	}
 	if len(parts) == 0 {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
-	return lost.Removal(strings.Join(parts, ", ") + " in it go with it"), nil
+	return lost.DeletionImpact(strings.Join(parts, ", ") + " in it go with it"), nil
 }
 
 // within names the objects of a kind in a namespace, but for those that go by themselves.

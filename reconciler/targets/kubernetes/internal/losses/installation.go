@@ -22,14 +22,14 @@ import (
 )
 
 // lostInstallation is what goes with a part of Poolwright's own installation.
-func (c Counter) lostInstallation(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Counter) lostInstallation(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	if !c.installed(k, live.Object) {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
 	if k.Group == v1alpha1.GroupVersion.Group && k.Kind == "Sync" {
 		return c.lostSync(ctx, k, live)
 	}
-	return loss.Removal{Impact: "it is part of Poolwright's own installation"}, nil
+	return loss.DeletionImpact{Impact: "it is part of Poolwright's own installation"}, nil
 }
 
 // installed reports whether an object is a part of Poolwright's own installation: by the label that
@@ -55,22 +55,22 @@ func (c Counter) runsController(k state.Key) bool {
 }
 
 // lostWithController is what goes with an object by which the controller runs: the engine.
-func (c Counter) lostWithController(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Counter) lostWithController(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	granted := false
 	if isRight(k) {
 		var err error
 		if granted, err = c.grants(ctx, k, live.Object); err != nil {
-			return loss.Removal{AfterNodes: true}, err
+			return loss.DeletionImpact{AfterNodes: true}, err
 		}
 	}
 	if !granted && !c.runsController(k) {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
-	var itself loss.Removal
+	var itself loss.DeletionImpact
 	if granted {
 		itself.Impact = "the controller loses the rights that it has by it"
 	}
-	runs, err := karpenter.Runs(ctx, c.API)
+	runs, err := karpenter.EngineRuns(ctx, c.API)
 	if err != nil || !runs {
 		itself.AfterNodes = err != nil
 		return itself, err
@@ -79,15 +79,15 @@ func (c Counter) lostWithController(ctx context.Context, k state.Key, live *unst
 	if err != nil {
 		return engine, err
 	}
-	return together([]loss.Removal{itself, engine}), nil
+	return together([]loss.DeletionImpact{itself, engine}), nil
 }
 
 // lostSync is what goes with a Sync: what it follows, and by its deletionPolicy what it
 // applied, unless it is suspended.
-func (c Counter) lostSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Counter) lostSync(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	n, err := c.appliedBy(ctx, k)
 	if err != nil {
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	}
 	url, _, _ := unstructured.NestedString(live.Object, "spec", "source", "git", "url")
 	url, _, _ = strings.Cut(url, "?") // A token may be in the query.
@@ -102,7 +102,7 @@ func (c Counter) lostSync(ctx context.Context, k state.Key, live *unstructured.U
 	} else if policy == string(v1alpha1.DeletionPolicyDelete) {
 		does, losses = "deletes what it applied (%s)", loss.Counts{"Object": 1 + n}
 	}
-	return loss.Removal{Impact: fmt.Sprintf("the cluster stops following %s, and %s "+does, follows, rule, plural.Count(n, "object")), Losses: losses}, nil
+	return loss.DeletionImpact{Impact: fmt.Sprintf("the cluster stops following %s, and %s "+does, follows, rule, plural.Count(n, "object")), Losses: losses}, nil
 }
 
 // quoted is a text of a commit in a sentence by which a person decides: it cannot be taken for
@@ -115,10 +115,10 @@ func quoted(text string) string {
 // appliedBy counts what a Sync has applied, in the cluster and in AWS.
 func (c Counter) appliedBy(ctx context.Context, sync state.Key) (int, error) {
 	n := 0
-	prefix := inventory.Short(sync.Name, 200) + "-inventory"
+	prefix := inventory.TruncateName(sync.Name, 200) + "-inventory"
 	for _, place := range []inventory.Location{
-		{Target: sync.Target, Prefix: prefix, Value: inventory.Short(sync.Name, 63)},
-		{Target: state.TargetAWS, Prefix: prefix + "-aws", Value: inventory.Short(sync.Name, 63)},
+		{Target: sync.Target, Prefix: prefix, Value: inventory.TruncateName(sync.Name, 63)},
+		{Target: state.TargetAWS, Prefix: prefix + "-aws", Value: inventory.TruncateName(sync.Name, 63)},
 	} {
 		place.Namespace, place.ReadOnly = c.Namespace, true
 		store := inventory.NewStore(c.API, place)
@@ -132,20 +132,20 @@ func (c Counter) appliedBy(ctx context.Context, sync state.Key) (int, error) {
 
 // lostController is what goes with a Deployment of the controller's namespace that runs no pod
 // any more: nothing is followed, and the engine stops.
-func lostController(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+func lostController(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error) {
 	if u.Key.Namespace != c.Namespace {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
 	engine, err := c.lostWithController(ctx, u.Key, u.Live)
 	if err != nil {
 		return engine, err
 	}
-	return together([]loss.Removal{{Impact: "it is part of Poolwright's own installation, and would run no pod"}, engine}), nil
+	return together([]loss.DeletionImpact{{Impact: "it is part of Poolwright's own installation, and would run no pod"}, engine}), nil
 }
 
 // lostVersions counts the objects that a CustomResourceDefinition stores in versions that it
 // serves no more, by its status.storedVersions.
-func lostVersions(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+func lostVersions(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error) {
 	stored, _, _ := unstructured.NestedStringSlice(u.Live.Object, "status", "storedVersions")
 	var dropped []string
 	for _, kind := range kinds.Defined(u.Live.Object) {
@@ -155,13 +155,13 @@ func lostVersions(ctx context.Context, c Counter, u Update) (loss.Removal, error
 		}
 	}
 	if len(dropped) == 0 {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
 	kind, lost := kinds.Defined(u.Live.Object)[0], loss.Names{} // Every version serves the same objects.
 	err := c.API.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
 	n := len(lost[lostAs(kind)])
 	if err != nil || n == 0 {
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	}
-	return lost.Removal(fmt.Sprintf("%s may be stored as %s, which is not served any more", plural.Count(n, "object"), strings.Join(dropped, " or "))), nil
+	return lost.DeletionImpact(fmt.Sprintf("%s may be stored as %s, which is not served any more", plural.Count(n, "object"), strings.Join(dropped, " or "))), nil
 }

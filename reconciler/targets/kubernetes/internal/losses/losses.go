@@ -2,7 +2,7 @@
 // update that does as much: nodes, what is in a namespace, the objects of a kind, data.
 //
 // It refuses to decide what may be lost, and to take what cannot be read for nothing. Start
-// reading at Deletion.Removal.
+// reading at Deletion.DeletionImpact.
 package losses
 
 import (
@@ -61,9 +61,9 @@ func (c Counter) Counts(k state.Key, object map[string]any) bool {
 	return isRight(k) || c.runsController(k) || kinds.IsDevicePlugin(k) || kinds.Profile(object) != ""
 }
 
-// Removal is what goes with an object, or why its removal needs a second read; it is
+// DeletionImpact is what goes with an object, or why its removal needs a second read; it is
 // zero for ordinary objects. What cannot be counted is a loss.
-func (c Deletion) Removal(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.Removal {
+func (c Deletion) DeletionImpact(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.DeletionImpact {
 	out, err := c.special(ctx, k, live)
 	if err != nil {
 		out.Impact, out.Losses = "what dies with it could not be counted: "+err.Error(), loss.Counts{loss.Uncounted: 1}
@@ -79,7 +79,7 @@ func (c Deletion) Removal(ctx context.Context, k state.Key, live *unstructured.U
 
 // endsEngine marks what comes after nodes as what the engine may stop with: in Kubernetes nothing
 // else does.
-func endsEngine(r loss.Removal) loss.Removal {
+func endsEngine(r loss.DeletionImpact) loss.DeletionImpact {
 	r.EndsEngine = r.AfterNodes
 	return r
 }
@@ -87,14 +87,14 @@ func endsEngine(r loss.Removal) loss.Removal {
 // special is what goes with an object that takes others along: by its kind, and as a part of
 // Poolwright's installation. The label that makes it one is no reason to count less, since
 // whoever writes to the repository can give it to anything.
-func (c Deletion) special(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
-	var all []loss.Removal
+func (c Deletion) special(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
+	var all []loss.DeletionImpact
 	after := false
-	for _, lost := range []func(context.Context, state.Key, *unstructured.Unstructured) (loss.Removal, error){c.lostInstallation, c.lostWithController, c.lostByKind} {
+	for _, lost := range []func(context.Context, state.Key, *unstructured.Unstructured) (loss.DeletionImpact, error){c.lostInstallation, c.lostWithController, c.lostByKind} {
 		out, err := lost(ctx, k, live)
 		after = after || out.AfterNodes
 		if err != nil {
-			return loss.Removal{AfterNodes: after}, err
+			return loss.DeletionImpact{AfterNodes: after}, err
 		}
 		all = append(all, out)
 	}
@@ -102,9 +102,9 @@ func (c Deletion) special(ctx context.Context, k state.Key, live *unstructured.U
 }
 
 // together is one removal for all that goes with one object.
-func together(all []loss.Removal) loss.Removal {
+func together(all []loss.DeletionImpact) loss.DeletionImpact {
 	out := loss.Combine(all)
-	all = slices.DeleteFunc(all, func(r loss.Removal) bool { return r.Impact == "" })
+	all = slices.DeleteFunc(all, func(r loss.DeletionImpact) bool { return r.Impact == "" })
 	var impacts []string
 	for _, r := range all {
 		impacts = append(impacts, r.Impact)
@@ -116,7 +116,7 @@ func together(all []loss.Removal) loss.Removal {
 }
 
 // lostByKind is what goes with an object of a kind that takes others along.
-func (c Deletion) lostByKind(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Deletion) lostByKind(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	switch {
 	case k.Kind == "CustomResourceDefinition":
 		return c.lostObjects(ctx, live)
@@ -145,55 +145,55 @@ func IsCluster(k state.Key) bool {
 func IsNamespace(k state.Key) bool { return k.Kind == "Namespace" && k.Group == "" }
 
 // lostObjects counts the objects of a CustomResourceDefinition's kind.
-func (c Deletion) lostObjects(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Deletion) lostObjects(ctx context.Context, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	defined := kinds.Defined(live.Object)
 	if len(defined) == 0 {
-		return loss.Removal{Impact: "its kind and all objects of it go with it"}, nil
+		return loss.DeletionImpact{Impact: "its kind and all objects of it go with it"}, nil
 	}
 	kind, lost := defined[0], loss.Names{} // Every version serves the same objects.
 	err := c.API.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
 	objects := len(lost[lostAs(kind)])
 	lost.Add("CustomResourceDefinition", live.GetName())
-	return lost.Removal(fmt.Sprintf("the kind %s and %s go with it", kind.Kind, plural.Count(objects, "object"))), err
+	return lost.DeletionImpact(fmt.Sprintf("the kind %s and %s go with it", kind.Kind, plural.Count(objects, "object"))), err
 }
 
 // lostNodes counts the nodes of a pool, those on their way included, and the pods on
 // them.
-func (c Counter) lostNodes(ctx context.Context, pool string) (loss.Removal, error) {
+func (c Counter) lostNodes(ctx context.Context, pool string) (loss.DeletionImpact, error) {
 	of := karpenter.PoolLabel + "=" + pool
 	names, coming, err := karpenter.Nodes(ctx, c.API, of, of)
 	all := len(names) + len(coming)
 	if err != nil || all == 0 {
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	}
 	lost := loss.Names{}
 	karpenter.Lost(lost, names, coming)
 	if err := c.lostPods(ctx, lost, names); err != nil {
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	}
-	return lost.Removal(fmt.Sprintf("%s, %s go with it", plural.Count(all, "node"), plural.Count(len(lost["Pod"]), "pod"))), nil
+	return lost.DeletionImpact(fmt.Sprintf("%s, %s go with it", plural.Count(all, "node"), plural.Count(len(lost["Pod"]), "pod"))), nil
 }
 
 // lostNodeClaim counts the node of a NodeClaim and the pods on it.
-func (c Counter) lostNodeClaim(ctx context.Context, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Counter) lostNodeClaim(ctx context.Context, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	on, lost := map[string]bool{}, loss.Names{}
 	if node, _, _ := unstructured.NestedString(live.Object, "status", "nodeName"); node != "" {
 		on[node] = true
 		lost.Add("Node", node)
 	} else {
-		lost.Add("Node", karpenter.Coming(live.GetName()))
+		lost.Add("Node", karpenter.PendingNodeName(live.GetName()))
 	}
 	err := c.lostPods(ctx, lost, on)
-	return lost.Removal("its instance and " + plural.Count(len(lost["Pod"]), "pod") + " go with it"), err
+	return lost.DeletionImpact("its instance and " + plural.Count(len(lost["Pod"]), "pod") + " go with it"), err
 }
 
 // lostNode counts a Node and the pods on it, which are deleted with it. Karpenter terminates
 // the instance as well.
-func (c Counter) lostNode(ctx context.Context, name string) (loss.Removal, error) {
+func (c Counter) lostNode(ctx context.Context, name string) (loss.DeletionImpact, error) {
 	lost := loss.Names{}
 	lost.Add("Node", name)
 	err := c.lostPods(ctx, lost, map[string]bool{name: true})
-	return lost.Removal("the node and " + plural.Count(len(lost["Pod"]), "pod") + " go with it"), err
+	return lost.DeletionImpact("the node and " + plural.Count(len(lost["Pod"]), "pod") + " go with it"), err
 }
 
 // lostPods adds the pods on nodes to what is lost, but for those of DaemonSets.
@@ -221,25 +221,25 @@ func isDaemonSet(owner metav1.OwnerReference) bool {
 // lostCluster counts the nodes whose engine stops with a Cluster, or follows the next one. One
 // that is not the oldest decides nothing, as long as an older one stays; with one that has no engine
 // run in the controller none stops.
-func (c Deletion) lostCluster(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Deletion) lostCluster(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	next, decides, err := karpenter.NextCluster(ctx, c.API, live, c.Created, func(other metav1.Object) bool {
 		k.Name = other.GetName()
 		return c.DeletedAnyway(k, other)
 	})
 	runs := karpenter.Embedded(live.Object)
 	if err != nil || !decides || next == "" && !runs {
-		return loss.Removal{AfterNodes: err != nil && runs}, err
+		return loss.DeletionImpact{AfterNodes: err != nil && runs}, err
 	}
 	return karpenter.LostEngine(ctx, c.API, next)
 }
 
 // lostClass reports who uses an EC2NodeClass, beside pools that are deleted too.
-func (c Deletion) lostClass(ctx context.Context, k state.Key) (loss.Removal, error) {
-	lost, err := karpenter.Users(ctx, c.API, k.Name, func(pool *unstructured.Unstructured) bool {
+func (c Deletion) lostClass(ctx context.Context, k state.Key) (loss.DeletionImpact, error) {
+	lost, err := karpenter.NodeClassUsers(ctx, c.API, k.Name, func(pool *unstructured.Unstructured) bool {
 		return c.DeletedAnyway(state.Key{Target: k.Target, Group: "karpenter.sh", Kind: "NodePool", Name: pool.GetName()}, pool)
 	})
 	if err != nil {
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	}
 	var users []string
 	for _, kind := range []string{"NodeClaim", "NodePool"} {
@@ -248,7 +248,7 @@ func (c Deletion) lostClass(ctx context.Context, k state.Key) (loss.Removal, err
 		}
 	}
 	if len(users) == 0 {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
-	return lost.Removal(strings.Join(users, " and ") + " still use it"), nil
+	return lost.DeletionImpact(strings.Join(users, " and ") + " still use it"), nil
 }

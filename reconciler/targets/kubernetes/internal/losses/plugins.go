@@ -71,17 +71,17 @@ type uncoveredNodes struct {
 	err   error
 }
 
-func (u uncoveredNodes) removal() loss.Removal {
+func (u uncoveredNodes) removal() loss.DeletionImpact {
 	switch {
 	case u.err != nil:
-		return loss.Removal{
+		return loss.DeletionImpact{
 			Impact: "the nodes that the device plugin runs on could not be counted: " + u.err.Error(),
 			Losses: loss.Counts{loss.Uncounted: 1},
 		}
 	case len(u.nodes) == 0:
-		return loss.Removal{}
+		return loss.DeletionImpact{}
 	}
-	return u.nodes.Removal("no plugin offers the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
+	return u.nodes.DeletionImpact("no plugin offers the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
 }
 
 // LostGPUs counts for one profile, or for all where it is empty, what goes with the
@@ -103,7 +103,7 @@ func (c Counter) LostGPUs(ctx context.Context, f *Coverage, profile string) Plug
 // they were all made from. They are confirmed as one thing: a plugin that waits for a
 // confirmation needs its configuration for every pod, Karpenter needs its numbers, and
 // whoever watches over nodes needs the DevicePlugin.
-func (l PluginLosses) removal(k state.Key, live map[string]any) loss.Removal {
+func (l PluginLosses) removal(k state.Key, live map[string]any) loss.DeletionImpact {
 	if !kinds.IsDevicePlugin(k) {
 		return l[kinds.Profile(live)].removal()
 	}

@@ -78,27 +78,27 @@ func sameSubject(a, b any) bool {
 }
 
 // lostSubjects is what goes with a binding that loses a ServiceAccount of the controller's namespace: the engine.
-func lostSubjects(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+func lostSubjects(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error) {
 	stay := c.boundBy(u.After)
 	lost := func(subject any) bool {
 		return !slices.ContainsFunc(stay, func(other any) bool { return sameSubject(subject, other) })
 	}
 	if !slices.ContainsFunc(c.boundBy(u.Live.Object), lost) {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
 	return c.lostWithController(ctx, u.Key, u.Live)
 }
 
 // lostRules is what goes with a role of the controller that grants less: it comes after the nodes,
 // since the engine may need what is taken away to terminate them.
-func lostRules(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
-	unknown := loss.Removal{AfterNodes: true}
+func lostRules(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error) {
+	unknown := loss.DeletionImpact{AfterNodes: true}
 	granted, err := c.grants(ctx, u.Key, u.Live.Object)
 	if err != nil {
 		return unknown, err
 	}
 	if !granted {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
 	before, err := rulesOf(u.Live.Object)
 	if err != nil {
@@ -113,10 +113,10 @@ func lostRules(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
 		return unknown, err
 	}
 	if len(lost) == 0 {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
-	runs, err := karpenter.Runs(ctx, c.API)
-	return loss.Removal{Impact: "the controller loses rights that it has by it, such as " + described(lost[0]), AfterNodes: runs || err != nil}, err
+	runs, err := karpenter.EngineRuns(ctx, c.API)
+	return loss.DeletionImpact{Impact: "the controller loses rights that it has by it, such as " + described(lost[0]), AfterNodes: runs || err != nil}, err
 }
 
 // maxComparisons bounds how much is compared for one role: a few kilobytes of YAML stand for

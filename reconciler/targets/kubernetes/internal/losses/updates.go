@@ -28,7 +28,7 @@ type losingField struct {
 	// loses reports whether the second value loses what the first does not.
 	loses func(before, after any) bool
 	// lost is what goes with it.
-	lost func(ctx context.Context, c Counter, u Update) (loss.Removal, error)
+	lost func(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error)
 }
 
 // Update is a wanted object that differs from the live one.
@@ -105,8 +105,8 @@ func (f losingField) of(object map[string]any) any {
 
 // Update is what goes with an update by all of its fields; zero for one that loses nothing.
 // What cannot be counted is a loss.
-func (c Counter) Update(ctx context.Context, u Update) loss.Removal {
-	var all []loss.Removal
+func (c Counter) Update(ctx context.Context, u Update) loss.DeletionImpact {
+	var all []loss.DeletionImpact
 	for _, f := range u.losing() {
 		out, err := f.lost(ctx, c, u)
 		if err != nil {
@@ -122,51 +122,51 @@ func (c Counter) Update(ctx context.Context, u Update) loss.Removal {
 
 // lostEngine is what goes with a Cluster that has the engine run and is not to any more, or becomes
 // another's, for which the engine's gates close. No other one takes over from the oldest.
-func lostEngine(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+func lostEngine(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error) {
 	if !karpenter.Embedded(u.Live.Object) {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
 	_, decides, err := karpenter.NextCluster(ctx, c.API, u.Live, nil, func(metav1.Object) bool { return false })
 	if err != nil || !decides {
-		return loss.Removal{AfterNodes: err != nil}, err
+		return loss.DeletionImpact{AfterNodes: err != nil}, err
 	}
 	return karpenter.LostEngine(ctx, c.API, "")
 }
 
 // lostQueue counts the nodes that the engine does not drain any more before AWS takes
 // them away: without a queue it is not notified, whether or not the queue stays.
-func lostQueue(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+func lostQueue(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error) {
 	part, _, _ := unstructured.NestedFieldNoCopy(u.After, "spec", "interruptionQueue")
 	name, _, _ := unstructured.NestedString(u.After, "spec", "engine", "interruptionQueue")
 	mode, _, _ := unstructured.NestedString(u.Live.Object, "spec", "engine", "mode")
 	if part != nil || name != "" || mode != "Embedded" {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
 	return karpenter.LostDrain(ctx, c.API)
 }
 
 // lostReplicas counts the nodes by which a static pool becomes smaller.
-func lostReplicas(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+func lostReplicas(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error) {
 	of := karpenter.PoolLabel + "=" + u.Key.Name
 	names, coming, err := karpenter.Nodes(ctx, c.API, of, of)
 	after, _ := fields.Int64(losingField{path: "spec.replicas"}.of(u.After))
 	n := len(names) + len(coming) - int(after)
 	if err != nil || n <= 0 {
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	}
-	return loss.Removal{Impact: plural.Count(n, "node") + " of the pool would go", Losses: loss.Counts{"Node": n}}, nil
+	return loss.DeletionImpact{Impact: plural.Count(n, "node") + " of the pool would go", Losses: loss.Counts{"Node": n}}, nil
 }
 
 // lostOrdinals counts the claims of the pods that a StatefulSet has no more, where it has
 // them deleted: those below and above the spec.replicas ordinals from spec.ordinals.start on.
-func lostOrdinals(ctx context.Context, c Counter, u Update) (loss.Removal, error) {
+func lostOrdinals(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error) {
 	path := []string{"spec", "persistentVolumeClaimRetentionPolicy", "whenScaled"}
 	policy, declared, _ := unstructured.NestedString(u.After, path...)
 	if !declared {
 		policy, _, _ = unstructured.NestedString(u.Live.Object, path...)
 	}
 	if policy != "Delete" {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
 	first, located := fields.Int64(losingField{path: "spec.ordinals.start", absent: int64(0)}.of(u.After))
 	stay, sized := fields.Int64(losingField{path: "spec.replicas", absent: int64(1)}.of(u.After))
@@ -179,18 +179,18 @@ func lostOrdinals(ctx context.Context, c Counter, u Update) (loss.Removal, error
 		}
 	}
 	if err != nil || len(lost) == 0 {
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	}
-	return lost.Removal("its persistentVolumeClaimRetentionPolicy deletes " + plural.Count(len(lost[claimKind]), claimKind)), nil
+	return lost.DeletionImpact("its persistentVolumeClaimRetentionPolicy deletes " + plural.Count(len(lost[claimKind]), claimKind)), nil
 }
 
 // lostVolume is the data of a volume that is deleted, or emptied for the next claim, as
 // soon as it has no claim.
-func lostVolume(_ context.Context, _ Counter, u Update) (loss.Removal, error) {
+func lostVolume(_ context.Context, _ Counter, u Update) (loss.DeletionImpact, error) {
 	if policy := (losingField{path: "spec.persistentVolumeReclaimPolicy", absent: "Retain"}).of(u.After); policy == "Retain" {
-		return loss.Removal{}, nil
+		return loss.DeletionImpact{}, nil
 	}
 	lost := loss.Names{}
 	lost.Add(u.Key.Kind, u.Key.Name)
-	return lost.Removal("its data goes as soon as it has no claim"), nil
+	return lost.DeletionImpact("its data goes as soon as it has no claim"), nil
 }

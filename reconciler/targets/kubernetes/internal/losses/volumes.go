@@ -18,15 +18,15 @@ import (
 
 // lostData reports whether data goes with a claim or volume, or with a StatefulSet that
 // has the claims of its pods deleted.
-func (c Deletion) lostData(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Deletion) lostData(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	lost := loss.Names{}
 	lost.Add(k.Kind, nameOf(live))
 	switch {
 	case k.Group == "" && k.Kind == "PersistentVolumeClaim":
-		return lost.Removal("the data of its volume may go with it"), nil
+		return lost.DeletionImpact("the data of its volume may go with it"), nil
 	case k.Group == "" && k.Kind == "PersistentVolume":
 		if policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeReclaimPolicy"); policy != "Retain" {
-			return lost.Removal("its data goes with it: its reclaim policy is " + policy), nil
+			return lost.DeletionImpact("its data goes with it: its reclaim policy is " + policy), nil
 		}
 	case k.Group == "apps" && k.Kind == "StatefulSet":
 		policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
@@ -34,18 +34,18 @@ func (c Deletion) lostData(ctx context.Context, k state.Key, live *unstructured.
 			return c.lostClaims(ctx, k, live)
 		}
 	}
-	return loss.Removal{}, nil
+	return loss.DeletionImpact{}, nil
 }
 
 const claimKind = "PersistentVolumeClaim"
 
 // lostClaims counts the claims of a StatefulSet's pods.
-func (c Deletion) lostClaims(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.Removal, error) {
+func (c Deletion) lostClaims(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	claims, err := c.claimsOf(ctx, k, live)
 	if err != nil || len(claims) == 0 {
-		return loss.Removal{}, err
+		return loss.DeletionImpact{}, err
 	}
-	return claims.Removal("its persistentVolumeClaimRetentionPolicy deletes " + plural.Count(len(claims[claimKind]), claimKind)), nil
+	return claims.DeletionImpact("its persistentVolumeClaimRetentionPolicy deletes " + plural.Count(len(claims[claimKind]), claimKind)), nil
 }
 
 // claimsOf are the claims of a StatefulSet's pods, by the names that Kubernetes gives

@@ -20,8 +20,8 @@ import (
 // [v1alpha1.SyncLabel], in its wave, without what only a live object has.
 func Desired(item state.Item, label string) state.Item {
 	item.Object = clean(item, label)
-	item.Wave, item.Shrink = kinds.ObjectWave(item.Key, item.Object), kinds.Shrink(item.Key.Group, item.Key.Kind)
-	item.Removal, item.Live, item.Owner, item.Applied = loss.Removal{}, state.Identity{}, owner.Reference{}, ""
+	item.Wave, item.OnDecrease = kinds.ObjectWave(item.Key, item.Object), kinds.WaveOnDecrease(item.Key.Group, item.Key.Kind)
+	item.DeletionImpact, item.Live, item.Owner, item.Applied = loss.DeletionImpact{}, state.Preconditions{}, owner.Reference{}, ""
 	return item
 }
 

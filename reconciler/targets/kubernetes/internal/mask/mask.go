@@ -126,8 +126,8 @@ func (m *Masker) Keep(ctx context.Context) {
 	}, api.ApplyOptions{Force: true})
 }
 
-// Destroy deletes the stored key.
-func (m *Masker) Destroy(ctx context.Context) error {
+// DeleteKey deletes the stored key.
+func (m *Masker) DeleteKey(ctx context.Context) error {
 	live, err := m.client.Get(ctx, m.ref)
 	if err == nil {
 		err = m.client.Delete(ctx, m.ref, live.GetUID(), "")

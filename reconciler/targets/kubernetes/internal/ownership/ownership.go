@@ -21,8 +21,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// Of is the other GitOps tool that manages a live object, or nobody. Marks that wanted, which Git declares, has too count for nothing: they may be a copy.
-func Of(live *unstructured.Unstructured, desired map[string]any) owner.Reference {
+// OwnerOf is the other GitOps tool that manages a live object, or nobody. Marks that wanted, which Git declares, has too count for nothing: they may be a copy.
+func OwnerOf(live *unstructured.Unstructured, desired map[string]any) owner.Reference {
 	declared := &unstructured.Unstructured{Object: desired}
 	labels, ours := live.GetLabels(), declared.GetLabels()
 	for _, flux := range []struct {

@@ -29,8 +29,8 @@ type readiness struct {
 	reason string
 }
 
-// Of is whether a live object is ready, whether it has failed, and what its status has of that.
-func Of(live *unstructured.Unstructured) (ready, failed bool, reason string) {
+// StatusOf is whether a live object is ready, whether it has failed, and what its status has of that.
+func StatusOf(live *unstructured.Unstructured) (ready, failed bool, reason string) {
 	r := readinessOf(live)
 	return r.ready, r.failed, r.reason
 }
