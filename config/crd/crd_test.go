@@ -48,7 +48,7 @@ func digests() map[int]string {
 		30: "2d14dbf7ff632033f512eec80627963f",
 		31: "0fe47a41d6c6170a77f1730d7d961dbf",
 		32: "a7a604d6e6d37b75a65d111e4f5f5e8d",
-		33: "bfa48acf613d8e8d8245b48d57071527",
+		33: "c0555872e18bb4333cf26476c7e048d0",
 	}
 }
 

@@ -58,23 +58,23 @@ func TestTheChartIsInstalledUpgradedAndUninstalled(t *testing.T) {
 	u.pushFolder()
 	u.createBoundary()
 	begin := time.Now()
-	u.block("helm install poolwright "+u.absolute("testdata/charts/poolwright-bc1e1cf4.tgz")+values+" --create-namespace\n"+
+	u.shell.block("helm install poolwright "+u.absolute("testdata/charts/poolwright-bc1e1cf4.tgz")+values+" --create-namespace\n"+
 		"kubectl label namespace poolwright-system pod-security.kubernetes.io/enforce=restricted\n", exitCode{0})
 	u.startAsInstalled()
 	u.followFolder()
 	t.Logf("by the chart the first Sync is Ready after %s", since(begin))
-	u.block(newcomerPod, exitCode{0})
+	u.shell.block(newcomerPod, exitCode{0})
 
 	before := u.identities()
 	if err := u.now.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	u.block("helm upgrade poolwright "+u.absolute("../../../config/chart/poolwright")+values+"\nhelm list --namespace poolwright-system\n", exitCode{0})
+	u.shell.block("helm upgrade poolwright "+u.absolute("../../../config/chart/poolwright")+values+"\nhelm list --namespace poolwright-system\n", exitCode{0})
 	if diff := cmp.Diff(before, u.identities()); diff != "" {
 		t.Errorf("helm upgrade changes (-before +after):\n%s", diff)
 	}
 	u.startAsInstalled()
-	u.block("poolwright reconcile dev --timeout=5m\npoolwright wait dev --for=rollout --timeout=5m\nkubectl wait pod/first-gpu --for=condition=Ready --timeout=1m\n", exitCode{0})
+	u.shell.block("poolwright reconcile dev --timeout=5m\npoolwright wait dev --for=rollout --timeout=5m\nkubectl wait pod/first-gpu --for=condition=Ready --timeout=1m\n", exitCode{0})
 	if diff := cmp.Diff(before, u.identities()); diff != "" {
 		t.Errorf("the controller changes after the upgrade (-before +after):\n%s", diff)
 	}
@@ -82,14 +82,14 @@ func TestTheChartIsInstalledUpgradedAndUninstalled(t *testing.T) {
 	if err := u.now.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	u.block("poolwright uninstall\nhelm uninstall poolwright --namespace poolwright-system\nkubectl delete namespace poolwright-system\n", exitCode{0})
+	u.shell.block("poolwright uninstall\nhelm uninstall poolwright --namespace poolwright-system\nkubectl delete namespace poolwright-system\n", exitCode{0})
 	u.nothingOfOurs()
 	u.noTrace()
 	// The node goes on, with its pod, until somebody terminates it.
 	if err := u.nodes(1)(); err != nil {
 		t.Error(err)
 	}
-	u.block("kubectl wait pod/first-gpu --for=condition=Ready --timeout=1m\n", exitCode{0})
+	u.shell.block("kubectl wait pod/first-gpu --for=condition=Ready --timeout=1m\n", exitCode{0})
 }
 
 func TestKustomizeInstallsByARemoteReference(t *testing.T) {
@@ -99,14 +99,14 @@ func TestKustomizeInstallsByARemoteReference(t *testing.T) {
 	u.createBoundary()
 	u.releaseConfig()
 	begin := time.Now()
-	u.block("kubectl apply --server-side -k "+u.overlay()+"\n", exitCode{0})
+	u.shell.block("kubectl apply --server-side -k "+u.overlay()+"\n", exitCode{0})
 	u.startAsInstalled()
 	u.followFolder()
 	t.Logf("by kustomize the first Sync is Ready after %s", since(begin))
-	u.block(newcomerPod, exitCode{0})
+	u.shell.block(newcomerPod, exitCode{0})
 
 	// The controller is not the Deployment's, so that the command ends before it removes it.
-	u.block("poolwright uninstall --drain\n", exitCode{2})
+	u.shell.block("poolwright uninstall --drain\n", exitCode{2})
 	if err := u.nodes(0)(); err != nil {
 		t.Error(err)
 	}
@@ -119,7 +119,7 @@ func TestKustomizeInstallsByARemoteReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The Secret with the token is the person's own, and so is a namespace that has it.
-	u.block("poolwright uninstall\nkubectl delete namespace poolwright-system\n", exitCode{0})
+	u.shell.block("poolwright uninstall\nkubectl delete namespace poolwright-system\n", exitCode{0})
 	u.nothingOfOurs()
 	u.noTrace()
 }
@@ -139,7 +139,7 @@ func (u tutorial) helm() {
 	u.Helper()
 	ctx, cancel := context.WithTimeout(u.Context(), 15*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(strings.Split(u.path, ":")[0], "helm"), "helm.sh/helm/v4/cmd/helm")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(strings.Split(u.shell.path, ":")[0], "helm"), "helm.sh/helm/v4/cmd/helm")
 	cmd.Dir = u.absolute("../../../.ci/chart")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -150,7 +150,7 @@ func (u tutorial) helm() {
 // pushFolder writes the first folder, as the tutorial does.
 func (u tutorial) pushFolder() {
 	u.Helper()
-	u.block("poolwright init clusters/dev --cluster my-cluster --region eu-west-1\npoolwright lint clusters/dev\n"+
+	u.shell.block("poolwright init clusters/dev --cluster my-cluster --region eu-west-1\npoolwright lint clusters/dev\n"+
 		"git add clusters && git commit -qm 'Add a GPU pool' && git push -qu origin HEAD\n", exitCode{0})
 }
 
@@ -174,7 +174,7 @@ func (u tutorial) createBoundary() {
 // followFolder gives the controller the token and a Sync, as README has it, and returns once that is Ready.
 func (u tutorial) followFolder() {
 	u.Helper()
-	u.block(`kubectl -n poolwright-system create secret generic git --from-literal=username=`+u.user+` --from-literal=password="$TOKEN"
+	u.shell.block(`kubectl -n poolwright-system create secret generic git --from-literal=username=`+u.user+` --from-literal=password="$TOKEN"
 branch=$(git branch --show-current)
 url=$(git remote get-url origin)
 kubectl wait crd/syncs.poolwright.dev --for=condition=Established --timeout=5m
@@ -219,7 +219,7 @@ func (u tutorial) releaseConfig() {
 	if err := os.CopyFS(filepath.Join(u.Dir, "released", "config"), os.DirFS(u.absolute("../../../config"))); err != nil {
 		u.Fatal(err)
 	}
-	u.block("cd \"$HOME/released\"\ngit init -q -b main\ngit add .\ngit commit -qm Release\ngit tag v0.1.0\ngit rm -rq config\ngit commit -qm 'Go on'\n", exitCode{0})
+	u.shell.block("cd \"$HOME/released\"\ngit init -q -b main\ngit add .\ngit commit -qm Release\ngit tag v0.1.0\ngit rm -rq config\ngit commit -qm 'Go on'\n", exitCode{0})
 }
 
 // overlay is a folder with the kustomization of docs/howto/follow-a-repository.md.

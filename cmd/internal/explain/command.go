@@ -80,7 +80,7 @@ func NewCommand(env get.Environment) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "explain pod|node|pool NAME",
-		Short: "Print why a pod is pending, why a node stays, or what keeps a pool from launching",
+		Short: "Print why a pod is pending, a node is not disrupted, or a pool launches no nodes",
 		Long: `Print the causes in the order in which they have to be removed, each with a field or a command that removes it:
 
   pod NAME   why the pod is pending: what keeps it from each NodePool, by Karpenter's scheduler on a snapshot of the cluster

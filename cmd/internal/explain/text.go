@@ -225,8 +225,8 @@ func (e Explanation) nodeSentences() map[causes.Reason]func(causes.Cause) string
 		"Unconsolidatable": func(c causes.Cause) string {
 			return "Karpenter found no cheaper place for its pods: " + list(c)
 		},
-		"NotEmpty":       func(c causes.Cause) string { return "pods run on it: " + list(c) },
-		"Terminating":    func(c causes.Cause) string { return c.Object + " is being drained and terminated" + detail(c) },
+		"NotEmpty":    func(c causes.Cause) string { return "pods run on it: " + list(c) },
+		"Terminating": func(c causes.Cause) string { return c.Object + " is being drained and terminated" + detail(c) },
 		"Disruptable": func(causes.Cause) string { return "nothing blocks its disruption: Karpenter removes it next" },
 	}
 }

@@ -85,7 +85,7 @@ func TestAStepIsPlannedWithoutTheValuesOfSecrets(t *testing.T) {
 		base string
 		want bool
 	}{
-		"the operator's own folder":    {"", false},
+		"the operator's own folder":      {"", false},
 		"a change between two revisions": {"origin/main", true},
 	} {
 		req := Request{REST: &rest.Config{Host: "https://127.0.0.1:1"}, Sync: sync, Namespace: "ns", Base: tt.base}
