@@ -25,6 +25,7 @@ import (
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/cost"
 	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 const repository = "../../.."
@@ -48,6 +49,7 @@ func schemaOf(t *testing.T, kind document.Kind) *jsonschema.Schema {
 	schema, err := jsonschema.ForType(of, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[metav1.Time]():     {Types: []string{"null", "string"}, Format: "date-time"},
 		reflect.TypeFor[metav1.TypeMeta](): {Type: "object"},
+		reflect.TypeFor[finding.Facts]():   {Type: "object"},
 	}})
 	if err != nil {
 		t.Fatalf("%s: %v", kind, err)
