@@ -66,7 +66,7 @@ func driftStateOf(done reconciliation) driftState {
 		}
 		c := r.Change
 		l := pendingChange{key: c.Key, readOnly: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, PendingChange: v1alpha1.PendingChange{
-			Object: objectName(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
+			Object: state.QualifiedName(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
 		for _, rule := range c.Hold.Rules() {
 			l.HeldBy = append(l.HeldBy, string(rule))
@@ -281,17 +281,9 @@ func (p driftState) newUnknowns(before driftState) []plan.Unknown {
 	})
 }
 
-// objectName names a thing with its target, unless that is the cluster.
-func objectName(k state.Key) string {
-	if k.Target == state.TargetAWS {
-		return state.TargetAWS + " " + k.String()
-	}
-	return k.String()
-}
-
 // unknowns names the first unknown thing and counts all.
 func unknowns(list []plan.Unknown) string {
-	first := objectName(list[0].Key)
+	first := state.QualifiedName(list[0].Key)
 	if at := list[0].Origin.String(); at != "" {
 		first += " (" + at + ")"
 	}

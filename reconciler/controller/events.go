@@ -106,7 +106,7 @@ func causeOf(c plan.Change) string {
 
 // corrected is in a line what was put back, by paths and never by values.
 func corrected(c plan.Change) string {
-	name := objectName(c.Key)
+	name := state.QualifiedName(c.Key)
 	if c.Action == plan.Create {
 		return name + " was deleted and is created again"
 	}
@@ -159,7 +159,7 @@ func confirmedChanges(sync *v1alpha1.Sync, part string, results []apply.Result) 
 		default:
 			token = quotedToken(sync, part, result.Change.Tokens)
 			actions[result.Change.Action]++
-			names = append(names, cut(sanitize.Escape(objectName(result.Change.Key)), confirmedName))
+			names = append(names, cut(sanitize.Escape(state.QualifiedName(result.Change.Key)), confirmedName))
 		}
 	}
 	if len(names) == 0 {

@@ -65,7 +65,7 @@ func (r *SyncReconciler) emitOrphaned(sync *v1alpha1.Sync, done reconciliation) 
 	left := slices.DeleteFunc(done.Plan.Changes, func(c plan.Change) bool { return !c.ReadOnly() })
 	switch {
 	case len(left) > 0:
-		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as they are (%d), the first: %s: %s", len(left), objectName(left[0].Key), left[0].Hold.String())
+		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as they are (%d), the first: %s: %s", len(left), state.QualifiedName(left[0].Key), left[0].Hold.String())
 	case sync.Spec.DeletionPolicy == v1alpha1.DeletionPolicyDelete && sync.Spec.Suspend && sync.Status.Objects > 0:
 		r.Recorder.Eventf(sync, corev1.EventTypeWarning, "Orphaned", "Left as it is what the Sync applied (%s), since it is suspended: deletionPolicy Delete does not count then", plural.Count(int(sync.Status.Objects), "object"))
 	}

@@ -70,7 +70,7 @@ func resultOf(done reconciliation) runResult {
 		var class state.FailureClass
 		class, _, v.after = state.Classify(applyErr)
 		v.reason, v.stalled = "ApplyFailed", class == state.Stalled
-		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), plural.Count(countAttempted(done.Plan), "change"), objectName(failed[0].Change.Key), sanitize.Text(failed[0].Message()))
+		v.message = fmt.Sprintf("%d of %s failed, the first: %s: %s", len(failed), plural.Count(countAttempted(done.Plan), "change"), state.QualifiedName(failed[0].Change.Key), sanitize.Text(failed[0].Message()))
 		v.eventKey = eventKeyOf(failed)
 		if o := failed[0].Change.Origin().String(); o != "" {
 			v.message += " (" + o + ")"
@@ -120,7 +120,7 @@ func schemaProblems(failed []apply.Result) []state.Problem {
 	for _, r := range failed {
 		if r.IsSchemaError() {
 			out = append(out, state.NewProblem(r.Change.Origin(), finding.New(finding.RefusedByAPIServer, "%s: %s",
-				finding.Of("object", objectName(r.Change.Key)), finding.Of("reason", sanitize.Text(r.Message())))))
+				finding.Of("object", state.QualifiedName(r.Change.Key)), finding.Of("reason", sanitize.Text(r.Message())))))
 		}
 	}
 	return out
@@ -202,7 +202,7 @@ const partlyCompared = "PartlyCompared"
 func eventKeyOf(failed []apply.Result) string {
 	var out strings.Builder
 	for _, f := range failed {
-		fmt.Fprintf(&out, "%s\x00", objectName(f.Change.Key))
+		fmt.Fprintf(&out, "%s\x00", state.QualifiedName(f.Change.Key))
 	}
 	return out.String() + failed[0].Err.Error()
 }

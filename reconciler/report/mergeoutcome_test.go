@@ -79,7 +79,7 @@ func TestEveryKindOfBlockerIsNamedInTheMergeOutcome(t *testing.T) {
 		"waits for do-not-disrupt of `ml/train-0`":     {Kind: "do-not-disrupt", Pod: pod},
 		"waits for its do-not-disrupt":                 {Kind: "node"},
 		"waits for a place for `ml/train-0`":           {Kind: "unschedulable", Pod: pod},
-		"waits for capacity within the pool's limits":      {Kind: "limit"},
+		"waits for capacity within the pool's limits":  {Kind: "limit"},
 		"waits for its own start":                      {Kind: "starting"},
 		"waits for `sunrise`":                          {Kind: "sunrise"},
 	} {

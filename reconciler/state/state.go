@@ -53,6 +53,14 @@ func (k Key) String() string {
 	return kind + "/" + sanitize.Name(k.Name)
 }
 
+// QualifiedName is the key as String writes it, after its target where that is AWS.
+func QualifiedName(k Key) string {
+	if k.Target == TargetAWS {
+		return TargetAWS + " " + k.String()
+	}
+	return k.String()
+}
+
 // Compare is the total order in which keys reach a reader: target, group,
 // kind, namespace, name.
 func (k Key) Compare(other Key) int {

@@ -121,32 +121,6 @@ func TestDriftThatIsOnlyReportedStaysAndCommitsGoOn(t *testing.T) {
 	})
 }
 
-func TestWhatAnotherManagerKeepsChangingIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	s := newSyncFixture(t, "rival")
-	names := five[:4]
-	s.declare("v1", names...)
-	s.repo.commit("Begin")
-	address := s.servesMetrics()
-	s.start()
-	s.follow(every("10m"))
-	s.ready()
-	for _, name := range names {
-		s.eventually(name+" is left alone", func() error {
-			if s.live(name).Data["value"] == "v1" {
-				s.edit(name, `{"data":{"value":"by the rival"}}`)
-			}
-			for _, p := range s.sync().Status.Pending {
-				if p.Object == "ConfigMap/"+s.apps+"/"+name && strings.Contains(p.Reason, "keep overwriting each other at data.value") {
-					return nil
-				}
-			}
-			return fmt.Errorf("pending is %+v", s.sync().Status.Pending)
-		})
-	}
-	s.awaitSeries(s.eventually, address, "DriftRecurs")
-}
-
 // drifted waits until the status names an object's drift.
 func (s *syncFixture) drifted(name, action string) {
 	s.Helper()

@@ -74,15 +74,13 @@ func TestOfTwoReplicasOneActsAndTheOtherTakesOver(t *testing.T) {
 	if writes := second.api.take(); len(writes) > 0 {
 		t.Errorf("the replica that does not lead writes: %v", writes)
 	}
-	// Which cannot take the lease, as long as it does not reach the API server.
-	second.api.away(true)
+	// What is left to scrape once the leader is killed.
+	s.awaitSeries(s.eventually, address, "NoLeader")
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	s.awaitSeries(s.eventually, address, "NoLeader")
 	s.edit("c", `{"data":{"value":"by hand"}}`)
 	s.uproot("d")
-	second.api.away(false)
 	s.tookOver(leader)
 	s.holds("c", "v1")
 	s.holds("d", "v1")

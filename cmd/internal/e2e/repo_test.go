@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -98,7 +99,7 @@ func (r *repo) takes(commit string) {
 		RemoteName: "origin", RefSpecs: []config.RefSpec{config.RefSpec("+refs/heads/" + r.branch + ":refs/remotes/origin/" + r.branch)},
 		Auth: &http.BasicAuth{Username: r.user, Password: r.token},
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, git.NoErrAlreadyUpToDate) {
 		r.t.Fatal(err)
 	}
 	tree, err := r.git.Worktree()

@@ -32,8 +32,8 @@ func lossRecount() Control {
 		Name:    "loss-recount",
 		Summary: "What goes with a deletion is counted again right before the request, and after a conflict.",
 		file:    "reconciler/targets/kubernetes/losses.go",
-		old:     "targets.MayDelete(j.change, lost); err != nil {",
-		by:      "targets.MayDelete(j.change, lost); err != nil && j == nil {",
+		old:     "targets.MayDelete(j.Change, lost); err != nil {",
+		by:      "targets.MayDelete(j.Change, lost); err != nil && j == nil {",
 		Finds:   "prune-with-losses/nodes-arrive",
 	}
 }

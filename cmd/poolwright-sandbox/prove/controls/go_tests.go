@@ -106,7 +106,7 @@ func foundByTestsOfSources() []Control {
 			test: "provision/engine/gate.TestALeaseThatIsRenewedHasALeaderWhateverItsClock",
 		}, {
 			Name: "problems-prune-nothing", Summary: "A revision with a problem prunes nothing.",
-			file: "reconciler/plan.go", old: "problems := has.declared.Problems\n", by: "problems := has.declared.Problems[:0]\n",
+			file: "reconciler/plan.go", old: "problems := has.Problems\n", by: "problems := has.Problems[:0]\n",
 			test: "reconciler.TestRunOnce",
 		}, {
 			Name: "remote-bases", Summary: "Nothing that a kustomization names is fetched from elsewhere.",
@@ -270,7 +270,7 @@ func foundByOtherTests() []Control {
 			test: "reconciler/targets/kubernetes.TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed",
 		}, {
 			Name: "finalized-stays-recorded", Summary: "An object that a finalizer keeps stays in the inventory until it is gone.",
-			file: "reconciler/targets/kubernetes/remove.go", old: "if !deletedAsynchronously(j.change.Before) {", by: "if deletedAsynchronously(j.change.Before) || true {",
+			file: "reconciler/targets/kubernetes/remove.go", old: "if !deletedAsynchronously(j.Before) {", by: "if deletedAsynchronously(j.Before) || true {",
 			test: "reconciler/targets/kubernetes.TestADeletionUnderWayIsNotUndoneByARestart",
 		},
 	}

@@ -13,7 +13,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
@@ -136,4 +139,28 @@ func FaultOf(m nodes.Machine) nodes.Fault {
 		return nodes.Fault{MissingGPUs: 1}
 	}
 	return nodes.Fault{}
+}
+
+// Registered is when the node of a NodeClaim registered, an error where it has not.
+func Registered(claim *unstructured.Unstructured) (time.Time, error) {
+	found, err := Conditions(claim)
+	if err != nil {
+		return time.Time{}, err
+	}
+	condition := meta.FindStatusCondition(found, "Registered")
+	if condition == nil || condition.Status != metav1.ConditionTrue {
+		return time.Time{}, fmt.Errorf("the conditions of NodeClaim %s are %+v", claim.GetName(), found)
+	}
+	return condition.LastTransitionTime.Time, nil
+}
+
+// Conditions are those of an object's status.
+func Conditions(object *unstructured.Unstructured) ([]metav1.Condition, error) {
+	var read struct {
+		Status struct {
+			Conditions []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &read)
+	return read.Status.Conditions, err
 }
