@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -64,18 +63,17 @@ func (r Report) Content() string {
 	return state.Hash([]string{headline, text.String()})[:12]
 }
 
-// withoutCounts are notes without the numbers of those that warn of nothing.
+// withoutCounts are notes of which those that warn of nothing have their code in the place of a text, with the
+// facts that are no numbers.
 func withoutCounts(notes []Note) []Note {
 	out := slices.Clone(notes)
 	for i, n := range out {
 		if !n.Warning {
-			out[i].Text = digits.ReplaceAllString(n.Text, "#")
+			out[i].Text = string(n.Code) + string(n.Facts.WithoutNumbers())
 		}
 	}
 	return out
 }
-
-var digits = regexp.MustCompile(`[0-9]+`)
 
 // fullHeadline is the headline in full.
 func (r Report) fullHeadline(v markup.Style) string { return headline.Join(r.phrases(v)) }

@@ -142,6 +142,13 @@ func (f Facts) Texts(change func(string) string) Facts {
 	return factsOf(all)
 }
 
+// WithoutNumbers are the facts without those that are numbers, which change while what they are about does not.
+func (f Facts) WithoutNumbers() Facts {
+	all := f.Map()
+	maps.DeleteFunc(all, func(_ string, value any) bool { _, is := value.(json.Number); return is })
+	return factsOf(all)
+}
+
 // MarshalJSON implements json.Marshaler.
 func (f Facts) MarshalJSON() ([]byte, error) {
 	if f == "" {

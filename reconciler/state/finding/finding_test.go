@@ -104,6 +104,16 @@ func TestEveryTextOfFactsIsChanged(t *testing.T) {
 }
 
 // The form of codes is that of reasons of conditions, by which dashboards and searches go.
+func TestFactsWithoutNumbersKeepTheRest(t *testing.T) {
+	of := FactsOf(Of("vcpus", 12), Of("ratio", 0.5), Of("pool", "gpu-2"), Of("zones", []string{"a"}), Of("spot", true))
+	if diff := cmp.Diff(FactsOf(Of("pool", "gpu-2"), Of("zones", []string{"a"}), Of("spot", true)), of.WithoutNumbers()); diff != "" {
+		t.Error(diff)
+	}
+	if got := FactsOf(Of("vcpus", 12)).WithoutNumbers(); got != "" {
+		t.Errorf("of numbers alone there is %s", got)
+	}
+}
+
 func TestEachCodeIsDescribedInAForm(t *testing.T) {
 	form, previous := regexp.MustCompile(`^[A-Z][A-Za-z0-9]{3,50}$`), ""
 	all := map[Code]bool{}
