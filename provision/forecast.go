@@ -116,8 +116,8 @@ type Change struct {
 	// object that comes or goes.
 	Field string `json:"field,omitempty"`
 	// Reason is Karpenter's name for the drift that this causes: NodePoolDrifted,
-	// NodeClassDrift, RequirementsDrifted, AMIDrift, SubnetDrift or
-	// SecurityGroupDrift. Empty where no node is replaced for it.
+	// NodeClassDrift, RequirementsDrifted, AMIDrift, SubnetDrift, SecurityGroupDrift or
+	// CapacityReservationDrift. Empty where no node is replaced for it.
 	Reason string `json:"reason,omitempty"`
 }
 

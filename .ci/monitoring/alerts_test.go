@@ -50,9 +50,9 @@ var alertCases = []struct {
 	{"DriftRecurs", "revisions change many objects", `poolwright_changes_total{sync="dev",action="update",cause="revision",result="applied"} 0+10x60`, nil},
 	{"DriftRecurs", "somebody edited three objects by hand", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} 0x30 3x30`, nil},
 
-	{"GPUPoolBackoff", "no node is launched for another hour", fmt.Sprintf(`poolwright_gpu_pool_backoff_until_seconds{nodepool="gpu"} %dx2`, start.Add(time.Hour).Unix()), []string{`{__name__="poolwright_gpu_pool_backoff_until_seconds", nodepool="gpu"}`}},
-	{"GPUPoolBackoff", "the back-off has ended", fmt.Sprintf(`poolwright_gpu_pool_backoff_until_seconds{nodepool="gpu"} %dx2`, start.Unix()), nil},
-	{"GPUPoolBackoff", "there was none", `poolwright_gpu_pool_backoff_until_seconds{nodepool="gpu"} 0x2`, nil},
+	{"GPUPoolBackoff", "no node is launched for another hour", fmt.Sprintf(`poolwright_gpu_pool_backoff_end_timestamp_seconds{nodepool="gpu"} %dx2`, start.Add(time.Hour).Unix()), []string{`{__name__="poolwright_gpu_pool_backoff_end_timestamp_seconds", nodepool="gpu"}`}},
+	{"GPUPoolBackoff", "the back-off has ended", fmt.Sprintf(`poolwright_gpu_pool_backoff_end_timestamp_seconds{nodepool="gpu"} %dx2`, start.Unix()), nil},
+	{"GPUPoolBackoff", "there was none", `poolwright_gpu_pool_backoff_end_timestamp_seconds{nodepool="gpu"} 0x2`, nil},
 
 	{"GPUNodesUnhealthy", "two nodes lack their GPUs for ten minutes", `poolwright_gpu_nodes_unhealthy{nodepool="gpu",reason="NoDriver"} 2x10`, []string{`{nodepool="gpu", reason="NoDriver"}`}},
 	{"GPUNodesUnhealthy", "the node is replaced before", `poolwright_gpu_nodes_unhealthy{nodepool="gpu",reason="NoDriver"} 1x8 stale`, nil},

@@ -117,7 +117,9 @@ func provisioningControllers(p *parts, provisioner *provisioning.Provisioner, lo
 	pools := batcher.NewEvaluatedPools(p.clock, p.client, p.cloud)
 	overlays := batcher.NewEvaluatedOverlays(p.clock, p.client)
 	synced := func(ctx context.Context) bool {
-		return p.cluster.Synced(ctx) && pools.All(ctx) && (!coreoptions.FromContext(ctx).FeatureGates.NodeOverlay || overlays.All(ctx))
+		// Each counts its own time, so that none begins when another has given up.
+		evaluated, overlaid := pools.All(ctx), !coreoptions.FromContext(ctx).FeatureGates.NodeOverlay || overlays.All(ctx)
+		return p.cluster.Synced(ctx) && evaluated && overlaid
 	}
 	return []controller.Controller{
 		batcher.NewProvisioner(provisioner, batch, p.client, synced, lock.Launches()),

@@ -246,7 +246,7 @@ func TestAChildThatMisbehavesIsAnErrorWithARemedy(t *testing.T) {
 		"it writes much to standard error and fails":    {"write to standard error and fail", Limits{}, state.Stalled, "RenderFailed", `rendering ended unexpectedly: "Error: nothing works xxx`},
 		"it is killed":                                  {"kill itself", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: killed"},
 		"it is terminated":                              {"terminate itself", Limits{}, state.Retry, "Failed", "rendering ended unexpectedly: signal: terminated"},
-		"it has no such command":                        {"frobnicate", Limits{}, state.Retry, "Failed", `starting a child: "Error: a worker process has no command \"frobnicate\", only forecast and load`},
+		"it has no such command":                        {"frobnicate", Limits{}, state.Retry, "Failed", `starting a child: "Error: a child has no command \"frobnicate\", only forecast and load`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

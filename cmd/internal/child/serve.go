@@ -43,7 +43,7 @@ func Serve(ctx context.Context, verb string, in io.Reader, out io.Writer) error 
 	verbs := map[string]verbFunc{verbLoad: serveLoad, verbForecast: serveForecast}
 	do, ok := verbs[verb]
 	if !ok {
-		return fmt.Errorf("a worker process has no command %q, only %s; poolwright alone starts it", verb, strings.Join(slices.Sorted(maps.Keys(verbs)), " and "))
+		return fmt.Errorf("a child has no command %q, only %s; poolwright alone starts it", verb, strings.Join(slices.Sorted(maps.Keys(verbs)), " and "))
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

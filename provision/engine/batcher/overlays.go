@@ -2,10 +2,10 @@ package batcher
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
@@ -19,23 +19,17 @@ type EvaluatedOverlays struct {
 	overlays client.Reader
 
 	mu sync.Mutex
-	// since is when each generation was first found not to be evaluated.
-	since map[generation]time.Time
-}
-
-// generation is one generation of an object.
-type generation struct {
-	uid types.UID
-	n   int64
+	// since is when one was first found not to be evaluated; zero where all were, last.
+	since time.Time
 }
 
 // NewEvaluatedOverlays reads NodeOverlays from a cache.
 func NewEvaluatedOverlays(clk clock.PassiveClock, overlays client.Reader) *EvaluatedOverlays {
-	return &EvaluatedOverlays{clock: clk, overlays: overlays, since: map[generation]time.Time{}}
+	return &EvaluatedOverlays{clock: clk, overlays: overlays}
 }
 
-// All is true once all are evaluated, valid or not, and where one takes longer than ten seconds, or they cannot be
-// listed: then Karpenter schedules without it.
+// All is true once all are evaluated, valid or not, and ten seconds after one was not, whichever changes
+// meanwhile, or where they cannot be listed: then Karpenter schedules without it.
 func (e *EvaluatedOverlays) All(ctx context.Context) bool {
 	list := &karpv1alpha1.NodeOverlayList{}
 	if err := e.overlays.List(ctx, list); err != nil {
@@ -43,22 +37,14 @@ func (e *EvaluatedOverlays) All(ctx context.Context) bool {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	all, pending := true, map[generation]time.Time{}
-	for i := range list.Items {
-		overlay := &list.Items[i]
-		if evaluated(overlay) {
-			continue
-		}
-		of := generation{overlay.UID, overlay.Generation}
-		since, known := e.since[of]
-		if !known {
-			since = e.clock.Now()
-		}
-		pending[of] = since
-		all = all && e.clock.Since(since) >= evaluationTimeout
+	if !slices.ContainsFunc(list.Items, func(o karpv1alpha1.NodeOverlay) bool { return !evaluated(&o) }) {
+		e.since = time.Time{}
+		return true
 	}
-	e.since = pending
-	return all
+	if e.since.IsZero() {
+		e.since = e.clock.Now()
+	}
+	return e.clock.Since(e.since) >= evaluationTimeout
 }
 
 // evaluated reports whether an overlay is among those that Karpenter counts by. It writes the condition right

@@ -55,33 +55,41 @@ func TestABatchWaitsForNodeOverlaysThatAreNotEvaluated(t *testing.T) {
 	}
 }
 
-func TestANodeOverlayThatIsNeverEvaluatedIsWaitedForOnceAGeneration(t *testing.T) {
+func TestNodeOverlaysThatAreNeverEvaluatedAreWaitedForOnce(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Now())
 	o := overlay("a", 1, "", 0)
 	reader := overlaysOf(o)
 	e := NewEvaluatedOverlays(clk, reader)
-	waited := func() time.Duration {
+	waited := func(change func()) time.Duration {
 		begin := clk.Now()
 		for !e.All(t.Context()) {
 			if clk.Now().Sub(begin) > time.Minute {
 				t.Fatal("it is waited for without an end")
 			}
 			clk.SetTime(clk.Now().Add(syncInterval))
+			change()
 		}
 		return clk.Now().Sub(begin)
 	}
-	if got := waited(); got < evaluationTimeout || got > evaluationTimeout+syncInterval {
-		t.Errorf("it was waited for %s", got)
+	next := func() {
+		o.Generation++
+		if err := reader.Update(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got := waited(); got != 0 {
+	if got := waited(next); got < evaluationTimeout || got > evaluationTimeout+syncInterval {
+		t.Errorf("while it changes all the time, it was waited for %s", got)
+	}
+	if got := waited(next); got != 0 {
 		t.Errorf("it was waited for %s once more", got)
 	}
-	o.Generation = 2
-	if err := reader.Update(t.Context(), o); err != nil {
-		t.Fatal(err)
+	o.Status = overlay("a", 0, metav1.ConditionTrue, o.Generation).Status
+	if err := reader.Status().Update(t.Context(), o); err != nil || !e.All(t.Context()) {
+		t.Fatal("it is evaluated, and waited for", err)
 	}
-	if got := waited(); got < evaluationTimeout {
-		t.Errorf("its next generation was waited for %s", got)
+	next()
+	if got := waited(func() {}); got < evaluationTimeout {
+		t.Errorf("after it was evaluated, its next generation was waited for %s", got)
 	}
 }
 

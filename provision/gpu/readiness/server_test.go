@@ -124,10 +124,10 @@ func lastTaint(l *live) {
 	}
 	b := &bench{T: l.T, registry: l.registry}
 	for name, want := range map[string]string{
-		"poolwright_gpu_nodes":                      "nodepool=last,profile=last 1",
-		"poolwright_gpu_nodes_updated":              "nodepool=last,profile=last 1",
-		"poolwright_gpu_pool_backoff_until_seconds": "nodepool=last 0",
-		"poolwright_gpu_nodes_unhealthy":            "",
+		"poolwright_gpu_nodes":                              "nodepool=last,profile=last 1",
+		"poolwright_gpu_nodes_updated":                      "nodepool=last,profile=last 1",
+		"poolwright_gpu_pool_backoff_end_timestamp_seconds": "nodepool=last 0",
+		"poolwright_gpu_nodes_unhealthy":                    "",
 	} {
 		if got := b.metric(name); got != want {
 			l.Errorf("%s: %s, want %s", name, got, want)
@@ -171,7 +171,7 @@ func neverOffers(l *live) {
 		l.Errorf("the book has %d failures, the last is %s", failures, last)
 	}
 	b := &bench{T: l.T, registry: l.registry}
-	if got, want := b.metric("poolwright_gpu_pool_backoff_until_seconds"), fmt.Sprintf("nodepool=never %d", l.book.until.Unix()); got != want {
+	if got, want := b.metric("poolwright_gpu_pool_backoff_end_timestamp_seconds"), fmt.Sprintf("nodepool=never %d", l.book.until.Unix()); got != want {
 		l.Errorf("%s, want %s", got, want)
 	}
 	if !l.startupTaint("never") {

@@ -36,8 +36,8 @@ type Options struct {
 	Documents func(at state.Origin) (manifest.Document, bool)
 }
 
-// String is the name that reports use: lossless, default or person.
-func (g Grade) String() string { return [...]string{"lossless", "default", "person"}[g] }
+// String is the name that reports use: lossless, default or manual.
+func (g Grade) String() string { return [...]string{"lossless", "default", "manual"}[g] }
 
 // Change is one thing that was changed, or that somebody has to do.
 type Change struct {

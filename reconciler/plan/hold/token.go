@@ -10,7 +10,7 @@ import (
 )
 
 // Token is what a confirmation token stands for. The token itself is made of it in a
-// scope (see In): once one of its purpose was used, it becomes another.
+// scope by Encode: once one of its purpose was used, it becomes another.
 type Token struct {
 	// Purpose keeps the tokens of different guards apart, and is what they begin with:
 	// "deletions", also for updates that lose something; "engine" for what ends the engine;

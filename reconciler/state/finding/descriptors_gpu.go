@@ -7,7 +7,7 @@ func gpuDescriptors() []Descriptor {
 			"Select an AMI with the driver, such as the alias al2023@latest."},
 		{"BudgetDelaysEmptyNodes", Warning, "The disruption budgets remove nodes that become empty together in many rounds.",
 			"Add a budget with reasons: [Empty], as the message has it."},
-		{"BudgetTooSmall", Warning, "A disruption budget in percent is one node, so that a single node that is not ready keeps idle nodes.",
+		{"BudgetTooSmall", Warning, "A disruption budget in percent allows one node only, so that a single node that is not ready keeps all idle nodes from being disrupted.",
 			"Add a budget with reasons: [Empty], as the message has it."},
 		{"CapacityReservationMissing", Error, "A pool allows only reserved capacity, and its class selects no capacity reservation.",
 			"Write spec.capacityReservationSelectorTerms of the class."},

@@ -145,7 +145,7 @@ func planDescriptors() []Descriptor {
 			"None is necessary."},
 		{"ChangedOnBothSides", Warning, "The base branch has changed the object as well since the two parted.",
 			"Rebase."},
-		{"ClusterMoved", Error, "A change makes a Cluster that of another EKS cluster, by which the engine is held.",
+		{"ClusterMoved", Error, "A change gives a Cluster the name, region or account of another EKS cluster, for which the engine does not run.",
 			"Undo it, and bootstrap another folder for another cluster."},
 		{"DeletionImpact", Note, "What goes with a deletion.",
 			"Keep the object where that is not intended."},
