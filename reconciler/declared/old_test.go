@@ -162,7 +162,7 @@ func TestTheDeclaredClustersVersionDecidesWhichImagesThereAre(t *testing.T) {
 				got = append(got, c.String())
 			}
 		}
-		if len(got) != want || want > 0 && !strings.HasPrefix(got[0], "x/a.yaml:5: person: EC2NodeClass/gpu: alias al2@latest is refused at Kubernetes 1.33") {
+		if len(got) != want || want > 0 && !strings.HasPrefix(got[0], "x/a.yaml:5: manual: EC2NodeClass/gpu: alias al2@latest is refused at Kubernetes 1.33") {
 			t.Errorf("%s: %v", version, got)
 		}
 	}

@@ -111,7 +111,7 @@ func TestConvertLeavesWhatCannotBeConvertedWithAllThatBelongsToIt(t *testing.T) 
 	dir := folder(t, "class.yaml", oldClass, "left.yaml", left, "pool.yaml", pool)
 	r := execute(t, "convert", dir, "--write")
 	want := "the rest was written; some of it cannot be converted, and because of that these files are as they were: pool.yaml"
-	if r.code != exitError || !strings.Contains(r.err, want) || !strings.Contains(r.out, "left.yaml:4: person: AWSNodeTemplate/x: Karpenter v1 takes no launch templates") {
+	if r.code != exitError || !strings.Contains(r.err, want) || !strings.Contains(r.out, "left.yaml:4: manual: AWSNodeTemplate/x: Karpenter v1 takes no launch templates") {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	if read(t, dir, "class.yaml") != newClass || read(t, dir, "left.yaml") != left || read(t, dir, "pool.yaml") != pool {
@@ -126,14 +126,14 @@ func TestConvertRequiresAReviewUntilItsCommentIsRemoved(t *testing.T) {
 	pool := "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: p}\nspec:\n  template: {spec: {nodeClassRef: {name: x}, requirements: []}}\n  disruption: {budgets: [{nodes: \"1\"}]}\n"
 	dir := folder(t, "pool.yaml", pool)
 	const requests = "NodePool/p: budgets no longer hold back expiry"
-	if r := execute(t, "convert", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:6: person: "+requests) {
+	if r := execute(t, "convert", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:6: manual: "+requests) {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	written := read(t, dir, "pool.yaml")
 	if !strings.HasPrefix(written, "# poolwright convert, to decide: "+requests) {
 		t.Errorf("written:\n%s", written)
 	}
-	if r := execute(t, "convert", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:1: person: "+requests) || read(t, dir, "pool.yaml") != written {
+	if r := execute(t, "convert", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:1: manual: "+requests) || read(t, dir, "pool.yaml") != written {
 		t.Errorf("a second time: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	_, converged, _ := strings.Cut(written, "\n")
@@ -151,7 +151,7 @@ func TestConvertNamesWhatAClustersVersionRefuses(t *testing.T) {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	r := execute(t, "convert", dir, "--kubernetes-version", "1.33")
-	if r.code != exitError || !strings.Contains(r.out, "class.yaml:7: person: EC2NodeClass/gpu: alias al2@latest is refused at Kubernetes 1.33") {
+	if r.code != exitError || !strings.Contains(r.out, "class.yaml:7: manual: EC2NodeClass/gpu: alias al2@latest is refused at Kubernetes 1.33") {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	// It is written nevertheless: the file means what it meant.

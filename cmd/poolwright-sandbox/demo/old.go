@@ -42,7 +42,7 @@ func (s *Run) followed() scenarioStep {
 		}
 		s.marks.mark(apiFollowed, repository+"@main", fmt.Sprintf("Git has %s, the cluster %s in %s: %d changes, %d of them defaults written out, %d for a person",
 			strings.Join(old, " and "), strings.Join(pools, ", "), live.GetAPIVersion(),
-			grades["lossless"]+grades["default"]+grades["manual"], grades["default"], grades["person"]), time.Now())
+			grades["lossless"]+grades["default"]+grades["manual"], grades["default"], grades["manual"]), time.Now())
 		return nil
 	}}
 }

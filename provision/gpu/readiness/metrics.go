@@ -42,7 +42,7 @@ func newMetrics(registry prometheus.Registerer, k *Controller) (*series, error) 
 		nodes:          describe("nodes", "Nodes with NVIDIA GPUs in pools that a profile serves.", "profile"),
 		updated:        describe("nodes_updated", "Of those, the ones whose plugin runs as declared and that offer the resources of their profile.", "profile"),
 		unhealthyNodes: describe("nodes_unhealthy", "Nodes that do not offer what they should, by reason.", "reason"),
-		backoff:        describe("pool_backoff_until_seconds", "Unix time until which no GPU node of the pool is launched; 0 when they may be."),
+		backoff:        describe("pool_backoff_end_timestamp_seconds", "Unix time until which no GPU node of the pool is launched; 0 when they may be."),
 	}
 	if err := registry.Register(s); err != nil {
 		return nil, fmt.Errorf("registering the metrics of GPU nodes: %w", err)

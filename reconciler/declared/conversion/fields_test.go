@@ -93,12 +93,12 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 		"the accelerators under names that changed": {
 			betaPool + "  template: {spec: {nodeClassRef: {name: c}, requirements: [{key: karpenter.k8s.aws/instance-accelerator-name, operator: In, values: [inferentia]}]}}\n",
 			map[string]string{"spec.template.spec.requirements": "[{key: karpenter.k8s.aws/instance-accelerator-name, operator: In, values: [inferentia]}]"},
-			[]string{"person: NodePool/p: Karpenter 1.1 gave values of karpenter.k8s.aws/instance-accelerator-name other names"},
+			[]string{"manual: NodePool/p: Karpenter 1.1 gave values of karpenter.k8s.aws/instance-accelerator-name other names"},
 		},
 		"the accelerators of a Provisioner, too": {
 			oldPool + oldRef + "  requirements: [{key: karpenter.k8s.aws/instance-accelerator-name, operator: NotIn, values: [inferentia]}]\n",
 			nil,
-			[]string{"person: Provisioner/p: Karpenter 1.1 gave values of karpenter.k8s.aws/instance-accelerator-name other names"},
+			[]string{"manual: Provisioner/p: Karpenter 1.1 gave values of karpenter.k8s.aws/instance-accelerator-name other names"},
 		},
 		"no policy at all is v1beta1's default": {
 			betaPool + betaRef,
@@ -113,7 +113,7 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 		"budgets, and that they hold back expiry no longer": {
 			betaPool + betaRef + "  disruption:\n    expireAfter: 24h\n    budgets: [{nodes: \"0\", schedule: 0 9 * * *, duration: 8h}]\n",
 			map[string]string{"spec.disruption.budgets": `[{duration: 8h, nodes: "0", schedule: 0 9 * * *}]`, "spec.template.spec.expireAfter": "24h"},
-			[]string{"person: NodePool/p: budgets no longer hold back expiry"},
+			[]string{"manual: NodePool/p: budgets no longer hold back expiry"},
 		},
 		"a class of another group": {
 			betaPool + "  template: {spec: {nodeClassRef: {apiVersion: karpenter.k8s.aws/v1beta1, kind: EC2NodeClass, name: c}, requirements: []}}\n",
@@ -170,7 +170,7 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 		"both, which v1alpha5 refused": {
 			oldPool + oldRef + "  consolidation: {enabled: true}\n  ttlSecondsAfterEmpty: 60\n",
 			map[string]string{"spec.disruption": "{budgets: [{nodes: 10%}], consolidateAfter: 0s, consolidationPolicy: WhenEmptyOrUnderutilized}"},
-			[]string{"person: Provisioner/p: spec.ttlSecondsAfterEmpty is dropped"},
+			[]string{"manual: Provisioner/p: spec.ttlSecondsAfterEmpty is dropped"},
 		},
 		"each family's alias": {
 			betaClass + betaRest + "  amiFamily: Bottlerocket\n",
@@ -190,7 +190,7 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 		"Custom, whose user data somebody must read": {
 			betaClass + betaRest + "  amiFamily: Custom\n  amiSelectorTerms: [{id: ami-1}]\n",
 			map[string]string{"spec.amiFamily": "Custom"},
-			[]string{"person: EC2NodeClass/c: amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute"},
+			[]string{"manual: EC2NodeClass/c: amiFamily Custom: the user data must register nodes with the taint karpenter.sh/unregistered:NoExecute"},
 		},
 		"the hop limit that was 2": {
 			betaClass + betaRest + "  amiFamily: AL2023\n",
@@ -234,7 +234,7 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 		"ids beside tags, which were ignored": {
 			template + "  instanceProfile: r\n  subnetSelector: {\"aws::ids\": subnet-1, env: x}\n  securityGroupSelector: {a: b}\n",
 			map[string]string{"spec.subnetSelectorTerms": "[{id: subnet-1}]"},
-			[]string{"person: AWSNodeTemplate/c: subnetSelector had ids and more"},
+			[]string{"manual: AWSNodeTemplate/c: subnetSelector had ids and more"},
 		},
 		"AMIs by names and owners": {
 			template + alphaRest + "  amiFamily: AL2\n  amiSelector: {\"aws::name\": \"n1,n2\", \"aws::owners\": \"self,123456789012\"}\n",
@@ -249,7 +249,7 @@ func TestEveryFieldMeansWhatItMeant(t *testing.T) {
 		"an empty tag value, which is any": {
 			template + "  instanceProfile: r\n  subnetSelector: {a: \"\"}\n  securityGroupSelector: {a: \"*\"}\n",
 			map[string]string{"spec.subnetSelectorTerms": "[{tags: {a: '*'}}]", "spec.securityGroupSelectorTerms": "[{tags: {a: '*'}}]"},
-			[]string{"person: AWSNodeTemplate/c: subnetSelector: tag a has an empty value"},
+			[]string{"manual: AWSNodeTemplate/c: subnetSelector: tag a has an empty value"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -317,8 +317,8 @@ func inOneLine(v any) string {
 
 func TestWhatCannotBeConvertedIsLeftWithWhatToWrite(t *testing.T) {
 	for name, c := range map[string]struct{ object, want string }{
-		"a launch template":               {template + alphaRest + "  launchTemplate: x\n", "a.yaml:8: person: AWSNodeTemplate/c: Karpenter v1 takes no launch templates; write what it holds into the class instead"},
-		"Ubuntu without terms":            {betaClass + betaRest + "  amiFamily: Ubuntu\n", "a.yaml:8: person: EC2NodeClass/c: Karpenter v1 finds no Ubuntu AMIs by itself; write spec.amiSelectorTerms"},
+		"a launch template":               {template + alphaRest + "  launchTemplate: x\n", "a.yaml:8: manual: AWSNodeTemplate/c: Karpenter v1 takes no launch templates; write what it holds into the class instead"},
+		"Ubuntu without terms":            {betaClass + betaRest + "  amiFamily: Ubuntu\n", "a.yaml:8: manual: EC2NodeClass/c: Karpenter v1 finds no Ubuntu AMIs by itself; write spec.amiSelectorTerms"},
 		"Ubuntu of a template":            {template + alphaRest + "  amiFamily: Ubuntu\n", "write spec.amiSelector with their ids"},
 		"Custom without terms":            {betaClass + betaRest + "  amiFamily: Custom\n", "amiFamily Custom needs spec.amiSelectorTerms"},
 		"an unknown family":               {betaClass + betaRest + "  amiFamily: Gentoo\n", "amiFamily Gentoo is not known; it is one of AL2"},

@@ -45,7 +45,7 @@ func TestVariablesStayAsTheyAreWritten(t *testing.T) {
 			t.Errorf("this blocks: %s", c)
 		}
 	}
-	if want := "a.yaml:9: person: NodePool/${POOL}: ${POLICY} is kept as it is written"; !strings.Contains(reported, want) {
+	if want := "a.yaml:9: manual: NodePool/${POOL}: ${POLICY} is kept as it is written"; !strings.Contains(reported, want) {
 		t.Errorf("what a person is told: %s", reported)
 	}
 	again, err := Files(fstest.MapFS{"a.yaml": {Data: []byte(after)}}, ".", Options{})
@@ -72,14 +72,14 @@ func TestWhatHangsOnAVariableIsExactOrForAPerson(t *testing.T) {
 		"seconds with a default":                 {alphaPool + "  ttlSecondsAfterEmpty: ${TTL:=30}\n", false, "", "consolidateAfter: ${TTL:=30}s\n"},
 		"seconds on one line":                    {alphaPool[:len(alphaPool)-len("  providerRef: {name: c}\n")-len("spec:\n")] + "spec: {providerRef: {name: c}, ttlSecondsAfterEmpty: \"${TTL}\"}\n", false, "", "consolidateAfter: '${TTL}s'"},
 		"seconds until a node is too old":        {alphaPool + "  ttlSecondsUntilExpired: ${AGE}\n", false, "", "expireAfter: ${AGE}s\n"},
-		"seconds of a function":                  {alphaPool + "  ttlSecondsAfterEmpty: ${TTL/m/}\n", true, "a.yaml:6: person: Provisioner/p: spec.ttlSecondsAfterEmpty depends on ${TTL/m/}, whose value a conversion does not have; write the number, convert, and put the variable back into spec.disruption.consolidateAfter, with an s behind it", ""},
+		"seconds of a function":                  {alphaPool + "  ttlSecondsAfterEmpty: ${TTL/m/}\n", true, "a.yaml:6: manual: Provisioner/p: spec.ttlSecondsAfterEmpty depends on ${TTL/m/}, whose value a conversion does not have; write the number, convert, and put the variable back into spec.disruption.consolidateAfter, with an s behind it", ""},
 		"whether there is consolidation":         {alphaPool + "  consolidation: {enabled: \"${C}\"}\n", true, "spec.consolidation.enabled depends on ${C}", ""},
 		"the key of a requirement":               {alphaPool + "  requirements: [{key: \"${K}\", operator: Exists}]\n", true, "the key of a requirement is ${K}", ""},
 		"all requirements":                       {alphaPool + "  requirements: ${R}\n", true, "spec.requirements must be a list of mappings; ${R} is filled in too late for a conversion", ""},
-		"ids":                                    {alphaClass + "  subnetSelector: {aws-ids: \"${S}\"}\n  securityGroupSelector: {a: b}\n", false, "a.yaml:6: person: AWSNodeTemplate/c: subnetSelector: aws-ids is ${S}: where its value is a list with commas, write a term for each of them", "- id: ${S}\n"},
+		"ids":                                    {alphaClass + "  subnetSelector: {aws-ids: \"${S}\"}\n  securityGroupSelector: {a: b}\n", false, "a.yaml:6: manual: AWSNodeTemplate/c: subnetSelector: aws-ids is ${S}: where its value is a list with commas, write a term for each of them", "- id: ${S}\n"},
 		"a tag":                                  {alphaClass + "  subnetSelector: {a: b}\n  securityGroupSelector: {Name: \"${S}\"}\n", false, "securityGroupSelector: Name is ${S}: where its value is a list", "${S}"},
 		"owners":                                 {alphaClass + alphaTerms + "  amiSelector: {\"aws::name\": x, \"aws::owners\": \"${O}\"}\n", false, "amiSelector: aws::owners is ${O}: where its value is a list", "owner: ${O}\n"},
-		"a tag of v1beta1":                       {oldFamily + "  amiFamily: AL2023\n  securityGroupSelectorTerms: [{tags: {Name: \"${S}\"}}]\n", false, "a.yaml:8: person: EC2NodeClass/c: securityGroupSelectorTerms: Name is ${S}: where its value is a list", "{Name: \"${S}\"}"},
+		"a tag of v1beta1":                       {oldFamily + "  amiFamily: AL2023\n  securityGroupSelectorTerms: [{tags: {Name: \"${S}\"}}]\n", false, "a.yaml:8: manual: EC2NodeClass/c: securityGroupSelectorTerms: Name is ${S}: where its value is a list", "{Name: \"${S}\"}"},
 		"a cluster's name, which has no comma":   {oldFamily + "  amiFamily: AL2023\n  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: \"${S}\"}}]\n", false, "", "\"${S}\""},
 		"a comma within an expression":           {oldFamily + "  amiFamily: AL2023\n  securityGroupSelectorTerms: [{tags: {Name: \"${S:=a,b}\"}}]\n", false, "Name is ${S:=a,b}: where", "{Name: \"${S:=a,b}\"}"},
 		"a family, of which an alias is made":    {oldFamily + "  amiFamily: ${F}\n  securityGroupSelectorTerms: [{id: sg-1}]\n", true, "amiFamily is ${F}, and what becomes of it depends on its value", ""},

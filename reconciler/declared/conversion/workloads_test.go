@@ -43,7 +43,7 @@ func TestNamesInWorkloadsFollow(t *testing.T) {
 		"the old name beside the new one, of two minds": {
 			head + "  annotations:\n    karpenter.sh/do-not-disrupt: \"false\"\n    karpenter.sh/do-not-consolidate: \"true\"\n",
 			"# poolwright convert, to decide: Pod/x: karpenter.sh/do-not-consolidate is dropped beside karpenter.sh/do-not-disrupt, its new name\n" + head + "  annotations:\n    karpenter.sh/do-not-disrupt: \"false\"\n",
-			"person: Pod/x: karpenter.sh/do-not-consolidate is dropped",
+			"manual: Pod/x: karpenter.sh/do-not-consolidate is dropped",
 		},
 		"a toleration of nodes that go": {
 			head + "spec:\n  tolerations:\n  - key: karpenter.sh/disruption\n    operator: Equal\n    value: disrupting\n    effect: NoSchedule\n",
@@ -52,7 +52,7 @@ func TestNamesInWorkloadsFollow(t *testing.T) {
 		},
 		"a mention in a text is for a person": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  query: sum by (karpenter.sh/provisioner-name) (x)\n", "",
-			"a.yaml:5: person: ConfigMap/x: a text mentions karpenter.sh/provisioner-name",
+			"a.yaml:5: manual: ConfigMap/x: a text mentions karpenter.sh/provisioner-name",
 		},
 		"what kubectl keeps is no mention": {
 			head + "  annotations:\n    kubectl.kubernetes.io/last-applied-configuration: '{\"x\":\"karpenter.sh/do-not-evict\"}'\n", "", "",
@@ -62,19 +62,19 @@ func TestNamesInWorkloadsFollow(t *testing.T) {
 		},
 		"a label that is gone": {
 			head + "spec:\n  nodeSelector:\n    karpenter.k8s.aws/instance-pods: \"29\"\n", "",
-			"person: Pod/x: no node carries karpenter.k8s.aws/instance-pods any more",
+			"manual: Pod/x: no node carries karpenter.k8s.aws/instance-pods any more",
 		},
 		"settings that nobody reads": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: karpenter-global-settings, namespace: karpenter}\ndata: {aws.clusterName: c}\n", "",
-			"person: ConfigMap/karpenter/karpenter-global-settings: Karpenter no longer reads this ConfigMap",
+			"manual: ConfigMap/karpenter/karpenter-global-settings: Karpenter no longer reads this ConfigMap",
 		},
 		"a definition of an API that is gone": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: provisioners.karpenter.sh}\nspec: {group: karpenter.sh}\n", "",
-			"person: CustomResourceDefinition/provisioners.karpenter.sh: this API is gone",
+			"manual: CustomResourceDefinition/provisioners.karpenter.sh: this API is gone",
 		},
 		"a machine": {
 			"apiVersion: karpenter.sh/v1alpha5\nkind: Machine\nmetadata: {name: m}\n", "",
-			"person: Machine/m: only the engine makes objects of this kind",
+			"manual: Machine/m: only the engine makes objects of this kind",
 		},
 		"a document with anchors, renamed once": {
 			head + "  labels: &l\n    karpenter.sh/provisioner-name: x\nspec:\n  nodeSelector: *l\n",
@@ -105,24 +105,24 @@ func TestPatchesOfOldKindsAreForAPerson(t *testing.T) {
 	for name, c := range map[string]struct{ kustomization, patch, want string }{
 		"a patch at a Provisioner": {
 			"patches:\n- target: {kind: Provisioner, name: p}\n  patch: '[]'\n", "",
-			"kustomization.yaml:2: person: a patch is aimed at Provisioner; write it for NodePool or EC2NodeClass of v1",
+			"kustomization.yaml:2: manual: a patch is aimed at Provisioner; write it for NodePool or EC2NodeClass of v1",
 		},
 		"a patch at a version": {
 			"patches:\n- target: {group: karpenter.sh, version: v1beta1, kind: NodePool}\n  patch: '[]'\n", "", "a patch is aimed at NodePool v1beta1",
 		},
 		"a patch within the kustomization": {
-			"patches:\n- patch: |\n    apiVersion: karpenter.sh/v1beta1\n    kind: NodePool\n    metadata: {name: p}\n", "", "kustomization.yaml:2: person: a patch within the kustomization is one of an old API",
+			"patches:\n- patch: |\n    apiVersion: karpenter.sh/v1beta1\n    kind: NodePool\n    metadata: {name: p}\n", "", "kustomization.yaml:2: manual: a patch within the kustomization is one of an old API",
 		},
 		"a JSON patch of a field that moved": {
 			"patches:\n- target: {kind: NodePool}\n  patch: '[{\"op\": \"add\", \"path\": \"/spec/disruption/expireAfter\", \"value\": 1h}]'\n", "", "names a field that v1 has elsewhere",
 		},
 		"kubelet settings in a patch": {
 			"patchesStrategicMerge: [p.yaml]\n", "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: p}\nspec: {template: {spec: {kubelet: {maxPods: 1}}}}\n",
-			"p.yaml:4: person: NodePool/p: a patch of spec.template.spec.kubelet depends on the object",
+			"p.yaml:4: manual: NodePool/p: a patch of spec.template.spec.kubelet depends on the object",
 		},
 		"a patch of a Provisioner": {
 			"patches: [{path: p.yaml}]\n", "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\nspec: {weight: 5}\n",
-			"p.yaml:1: person: Provisioner/p: a patch of karpenter.sh/v1alpha5 Provisioner depends on the object",
+			"p.yaml:1: manual: Provisioner/p: a patch of karpenter.sh/v1alpha5 Provisioner depends on the object",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestAmazonLinux2IsRefusedFrom133On(t *testing.T) {
 	}{
 		"the version is unknown":          {[]string{"a.yaml", class}, "", ""},
 		"an older cluster":                {[]string{"a.yaml", class}, "1.32", ""},
-		"a newer one, by the option":      {[]string{"a.yaml", class}, "1.33", "a.yaml:6: person: EC2NodeClass/c: alias al2@v20240807 is refused at Kubernetes 1.33"},
+		"a newer one, by the option":      {[]string{"a.yaml", class}, "1.33", "a.yaml:6: manual: EC2NodeClass/c: alias al2@v20240807 is refused at Kubernetes 1.33"},
 		"a newer one, by its declaration": {[]string{"dev/a.yaml", class, "dev/cluster.yaml", cluster("1.34")}, "", "refused at Kubernetes 1.34"},
 		"the option goes before":          {[]string{"dev/a.yaml", class, "dev/cluster.yaml", cluster("1.34")}, "1.31", ""},
 		"each folder has its own cluster": {[]string{"dev/a.yaml", class, "dev/cluster.yaml", cluster("1.32"), "prod/cluster.yaml", cluster("1.35")}, "", ""},
