@@ -3,6 +3,7 @@ package gpu
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,16 +33,18 @@ const (
 	// SharingAnnotation on the plugin's DaemonSets is the sharing strategy of the profile that
 	// they were made from, and what a node with one GPU offers by it. Where it is not that of the
 	// live DevicePlugin's profile, the two are not of the same profile yet, and nothing may be
-	// concluded from what nodes offer.
+	// concluded from what nodes offer. Read it by ReadSharing.
 	SharingAnnotation = "poolwright.dev/gpu-sharing"
 	// PluginUpdateAnnotation on a Node records that its plugin is being updated, as String of the
 	// record writes it. Read it by ReadPluginUpdate.
 	PluginUpdateAnnotation = "poolwright.dev/gpu-plugin-update"
 
-	// The names of two annotations in earlier releases. They are still read: without the first, every
-	// plugin would be restarted with the upgrade.
-	formerHashAnnotation   = "poolwright.dev/gpu-revision"
-	formerUpdateAnnotation = "poolwright.dev/gpu-rollout"
+	// The names of three annotations in earlier releases. They are still read: without the first, every
+	// plugin would be restarted with the upgrade; without the third, no node of a Sync that is suspended
+	// would become ready.
+	formerHashAnnotation    = "poolwright.dev/gpu-revision"
+	formerUpdateAnnotation  = "poolwright.dev/gpu-rollout"
+	formerSharingAnnotation = "poolwright.dev/gpu-shares"
 	// PluginNamespace is where the plugin's DaemonSets and ConfigMaps are.
 	PluginNamespace = "kube-system"
 )
@@ -133,6 +136,23 @@ func (p Profile) Resource() corev1.ResourceName {
 // PluginHash is the PluginHashAnnotation of a pod or of the pod template of a DaemonSet; empty where it has none.
 func PluginHash(annotations map[string]string) string {
 	return cmp.Or(annotations[PluginHashAnnotation], annotations[formerHashAnnotation])
+}
+
+// ReadSharing is the SharingAnnotation of a DaemonSet, with the strategy's name of today; empty where it has none.
+func ReadSharing(annotations map[string]string) string {
+	if sharing := annotations[SharingAnnotation]; sharing != "" {
+		return sharing
+	}
+	former := annotations[formerSharingAnnotation]
+	strategy, offer, _ := strings.Cut(former, ":")
+	switch strategy {
+	case "whole":
+		return string(SharingStrategyNone) + ":" + offer
+	case "MPS":
+		return string(SharingStrategyMPS) + ":" + offer
+	default:
+		return former
+	}
 }
 
 // EncodeSharing is how the profile divides a GPU, as the value of SharingAnnotation.

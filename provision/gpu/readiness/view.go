@@ -124,7 +124,7 @@ func (s *nodeView) templateDifference() string {
 	if s.set == nil {
 		return fmt.Sprintf("there is no DaemonSet of the device plugin for profile %s: has the Sync that declares the DevicePlugin been applied?", s.profile.Name)
 	}
-	declared, made := s.profile.EncodeSharing(), s.set.Annotations[gpu.SharingAnnotation]
+	declared, made := s.profile.EncodeSharing(), gpu.ReadSharing(s.set.Annotations)
 	if made == declared {
 		return ""
 	}
