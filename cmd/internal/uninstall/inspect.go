@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +33,10 @@ const (
 	// Secrets that mask values in them.
 	inventoryLabel = "poolwright.dev/inventory"
 	keySuffix      = "-inventory-key"
+	// clusterReconciler is the name of the ClusterRole, and of its binding, for what Syncs apply, and
+	// formerClusterReconciler that of earlier releases.
+	clusterReconciler       = "poolwright-cluster-reconciler"
+	formerClusterReconciler = "poolwright-loop"
 )
 
 // installedState are what there is of Poolwright.
@@ -149,10 +155,10 @@ func known(err error) error {
 }
 
 // installed are the objects of the installation that exist: those of its
-// inventory, and those that config/ would make here and that are labelled as part of
+// inventory, and those that config/ would make here, or did in an earlier release, and that are labelled as part of
 // Poolwright, by whatever tool they came.
 func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
-	items, err := installation.Manifests{Namespace: u.req.Namespace, Image: installation.Deployment}.Objects()
+	items, err := expected(u.req.Namespace)
 	if err != nil {
 		return state.Set{}, err
 	}
@@ -167,14 +173,32 @@ func (u *Uninstall) installed(ctx context.Context) (state.Set, error) {
 	var out []state.Item
 	for _, item := range observed.Items() {
 		labels := (&unstructured.Unstructured{Object: item.Object}).GetLabels()
-		_, expected := desired.Get(item.Key)
-		ours := !expected || labels[installation.PartOfLabel] == installation.Deployment || item.Key.Kind == "CustomResourceDefinition"
+		_, made := desired.Get(item.Key)
+		ours := !made || labels[installation.PartOfLabel] == installation.Deployment || item.Key.Kind == "CustomResourceDefinition"
 		if item.Object == nil || !ours || u.sharedByOthers(item.Key) || u.deletedWithNamespace(item) {
 			continue
 		}
 		out = append(out, item)
 	}
 	return state.NewSet(out...), nil
+}
+
+// expected are the objects that config/ makes in a namespace, and those of names that only earlier releases
+// gave: an upgrade by kubectl leaves these, and no inventory has them.
+func expected(namespace string) ([]state.Item, error) {
+	items, err := installation.Manifests{Namespace: namespace, Image: installation.Deployment}.Objects()
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range items {
+		if item.Key.Group == rbacv1.GroupName && item.Key.Name == clusterReconciler {
+			item.Key.Name = formerClusterReconciler
+			item.Object = maps.Clone(item.Object)
+			item.Object["metadata"] = map[string]any{"name": formerClusterReconciler}
+			items = append(items, item)
+		}
+	}
+	return items, nil
 }
 
 // sharedByOthers reports whether another namespace's Poolwright needs a thing.

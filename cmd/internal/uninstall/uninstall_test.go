@@ -404,3 +404,21 @@ func TestSyncsGoWithoutTheirFinalizers(t *testing.T) {
 		t.Errorf("left: %+v, %v", left.Items, err)
 	}
 }
+
+func TestWhatEarlierReleasesNamedOtherwiseIsLookedUp(t *testing.T) {
+	items, err := expected("gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, names := state.NewSet(items...), map[string][]string{}
+	for _, item := range set.Items() {
+		if item.Key.Group == "rbac.authorization.k8s.io" {
+			names[item.Key.Name] = append(names[item.Key.Name], item.Key.Kind)
+		}
+	}
+	for _, name := range []string{"poolwright-cluster-reconciler", "poolwright-loop"} {
+		if diff := cmp.Diff([]string{"ClusterRole", "ClusterRoleBinding"}, names[name]); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
