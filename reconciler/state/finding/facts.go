@@ -173,8 +173,12 @@ func (f *Facts) UnmarshalJSON(raw []byte) error {
 
 func isPlain(value any) bool {
 	switch v := value.(type) {
-	case string, bool, json.Number:
+	case string, bool:
 		return true
+	case json.Number:
+		// Who reads it as a number gets none that is infinite.
+		_, err := v.Float64()
+		return err == nil
 	case []any:
 		for _, one := range v {
 			if _, ok := one.(string); !ok {

@@ -151,3 +151,13 @@ func ExampleNew() {
 	// key "spec" is given twice, first in line 3; remove one
 	// DuplicateKey error {"firstLine":3,"key":"spec"}
 }
+
+func TestAFactThatIsNoFiniteNumberIsLeftOut(t *testing.T) {
+	var got Facts
+	if err := json.Unmarshal([]byte(`{"a":1e999,"b":-1e400,"c":1e9,"d":9223372036854775807}`), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := Facts(`{"c":1e9,"d":9223372036854775807}`); got != want {
+		t.Errorf("facts are %s, want %s", got, want)
+	}
+}
