@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -216,5 +217,26 @@ func TestAHostileChildSetsNothingOfAnItemButWhatADeclarationFills(t *testing.T) 
 	got, err := (&Runner{}).Decode(raw)
 	if d := cmp.Diff([]state.Item{want}, got.Set.Items()); err != nil || d != "" {
 		t.Errorf("(-want +got):\n%s, %v", d, err)
+	}
+}
+
+func TestAChildsReasonAndWaitAreOfTheFormOfOurs(t *testing.T) {
+	for name, c := range map[string]struct {
+		in     errorObject
+		class  state.FailureClass
+		reason string
+		after  time.Duration
+	}{
+		"a reason of ours":                  {errorObject{Class: state.Stalled, Reason: "RenderFailed"}, state.Stalled, "RenderFailed", 0},
+		"a reason with other characters":    {errorObject{Class: state.Stalled, Reason: "Render\nFailed"}, state.Retry, "Failed", 0},
+		"a reason that is too long":         {errorObject{Class: state.Wait, Reason: "A" + strings.Repeat("a", 64)}, state.Retry, "Failed", 0},
+		"no reason":                         {errorObject{Class: state.Stalled}, state.Retry, "Failed", 0},
+		"a wait of ours":                    {errorObject{Class: state.Wait, Reason: "X", After: time.Minute}, state.Wait, "X", time.Minute},
+		"a wait of years":                   {errorObject{Class: state.Wait, Reason: "X", After: 1 << 62}, state.Wait, "X", time.Hour},
+		"a wait that ended before it began": {errorObject{Class: state.Wait, Reason: "X", After: -time.Hour}, state.Wait, "X", 0},
+	} {
+		if class, reason, after := state.Classify(c.in.err()); class != c.class || reason != c.reason || after != c.after {
+			t.Errorf("%s: %s %s %s", name, class, reason, after)
+		}
 	}
 }
