@@ -3,12 +3,18 @@ package aws
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	sdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -205,3 +211,69 @@ func TestWhatAWSShowsLateIsMadeOnce(t *testing.T) {
 }
 
 var _ targets.Target = (*Target)(nil)
+
+// upgraded puts the controller's role into the state in which an earlier release leaves it.
+func (b *bench) upgraded(role string) {
+	b.Helper()
+	arn := func(name string) *string { return sdk.String(b.hand.Scope.IAMARN("policy/" + name)) }
+	suffix := "-" + b.hand.Scope.Cluster + "-" + b.hand.Scope.Region
+	document := `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"s3:*","Resource":"*"}]}`
+	for _, renamed := range [][2]string{{"poolwright-limits", "poolwright-deny"}, {"poolwright-loop", "poolwright-resources"}} {
+		_, err := b.hand.IAM.CreatePolicy(b.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String(renamed[0] + suffix), PolicyDocument: &document})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := b.hand.IAM.AttachRolePolicy(b.Context(), &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: arn(renamed[0] + suffix)}); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := b.hand.IAM.DetachRolePolicy(b.Context(), &iam.DetachRolePolicyInput{RoleName: &role, PolicyArn: arn(renamed[1] + suffix)}); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := b.hand.IAM.DeletePolicy(b.Context(), &iam.DeletePolicyInput{PolicyArn: arn(renamed[1] + suffix)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// attached reports whether the role has a policy of that beginning.
+func (b *bench) attached(role, beginning string) bool {
+	b.Helper()
+	out, err := b.hand.IAM.ListAttachedRolePolicies(b.Context(), &iam.ListAttachedRolePoliciesInput{RoleName: &role})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return slices.ContainsFunc(out.AttachedPolicies, func(p iamtypes.AttachedPolicy) bool {
+		return strings.HasPrefix(sdk.ToString(p.PolicyName), beginning)
+	})
+}
+
+func TestAKillOfTheUpgradesBootstrapLeavesTheControllerDeniedAndAllowedWhatItMustBe(t *testing.T) {
+	const most = 20
+	for k := 1; ; k++ {
+		if k > most {
+			t.Fatalf("the upgrade takes more than %d requests that change AWS", most)
+		}
+		b := newBench(t, nil, bootstrapping)
+		declared := b.declare(everything(false))
+		b.converge(declared)
+		role := iampolicy.NamesOf(b.hand.Scope.Cluster, b.hand.Scope.Region).Role
+		b.upgraded(role)
+		before := len(b.writes())
+		b.mortal(k, declared)
+		if !b.attached(role, "poolwright-deny-") && !b.attached(role, "poolwright-limits-") {
+			t.Errorf("after request %d the role has no policy that denies", k)
+		}
+		if !b.attached(role, "poolwright-resources-") && !b.attached(role, "poolwright-loop-") {
+			t.Errorf("after request %d the role has no policy for resources", k)
+		}
+		done := len(b.writes()) - before
+		b.converge(declared)
+		b.converged(declared)
+		if b.attached(role, "poolwright-limits-") || b.attached(role, "poolwright-loop-") {
+			t.Errorf("after request %d the former policies stay", k)
+		}
+		if done < k {
+			return
+		}
+	}
+}

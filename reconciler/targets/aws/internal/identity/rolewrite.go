@@ -18,7 +18,9 @@ import (
 
 // Write makes the role, with its trust, boundary and tags in one request, so
 // that no role of ours ever exists without them; policies come after. Where a
-// role exists, what takes power away comes before what gives it.
+// role exists, it has what it needs at each moment: policies are attached before former ones are
+// detached, those that deny first and last. Only a new trust comes after what the role had and before
+// what it gets.
 func (Roles) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
 	name, which := desired.Key.Name, "policies"
 	if _, adopted := desired.Object["managedPolicies"]; adopted {
@@ -47,21 +49,30 @@ func (Roles) Write(ctx context.Context, c *resource.Clients, desired state.Item,
 		return err
 	}
 	have := listed(live.Object[which])
-	if err := detach(ctx, c, name, without(have, policies)); err != nil {
-		return err
+	missing, former := without(policies, have), without(have, policies)
+	trusted := state.Equal(desired.Object["trust"], live.Object["trust"])
+	attached := len(listed(live.Object["policies"]))
+	if !trusted {
+		// Whoever is let in gets nothing of what the role had, and whoever was gets nothing that is new.
+		allows, first := slices.DeleteFunc(slices.Clone(former), denies), slices.DeleteFunc(slices.Clone(missing), func(arn string) bool { return !denies(arn) })
+		if err := exchange(ctx, c, name, attached, first, allows); err != nil {
+			return err
+		}
+		attached += len(first) - len(allows)
+		missing, former = without(missing, first), without(former, allows)
 	}
 	if _, declared := desired.Object["inlinePolicies"]; declared && live.Ours {
 		if err := dropInline(ctx, c, name, listed(live.Object["inlinePolicies"])); err != nil {
 			return err
 		}
 	}
-	if !state.Equal(desired.Object["trust"], live.Object["trust"]) {
+	if !trusted {
 		_, err := c.IAM.UpdateAssumeRolePolicy(ctx, &iam.UpdateAssumeRolePolicyInput{RoleName: sdk.String(name), PolicyDocument: sdk.String(doc)})
 		if err != nil {
 			return fmt.Errorf("changing the trust of role %q: %w", name, err)
 		}
 	}
-	return attach(ctx, c, name, without(policies, have))
+	return exchange(ctx, c, name, attached, missing, former)
 }
 
 // trustText is the text of a wanted trust document, with the cluster's issuer in
@@ -150,10 +161,53 @@ func tagRole(ctx context.Context, c *resource.Clients, desired state.Item, live 
 	return nil
 }
 
-// attach gives the role policies. A role that was made a second ago may not be
+// maxAttached is AWS's default quota of managed policies for each role.
+const maxAttached = 10
+
+// denyPrefixes begin the names of the policies that deny, of this release and of former ones.
+var denyPrefixes = []string{"poolwright-deny-", "poolwright-limits-"}
+
+// denies reports whether a policy is one of Poolwright's that deny.
+func denies(arn string) bool {
+	name := arn[strings.LastIndex(arn, "/")+1:]
+	return slices.ContainsFunc(denyPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// deniesFirst are the policies with those that deny at the beginning.
+func deniesFirst(arns []string) []string {
+	allows := slices.DeleteFunc(slices.Clone(arns), denies)
+	return slices.Concat(without(arns, allows), allows)
+}
+
+// allowsFirst are the policies with those that deny at the end.
+func allowsFirst(arns []string) []string {
+	allows := slices.DeleteFunc(slices.Clone(arns), denies)
+	return slices.Concat(allows, without(arns, allows))
+}
+
+// exchange attaches the missing policies to a role that has so many, then detaches the former ones. Where
+// the quota leaves no room for one more, a former one goes before it.
+func exchange(ctx context.Context, c *resource.Clients, role string, attached int, missing, former []string) error {
+	former = allowsFirst(former)
+	for _, arn := range deniesFirst(missing) {
+		if attached >= maxAttached && len(former) > 0 {
+			if err := detach(ctx, c, role, former[:1]); err != nil {
+				return err
+			}
+			former, attached = former[1:], attached-1
+		}
+		if err := attach(ctx, c, role, []string{arn}); err != nil {
+			return err
+		}
+		attached++
+	}
+	return detach(ctx, c, role, former)
+}
+
+// attach gives the role policies, those that deny first. A role that was made a second ago may not be
 // found yet.
 func attach(ctx context.Context, c *resource.Clients, role string, arns []string) error {
-	for _, arn := range arns {
+	for _, arn := range deniesFirst(arns) {
 		_, err := c.IAM.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: sdk.String(role), PolicyArn: sdk.String(arn)})
 		if awserr.IsNotFound(err) {
 			return awserr.NotPropagated(err)
@@ -165,8 +219,9 @@ func attach(ctx context.Context, c *resource.Clients, role string, arns []string
 	return nil
 }
 
+// detach takes policies off the role, those that deny last.
 func detach(ctx context.Context, c *resource.Clients, role string, arns []string) error {
-	for _, arn := range arns {
+	for _, arn := range allowsFirst(arns) {
 		_, err := c.IAM.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: sdk.String(role), PolicyArn: sdk.String(arn)})
 		if err != nil && !awserr.IsNotFound(err) {
 			return fmt.Errorf("detaching %s from role %q: %w", arn, role, err)
