@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	slsa "github.com/in-toto/attestation/go/predicates/provenance/v1"
@@ -95,10 +95,15 @@ type krewPlatform struct {
 	Bin string `json:"bin"`
 }
 
+// downloads is where a release's files are published, in a folder of the version.
+const downloads = "https://github.com/poolwright/poolwright/releases/download/"
+
 var (
 	krewName    = regexp.MustCompile(`^[\w-]+$`)
 	krewVersion = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 	hexDigest   = regexp.MustCompile(`^[a-f0-9]{64}$`)
+	// imageLine is a line that names an image. A CRD's property of that name has none.
+	imageLine = regexp.MustCompile(`(?m)^[\s-]*image: .*$`)
 )
 
 // krew checks the manifest by the rules of krew's own validation, and against the archives.
@@ -137,11 +142,10 @@ func (r release) krew() error {
 
 // krewPlatform checks that a platform names an archive of the release by its digest, and files that are in it.
 func (r release) krewPlatform(platform krewPlatform) error {
-	address, err := url.Parse(platform.URI)
-	if err != nil || address.Scheme != "https" {
+	name := platform.URI[strings.LastIndex(platform.URI, "/")+1:]
+	if platform.URI != downloads+r.Version+"/"+name {
 		return fmt.Errorf("uri is %q", platform.URI)
 	}
-	name := platform.URI[strings.LastIndex(platform.URI, "/")+1:]
 	suffix := "_" + platform.Selector.MatchLabels["os"] + "_" + platform.Selector.MatchLabels["arch"] + ".tar.gz"
 	if !hexDigest.MatchString(platform.SHA256) || r.sums[name] != platform.SHA256 || !strings.HasSuffix(name, suffix) {
 		return fmt.Errorf("sha256 and uri are not those of the archive *%s", suffix)
@@ -180,7 +184,9 @@ func (r release) installation() error {
 	if kinds["Deployment"] != 1 || kinds["CustomResourceDefinition"] == 0 || kinds["ServiceAccount"] == 0 || kinds["Namespace"] != 1 {
 		return fmt.Errorf("it has %v", kinds)
 	}
-	if !regexp.MustCompile(`(?m)^ *image: \S+:` + regexp.QuoteMeta(r.Version) + `@sha256:[a-f0-9]{64}$`).Match(r.files["install.yaml"]) {
+	released := regexp.MustCompile(`^[\s-]*image: \S+:` + regexp.QuoteMeta(r.Version) + `@sha256:[a-f0-9]{64}$`)
+	images := imageLine.FindAllString(string(r.files["install.yaml"]), -1)
+	if len(images) == 0 || slices.ContainsFunc(images, func(line string) bool { return !released.MatchString(line) }) {
 		return errors.New("the image is not one of this release by its digest")
 	}
 	return nil
