@@ -405,7 +405,7 @@ func TestSyncsGoWithoutTheirFinalizers(t *testing.T) {
 	}
 }
 
-func TestWhatEarlierReleasesNamedOtherwiseIsLookedUp(t *testing.T) {
+func TestWhatEarlierReleasesNamedOtherwiseIsExpected(t *testing.T) {
 	items, err := expected("gpu")
 	if err != nil {
 		t.Fatal(err)
