@@ -40,8 +40,8 @@ const (
 	PluginUpdateAnnotation = "poolwright.dev/gpu-plugin-update"
 
 	// The names of three annotations in earlier releases. They are still read: without the first, every
-	// plugin would be restarted with the upgrade; without the third, no node of a Sync that is suspended
-	// would become ready.
+	// plugin would be restarted with the upgrade; without the third, no broken node of a Sync that is
+	// suspended would be replaced.
 	formerHashAnnotation    = "poolwright.dev/gpu-revision"
 	formerUpdateAnnotation  = "poolwright.dev/gpu-rollout"
 	formerSharingAnnotation = "poolwright.dev/gpu-shares"

@@ -121,6 +121,11 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 		"nothing":        {func(*bench) {}, "", ""},
 		"no DaemonSet":   {func(b *bench) { b.drop(daemonSet()) }, "NotApplied", "there is no DaemonSet of the device plugin for profile sliced"},
 		"another's node": {func(b *bench) { b.foreign = true }, "MissingGPUs", "another Karpenter's nodes are left alone"},
+		"a DaemonSet of an earlier release": {func(b *bench) {
+			set := daemonSet()
+			set.Annotations = map[string]string{"poolwright.dev/gpu-shares": sliced.EncodeSharing()}
+			b.put(set)
+		}, "", ""},
 		"a DaemonSet that was made for another number": {stamped("time-slicing:nvidia.com/gpu=8,nvidia.com/gpu.shared=0"), "NotApplied",
 			"the DevicePlugin declares time-slicing:nvidia.com/gpu=10,nvidia.com/gpu.shared=0, its DaemonSet nvidia-device-plugin-sliced was made for time-slicing:nvidia.com/gpu=8,nvidia.com/gpu.shared=0: the Sync has not applied it (drift: Report? another Sync?)"},
 		"a DaemonSet that does not declare what it was made for": {stamped(""), "NotApplied", "made for an unknown profile"},

@@ -184,17 +184,6 @@ func TestOfTwoDaemonSetsTheNewerThatStaysCounts(t *testing.T) {
 	}
 }
 
-// A Sync that is suspended leaves the DaemonSets of an earlier release as they are.
-func TestANodeWhoseDaemonSetIsOfAnEarlierReleaseIsReady(t *testing.T) {
-	node, claim, pod, set := starting()
-	offering(40)(node)
-	set.Annotations = map[string]string{"poolwright.dev/gpu-shares": sliced.EncodeSharing()}
-	b := newBench(t, node, claim, pod, set)
-	if b.step(); b.offer() != offered40 {
-		t.Errorf("offer %q", b.offer())
-	}
-}
-
 func TestWhatIsWrittenOnTheDaemonSetItselfIsNoRevision(t *testing.T) {
 	node, claim, pod, set := starting()
 	offering(40)(node)
