@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
+	"github.com/poolwright/poolwright/reconciler/state/pointer"
 )
 
 // Action is what a Change does.
@@ -124,6 +125,24 @@ func (i IgnoredFields) Key() state.Key { return i.Declared.Key }
 
 // Fields are what differs, from the live value to the declared one, sorted by path.
 func (i IgnoredFields) Fields() []FieldChange { return Diff(i.Live.Object, i.Declared.Object) }
+
+// WithoutLiveValues has the declared values of the fields that differ, and no live ones. It is false
+// where none of these is declared.
+func (i IgnoredFields) WithoutLiveValues() (IgnoredFields, bool) {
+	live := i.Declared
+	for _, text := range i.Declared.Ignore {
+		p, err := pointer.Parse(text)
+		if err != nil {
+			continue
+		}
+		declared, _ := p.Get(i.Declared.Object)
+		if found, _ := p.Get(i.Live.Object); !state.Equal(found, declared) {
+			live.Object, _ = p.Remove(live.Object).(map[string]any)
+		}
+	}
+	i.Live = live
+	return i, !state.Equal(i.Live.Object, i.Declared.Object)
+}
 
 // Same reports whether the same is declared in the other, and ignored.
 func (i IgnoredFields) Same(other IgnoredFields) bool {

@@ -277,7 +277,13 @@ func (p *proposer) proposedPlan(live, was plan.Plan) plan.Plan {
 	}
 	for _, ignored := range live.Ignored {
 		observed, _ := p.After.Observed.Get(ignored.Key())
-		if (p.Offline || ours(observed)) && !slices.ContainsFunc(was.Ignored, ignored.Same) {
+		shown := (p.Offline || ours(observed)) && !slices.ContainsFunc(was.Ignored, ignored.Same)
+		if shown && !p.Offline {
+			// The proposal chooses what the rules match: none of it was applied, and a live value
+			// may be one that another manager wrote.
+			ignored, shown = ignored.WithoutLiveValues()
+		}
+		if shown {
 			out.Ignored = append(out.Ignored, ignored)
 		}
 	}
