@@ -109,7 +109,7 @@ func clusterDescriptors() []Descriptor {
 			"Keep the name."},
 		{"DryRunRefused", Warning, "The API server refuses a dry run of the change.",
 			"Correct what its message names."},
-		{"IgnoreRuleRefused", Error, "A rule of spec.ignore names a field that is not ignored: a guard, a role, a value of a Secret, or an object as a whole.",
+		{"IgnoreRuleRefused", Error, "A rule of spec.ignore cannot be parsed, or names a field that is not ignored: a guard, a role, a value of a Secret, or an object as a whole.",
 			"Have the target of the rule select other objects, or name a narrower field."},
 		{"IgnoreRuleUnused", Warning, "A rule of spec.ignore matches no declared object.",
 			"Correct its target, or remove it."},

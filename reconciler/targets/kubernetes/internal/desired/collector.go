@@ -92,13 +92,23 @@ func (b *itemCollector) add(item state.Item) error {
 		return fmt.Errorf("preparing %s: %w", item.Key, err)
 	}
 	item = manifest.Desired(item, b.state.cfg.Owner.Label)
+	b.collect(item, written)
+	return nil
+}
+
+// collect takes an object that is wanted, and finds what is ignored of it where the repository itself
+// declares it, under the key that is written there.
+func (b *itemCollector) collect(item state.Item, written state.Key) {
+	if refused, found := ignore.Declared(item); found {
+		b.problems = append(b.problems, refused)
+		return
+	}
 	if _, ok := b.declared.Get(written); ok {
 		var refused []state.Problem
 		item, refused = b.ignored.Apply(item)
 		b.problems = append(b.problems, refused...)
 	}
 	b.items = append(b.items, item)
-	return nil
 }
 
 func unknownKind(item state.Item, versions []string) finding.Finding {

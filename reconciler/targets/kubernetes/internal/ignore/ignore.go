@@ -6,6 +6,7 @@
 package ignore
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -147,6 +148,32 @@ func texts(of any) labels.Set {
 	return out
 }
 
+// Declared is what is wrong with spec.ignore of a Sync that a repository declares, and false where
+// nothing is, or for another object. Applied, it would keep the Sync from applying its correction.
+func Declared(item state.Item) (state.Problem, bool) {
+	if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Sync" {
+		return state.Problem{}, false
+	}
+	var sync struct {
+		Spec struct {
+			Ignore []v1alpha1.IgnoreRule `json:"ignore"`
+		} `json:"spec"`
+	}
+	text, err := json.Marshal(item.Object)
+	if err == nil {
+		err = json.Unmarshal(text, &sync)
+	}
+	if err != nil {
+		return state.Problem{}, false // The API server refuses it, with the field.
+	}
+	if err = New(sync.Spec.Ignore).Err(); err == nil {
+		return state.Problem{}, false
+	}
+	problem := state.NewProblem(item.Origin, finding.New(codeRuleRefused, "%s: %v", finding.Of("object", item.Key), finding.Of("reason", err)))
+	problem.Object, problem.Field, problem.Detail = item.Key, "spec.ignore", err.Error()
+	return problem, true
+}
+
 // Matching finds what is ignored in the objects of one revision.
 type Matching struct {
 	rules []rule
@@ -180,7 +207,10 @@ func (m *Matching) Apply(item state.Item) (state.Item, []state.Problem) {
 		}
 		m.used[i] = true
 		for j, p := range r.paths {
-			why := guarded(item, p)
+			why, always := guarded(item, p)
+			if why != "" && !always && len(r.patterns) == 0 && !declares(item, p) {
+				continue // It is for other objects, and would be for nothing here.
+			}
 			if why == "" {
 				pointers = Add(pointers, p)
 				continue
@@ -216,19 +246,35 @@ func Add(pointers []string, more pointer.Pointer) []string {
 // codeRuleRefused: a rule names a field that is not ignored.
 const codeRuleRefused finding.Code = "IgnoreRuleRefused"
 
-// guarded is why a field of an object is not ignored, with the remedy; empty where it may be.
-func guarded(item state.Item, p pointer.Pointer) string {
+// guarded is why a field of an object is not ignored, with the remedy; empty where it may be. It is so
+// always where the path itself is refused, and not the object.
+func guarded(item state.Item, p pointer.Pointer) (why string, always bool) {
 	const narrow = "; have target of the rule select other objects"
 	switch {
 	case item.Key.Group == v1alpha1.GroupVersion.Group:
-		return "Poolwright works by what the repository declares of its own kinds" + narrow
+		return "Poolwright works by what the repository declares of its own kinds" + narrow, false
 	case item.Key.Group == "rbac.authorization.k8s.io":
-		return "what was added to a role or a binding by hand would stay" + narrow
+		return "what was added to a role or a binding by hand would stay" + narrow, false
 	case kinds.IsSecret(item.Key) && (p[0] == "data" || p[0] == "stringData" || len(p) > 1 && p[1] == "annotations"):
-		return "values of Secrets are not kept" + narrow
+		return "values of Secrets are not kept" + narrow, false
 	case len(p) == 1 && p[0] == "spec" && kinds.OwnsWholeSpec(item.Key.Group, item.Key.Kind):
-		return "what nodes are made from would not be what the repository declares; name a field of spec"
+		return "what nodes are made from would not be what the repository declares; name a field of spec", true
 	}
+	return guardedElement(item, p), true
+}
+
+// declares reports whether the repository declares a field. Text of a Secret is its data.
+func declares(item state.Item, p pointer.Pointer) bool {
+	_, declared := p.Get(item.Object)
+	if kinds.IsSecret(item.Key) && p[0] == "stringData" {
+		_, data := append(pointer.Pointer{"data"}, p[1:]...).Get(item.Object)
+		return declared || data
+	}
+	return declared
+}
+
+// guardedElement is why an element of a list, or a field of one, is not ignored.
+func guardedElement(item state.Item, p pointer.Pointer) string {
 	if !p.Listed(item.Object) {
 		return ""
 	}

@@ -124,7 +124,7 @@ func TestGuardsAreNotIgnored(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, problems := New([]v1alpha1.IgnoreRule{{Paths: []string{tt.path}}}).Begin().Apply(tt.item)
+			got, problems := New([]v1alpha1.IgnoreRule{ignoring(tt.item.Key.Kind, tt.path)}).Begin().Apply(tt.item)
 			if (len(got.Ignore) == 1) != tt.want || (len(problems) == 0) != tt.want {
 				t.Fatalf("ignored %v, problems %v", got.Ignore, problems)
 			}
@@ -150,5 +150,58 @@ func TestOverlappingPathsAreOne(t *testing.T) {
 	}
 	if d := cmp.Diff(got.Ignore, Add(got.Ignore, pointer.Pointer{"spec", "a", "z"})); d != "" {
 		t.Error(d)
+	}
+}
+
+// ignoring is a rule for all objects of a kind.
+func ignoring(kind, path string) v1alpha1.IgnoreRule {
+	return v1alpha1.IgnoreRule{Paths: []string{path}, Target: &v1alpha1.Selector{Kind: kind}}
+}
+
+func TestARuleForEverythingIsRefusedOnlyWhereAFieldIsDeclared(t *testing.T) {
+	sync := item("poolwright.dev", "v1alpha1", "Sync", "a", "dev", m{"spec": m{"prune": true}})
+	role := item("rbac.authorization.k8s.io", "v1", "Role", "a", "r", m{"rules": []any{}})
+	secret := item("", "v1", "Secret", "a", "token", m{"data": m{"token": "x"}})
+	tests := []struct {
+		name string
+		path string
+		item state.Item
+		want bool
+	}{
+		{"replicas of a Sync", "/spec/replicas", sync, true},
+		{"prune of a Sync", "/spec/prune", sync, false},
+		{"replicas of a role", "/spec/replicas", role, true},
+		{"rules of a role", "/rules", role, false},
+		{"an annotation of a Secret without it", "/metadata/annotations/a", secret, true},
+		{"another value of a Secret", "/data/other", secret, true},
+		{"a value of a Secret", "/data/token", secret, false},
+		{"text of a Secret", "/stringData/token", secret, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, problems := New([]v1alpha1.IgnoreRule{{Paths: []string{tt.path}}}).Begin().Apply(tt.item)
+			if len(got.Ignore) > 0 || (len(problems) == 0) != tt.want {
+				t.Errorf("ignored %v, problems %v", got.Ignore, problems)
+			}
+		})
+	}
+}
+
+func TestADeclaredSyncWhoseRulesCannotBeParsedIsRefused(t *testing.T) {
+	with := func(kind, name string) state.Item {
+		return item("poolwright.dev", "v1alpha1", kind, "a", "dev", m{"spec": m{"ignore": []any{m{"paths": []any{"/spec/x"}, "target": m{"name": name}}}}})
+	}
+	for name, tt := range map[string]struct {
+		item state.Item
+		want bool
+	}{
+		"an expression that is none": {with("Sync", "web("), true},
+		"an expression":              {with("Sync", "web"), false},
+		"another kind":               {with("Cluster", "web("), false},
+	} {
+		problem, found := Declared(tt.item)
+		if found != tt.want || found && (problem.Object != tt.item.Key || problem.Origin != tt.item.Origin || problem.Field != "spec.ignore") {
+			t.Errorf("%s: %v %+v", name, found, problem)
+		}
 	}
 }

@@ -120,6 +120,10 @@ func (w *collector) add(item state.Item) {
 	}
 	w.origins[item.Key] = item.Origin
 	item = manifest.Desired(item, w.target.label)
+	if refused, found := ignore.Declared(item); found {
+		w.problems = append(w.problems, refused)
+		return
+	}
 	if _, ok := w.declared.Get(written); ok {
 		var refused []state.Problem
 		item, refused = w.ignored.Apply(item)
