@@ -149,13 +149,17 @@ func (j *correction) update(ctx context.Context) error {
 		return err
 	}
 	omitted := j.omit(body, found)
-	body = omitted.Object
 	if before.Owner == (owner.Reference{}) {
-		if err := j.removeEmptied(ctx, body); err != nil {
+		emptied, err := j.removeEmptied(ctx, omitted.Object)
+		if err != nil {
 			return err
 		}
+		if emptied != nil {
+			found = emptied
+			omitted = j.omit(body, found)
+		}
 	}
-	live, err := j.api.Apply(ctx, j.ref, j.preconditions(body, omitted.Kept, found), api.ApplyOptions{Force: before.Owner == (owner.Reference{})})
+	live, err := j.api.Apply(ctx, j.ref, j.preconditions(omitted.Object, omitted.Kept, found), api.ApplyOptions{Force: before.Owner == (owner.Reference{})})
 	if err := j.updateError(err, omitted.Kept); err != nil {
 		return err
 	}

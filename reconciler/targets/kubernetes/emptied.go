@@ -19,31 +19,35 @@ import (
 
 // removeEmptied makes way for an apply that declares maps or lists without content where we
 // have applied some before, such as `controllerRole: {}` after `{name: a}`: see
-// fields.Emptied. One patch removes the contents and our claim to them.
-func (j *correction) removeEmptied(ctx context.Context, body map[string]any) error {
+// fields.Emptied. One patch removes the contents and our claim to them. It returns the
+// live object afterwards, or nil where nothing is declared without content.
+func (j *correction) removeEmptied(ctx context.Context, body map[string]any) (*unstructured.Unstructured, error) {
 	if !hasEmpty(body) {
-		return nil
+		return nil, nil
 	}
 	const doing = "emptying what is declared without content"
 	for attempt := 0; ; attempt++ {
 		live, err := j.api.Get(ctx, j.ref)
 		if err != nil {
-			return api.Refused(doing, err, j.secret)
+			return nil, api.Refused(doing, err, j.secret)
 		}
 		if string(live.GetUID()) != j.Before.Live.UID {
-			return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
+			return nil, state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
 		}
 		pointers, claim := fields.Emptied(live.Object, body, v1alpha1.FieldManager)
 		if claim == nil {
-			return nil
+			return live, nil
 		}
 		patch, err := claiming(live, pointers, claim)
 		if err != nil {
-			return fmt.Errorf("%s: %w", doing, err)
+			return nil, fmt.Errorf("%s: %w", doing, err)
 		}
-		_, err = j.api.Patch(ctx, j.ref, patch)
-		if err == nil || !apierrors.IsConflict(err) || attempt == 5 {
-			return api.Refused(doing, err, j.secret)
+		live, err = j.api.Patch(ctx, j.ref, patch)
+		if err == nil {
+			return live, nil
+		}
+		if !apierrors.IsConflict(err) || attempt == 5 {
+			return nil, api.Refused(doing, err, j.secret)
 		}
 	}
 }
@@ -56,7 +60,7 @@ func claiming(live *unstructured.Unstructured, pointers []string, claim fields.T
 		ops = append(ops, map[string]any{"op": "remove", "path": p})
 	}
 	for i, e := range live.GetManagedFields() {
-		if e.Manager == v1alpha1.FieldManager && e.Operation == "Apply" && e.Subresource == "" && e.APIVersion == live.GetAPIVersion() {
+		if e.Manager == v1alpha1.FieldManager && e.Operation == "Apply" && e.Subresource == "" { // One, of the version that was applied last.
 			ops = append(ops, map[string]any{"op": "replace", "path": "/metadata/managedFields/" + strconv.Itoa(i) + "/fieldsV1", "value": claim})
 		}
 	}
