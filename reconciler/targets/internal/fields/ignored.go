@@ -32,10 +32,27 @@ func Omit(desired, live map[string]any, pointers []string) Omitted {
 		case granular(live, at):
 			out.Object, _ = p.Remove(out.Object).(map[string]any)
 		default:
-			out.Kept = true
+			// What the wanted object does not declare is kept in the list or map that it declares.
+			if wholeDeclared(desired, live, p, at) {
+				out.Kept = true
+				if value, present := at.Get(live); present {
+					out.Object, _ = p.Set(out.Object, value).(map[string]any)
+				}
+			}
 		}
 	}
 	return out
+}
+
+// wholeDeclared reports whether a field is in a list or a map that is applied as a whole, and that the
+// wanted object declares.
+func wholeDeclared(desired, live map[string]any, p, at pointer.Pointer) bool {
+	for n := range p {
+		if _, declared := p[:n+1].Get(desired); !declared {
+			return !granular(live, at[:n+1])
+		}
+	}
+	return true
 }
 
 // granular reports whether a field of a live object can have an owner of its own. Of an element of a
