@@ -13,12 +13,13 @@ type IgnoredValue struct {
 	Declared bool
 }
 
-// Hash is the Hash of the Object as far as it is corrected: without the fields that Ignore names.
+// Hash is the Hash of the Object as far as it is corrected: without the fields that Ignore names, and
+// with their names. Without a rule, what it let be is compared again.
 func (i Item) Hash() string {
 	if len(i.Ignore) == 0 {
 		return Hash(i.Object)
 	}
-	return Hash(i.WithoutIgnored())
+	return Hash([]any{i.WithoutIgnored(), i.Ignore})
 }
 
 // WithoutIgnored is a copy of the Object without the fields that Ignore names.

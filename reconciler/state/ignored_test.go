@@ -22,6 +22,9 @@ func TestTheHashOfAnItemIsWithoutWhatIsIgnored(t *testing.T) {
 	if hash(1, "a") == hash(1, "a", "/spec/replicas") {
 		t.Error("that a field is ignored from now on makes no difference: its ownership would not be given up")
 	}
+	if hash(1, "a") == hash(1, "a", "/spec/limits") {
+		t.Error("that a field is no longer ignored makes no difference where none is declared: it would not be corrected")
+	}
 	if hash(1, "a") != Hash(object(1, "a")) {
 		t.Error("without anything ignored it is not that of the object")
 	}

@@ -149,12 +149,15 @@ func ListKeys() []string { return []string{"name", "key", "type", "id", "alias"}
 
 // In is the pointer to the same field in other: an element of a list is that with the same name,
 // or another of [ListKeys], as in value, and without one that of the same index. It is false where
-// p leads through an element that one of both does not have.
+// p leads through an element that one of both does not have, or into a list that only other has.
 func (p Pointer) In(value, other any) (Pointer, bool) {
 	out := make(Pointer, 0, len(p))
 	for _, part := range p {
 		list, isList := value.([]any)
 		if !isList {
+			if _, listed := other.([]any); listed {
+				return nil, false
+			}
 			out = append(out, part)
 			value, _ = step(value, part)
 			other, _ = step(other, part)

@@ -119,6 +119,11 @@ func TestAnElementIsFoundByItsName(t *testing.T) {
 	if _, ok := parsed(t, "/spec/containers/0/image").In(deployment(), m{"spec": m{"containers": []any{m{"name": "side"}}}}); ok {
 		t.Error("an element that is not live is found")
 	}
+	for _, at := range []string{"/spec/volumes/0/size", "/spec/volumes/0"} {
+		if _, ok := parsed(t, at).In(deployment(), m{"spec": m{"volumes": []any{m{"size": "1Gi"}}}}); ok {
+			t.Errorf("%s: an element of a list that is not declared is found", at)
+		}
+	}
 	if _, ok := parsed(t, "/spec/args/1").In(deployment(), m{"spec": m{"args": []any{"x"}}}); ok {
 		t.Error("an element behind the end is found")
 	}
