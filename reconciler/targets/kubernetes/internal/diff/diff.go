@@ -97,7 +97,8 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, wanted st
 		return nil
 	}
 	found.Object = item.Object
-	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); !state.Equal(mine, ours) {
+	_, released := fields.Release(live.Object, item.Object, ours, d.cfg.Ignored(item.Key))
+	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); !state.Equal(mine, ours) || len(released) > 0 {
 		d.claim(found, item, live, ours)
 		if found.Ownership == nil {
 			found.Ownership = &owner.Fields{}
@@ -170,8 +171,9 @@ func (d *Differ) compared(found, wanted state.Item, same bool) map[string]any {
 		if err != nil {
 			continue
 		}
-		if _, declared := p.Get(wanted.Object); !declared {
-			object, _ = p.Remove(object).(map[string]any)
+		_, declared := p.Get(wanted.Object)
+		if at, ok := p.In(wanted.Object, object); ok && !declared {
+			object, _ = at.Remove(object).(map[string]any)
 		}
 	}
 	return object
