@@ -51,7 +51,11 @@ func Propose(s RevisionStates, policies ...plan.Policy) plan.Proposal {
 		s.After.Observed = s.Before.Observed
 		policies = append([]plan.Policy{plan.MarkPartial()}, policies...)
 	}
-	before, after = kept(before, s.Before.Observed), kept(after, s.After.Observed)
+	if s.Offline {
+		before, after = kept(before, s.Before.Observed), kept(after, s.After.Observed)
+	} else {
+		before, after = keptInBoth(before, after, s.Before.Observed, s.After.Observed)
+	}
 	was := plan.Compute(s.Before.Desired, s.Before.Observed, cautious(policies, s.Before)...)
 	live := plan.Compute(s.After.Desired, s.After.Observed, cautious(policies, s.After)...)
 

@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
+	"github.com/poolwright/poolwright/reconciler/state/pointer"
 )
 
 // undecided is what a revision declares, as if it had been found: the terms are those
@@ -49,6 +50,54 @@ func kept(desired, observed state.Set) state.Set {
 		}
 	}
 	return state.NewSet(items...)
+}
+
+// keptInBoth are two revisions with the live values of what both declare and ignore. All others stay as
+// they are declared: in one of them alone, a live value would be shown as a change.
+func keptInBoth(before, after, observedBefore, observedAfter state.Set) (keptBefore, keptAfter state.Set) {
+	items, olds := after.Items(), map[state.Key]state.Item{}
+	for i, item := range items {
+		old, _ := before.Get(item.Key)
+		was, _ := observedBefore.Get(item.Key)
+		is, _ := observedAfter.Get(item.Key)
+		var befores, afters []state.IgnoredValue
+		for _, v := range is.Ignored {
+			if w, found := sameIgnored(v, item.Object, old.Object, was.Ignored); found {
+				befores, afters = append(befores, w), append(afters, v)
+			}
+		}
+		if len(afters) > 0 {
+			old.Object = state.KeepDeclared(old.Object, befores)
+			items[i].Object = state.KeepDeclared(item.Object, afters)
+			olds[item.Key] = old
+		}
+	}
+	all := before.Items()
+	for i, item := range all {
+		if old, found := olds[item.Key]; found {
+			all[i] = old
+		}
+	}
+	return state.NewSet(all...), state.NewSet(items...)
+}
+
+// sameIgnored is the value of the same field among those of the other revision, where both declare it.
+func sameIgnored(v state.IgnoredValue, object, other map[string]any, values []state.IgnoredValue) (state.IgnoredValue, bool) {
+	p, err := pointer.Parse(v.Pointer)
+	if err != nil || !v.Declared || other == nil {
+		return state.IgnoredValue{}, false
+	}
+	at, ok := p.In(object, other)
+	if !ok {
+		return state.IgnoredValue{}, false
+	}
+	i := slices.IndexFunc(values, func(w state.IgnoredValue) bool {
+		return w.Declared && w.Pointer == at.String() && w.Present == v.Present && state.Equal(w.Value, v.Value)
+	})
+	if i < 0 {
+		return state.IgnoredValue{}, false
+	}
+	return values[i], true
 }
 
 // proposer is one Propose at work.
@@ -277,13 +326,13 @@ func (p *proposer) proposedPlan(live, was plan.Plan) plan.Plan {
 	}
 	for _, ignored := range live.Ignored {
 		observed, _ := p.After.Observed.Get(ignored.Key())
-		shown := (p.Offline || ours(observed)) && !slices.ContainsFunc(was.Ignored, ignored.Same)
-		if shown && !p.Offline {
+		listed := (p.Offline || ours(observed)) && !slices.ContainsFunc(was.Ignored, ignored.Same)
+		if listed && !p.Offline {
 			// The proposal chooses what the rules match: none of it was applied, and a live value
 			// may be one that another manager wrote.
-			ignored, shown = ignored.WithoutLiveValues()
+			ignored, listed = ignored.WithoutLiveValues()
 		}
-		if shown {
+		if listed {
 			out.Ignored = append(out.Ignored, ignored)
 		}
 	}
@@ -385,6 +434,13 @@ func drift(was plan.Plan, observed state.Set) plan.Plan {
 	})
 	out.Changes = slices.Clone(was.Changes)
 	out.Notes = publishable(was.Notes, observed)
+	out.Ignored = nil
+	for _, ignored := range was.Ignored {
+		found, _ := observed.Get(ignored.Key())
+		if declared, differs := ignored.WithoutLiveValues(); differs && ours(found) {
+			out.Ignored = append(out.Ignored, declared)
+		}
+	}
 	for i, c := range was.Changes {
 		found, _ := observed.Get(c.Key)
 		visible, hidden := hide(c, found)
