@@ -414,7 +414,7 @@ func TestAPullRequestChangesNothingOfWhatIsIgnored(t *testing.T) {
 			b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, "theirs", "metadata", "labels", "team") })
 		}
 		got := b.proposal(base, head)
-		if d := cmp.Diff([]string{"Deployment.apps/$NS/web spec.replicas: 5, declared 7"}, b.ignoredFields(got.Proposed)); d != "" || len(got.Proposed.Changes) > 0 {
+		if d := cmp.Diff([]string{"Deployment.apps/$NS/web spec.replicas: <nil>, declared 7"}, b.ignoredFields(got.Proposed)); d != "" || len(got.Proposed.Changes) > 0 {
 			t.Errorf("%s: %s\n%s", name, d, show(got.Proposed))
 		}
 	}
@@ -426,6 +426,98 @@ func TestAPullRequestChangesNothingOfWhatIsIgnored(t *testing.T) {
 	if d := cmp.Diff([]string{"Deployment.apps/$NS/web spec.replicas: 2, declared 7"}, b.ignoredFields(without.Proposed)); d != "" || len(without.Proposed.Changes) > 0 {
 		t.Errorf("without a cluster: %s\n%s", d, show(without.Proposed))
 	}
+}
+
+func TestAProposalShowsNoLiveValueOfWhatIsIgnored(t *testing.T) {
+	mod := func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("Deployment", "/spec/template/spec/containers/0/env", "/metadata/annotations/theirs")}
+	}
+	b := newBench(t, mod)
+	base := b.declare(web)
+	b.reconcile(base)
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) {
+		containers, _, _ := unstructured.NestedSlice(o, "spec", "template", "spec", "containers")
+		containers = append(containers, map[string]any{"name": "injected", "image": "i", "env": []any{map[string]any{"name": "TOKEN", "value": "hunter2"}}})
+		set(o, containers, "spec", "template", "spec", "containers")
+		set(o, "hunter3", "metadata", "annotations", "theirs")
+	})
+	for name, element := range map[string]string{"not declared": "{name: injected}", "declared": "{name: injected, env: []}"} {
+		b.mod = func(c *kubernetes.Config) { mod(c); c.Preview, c.OnlyManaged = true, true }
+		b.restart()
+		got := b.proposal(base, b.declare(strings.Replace(web, "      containers:\n", "      containers:\n      - "+element+"\n", 1)))
+		if text := dump(got); strings.Contains(text, "hunter") {
+			t.Errorf("%s: a live value is shown:\n%s", name, text)
+		}
+	}
+}
+
+func TestAnIgnoredFieldThatIsNotDeclaredStaysInAMapThatIsAppliedAsAWhole(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("Deployment", "/spec/template/spec/nodeSelector/theirs"), ignoring("NodePool", "/spec/template/spec/requirements/0/minValues")}
+	})
+	selector := strings.Replace(web, "      containers:\n", "      nodeSelector: {ours: x}\n      containers:\n", 1)
+	declared := b.declare(selector, pool)
+	b.reconcile(declared)
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, "y", "spec", "template", "spec", "nodeSelector", "theirs") })
+	b.edit("karpenter.sh/v1", "NodePool", b.ns, func(o map[string]any) {
+		requirements, _, _ := unstructured.NestedSlice(o, "spec", "template", "spec", "requirements")
+		requirements[0].(map[string]any)["minValues"] = int64(1)
+		set(o, requirements, "spec", "template", "spec", "requirements")
+	})
+	b.reconcile(declared)
+	b.converged(declared)
+	more := b.declare(strings.Replace(selector, "nginx:1", "nginx:2", 1), strings.Replace(pool, "spec:\n", "spec:\n  weight: 3\n", 1))
+	b.reconcile(more)
+	b.converged(more)
+	nodes, _, _ := unstructured.NestedStringMap(b.get("apps/v1", "Deployment", "web").Object, "spec", "template", "spec", "nodeSelector")
+	if d := cmp.Diff(map[string]string{"ours": "x", "theirs": "y"}, nodes); d != "" {
+		t.Error(d)
+	}
+	requirements, _, _ := unstructured.NestedSlice(b.get("karpenter.sh/v1", "NodePool", b.ns).Object, "spec", "template", "spec", "requirements")
+	if n := requirements[0].(map[string]any)["minValues"]; n != int64(1) {
+		t.Errorf("minValues is %v", n)
+	}
+}
+
+func TestAnIgnoredFieldThatIsNotDeclaredIsCorrectedWithoutTheRule(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) { c.Ignore = []v1alpha1.IgnoreRule{ignoring("NodePool", "/spec/limits")} })
+	declared := b.declare(pool)
+	b.reconcile(declared)
+	b.edit("karpenter.sh/v1", "NodePool", b.ns, func(o map[string]any) { set(o, "10", "spec", "limits", "cpu") })
+	b.converged(declared)
+	b.ignore()
+	b.reconcile(declared)
+	b.converged(declared)
+	if limits, found, _ := unstructured.NestedMap(b.get("karpenter.sh/v1", "NodePool", b.ns).Object, "spec", "limits"); found {
+		t.Errorf("it has limits: %v", limits)
+	}
+}
+
+func TestAnIgnoredFieldThatWasAppliedInAnotherVersionIsGivenUp(t *testing.T) {
+	const scaler = "apiVersion: autoscaling/v1\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: $NS}\nspec: {minReplicas: 2, maxReplicas: 5, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}\n"
+	b := newBench(t)
+	b.reconcile(b.declare(scaler))
+	b.ignore(ignoring("HorizontalPodAutoscaler", "/spec/minReplicas"))
+	more := b.declare(strings.NewReplacer("autoscaling/v1", "autoscaling/v2", "minReplicas: 2", "minReplicas: 3", "maxReplicas: 5", "maxReplicas: 6").Replace(scaler))
+	b.reconcile(more)
+	b.converged(more)
+	spec, _, _ := unstructured.NestedMap(b.get("autoscaling/v2", "HorizontalPodAutoscaler", "web").Object, "spec")
+	if spec["minReplicas"] != int64(2) || spec["maxReplicas"] != int64(6) {
+		t.Errorf("spec %v", spec)
+	}
+}
+
+func TestAnIgnoredFieldIsKeptInAnUpdateThatEmptiesAMap(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("NodePool", "/spec/template/spec/requirements/0/values")}
+	})
+	limited := strings.Replace(pool, "spec:\n", "spec:\n  limits: {cpu: 10}\n", 1)
+	b.reconcile(b.declare(limited))
+	more := b.declare(strings.Replace(limited, "{cpu: 10}", "{}", 1))
+	if errs := b.apply(b.plan(more)); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	b.converged(more)
 }
 
 // proposal is what a change does, as a preview computes it.

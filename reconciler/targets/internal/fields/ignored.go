@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/pointer"
 )
 
@@ -49,6 +50,10 @@ func Omit(desired, live map[string]any, pointers []string) Omitted {
 func wholeDeclared(desired, live map[string]any, p, at pointer.Pointer) bool {
 	for n := range p {
 		if _, declared := p[:n+1].Get(desired); !declared {
+			// The claim to a map that is declared empty is like that to a whole one.
+			if above, _ := p[:n].Get(desired); state.Equal(above, map[string]any{}) {
+				return false
+			}
 			return !granular(live, at[:n+1])
 		}
 	}
