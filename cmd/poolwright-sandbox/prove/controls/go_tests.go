@@ -156,11 +156,11 @@ func foundByTestsOfTargets() []Control {
 			test: "reconciler/targets/kubernetes.TestADeletionInAGapOfTheWatchIsDetectedAfterAnEventOfTheObject",
 		}, {
 			Name: "ignored-fields", Summary: "An update neither writes nor owns what the Sync ignores.",
-			file: "reconciler/targets/kubernetes/correct.go", old: "\tbody = omitted.Object\n", by: "\t_ = omitted.Object\n",
+			file: "reconciler/targets/kubernetes/correct.go", old: "j.preconditions(omitted.Object, ", by: "j.preconditions(body, ",
 			test: "reconciler/targets/kubernetes.TestAFieldThatIsIgnoredLaterIsGivenUp",
 		}, {
 			Name: "ignored-guards", Summary: "No rule of a Sync ignores guards, roles and values of Secrets.",
-			file: "reconciler/targets/kubernetes/internal/ignore/ignore.go", old: "why := guarded(item, p)\n", by: "why := guarded(state.Item{Object: item.Object}, p)\n",
+			file: "reconciler/targets/kubernetes/internal/ignore/ignore.go", old: "why, always := guarded(item, p)\n", by: "why, always := guarded(state.Item{Object: item.Object}, p)\n",
 			test: "reconciler/targets/kubernetes/internal/ignore.TestGuardsAreNotIgnored",
 		}, {
 			Name: "definitions-first", Summary: "Definitions and namespaces are applied before what needs them.",
