@@ -71,7 +71,7 @@ func TestEachBlockOfCommandsIsRunOrListedWithTheReason(t *testing.T) {
 		if !row.used {
 			t.Errorf("%s has no block that begins with %q", row.page, row.begins)
 		}
-		for _, field := range strings.Fields(row.how) {
+		for field := range strings.FieldsSeq(row.how) {
 			if strings.HasPrefix(field, "Test") && !tests[strings.TrimRight(field, ",")] {
 				t.Errorf("there is no %s, which is to run %q of %s", field, row.begins, row.page)
 			}

@@ -10,6 +10,7 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -53,12 +54,17 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconcil
 	if len(v.added) > 0 {
 		recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
 	}
-	if s != nil && done.kind == full && done.err == nil {
-		s.unused = ignored.Report(recorder, sync, done.Plan, s.unused)
-	}
+	s.reportUnused(recorder, sync, done)
 	r.reportConfirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.ForcePush }))
 	if !v.ready || healthy { // What is healthy later is reported then.
 		r.announce(sync, s, done, v)
+	}
+}
+
+// reportUnused reports once which rules of spec.ignore match no object.
+func (s *syncState) reportUnused(recorder record.EventRecorder, sync *v1alpha1.Sync, done reconciliation) {
+	if s != nil && done.kind == full && done.err == nil {
+		s.unused = ignored.Report(recorder, sync, done.Plan, s.unused)
 	}
 }
 

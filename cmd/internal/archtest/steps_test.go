@@ -18,6 +18,7 @@ var steps = map[string]string{
 	"TestOutagesOfDependenciesAreOutlived":          "each step stops a server that all use; each begins with the same objects",
 	"TestOneRefusedObjectStopsNoOther":              "one Sync that only one commit may change at a time; the object of the last step is made before the others",
 	"TestTheAPIServerAcceptsWhatTheChartRenders":    "no step needs another: each is dry runs of one set of values, of milliseconds",
+
 	"TestTheDemo": "no step needs another: each brings an environment of its own, of which two at a time would leave no memory for the other tests",
 	"endure":      "one Sync whose source fails in one way at a time; each failure is mended before the next",
 	"everywhere":  "each kill is at a write later than the one before, until a life ends unharmed",

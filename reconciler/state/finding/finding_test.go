@@ -103,7 +103,6 @@ func TestEveryTextOfFactsIsChanged(t *testing.T) {
 	}
 }
 
-// The form of codes is that of reasons of conditions, by which dashboards and searches go.
 func TestFactsWithoutNumbersKeepTheRest(t *testing.T) {
 	of := FactsOf(Of("vcpus", 12), Of("ratio", 0.5), Of("pool", "gpu-2"), Of("zones", []string{"a"}), Of("spot", true))
 	if diff := cmp.Diff(FactsOf(Of("pool", "gpu-2"), Of("zones", []string{"a"}), Of("spot", true)), of.WithoutNumbers()); diff != "" {
@@ -114,11 +113,12 @@ func TestFactsWithoutNumbersKeepTheRest(t *testing.T) {
 	}
 }
 
+// The form of codes is that of reasons of conditions, by which dashboards and searches go.
 func TestEachCodeIsDescribedInAForm(t *testing.T) {
-	form, previous := regexp.MustCompile(`^[A-Z][A-Za-z0-9]{3,50}$`), ""
+	form := regexp.MustCompile(`^[A-Z][A-Za-z0-9]{3,50}$`)
 	all := map[Code]bool{}
 	for _, s := range Sections() {
-		previous = ""
+		previous := ""
 		for _, d := range s.Descriptors {
 			if !form.MatchString(string(d.Code)) || string(d.Code) <= previous || all[d.Code] {
 				t.Errorf("%s: %s after %s", s.Title, d.Code, previous)

@@ -64,7 +64,7 @@ func (b *bench) claim(apiVersion, kind, name string) string {
 	var out strings.Builder
 	for _, e := range b.get(apiVersion, kind, name).GetManagedFields() {
 		if e.Manager == v1alpha1.FieldManager {
-			out.Write(e.FieldsV1.Raw)
+			out.WriteString(e.FieldsV1.GetRawString())
 		}
 	}
 	return out.String()

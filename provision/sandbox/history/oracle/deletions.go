@@ -69,10 +69,7 @@ func (d *deletionCheck) request(r history.Record) {
 		d.out = append(d.out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("deletes %s (UID %s), %s", q.Object(), q.UID, why)})
 	}
 	switch {
-	case q.Kind == "nodes":
-		// A kubelet made it; the rule of terminations is about its instance.
-	case q.Kind == pods && q.Verb == "delete" && d.evictable[q.Namespace]:
-		// A DaemonSet made it, and makes another in its place.
+	case d.madeByOthers(q):
 	case q.Verb == "deletecollection":
 		report("a whole collection")
 	case d.kept[q.UID]:
@@ -84,6 +81,12 @@ func (d *deletionCheck) request(r history.Record) {
 	case d.declared(q.Client, q.Object()):
 		report("which every followed commit declares")
 	}
+}
+
+// madeByOthers reports whether a request deletes what may be deleted although the product did not make it: a
+// kubelet's node, since the rule of terminations is about its instance, or a pod of a DaemonSet, which makes another.
+func (d *deletionCheck) madeByOthers(q *history.Request) bool {
+	return q.Kind == "nodes" || q.Kind == pods && q.Verb == "delete" && d.evictable[q.Namespace]
 }
 
 // declared reports whether all commits that a process may follow declare the object. Where there

@@ -41,6 +41,7 @@ func Fail(who string, err error) error {
 		return state.WaitFor(time.Minute+time.Second, string(reason), explained)
 	case codeNotYet:
 		return state.WaitFor(10*time.Second, string(reason), explained)
+	default: // all others may succeed when tried again
 	}
 	return state.Fail(state.Retry, string(reason), explained)
 }

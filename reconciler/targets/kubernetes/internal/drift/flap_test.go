@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	clocktesting "k8s.io/utils/clock/testing"
-
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
