@@ -3,6 +3,7 @@ package proposal
 import (
 	"slices"
 
+	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/pointer"
 )
@@ -82,4 +83,20 @@ func sameIgnored(v state.IgnoredValue, object, other map[string]any, values []st
 		return state.IgnoredValue{}, false
 	}
 	return values[i], true
+}
+
+// listIgnored adds the ignored fields that the merge makes differ.
+func (p *proposer) listIgnored(out *plan.Plan, live, was plan.Plan) {
+	for _, ignored := range live.Ignored {
+		observed, _ := p.After.Observed.Get(ignored.Key())
+		listed := (p.Offline || ours(observed)) && !slices.ContainsFunc(was.Ignored, ignored.Same)
+		if listed && !p.Offline {
+			// The proposal chooses what the rules match: none of it was applied, and a live value
+			// may be one that another manager wrote.
+			ignored, listed = ignored.WithoutLiveValues()
+		}
+		if listed {
+			out.Ignored = append(out.Ignored, ignored)
+		}
+	}
 }

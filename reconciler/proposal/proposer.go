@@ -246,18 +246,7 @@ func (p *proposer) proposedPlan(live, was plan.Plan) plan.Plan {
 			out.Notes = append(out.Notes, n)
 		}
 	}
-	for _, ignored := range live.Ignored {
-		observed, _ := p.After.Observed.Get(ignored.Key())
-		listed := (p.Offline || ours(observed)) && !slices.ContainsFunc(was.Ignored, ignored.Same)
-		if listed && !p.Offline {
-			// The proposal chooses what the rules match: none of it was applied, and a live value
-			// may be one that another manager wrote.
-			ignored, listed = ignored.WithoutLiveValues()
-		}
-		if listed {
-			out.Ignored = append(out.Ignored, ignored)
-		}
-	}
+	p.listIgnored(&out, live, was)
 	out.Notes = append(out.Notes, p.notes...)
 	slices.SortStableFunc(out.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
 	return out

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 func ignoredOf(name string, live, declared map[string]any) plan.IgnoredFields {
@@ -52,7 +53,7 @@ func TestAWarningAboutTheSyncIsReportedOnce(t *testing.T) {
 	key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Sync", Namespace: "poolwright-system", Name: "dev"}
 	other := key
 	other.Name = "other"
-	p := plan.Plan{Notes: []plan.Note{{Key: key, Warning: true, Text: "a"}, {Key: key, Text: "b"}, {Key: other, Warning: true, Text: "c"}, {Key: key, Warning: true, Text: "d"}}}
+	p := plan.Plan{Notes: []plan.Note{{Key: key, Code: finding.IgnoreRuleUnused, Warning: true, Text: "a"}, {Key: key, Text: "b"}, {Key: other, Code: finding.IgnoreRuleUnused, Warning: true, Text: "c"}, {Key: key, Code: finding.IgnoreRuleUnused, Warning: true, Text: "d"}, {Key: key, Code: finding.DryRunRefused, Warning: true, Text: "e"}}}
 	recorder := record.NewFakeRecorder(10)
 	emitted := func(p plan.Plan, before string) (now string, events []string) {
 		now = Report(recorder, sync, p, before)

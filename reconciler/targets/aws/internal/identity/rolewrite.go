@@ -27,10 +27,8 @@ func (Roles) Write(ctx context.Context, c *resource.Clients, desired state.Item,
 		which = "managedPolicies"
 	}
 	policies := listed(desired.Object[which])
-	for _, arn := range policies {
-		if err := attachable(c.Scope, arn); err != nil {
-			return err
-		}
+	if err := allAttachable(c.Scope, policies); err != nil {
+		return err
 	}
 	doc, err := trustText(ctx, c, desired.Object["trust"])
 	if err != nil {
@@ -73,6 +71,16 @@ func (Roles) Write(ctx context.Context, c *resource.Clients, desired state.Item,
 		}
 	}
 	return exchange(ctx, c, name, attached, missing, former)
+}
+
+// allAttachable returns why one of the policies cannot be attached, or nil.
+func allAttachable(scope resource.Scope, arns []string) error {
+	for _, arn := range arns {
+		if err := attachable(scope, arn); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // trustText is the text of a wanted trust document, with the cluster's issuer in
