@@ -3,12 +3,19 @@ package iam
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
+	"strings"
 )
 
 // What IAM takes: bytes of a role's and of a policy's name.
 const (
 	longestRole   = 64
 	longestPolicy = 128
+)
+
+const (
+	prefix = "poolwright-"
+	deny   = "deny-"
 )
 
 // Names are how the things of one cluster are called in IAM, which is global:
@@ -26,14 +33,22 @@ type Names struct {
 func NamesOf(cluster, region string) Names {
 	return Names{
 		Role:      named("", cluster, region, longestRole),
-		Resources: named("resources-", cluster, region, longestPolicy), Deny: named("deny-", cluster, region, longestPolicy),
+		Resources: named("resources-", cluster, region, longestPolicy), Deny: named(deny, cluster, region, longestPolicy),
 		Engine: named("engine-", cluster, region, longestPolicy), Boundary: named("boundary-", cluster, region, longestPolicy),
 	}
 }
 
+// denyPrefixes begin the names of the policies that deny, of this release and of earlier ones.
+var denyPrefixes = []string{prefix + deny, prefix + "limits-"}
+
+// Denies reports whether a name is that of a policy that denies, which the controller's role must not be without.
+func Denies(policy string) bool {
+	return slices.ContainsFunc(denyPrefixes, func(p string) bool { return strings.HasPrefix(policy, p) })
+}
+
 func named(what, cluster, region string, longest int) string {
 	const hash = 8
-	start, end := "poolwright-"+what, "-"+region
+	start, end := prefix+what, "-"+region
 	length := longest - len(start) - len(end)
 	if len(cluster) > length {
 		sum := sha256.Sum256([]byte(cluster))

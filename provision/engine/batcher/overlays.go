@@ -2,10 +2,10 @@ package batcher
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
@@ -19,17 +19,19 @@ type EvaluatedOverlays struct {
 	overlays client.Reader
 
 	mu sync.Mutex
-	// since is when one was first found not to be evaluated; zero where all were, last.
+	// since is when one that is waited for was first found not to be evaluated; zero where none is.
 	since time.Time
+	// abandoned are those that took too long: they are not waited for until they are evaluated.
+	abandoned map[types.UID]bool
 }
 
 // NewEvaluatedOverlays reads NodeOverlays from a cache.
 func NewEvaluatedOverlays(clk clock.PassiveClock, overlays client.Reader) *EvaluatedOverlays {
-	return &EvaluatedOverlays{clock: clk, overlays: overlays}
+	return &EvaluatedOverlays{clock: clk, overlays: overlays, abandoned: map[types.UID]bool{}}
 }
 
-// All is true once all are evaluated, valid or not, and ten seconds after one was not, whichever changes
-// meanwhile, or where they cannot be listed: then Karpenter schedules without it.
+// All is true once all are evaluated, valid or not, and where they take longer than ten seconds together, or
+// cannot be listed: then Karpenter schedules without them.
 func (e *EvaluatedOverlays) All(ctx context.Context) bool {
 	list := &karpv1alpha1.NodeOverlayList{}
 	if err := e.overlays.List(ctx, list); err != nil {
@@ -37,14 +39,33 @@ func (e *EvaluatedOverlays) All(ctx context.Context) bool {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !slices.ContainsFunc(list.Items, func(o karpv1alpha1.NodeOverlay) bool { return !evaluated(&o) }) {
+	pending, abandoned := []types.UID{}, map[types.UID]bool{}
+	for i := range list.Items {
+		uid := list.Items[i].UID
+		switch {
+		case evaluated(&list.Items[i]):
+		case e.abandoned[uid]:
+			abandoned[uid] = true
+		default:
+			pending = append(pending, uid)
+		}
+	}
+	e.abandoned = abandoned
+	if len(pending) == 0 {
 		e.since = time.Time{}
 		return true
 	}
 	if e.since.IsZero() {
 		e.since = e.clock.Now()
 	}
-	return e.clock.Since(e.since) >= evaluationTimeout
+	if e.clock.Since(e.since) < evaluationTimeout {
+		return false
+	}
+	for _, uid := range pending {
+		e.abandoned[uid] = true
+	}
+	e.since = time.Time{}
+	return true
 }
 
 // evaluated reports whether an overlay is among those that Karpenter counts by. It writes the condition right

@@ -83,6 +83,14 @@ func TestNodeOverlaysThatAreNeverEvaluatedAreWaitedForOnce(t *testing.T) {
 	if got := waited(next); got != 0 {
 		t.Errorf("it was waited for %s once more", got)
 	}
+	// Another one is waited for, although no batch was there when the time of the first ended.
+	clk.SetTime(clk.Now().Add(time.Hour))
+	if err := reader.Create(t.Context(), overlay("b", 1, "", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := waited(func() {}); got < evaluationTimeout {
+		t.Errorf("beside one that is not waited for any more, another was for %s", got)
+	}
 	o.Status = overlay("a", 0, metav1.ConditionTrue, o.Generation).Status
 	if err := reader.Status().Update(t.Context(), o); err != nil || !e.All(t.Context()) {
 		t.Fatal("it is evaluated, and waited for", err)

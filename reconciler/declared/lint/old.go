@@ -89,15 +89,18 @@ func (r *rest) add(c conversion.Change) {
 
 // followed sums up a file that is written for an old API.
 func followed(r *rest, folder string) finding.Finding {
-	var made []string
+	// Whether there are some of a grade is a fact of its own: numbers alone make no other comment of a pull request.
+	var made, grades []string
 	if r.defaults > 0 {
+		grades = append(grades, conversion.Default.String())
 		made = append(made, plural.Count(r.defaults, "default")+" made explicit")
 	}
 	if r.lossless > 0 {
+		grades = append(grades, conversion.Lossless.String())
 		made = append(made, plural.Count(r.lossless, "lossless change"))
 	}
 	return finding.New(codeOldAPIFollowed, "an old API of Karpenter, followed as v1 with %s; `poolwright convert %s` shows them, and with --write writes them",
-		strings.Join(made, " and "), folder).With(finding.Of("defaults", r.defaults), finding.Of("losslessChanges", r.lossless))
+		finding.As("changes", grades, strings.Join(made, " and ")), finding.Of("folder", folder)).With(finding.Of("defaults", r.defaults), finding.Of("losslessChanges", r.lossless))
 }
 
 // leftover sums up a file of which v1 does not read all.

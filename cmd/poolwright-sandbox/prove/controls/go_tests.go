@@ -198,7 +198,7 @@ func foundByTestsOfTheEngine() []Control {
 			test: "provision/engine/batcher.TestABatchWaitsForNodePoolsThatAreNotEvaluated",
 		}, {
 			Name: "evaluated-overlays", Summary: "A batch waits until the NodeOverlays are evaluated as they are now.",
-			file: "provision/engine/batcher/overlays.go", old: "if !slices.ContainsFunc(list.Items, ", by: "if true || !slices.ContainsFunc(list.Items, ",
+			file: "provision/engine/batcher/overlays.go", old: "if e.clock.Since(e.since) < evaluationTimeout {", by: "if e.clock.Since(e.since) < 0 {",
 			test: "provision/engine/batcher.TestABatchWaitsForNodeOverlaysThatAreNotEvaluated",
 		}, {
 			Name: "live-claims", Summary: "An instance whose NodeClaim is not in the cache is not terminated, since NodeClaims are listed from the API server.",

@@ -49,8 +49,7 @@ func byBootstrap(s resource.Declaration, item state.Item) state.Item {
 // policyNames are those of the role and the policies that bootstrap writes.
 func policyNames(p resource.Scope) iampolicy.Names { return iampolicy.NamesOf(p.Cluster, p.Region) }
 
-// controllerPolicies are the ARNs of the policies of the controller's own role, sorted,
-// which is good: what denies is attached before what it bounds.
+// controllerPolicies are the ARNs of the policies of the controller's own role, sorted.
 func controllerPolicies(p resource.Scope) []string {
 	n := policyNames(p)
 	return []string{p.IAMARN("policy/" + n.Deny), p.IAMARN("policy/" + n.Engine), p.IAMARN("policy/" + n.Resources)}

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 
+	iampolicy "github.com/poolwright/poolwright/config/iam"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/policydoc"
@@ -18,7 +19,7 @@ import (
 
 // Write makes the role, with its trust, boundary and tags in one request, so
 // that no role of ours ever exists without them; policies come after. Where a
-// role exists, it has what it needs at each moment: policies are attached before former ones are
+// role exists, it has what it needs at each moment, as far as the quota of policies has room: policies are attached before former ones are
 // detached, those that deny first and last. Only a new trust comes after what the role had and before
 // what it gets.
 func (Roles) Write(ctx context.Context, c *resource.Clients, desired state.Item, live resource.Live) error {
@@ -172,14 +173,8 @@ func tagRole(ctx context.Context, c *resource.Clients, desired state.Item, live 
 // maxAttached is AWS's default quota of managed policies for each role.
 const maxAttached = 10
 
-// denyPrefixes begin the names of the policies that deny, of this release and of former ones.
-var denyPrefixes = []string{"poolwright-deny-", "poolwright-limits-"}
-
 // denies reports whether a policy is one of Poolwright's that deny.
-func denies(arn string) bool {
-	name := arn[strings.LastIndex(arn, "/")+1:]
-	return slices.ContainsFunc(denyPrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
-}
+func denies(arn string) bool { return iampolicy.Denies(arn[strings.LastIndex(arn, "/")+1:]) }
 
 // deniesFirst are the policies with those that deny at the beginning.
 func deniesFirst(arns []string) []string {
