@@ -65,7 +65,7 @@ func allocate(pod *corev1.Pod, node Node) *Rejection {
 				return unexpected("no healthy devices present; cannot allocate unhealthy devices %s", name)
 			}
 			if device.OnePerRequest && limit.Value() > 1 {
-				return unexpected("rpc error: code = Unknown desc = invalid request for %s: maximum request size for shared resources is 1; found %d", name, limit.Value())
+				return unexpected("rpc error: code = Unknown desc = invalid allocation request for %q: invalid request: maximum request size for shared resources is 1; found %d", name, limit.Value())
 			}
 		}
 		requested := request(pod, name)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/admission"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin/recording"
 )
 
 const gpu = corev1.ResourceName("nvidia.com/gpu")
@@ -67,5 +68,32 @@ func TestAdmission(t *testing.T) {
 				t.Errorf("got %q: %s; want %q with %q", got.Reason, got.Message, c.reason, c.message)
 			}
 		})
+	}
+}
+
+func TestARequestForTwoSharesIsRefusedInTheWordsOfTheRealPlugin(t *testing.T) {
+	recorded, err := recording.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for _, run := range recorded.Runs {
+		for _, r := range run.Resources {
+			refusal, _ := r.Refused(2)
+			code, text, ok := strings.Cut(refusal, ": ")
+			if !ok {
+				continue
+			}
+			refused++
+			name := corev1.ResourceName(r.Name)
+			got := admission.Check(pod(r.Name, "2"), admission.Node{Allocatable: list("pods", "3"), Devices: map[corev1.ResourceName]admission.Device{
+				name: {Capacity: len(r.Devices), Healthy: len(r.Devices), OnePerRequest: true}}})
+			if got == nil || !strings.Contains(got.Message, "rpc error: code = "+code+" desc = "+text+",") {
+				t.Errorf("%s: %+v, and the real plugin answers %q", run.Name, got, refusal)
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("no refusal was recorded")
 	}
 }

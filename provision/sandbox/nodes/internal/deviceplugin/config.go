@@ -63,8 +63,8 @@ type file struct {
 }
 
 type sharing struct {
-	RenameByDefault bool  `json:"renameByDefault"`
-	FailMany        *bool `json:"failRequestsGreaterThanOne"`
+	RenameByDefault bool `json:"renameByDefault"`
+	FailMany        bool `json:"failRequestsGreaterThanOne"`
 	Resources       []struct {
 		Name     string `json:"name"`
 		Replicas *int   `json:"replicas"`
@@ -126,10 +126,8 @@ func (c *Config) share(strategy SharingStrategy, s *sharing) error {
 		}
 	}
 	*c = Config{Strategy: strategy, Replicas: replicas, Resource: GPU, MPSRoot: c.MPSRoot, Patient: c.Patient}
-	c.OnePerRequest = strategy == SharingStrategyMPS
-	if s.FailMany != nil {
-		c.OnePerRequest = *s.FailMany
-	}
+	// Under MPS the plugin does not read the field, and only shares are refused.
+	c.OnePerRequest = replicas > 0 && (strategy == SharingStrategyMPS || s.FailMany)
 	if s.RenameByDefault && replicas > 0 {
 		c.Resource = SharedGPU
 	}
