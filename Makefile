@@ -57,6 +57,12 @@ PARALLEL ?= 2
 CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.19.0
 LINT_VERSION := $(shell sed -n 's|.*golangci/golangci-lint/v2 \(v[^ ]*\).*|\1|p' .ci/lint/go.mod)
 
+# What is recorded on a machine with a GPU: the versions of NVIDIA's programs, and where the recording is.
+NVIDIA_PLUGIN := $(shell sed -n 's|.*NVIDIA/k8s-device-plugin \(v[^ ]*\).*|\1|p' .ci/gpu/plugin/go.mod)
+NVIDIA_DRA_DRIVER := $(shell sed -n 's|.*dra-driver-nvidia-gpu \(v[^ ]*\).*|\1|p' .ci/gpu/dradriver/go.mod)
+GPU_RECORDING := reconciler/deviceplugin/recording/testdata
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
 # Test files that declare or import something, as package paths.
 packages_with = $(shell grep -rlE --include='*_test.go' '$(1)' $(FOLDERS) | xargs -rn1 dirname | sort -u | sed 's|^|./|')
 
@@ -83,6 +89,25 @@ monitoring: build ## Record the metrics of the demo anew, on which the queries o
 dashboards: ## Draw the pictures of the dashboards in docs/images from their JSON and the recorded demo
 	GOWORK=off GOFLAGS= go -C .ci/monitoring test -count=1 -run '^TestTheImages' . -update
 
+.PHONY: gpu-recorder
+gpu-recorder: ## Build into bin/gpu what records NVIDIA's device plugin and its DRA driver on a machine with a GPU
+	@mkdir -p bin/gpu
+	GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -C .ci/gpu -trimpath -ldflags '-s -w' -o '$(CURDIR)/bin/gpu/' ./record
+	@# The driver's library is loaded when they run, so that names of it are resolved late.
+	GOWORK=off GOFLAGS= CGO_ENABLED=1 go build -C .ci/gpu/plugin -trimpath -o '$(CURDIR)/bin/gpu/' \
+		-ldflags '-s -w -extldflags=-Wl,-z,lazy -X github.com/NVIDIA/k8s-device-plugin/internal/info.version=$(NVIDIA_PLUGIN)' \
+		github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin github.com/NVIDIA/k8s-device-plugin/cmd/gpu-feature-discovery
+	GOWORK=off GOFLAGS= CGO_ENABLED=1 go build -C .ci/gpu/dradriver -trimpath -ldflags '-s -w -extldflags=-Wl,-z,lazy' -o '$(CURDIR)/bin/gpu/' \
+		sigs.k8s.io/dra-driver-nvidia-gpu/cmd/gpu-kubelet-plugin
+	@cp $(GPU_RECORDING)/cases.json bin/gpu/cases.json
+
+.PHONY: gpu-recording
+gpu-recording: gpu-recorder ## Record NVIDIA's programs anew, as root on a machine with a GPU and without a kubelet
+	$(SUDO) bin/gpu/record -programs bin/gpu -cases bin/gpu/cases.json -version $(NVIDIA_PLUGIN) > bin/gpu/recording.json
+	$(SUDO) bin/gpu/record -programs bin/gpu -dra -version $(NVIDIA_DRA_DRIVER) > bin/gpu/dra.json
+	@cp bin/gpu/recording.json bin/gpu/dra.json $(GPU_RECORDING)/
+	go test -count=1 ./reconciler/deviceplugin/recording ./provision/sandbox/nodes/internal/...
+
 .PHONY: prove
 prove: build ## Prove every scenario with every fault, and every control (ARGS="-o json")
 	@bin/poolwright-sandbox prove --controls $(ARGS)
@@ -108,6 +133,7 @@ test: ## Run every test; the first time this also builds the sandbox's programs
 	GOWORK=off GOFLAGS= go -C .ci/chart test ./...
 	GOWORK=off GOFLAGS= go -C .ci/monitoring test ./...
 	GOWORK=off GOFLAGS= go -C .ci/argocd test ./...
+	GOWORK=off GOFLAGS= go -C .ci/gpu test ./...
 
 .PHONY: lint
 lint: vet golangci ## Check formatting, vet and the linters of .golangci.yml
@@ -122,6 +148,7 @@ vet: ## Run go vet on every module, and check the product for Linux on arm64 and
 	GOWORK=off GOFLAGS= go -C .ci/chart vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/monitoring vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/argocd vet ./...
+	GOWORK=off GOFLAGS= go -C .ci/gpu vet ./...
 	@# For the other platforms of a release by the sources: GOOS=darwin go vet compiles 1,500 packages first.
 	GOWORK=off GOFLAGS= go run -C .ci/release ./platforms -root '$(CURDIR)'
 	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off GOFLAGS= go vet -trimpath ./...

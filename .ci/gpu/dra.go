@@ -65,7 +65,7 @@ func (r *Recorder) RecordDRA(ctx context.Context, driver, root string) (DRARecor
 		return out, err
 	}
 	defer api.stop()
-	program, err := startDRA(folder, api.url, driver, root)
+	program, err := r.startDRA(folder, api.url, driver, root)
 	if err != nil {
 		return out, err
 	}
@@ -87,7 +87,7 @@ func (r *Recorder) RecordDRA(ctx context.Context, driver, root string) (DRARecor
 }
 
 // startDRA starts the driver with all its folders in one.
-func startDRA(folder, url, driver, root string) (*process, error) {
+func (r *Recorder) startDRA(folder, url, driver, root string) (*process, error) {
 	config := filepath.Join(folder, "kubeconfig")
 	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: \"" + url + "\"}}]\nusers: [{name: c, user: {}}]\ncontexts: [{name: c, context: {cluster: c, user: c}}]\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -98,7 +98,7 @@ func startDRA(folder, url, driver, root string) (*process, error) {
 			return nil, err
 		}
 	}
-	return start(environment(os.Getenv("PATH")), driver, "--node-name=node", "--image-name=none", "--kubeconfig="+config,
+	return start(r.environment(os.Getenv("PATH")), driver, "--node-name=node", "--image-name=none", "--kubeconfig="+config,
 		"--kubelet-registrar-directory-path="+filepath.Join(folder, "registry"), "--kubelet-plugins-directory-path="+filepath.Join(folder, "plugins"),
 		"--cdi-root="+filepath.Join(folder, "cdi"), "--nvidia-cdi-hook-path=/usr/bin/nvidia-cdi-hook", "--container-driver-root="+root, "--nvidia-driver-root="+root)
 }

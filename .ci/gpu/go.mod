@@ -5,6 +5,7 @@ module github.com/poolwright/poolwright/.ci/gpu
 go 1.27.0
 
 require (
+	github.com/google/go-cmp v0.7.0
 	google.golang.org/grpc v1.83.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -21,7 +21,7 @@ type process struct {
 	code    int
 }
 
-// start runs a program. Lines of its output that begin with one of the patterns can be waited for.
+// start runs a program.
 func start(env []string, program string, args ...string) (*process, error) {
 	p := &process{command: exec.Command(program, args...), log: &log{grew: make(chan struct{}, 1)}, ended: make(chan struct{})}
 	p.command.Env = env
@@ -96,9 +96,9 @@ func (l *log) lines() []string {
 	return out
 }
 
-// environment is what programs of the plugin's image need of ours: where programs and libraries are.
-func environment(path string) []string {
-	out := []string{"PATH=" + path}
+// environment is what programs are given of ours: where programs and libraries are.
+func (r *Recorder) environment(path string) []string {
+	out := append([]string{"PATH=" + path}, r.Environment...)
 	if libraries, ok := os.LookupEnv("LD_LIBRARY_PATH"); ok {
 		out = append(out, "LD_LIBRARY_PATH="+libraries)
 	}

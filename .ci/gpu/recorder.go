@@ -18,7 +18,7 @@ const PluginFolder = "/var/lib/kubelet/device-plugins"
 // mpsControl is the program by which the plugin queries the daemon of MPS.
 const mpsControl = "nvidia-cuda-mps-control"
 
-// Recorder records the plugin. Every field but Discovery is required.
+// Recorder records NVIDIA's programs. Every field but Discovery and Environment is required.
 type Recorder struct {
 	// Plugin, Discovery and SMI are the programs nvidia-device-plugin, gpu-feature-discovery and nvidia-smi. Without
 	// Discovery no labels are recorded.
@@ -27,6 +27,8 @@ type Recorder struct {
 	Version string
 	// Folder is where a kubelet and its plugins have their sockets.
 	Folder string
+	// Environment is what programs are given beside the paths of programs and libraries.
+	Environment []string
 	// Patience is how long a plugin may take to register, or to end.
 	Patience time.Duration
 	// Date is written into the recording.
@@ -89,7 +91,7 @@ func (r *Recorder) run(ctx context.Context, c Case) (Run, error) {
 	for i := range args {
 		args[i] = strings.ReplaceAll(args[i], c.ConfigPath, config)
 	}
-	plugin, err := start(environment(path), r.Plugin, args...)
+	plugin, err := start(r.environment(path), r.Plugin, args...)
 	if err != nil {
 		return out, err
 	}
@@ -159,7 +161,7 @@ func (r *Recorder) serve(ctx context.Context, k *kubelet, plugin *process) ([]Re
 // labels are what feature discovery would give the node.
 func (r *Recorder) labels(path, config string) (map[string]string, error) {
 	file := filepath.Join(filepath.Dir(config), "labels")
-	discovery, err := start(environment(path), r.Discovery, "--oneshot", "--no-timestamp", "--use-node-feature-api=false", "--output-file="+file, "--config-file="+config)
+	discovery, err := start(r.environment(path), r.Discovery, "--oneshot", "--no-timestamp", "--use-node-feature-api=false", "--output-file="+file, "--config-file="+config)
 	if err != nil {
 		return nil, err
 	}

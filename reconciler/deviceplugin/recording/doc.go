@@ -3,6 +3,6 @@
 // the same configurations, and those of the sandbox's emulation.
 //
 // testdata/cases.json are the configurations, made from testdata/deviceplugin.yaml by the code that makes them for a
-// cluster; testdata/h100.json is the recording, which make gpu-recording makes anew on a machine with a GPU. It refuses
+// cluster; testdata/recording.json is the recording, which make gpu-recording makes anew on a machine with a GPU. It refuses
 // to be edited by hand: a test compares its configurations with those of today. Start reading at Load.
 package recording

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-//go:embed testdata/h100.json
+//go:embed testdata/recording.json
 var recorded []byte
 
 // Case is one configuration under which the plugin ran.

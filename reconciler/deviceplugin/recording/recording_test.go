@@ -269,7 +269,7 @@ type draRecording struct {
 }
 
 func TestTheDRADriverHasTheGPUsOfThePlugin(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "h100-dra.json"))
+	text, err := os.ReadFile(filepath.Join("testdata", "dra.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,12 +297,8 @@ func TestTheDRADriverHasTheGPUsOfThePlugin(t *testing.T) {
 
 func TestARecordingIdentifiesNoMachine(t *testing.T) {
 	uuid := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	files, err := filepath.Glob(filepath.Join("testdata", "h100*.json"))
-	if err != nil || len(files) != 2 {
-		t.Fatalf("the recordings are %v (%v)", files, err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	for _, file := range []string{"recording.json", "dra.json"} {
+		text, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
 			t.Fatal(err)
 		}
