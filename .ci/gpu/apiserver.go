@@ -49,7 +49,7 @@ func serveAPI() (*apiServer, error) {
 	return s, nil
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP returns one request.
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == slicesPath && r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":
@@ -62,16 +62,16 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		claim := s.claims[strings.TrimPrefix(path, claimsPath)]
 		s.mu.Unlock()
-		answer(w, claim)
+		response(w, claim)
 	case strings.HasPrefix(path, nodesPath):
-		answer(w, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": strings.TrimPrefix(path, nodesPath), "uid": "node", "resourceVersion": "1"}})
+		response(w, map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": strings.TrimPrefix(path, nodesPath), "uid": "node", "resourceVersion": "1"}})
 	default:
-		answer(w, nil)
+		response(w, nil)
 	}
 }
 
-// answer sends an object; nil is not found.
-func answer(w http.ResponseWriter, object map[string]any) {
+// response sends an object; nil is not found.
+func response(w http.ResponseWriter, object map[string]any) {
 	w.Header().Set("Content-Type", "application/json")
 	if object == nil {
 		w.WriteHeader(http.StatusNotFound)
@@ -91,7 +91,7 @@ func (s *apiServer) list(w http.ResponseWriter) {
 	for _, slice := range s.slices {
 		items = append(items, slice)
 	}
-	answer(w, map[string]any{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items})
+	response(w, map[string]any{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items})
 }
 
 // watch sends what is written from now on. A client that asks for the present objects first is refused: it lists then.
@@ -130,7 +130,7 @@ func (s *apiServer) write(w http.ResponseWriter, r *http.Request, name string) {
 		var err error
 		if object, err = resourceSlice(r); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
-			answer(w, failure(http.StatusBadRequest, "BadRequest"))
+			response(w, failure(http.StatusBadRequest, "BadRequest"))
 			return
 		}
 	}
@@ -153,7 +153,7 @@ func (s *apiServer) write(w http.ResponseWriter, r *http.Request, name string) {
 		event, object = "DELETED", s.slices[name]
 		delete(s.slices, name)
 	default:
-		answer(w, s.slices[name])
+		response(w, s.slices[name])
 		return
 	}
 	if metadata, ok := object["metadata"].(map[string]any); ok {
@@ -174,7 +174,7 @@ func (s *apiServer) write(w http.ResponseWriter, r *http.Request, name string) {
 			}
 		}
 	}
-	answer(w, object)
+	response(w, object)
 }
 
 // resourceSlice is what a request writes. Clients of Kubernetes send it as protobuf.

@@ -70,7 +70,7 @@ func (r *Recorder) RecordDRA(ctx context.Context, driver, root string) (DRARecor
 		return out, err
 	}
 	defer program.stop()
-	ctx, cancel := context.WithTimeout(ctx, 3*r.Patience)
+	ctx, cancel := context.WithTimeout(ctx, 3*r.Timeout)
 	defer cancel()
 	if err := r.converse(ctx, folder, api, program, &out); err != nil {
 		return out, errors.Join(err, errors.New(strings.Join(program.log.lines(), "\n")))
@@ -87,7 +87,7 @@ func (r *Recorder) RecordDRA(ctx context.Context, driver, root string) (DRARecor
 }
 
 // startDRA starts the driver with all its folders in one.
-func (r *Recorder) startDRA(folder, url, driver, root string) (*process, error) {
+func (r *Recorder) startDRA(folder, url, driver, root string) (*runningProgram, error) {
 	config := filepath.Join(folder, "kubeconfig")
 	text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: \"" + url + "\"}}]\nusers: [{name: c, user: {}}]\ncontexts: [{name: c, context: {cluster: c, user: c}}]\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -104,7 +104,7 @@ func (r *Recorder) startDRA(folder, url, driver, root string) (*process, error) 
 }
 
 // converse sends the driver what a kubelet sends it.
-func (r *Recorder) converse(ctx context.Context, folder string, api *apiServer, program *process, out *DRARecording) error {
+func (r *Recorder) converse(ctx context.Context, folder string, api *apiServer, program *runningProgram, out *DRARecording) error {
 	socket := filepath.Join(folder, "registry", draDriver+"-reg.sock")
 	if err := appears(ctx, socket, program); err != nil {
 		return err
@@ -157,11 +157,11 @@ func prepare(ctx context.Context, client dra.DRAPluginClient, api *apiServer, cd
 		"status": map[string]any{"allocation": map[string]any{"devices": map[string]any{"results": []any{
 			map[string]any{"request": "gpu", "driver": draDriver, "pool": "node", "device": device}}}}},
 	})
-	answer, err := client.NodePrepareResources(ctx, &dra.NodePrepareResourcesRequest{Claims: []*dra.Claim{claim}})
+	response, err := client.NodePrepareResources(ctx, &dra.NodePrepareResourcesRequest{Claims: []*dra.Claim{claim}})
 	if err != nil {
 		return out, fmt.Errorf("preparing a claim of %s: %w", device, err)
 	}
-	result := answer.GetClaims()[claim.GetUid()]
+	result := response.GetClaims()[claim.GetUid()]
 	out.Refused = result.GetError()
 	for _, d := range result.GetDevices() {
 		out.CDIDevices = append(out.CDIDevices, d.GetCdiDeviceIds()...)
@@ -200,7 +200,7 @@ func specifications(folder string) ([]any, error) {
 }
 
 // appears waits for a socket.
-func appears(ctx context.Context, socket string, program *process) error {
+func appears(ctx context.Context, socket string, program *runningProgram) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {

@@ -15,8 +15,8 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// kubelet is the side of a kubelet that device plugins register with.
-type kubelet struct {
+// kubeletServer is the side of a kubelet that device plugins register with.
+type kubeletServer struct {
 	pluginapi.UnimplementedRegistrationServer
 
 	folder        string
@@ -25,7 +25,7 @@ type kubelet struct {
 }
 
 // listen starts a kubelet whose sockets are in a folder. It refuses a folder in which there is one.
-func listen(folder string) (*kubelet, error) {
+func listen(folder string) (*kubeletServer, error) {
 	socket := filepath.Join(folder, "kubelet.sock")
 	if _, err := os.Lstat(socket); err == nil {
 		return nil, fmt.Errorf("listening as a kubelet: %s is there: a kubelet runs on this machine", socket)
@@ -34,23 +34,23 @@ func listen(folder string) (*kubelet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening as a kubelet: %w", err)
 	}
-	k := &kubelet{folder: folder, server: grpc.NewServer(), registrations: make(chan *pluginapi.RegisterRequest, 10)}
+	k := &kubeletServer{folder: folder, server: grpc.NewServer(), registrations: make(chan *pluginapi.RegisterRequest, 10)}
 	pluginapi.RegisterRegistrationServer(k.server, k)
 	go func() { _ = k.server.Serve(listener) }()
 	return k, nil
 }
 
 // Register takes a plugin's registration.
-func (k *kubelet) Register(_ context.Context, r *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+func (k *kubeletServer) Register(_ context.Context, r *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	k.registrations <- r
 	return &pluginapi.Empty{}, nil
 }
 
 // stop ends it; its socket goes with it.
-func (k *kubelet) stop() { k.server.Stop() }
+func (k *kubeletServer) stop() { k.server.Stop() }
 
 // query sends a plugin what a kubelet sends it.
-func (k *kubelet) query(ctx context.Context, r *pluginapi.RegisterRequest) (Resource, error) {
+func (k *kubeletServer) query(ctx context.Context, r *pluginapi.RegisterRequest) (Resource, error) {
 	out := Resource{Name: r.GetResourceName(), Version: r.GetVersion(), Endpoint: r.GetEndpoint(),
 		PreferredAllocation: r.GetOptions().GetGetPreferredAllocationAvailable(), PreStart: r.GetOptions().GetPreStartRequired()}
 	conn, err := grpc.NewClient("unix://"+filepath.Join(k.folder, r.GetEndpoint()), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -119,12 +119,12 @@ func devices(ctx context.Context, client pluginapi.DevicePluginClient) ([]Device
 // allocate requests devices for one container.
 func allocate(ctx context.Context, client pluginapi.DevicePluginClient, ids []string) Allocation {
 	out := Allocation{Devices: ids}
-	answer, err := client.Allocate(ctx, &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}}})
+	response, err := client.Allocate(ctx, &pluginapi.AllocateRequest{ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}}})
 	if err != nil {
 		out.Refused = status.Code(err).String() + ": " + status.Convert(err).Message()
 		return out
 	}
-	for _, c := range answer.GetContainerResponses() {
+	for _, c := range response.GetContainerResponses() {
 		out.Env = c.GetEnvs()
 		for _, m := range c.GetMounts() {
 			if out.Mounts == nil {

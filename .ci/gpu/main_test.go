@@ -16,21 +16,21 @@ import (
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// The test binary runs as the programs that are recorded: what of them it is, its name decides.
+// The test binary is the programs that are recorded, too: which of them, its name decides.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "nvidia-device-plugin":
-		os.Exit(played(playPlugin()))
+		os.Exit(exitCode(runPlugin()))
 	case "gpu-feature-discovery":
-		os.Exit(played(playDiscovery()))
+		os.Exit(exitCode(runDiscovery()))
 	case "gpu-kubelet-plugin":
-		os.Exit(played(playDRA()))
+		os.Exit(exitCode(runDRA()))
 	default:
 		os.Exit(m.Run())
 	}
 }
 
-func played(err error) int {
+func exitCode(err error) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "E1128 01:02:03.000004   56 main.go:7] "+err.Error())
 		return 1
@@ -48,9 +48,9 @@ func flagged(name string) string {
 	return ""
 }
 
-// playPlugin is a plugin that offers as many devices as its configuration has lines, and one that has not what MPS
+// runPlugin is a plugin that offers as many devices as its configuration has lines, and one that has not what MPS
 // needs, or refuses its configuration.
-func playPlugin() error {
+func runPlugin() error {
 	config, err := os.ReadFile(flagged("config-file"))
 	if err != nil {
 		return err
@@ -61,8 +61,8 @@ func playPlugin() error {
 	}
 	if strings.Contains(string(config), "mps") {
 		if out, err := start(os.Environ(), mpsControl); err != nil {
-			fmt.Fprintln(os.Stderr, "I1128 01:02:03.000004   56 main.go:7] Retrying in 30s...")
-			select {}
+			fmt.Fprintln(os.Stderr, "I1128 01:02:03.000004   56 main.go:7] Failed to start one or more plugins. Retrying in 30s...")
+			time.Sleep(time.Hour)
 		} else {
 			<-out.ended
 		}
@@ -105,12 +105,12 @@ func (fakePlugin) GetDevicePluginOptions(context.Context, *pluginapi.Empty) (*pl
 }
 
 func (p fakePlugin) ListAndWatch(_ *pluginapi.Empty, stream pluginapi.DevicePlugin_ListAndWatchServer) error {
-	answer := &pluginapi.ListAndWatchResponse{}
+	response := &pluginapi.ListAndWatchResponse{}
 	for i := range p.devices {
-		answer.Devices = append(answer.Devices, &pluginapi.Device{ID: fmt.Sprintf("GPU-12345678-abcd-abcd-abcd-123456789abc::%d", p.devices-1-i), Health: "Healthy",
+		response.Devices = append(response.Devices, &pluginapi.Device{ID: fmt.Sprintf("GPU-12345678-abcd-abcd-abcd-123456789abc::%d", p.devices-1-i), Health: "Healthy",
 			Topology: &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: 1}}}})
 	}
-	if err := stream.Send(answer); err != nil {
+	if err := stream.Send(response); err != nil {
 		return err
 	}
 	<-stream.Context().Done()
@@ -133,8 +133,8 @@ func (fakePlugin) Allocate(_ context.Context, r *pluginapi.AllocateRequest) (*pl
 	}}}, nil
 }
 
-// playDiscovery writes a label, unless the configuration is refused.
-func playDiscovery() error {
+// runDiscovery writes a label, unless the configuration is refused.
+func runDiscovery() error {
 	config, err := os.ReadFile(flagged("config-file"))
 	if err != nil || strings.Contains(string(config), "refused") {
 		return errors.New("no labels")

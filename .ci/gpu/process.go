@@ -7,14 +7,15 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// process is a program that runs in a process group of its own.
-type process struct {
+// runningProgram is a program that runs in a process group of its own.
+type runningProgram struct {
 	command *exec.Cmd
 	log     *log
 	ended   chan struct{}
@@ -22,8 +23,8 @@ type process struct {
 }
 
 // start runs a program.
-func start(env []string, program string, args ...string) (*process, error) {
-	p := &process{command: exec.Command(program, args...), log: &log{grew: make(chan struct{}, 1)}, ended: make(chan struct{})}
+func start(env []string, program string, args ...string) (*runningProgram, error) {
+	p := &runningProgram{command: exec.Command(program, args...), log: &log{grew: make(chan struct{}, 1)}, ended: make(chan struct{})}
 	p.command.Env = env
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -43,7 +44,7 @@ func start(env []string, program string, args ...string) (*process, error) {
 }
 
 // stop ends it and what it started.
-func (p *process) stop() {
+func (p *runningProgram) stop() {
 	_ = syscall.Kill(-p.command.Process.Pid, syscall.SIGTERM)
 	select {
 	case <-p.ended:
@@ -71,10 +72,13 @@ func (l *log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-func (l *log) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.text.String(), text)
+// waiting are the last lines of a plugin that has found that it cannot serve, and runs on. It gives no other sign of
+// that.
+var waiting = []string{"Failed to start one or more plugins. Retrying in 30s...", "No devices found. Waiting indefinitely."}
+
+// waits reports whether the plugin has found that it cannot serve.
+func (l *log) waits() bool {
+	return slices.ContainsFunc(l.lines(), func(line string) bool { return slices.Contains(waiting, line) })
 }
 
 // header is what klog writes before a line: the level, the time, the process and the place.

@@ -29,8 +29,8 @@ type Recorder struct {
 	Folder string
 	// Environment is what programs are given beside the paths of programs and libraries.
 	Environment []string
-	// Patience is how long a plugin may take to register, or to end.
-	Patience time.Duration
+	// Timeout is how long a plugin may take to register, or to end.
+	Timeout time.Duration
 	// Date is written into the recording.
 	Date time.Time
 }
@@ -108,7 +108,7 @@ func (r *Recorder) run(ctx context.Context, c Case) (Run, error) {
 		select {
 		case again := <-kubelet.registrations:
 			out.Resources[0].RegistersAgain = again.GetResourceName() == out.Resources[0].Name
-		case <-time.After(r.Patience):
+		case <-time.After(r.Timeout):
 		}
 	}
 	select {
@@ -124,13 +124,13 @@ func (r *Recorder) run(ctx context.Context, c Case) (Run, error) {
 }
 
 // serve waits until the plugin has registered, has ended or has found that it cannot serve, and queries it.
-func (r *Recorder) serve(ctx context.Context, k *kubelet, plugin *process) ([]Resource, error) {
-	patience := time.NewTimer(r.Patience)
-	defer patience.Stop()
+func (r *Recorder) serve(ctx context.Context, k *kubeletServer, plugin *runningProgram) ([]Resource, error) {
+	timeout := time.NewTimer(r.Timeout)
+	defer timeout.Stop()
 	for {
 		select {
 		case registration := <-k.registrations:
-			ctx, cancel := context.WithTimeout(ctx, r.Patience)
+			ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 			defer cancel()
 			resource, err := k.query(ctx, registration)
 			if err != nil {
@@ -147,11 +147,11 @@ func (r *Recorder) serve(ctx context.Context, k *kubelet, plugin *process) ([]Re
 		case <-plugin.ended:
 			return nil, nil
 		case <-plugin.log.grew:
-			if plugin.log.has("Retrying in") || plugin.log.has("Waiting indefinitely") {
+			if plugin.log.waits() {
 				return nil, nil
 			}
-		case <-patience.C:
-			return nil, fmt.Errorf("the plugin neither registered nor ended within %s", r.Patience)
+		case <-timeout.C:
+			return nil, fmt.Errorf("the plugin neither registered nor ended within %s", r.Timeout)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -168,8 +168,8 @@ func (r *Recorder) labels(path, config string) (map[string]string, error) {
 	defer discovery.stop()
 	select {
 	case <-discovery.ended:
-	case <-time.After(r.Patience):
-		return nil, fmt.Errorf("feature discovery did not end within %s: %s", r.Patience, strings.Join(discovery.log.lines(), "\n"))
+	case <-time.After(r.Timeout):
+		return nil, fmt.Errorf("feature discovery did not end within %s: %s", r.Timeout, strings.Join(discovery.log.lines(), "\n"))
 	}
 	text, err := os.ReadFile(file) //nolint:gosec // our own
 	if errors.Is(err, os.ErrNotExist) {

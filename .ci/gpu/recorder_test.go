@@ -33,7 +33,7 @@ func machine(t *testing.T, smi string) *Recorder {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	return &Recorder{Plugin: filepath.Join(folder, "nvidia-device-plugin"), Discovery: filepath.Join(folder, "gpu-feature-discovery"), SMI: script, Version: "v1.2.3",
-		Folder: sockets, Environment: []string{"PLUGIN_FOLDER=" + sockets}, Patience: time.Minute, Date: time.Date(2026, 11, 28, 1, 2, 3, 0, time.UTC)}
+		Folder: sockets, Environment: []string{"PLUGIN_FOLDER=" + sockets}, Timeout: time.Minute, Date: time.Date(2026, 11, 28, 1, 2, 3, 0, time.UTC)}
 }
 
 // one is a machine with one GPU.
@@ -45,7 +45,7 @@ func testCase(name, config, daemon string) Case {
 
 func share(number string) string { return "GPU-00000000-0000-4000-8000-000000000001::" + number }
 
-func TestWhatThePluginAnswersIsRecorded(t *testing.T) {
+func TestWhatThePluginReturnsIsRecorded(t *testing.T) {
 	got, err := machine(t, one).Record(t.Context(), []Case{
 		testCase("two", "a\nb\n", ""), testCase("refused", "refused\n", ""), testCase("waits", "mps\n", ""), testCase("stands in", "mps\n", "stand-in"),
 	})
@@ -73,7 +73,7 @@ func TestWhatThePluginAnswersIsRecorded(t *testing.T) {
 		Runs: []Run{
 			{Case: testCase("two", "a\nb\n", ""), Resources: []Resource{two}, Log: []string{"Loading configuration."}, Labels: labels},
 			{Case: testCase("refused", "refused\n", ""), ExitCode: &ended, Log: []string{"Loading configuration.", "unable to load config"}, Labels: map[string]string{"error": "no labels"}},
-			{Case: testCase("waits", "mps\n", ""), Log: []string{"Loading configuration.", "Retrying in 30s..."}, Labels: labels},
+			{Case: testCase("waits", "mps\n", ""), Log: []string{"Loading configuration.", "Failed to start one or more plugins. Retrying in 30s..."}, Labels: labels},
 			{Case: testCase("stands in", "mps\n", "stand-in"), Resources: []Resource{first}, Log: []string{"Loading configuration."}, Labels: labels},
 		},
 	}
@@ -95,7 +95,7 @@ func TestAMachineWithAKubeletIsLeftAlone(t *testing.T) {
 func TestARecordingFails(t *testing.T) {
 	for name, smi := range map[string]string{
 		"where a GPU has other settings afterwards": `test -e "$0.second" && mode=Exclusive_Process; touch "$0.second"; echo "NVIDIA H100, 81559, 580.1, 9.0, Disabled, ${mode:-Default}, Enabled"`,
-		"where no driver answers":                   "exit 9",
+		"where no driver is loaded":                 "exit 9",
 		"without a GPU":                             ":",
 		"where nvidia-smi prints less":              `echo "NVIDIA H100, 81559"`,
 		"where the memory is no number":             `echo "NVIDIA H100, much, 580.1, 9.0, Disabled, Default, Enabled"`,
@@ -136,7 +136,7 @@ func TestWhatTheDRADriverPublishesIsRecorded(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	r.Environment = append(r.Environment, "PLAY=ends")
+	r.Environment = append(r.Environment, "FAKE=ends")
 	if _, err := r.RecordDRA(t.Context(), driverOf(t, r), "/"); err == nil || !strings.Contains(err.Error(), "no driver") {
 		t.Errorf("a driver that ends is recorded: %v", err)
 	}

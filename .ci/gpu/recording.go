@@ -10,7 +10,7 @@ type Case struct {
 	ConfigPath string `json:"configPath"`
 	// Config is the text of the plugin's configuration file.
 	Config string `json:"config"`
-	// Daemon is what the plugin finds of the control daemon of MPS: "" is none, "stand-in" one that answers as a healthy
+	// Daemon is what the plugin finds of the control daemon of MPS: "" is none, "stand-in" one that returns as a healthy
 	// daemon does.
 	Daemon string `json:"daemon,omitempty"`
 }
@@ -52,7 +52,7 @@ type Run struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Resource is one registration, and what its plugin answered.
+// Resource is one registration, and what its plugin returned.
 type Resource struct {
 	Name string `json:"name"`
 	// Version is the API's, Endpoint the name of the plugin's socket.
@@ -61,7 +61,7 @@ type Resource struct {
 	// PreferredAllocation and PreStart are the options of the registration.
 	PreferredAllocation bool `json:"preferredAllocation"`
 	PreStart            bool `json:"preStart"`
-	// SameOptions is true where GetDevicePluginOptions answers as it registered.
+	// SameOptions is true where GetDevicePluginOptions returns what it registered.
 	SameOptions bool     `json:"sameOptions"`
 	Devices     []Device `json:"devices"`
 	// Preferred are the devices that it prefers for one request.
@@ -79,7 +79,7 @@ type Device struct {
 	NUMANodes []int64 `json:"numaNodes,omitempty"`
 }
 
-// Allocation is one request and its answer.
+// Allocation is one request and its response.
 type Allocation struct {
 	Devices []string `json:"devices"`
 	// Refused is the error's code and text, "" where it was granted.

@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	encoder.SetEscapeHTML(false)
 	recorder := gpu.Recorder{
 		Plugin: filepath.Join(*programs, "nvidia-device-plugin"), Discovery: filepath.Join(*programs, "gpu-feature-discovery"), SMI: "nvidia-smi",
-		Version: *version, Folder: gpu.PluginFolder, Patience: 20 * time.Second, Date: time.Now(),
+		Version: *version, Folder: gpu.PluginFolder, Timeout: 20 * time.Second, Date: time.Now(),
 	}
 	if *driver {
 		recording, err := recorder.RecordDRA(ctx, filepath.Join(*programs, "gpu-kubelet-plugin"), *root)

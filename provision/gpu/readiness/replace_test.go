@@ -81,18 +81,20 @@ func TestARepeatedFailureReportsUntilWhenThePoolIsHeld(t *testing.T) {
 	}
 }
 
-func TestEveryCauseIsDiagnosed(t *testing.T) {
-	crashed := func(texts string) func(*bench) {
-		return func(b *bench) {
-			pod := plugin("plugin-1", "r1", false)
-			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-				Name:                 "plugin",
-				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
-				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: texts}},
-			}}
-			b.put(pod)
-		}
+// crashed is a plugin that ended with these last lines of its log.
+func crashed(texts string) func(*bench) {
+	return func(b *bench) {
+		pod := plugin("plugin-1", "r1", false)
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name:                 "plugin",
+			State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: texts}},
+		}}
+		b.put(pod)
 	}
+}
+
+func TestEveryCauseIsDiagnosed(t *testing.T) {
 	noPod := func(b *bench) { b.drop(plugin("plugin-1", "", false)) }
 	logs := "Loading configuration.\nRunning with config:\n{ \"version\": \"v1\" }\n"
 	for name, c := range map[string]struct {
@@ -143,8 +145,10 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 				Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "panic: nil pointer"}}}}
 			b.put(pod)
 		}, readiness.PluginFailing, "ended, and was started again: panic: nil pointer"},
-		"a plugin that refuses its file":  {crashed(logs + "unable to load config: unable to finalize config: replicas"), readiness.InvalidConfig, "replicas"},
-		"an image without driver":         {crashed(logs + "E1 factory.go:112] Incompatible strategy detected auto"), readiness.NoDriver, "Incompatible strategy"},
+		"a plugin that refuses its file": {crashed(logs + "unable to load config: unable to finalize config: replicas"), readiness.InvalidConfig, "replicas"},
+		"an image without driver":        {crashed(logs + "E1 factory.go:112] Incompatible strategy detected auto"), readiness.NoDriver, "Incompatible strategy"},
+		"a machine without the driver": {crashed("Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND.\nerror starting plugins: error getting plugins: unable to create plugins: failed to construct resource managers: nvml init failed: ERROR_LIBRARY_NOT_FOUND"),
+			readiness.NoDriver, "ERROR_LIBRARY_NOT_FOUND"},
 		"a runtime without the library":   {crashed("nvidia-container-cli: load library failed: libnvidia-ml.so.1"), readiness.NoDriver, "libnvidia-ml.so.1"},
 		"a plugin that has not come up":   {func(b *bench) { b.put(plugin("plugin-1", "r1", false)) }, readiness.PluginFailing, "plugin-1 is not ready yet"},
 		"a plugin of another revision":    {func(b *bench) { b.put(plugin("plugin-1", "r0", true)) }, readiness.Mismatch, "earlier version"},

@@ -278,9 +278,9 @@ func TestWhatAPluginDoesWithoutDriverGPUsOrDaemon(t *testing.T) {
 		why    string // of the notice
 		texts  string // among the container's last
 	}{
-		"it ends where the image has no driver": {plain2023, sharing("timeSlicing", 2, false), Fault{}, 4, true, "CrashLoopBackOff", "no NVIDIA driver", "libnvidia-ml.so.1"},
+		"it ends where the image has no driver": {plain2023, sharing("timeSlicing", 2, false), Fault{}, 4, true, "CrashLoopBackOff", "no NVIDIA driver", "initialize NVML: ERROR_LIBRARY_NOT_FOUND"},
 		"or waits, where it is configured to":   {plain2023, patient(sharing("timeSlicing", 2, false)), Fault{}, 4, true, "runs", "no NVIDIA driver", ""},
-		"it ends where the type has no GPU":     {nvidia2023, sharing("timeSlicing", 2, false), Fault{}, 0, true, "CrashLoopBackOff", "no NVIDIA GPU", "driver not loaded"},
+		"it ends where the type has no GPU":     {nvidia2023, sharing("timeSlicing", 2, false), Fault{}, 0, true, "CrashLoopBackOff", "no NVIDIA GPU", "initialize NVML: Driver Not Loaded"},
 		"it reads its configuration first":      {plain2023, sharing("timeSlicing", 1, false), Fault{}, 4, true, "CrashLoopBackOff", "replicas must be 2", "unable to load config"},
 		"the waiting is for drivers":            {nvidia2023, patient(sharing("timeSlicing", 1, false)), Fault{}, 4, true, "CrashLoopBackOff", "replicas must be 2", "unable to load config"},
 		"it waits where all GPUs are missing":   {nvidia2023, sharing("timeSlicing", 2, false), Fault{MissingGPUs: 4}, 4, true, "runs", "finds no GPU", ""},

@@ -191,15 +191,16 @@ func (k *kubelet) loadDriver(config deviceplugin.Config) *pluginlife.Failure {
 	switch {
 	case !k.image.nvidia:
 		f.Why = fmt.Sprintf("the image %q has no NVIDIA driver; use one of its family's NVIDIA variant", k.machine.Image)
-		f.Log = "could not load libnvidia-ml.so.1: no such file"
+		f.Log = "ERROR_LIBRARY_NOT_FOUND"
 	case k.machine.Hardware.GPUs == 0:
 		f.Why = fmt.Sprintf("the instance type %s has no NVIDIA GPU: its driver is not loaded", k.machine.Type)
-		f.Log = "driver not loaded"
+		f.Log = "Driver Not Loaded"
 	default:
 		return nil
 	}
-	f.Log = "Loading configuration.\nNVML does not start: " + f.Log + "\nIs this a node with GPUs, and NVIDIA's container runtime its default?\n" +
-		"error starting plugins: no resource managers: NVML does not start"
+	// As v0.19.3 ends on a machine without the library.
+	f.Log = "Loading configuration.\nFailed to initialize NVML: " + f.Log + ".\n" +
+		"error starting plugins: error getting plugins: unable to create plugins: failed to construct resource managers: nvml init failed: " + f.Log
 	if config.Patient {
 		f.Then = pluginlife.Idles
 	}

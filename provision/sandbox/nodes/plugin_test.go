@@ -116,7 +116,7 @@ func noDriver(t *testing.T, w *fixture) {
 	if got := w.waitForNotice(t, "i-plain", nodes.NoDevices); !strings.Contains(got, "driver") {
 		t.Errorf("it says %q", got)
 	}
-	if got := w.container(t, pod, isWaiting, 1).LastTerminationState.Terminated; !strings.Contains(got.Message, "libnvidia-ml.so.1") {
+	if got := w.container(t, pod, isWaiting, 1).LastTerminationState.Terminated; !strings.Contains(got.Message, "ERROR_LIBRARY_NOT_FOUND") {
 		t.Errorf("last words %q", got.Message)
 	}
 	w.delete(t, pod)

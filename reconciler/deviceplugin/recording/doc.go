@@ -1,4 +1,4 @@
-// Package recording has what NVIDIA's device plugin answered on a machine with a real GPU, for each configuration that a
+// Package recording has what NVIDIA's device plugin returned on a machine with a real GPU, for each configuration that a
 // DevicePlugin makes and for some that only others write. It is for tests only: those of what Poolwright computes for
 // the same configurations, and those of the sandbox's emulation.
 //

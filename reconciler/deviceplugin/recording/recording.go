@@ -19,7 +19,7 @@ type Case struct {
 	ConfigPath string `json:"configPath"`
 	// Config is the text of the plugin's configuration file.
 	Config string `json:"config"`
-	// Daemon is what the plugin found of the control daemon of MPS: "" is none, "stand-in" one that answers as a
+	// Daemon is what the plugin found of the control daemon of MPS: "" is none, "stand-in" one that responds as a
 	// healthy daemon does.
 	Daemon string `json:"daemon,omitempty"`
 }
@@ -57,7 +57,7 @@ type Run struct {
 	Labels map[string]string `json:"labels"`
 }
 
-// Resource is what it registered, and what it answered then.
+// Resource is what it registered, and what it returned then.
 type Resource struct {
 	Name        string       `json:"name"`
 	Devices     []Device     `json:"devices"`
@@ -72,7 +72,7 @@ type Device struct {
 	Health string `json:"health"`
 }
 
-// Allocation is one request and its answer.
+// Allocation is one request and its response.
 type Allocation struct {
 	Devices []string `json:"devices"`
 	// Refused is the error's code and text, "" where it was granted.
@@ -91,7 +91,7 @@ func Load() (Recording, error) {
 	return out, nil
 }
 
-// Refused returns the answer to a request for so many devices at once, as the plugin's error; "" where it was granted.
+// Refused returns the response to a request for so many devices at once, as the plugin's error; "" where it was granted.
 // ok is false where none was recorded.
 func (r Resource) Refused(devices int) (refusal string, ok bool) {
 	for _, a := range r.Allocations {

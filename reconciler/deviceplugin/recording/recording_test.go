@@ -96,10 +96,10 @@ func TestThePluginOffersWhatAProfileAllocates(t *testing.T) {
 				t.Errorf("what a node offers (-computed +recorded):\n%s", diff)
 			}
 			if refusal, ok := run.Resources[0].Refused(2); ok && (refusal != "") != profile.OnePerRequest {
-				t.Errorf("a request for two is answered by %q, and one per request is %t", refusal, profile.OnePerRequest)
+				t.Errorf("a request for two returns %q, and one per request is %t", refusal, profile.OnePerRequest)
 			}
 			if refusal, ok := run.Resources[0].Refused(1); !ok || refusal != "" {
-				t.Errorf("a request for one is answered by %q", refusal)
+				t.Errorf("a request for one returns %q", refusal)
 			}
 			if !run.Resources[0].RegistersAgain {
 				t.Error("it does not register with a kubelet that starts anew")
@@ -251,6 +251,8 @@ func TestTheCatalogHasTheMemoryOfTheRecordedGPU(t *testing.T) {
 
 // draRecording is what of the DRA driver's recording is compared.
 type draRecording struct {
+	Date   string          `json:"date"`
+	Driver string          `json:"driver"`
 	GPUs   []recording.GPU `json:"gpus"`
 	Slices []struct {
 		Driver  string `json:"driver"`
@@ -268,15 +270,21 @@ type draRecording struct {
 	} `json:"prepared"`
 }
 
-func TestTheDRADriverHasTheGPUsOfThePlugin(t *testing.T) {
+func loadDRA(t testing.TB) draRecording {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "dra.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var dra draRecording
-	if err := json.Unmarshal(text, &dra); err != nil {
+	var out draRecording
+	if err := json.Unmarshal(text, &out); err != nil {
 		t.Fatal(err)
 	}
+	return out
+}
+
+func TestTheDRADriverHasTheGPUsOfThePlugin(t *testing.T) {
+	dra := loadDRA(t)
 	recorded := load(t)
 	if diff := cmp.Diff(recorded.GPUs, dra.GPUs); diff != "" {
 		t.Fatalf("another machine (-plugin +DRA):\n%s", diff)

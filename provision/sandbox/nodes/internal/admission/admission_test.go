@@ -71,7 +71,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-func TestARequestForTwoSharesIsRefusedInTheWordsOfTheRealPlugin(t *testing.T) {
+func TestARequestForTwoSharesIsRefusedWithTheErrorOfTheRealPlugin(t *testing.T) {
 	recorded, err := recording.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestARequestForTwoSharesIsRefusedInTheWordsOfTheRealPlugin(t *testing.T) {
 			got := admission.Check(pod(r.Name, "2"), admission.Node{Allocatable: list("pods", "3"), Devices: map[corev1.ResourceName]admission.Device{
 				name: {Capacity: len(r.Devices), Healthy: len(r.Devices), OnePerRequest: true}}})
 			if got == nil || !strings.Contains(got.Message, "rpc error: code = "+code+" desc = "+text+",") {
-				t.Errorf("%s: %+v, and the real plugin answers %q", run.Name, got, refusal)
+				t.Errorf("%s: %+v, and the real plugin returns %q", run.Name, got, refusal)
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func TestTheEmulationOffersWhatTheRealPluginDid(t *testing.T) {
 				t.Errorf("the real one offers %s: %d, the emulation %s: %d", real.Name, len(real.Devices), name, devices)
 			}
 			if refusal, ok := real.Refused(2); ok && config.OnePerRequest != (refusal != "") {
-				t.Errorf("the real one answers a request for two by %q, and the emulation refuses it: %t", refusal, config.OnePerRequest)
+				t.Errorf("the real one returns %q for a request for two, and the emulation refuses it: %t", refusal, config.OnePerRequest)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	resourcev1 "k8s.io/api/resource/v1"
@@ -19,13 +20,13 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 )
 
-// playDRA is a DRA driver that publishes one GPU.
-func playDRA() error {
+// runDRA is a DRA driver that publishes one GPU.
+func runDRA() error {
 	config, err := os.ReadFile(flagged("kubeconfig"))
 	if err != nil {
 		return err
 	}
-	if os.Getenv("PLAY") == "ends" {
+	if os.Getenv("FAKE") == "ends" {
 		return errors.New("no driver")
 	}
 	_, url, _ := strings.Cut(string(config), `server: "`)
@@ -42,7 +43,8 @@ func playDRA() error {
 		dra.RegisterDRAPluginServer(server, driver)
 		go func() { _ = server.Serve(listener) }()
 	}
-	select {}
+	time.Sleep(time.Hour)
+	return nil
 }
 
 type fakeDriver struct {
@@ -64,22 +66,22 @@ func (d *fakeDriver) NotifyRegistrationStatus(context.Context, *registration.Reg
 	if err := errors.Join(resourcev1.AddToScheme(scheme), protobuf.NewSerializer(scheme, scheme).Encode(slice, &text)); err != nil {
 		return nil, err
 	}
-	answer, err := http.Post(d.url+slicesPath, "application/vnd.kubernetes.protobuf", strings.NewReader(text.String())) //nolint:gosec,noctx // our own server
+	response, err := http.Post(d.url+slicesPath, "application/vnd.kubernetes.protobuf", strings.NewReader(text.String())) //nolint:gosec,noctx // our own server
 	if err != nil {
 		return nil, err
 	}
-	return &registration.RegistrationStatusResponse{}, answer.Body.Close()
+	return &registration.RegistrationStatusResponse{}, response.Body.Close()
 }
 
 func (d *fakeDriver) NodePrepareResources(_ context.Context, r *dra.NodePrepareResourcesRequest) (*dra.NodePrepareResourcesResponse, error) {
 	claim := r.GetClaims()[0]
-	answer, err := http.Get(d.url + claimsPath + claim.GetName()) //nolint:gosec,noctx // our own server
+	response, err := http.Get(d.url + claimsPath + claim.GetName()) //nolint:gosec,noctx // our own server
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close() //nolint:errcheck // nothing is written
+	defer response.Body.Close() //nolint:errcheck // nothing is written
 	var object resourcev1.ResourceClaim
-	if err := json.NewDecoder(answer.Body).Decode(&object); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(&object); err != nil {
 		return nil, err
 	}
 	out := &dra.NodePrepareResourceResponse{}
