@@ -1,4 +1,4 @@
-// Package gpu records what NVIDIA's own programs response on a machine with a GPU: it is the kubelet of the device
+// Package gpu records what NVIDIA's own programs do on a machine with a GPU: it is the kubelet of the device
 // plugin, and for each configuration that Poolwright makes it writes down what the plugin registers, which devices it
 // lists, and what it allocates and refuses.
 //

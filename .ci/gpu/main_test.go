@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -60,12 +63,14 @@ func runPlugin() error {
 		return errors.New("unable to load config")
 	}
 	if strings.Contains(string(config), "mps") {
-		if out, err := start(os.Environ(), mpsControl); err != nil {
+		ended := make(chan os.Signal, 1)
+		signal.Notify(ended, syscall.SIGTERM)
+		if err := exec.Command(mpsControl).Run(); err != nil {
 			fmt.Fprintln(os.Stderr, "I1128 01:02:03.000004   56 main.go:7] Failed to start one or more plugins. Retrying in 30s...")
-			time.Sleep(time.Hour)
-		} else {
-			<-out.ended
+			<-ended
+			return nil
 		}
+		signal.Stop(ended)
 	}
 	folder := os.Getenv("PLUGIN_FOLDER")
 	_ = os.Remove(filepath.Join(folder, "fake.sock")) // of a plugin that was ended

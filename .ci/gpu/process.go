@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,7 +23,7 @@ type runningProgram struct {
 
 // start runs a program.
 func start(env []string, program string, args ...string) (*runningProgram, error) {
-	p := &runningProgram{command: exec.Command(program, args...), log: &log{grew: make(chan struct{}, 1)}, ended: make(chan struct{})}
+	p := &runningProgram{command: exec.Command(program, args...), log: &log{}, ended: make(chan struct{})}
 	p.command.Env = env
 	p.command.Stdout, p.command.Stderr = p.log, p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -58,27 +57,13 @@ func (p *runningProgram) stop() {
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer
-	grew chan struct{}
 }
 
 // Write appends to the log.
 func (l *log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	select {
-	case l.grew <- struct{}{}:
-	default:
-	}
 	return l.text.Write(p)
-}
-
-// waiting are the last lines of a plugin that has found that it cannot serve, and runs on. It gives no other sign of
-// that.
-var waiting = []string{"Failed to start one or more plugins. Retrying in 30s...", "No devices found. Waiting indefinitely."}
-
-// waits reports whether the plugin has found that it cannot serve.
-func (l *log) waits() bool {
-	return slices.ContainsFunc(l.lines(), func(line string) bool { return slices.Contains(waiting, line) })
 }
 
 // header is what klog writes before a line: the level, the time, the process and the place.

@@ -75,13 +75,11 @@ func (r *Recorder) run(ctx context.Context, c Case) (Run, error) {
 	if err := os.WriteFile(config, []byte(c.Config), 0o600); err != nil {
 		return out, err
 	}
-	path := os.Getenv("PATH")
-	if c.Daemon != "" {
-		path = folder + ":" + path
-		if err := os.WriteFile(filepath.Join(folder, mpsControl), []byte("#!/bin/sh\ncat > /dev/null\necho 100.0\n"), 0o700); err != nil { //nolint:gosec // it is run
-			return out, err
-		}
+	failed, err := standIn(folder, c.Daemon != "")
+	if err != nil {
+		return out, err
 	}
+	path := folder + ":" + os.Getenv("PATH")
 	kubelet, err := listen(r.Folder)
 	if err != nil {
 		return out, err
@@ -96,10 +94,9 @@ func (r *Recorder) run(ctx context.Context, c Case) (Run, error) {
 		return out, err
 	}
 	defer plugin.stop()
-	if out.Resources, err = r.serve(ctx, kubelet, plugin); err != nil {
+	if out.Resources, err = r.serve(ctx, kubelet, plugin, failed); err != nil {
 		return out, errors.Join(err, errors.New(strings.Join(plugin.log.lines(), "\n")))
 	}
-	out.Log = plugin.log.lines()
 	if len(out.Resources) > 0 {
 		kubelet.stop()
 		if kubelet, err = listen(r.Folder); err != nil {
@@ -117,14 +114,30 @@ func (r *Recorder) run(ctx context.Context, c Case) (Run, error) {
 	default:
 	}
 	plugin.stop()
+	if len(out.Resources) == 0 {
+		out.Log = plugin.log.lines()
+	}
 	if r.Discovery != "" {
 		out.Labels, err = r.labels(path, config)
 	}
 	return out, err
 }
 
-// serve waits until the plugin has registered, has ended or has found that it cannot serve, and queries it.
-func (r *Recorder) serve(ctx context.Context, k *kubeletServer, plugin *runningProgram) ([]Resource, error) {
+// standIn writes a program in the place of mpsControl: one that responds as that of a healthy daemon does, or one that runs
+// the machine's own, which finds no daemon, and then makes the file that is returned.
+func standIn(folder string, healthy bool) (failed string, err error) {
+	failed = filepath.Join(folder, "failed")
+	script := "cat > /dev/null\necho 100.0\n"
+	if !healthy {
+		script = "PATH=${PATH#*:}\n" + mpsControl + "\ncode=$?\n[ $code = 0 ] || touch " + failed + "\nexit $code\n"
+	}
+	return failed, os.WriteFile(filepath.Join(folder, mpsControl), []byte("#!/bin/sh\n"+script), 0o700) //nolint:gosec // it is run
+}
+
+// serve waits until the plugin has registered, has ended or has found no daemon of MPS, by a file, and queries it.
+func (r *Recorder) serve(ctx context.Context, k *kubeletServer, plugin *runningProgram, failed string) ([]Resource, error) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
 	timeout := time.NewTimer(r.Timeout)
 	defer timeout.Stop()
 	for {
@@ -146,8 +159,9 @@ func (r *Recorder) serve(ctx context.Context, k *kubeletServer, plugin *runningP
 			return out, nil
 		case <-plugin.ended:
 			return nil, nil
-		case <-plugin.log.grew:
-			if plugin.log.waits() {
+		case <-ticker.C:
+			// It has logged that when it comes to its signals, by which it is ended.
+			if _, err := os.Stat(failed); err == nil {
 				return nil, nil
 			}
 		case <-timeout.C:

@@ -71,10 +71,10 @@ func TestWhatThePluginReturnsIsRecorded(t *testing.T) {
 		Date: "2026-11-28", Plugin: "v1.2.3",
 		GPUs: []GPU{{Name: "NVIDIA H100", MemoryMiB: 81559, Driver: "580.1", ComputeCapability: "9.0", MIGMode: "Disabled", ComputeMode: "Default", PersistenceMode: "Enabled"}},
 		Runs: []Run{
-			{Case: testCase("two", "a\nb\n", ""), Resources: []Resource{two}, Log: []string{"Loading configuration."}, Labels: labels},
+			{Case: testCase("two", "a\nb\n", ""), Resources: []Resource{two}, Labels: labels},
 			{Case: testCase("refused", "refused\n", ""), ExitCode: &ended, Log: []string{"Loading configuration.", "unable to load config"}, Labels: map[string]string{"error": "no labels"}},
 			{Case: testCase("waits", "mps\n", ""), Log: []string{"Loading configuration.", "Failed to start one or more plugins. Retrying in 30s..."}, Labels: labels},
-			{Case: testCase("stands in", "mps\n", "stand-in"), Resources: []Resource{first}, Log: []string{"Loading configuration."}, Labels: labels},
+			{Case: testCase("stands in", "mps\n", "stand-in"), Resources: []Resource{first}, Labels: labels},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

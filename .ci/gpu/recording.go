@@ -46,8 +46,8 @@ type Run struct {
 	Resources []Resource `json:"resources,omitempty"`
 	// ExitCode is its code where it ended before it was stopped.
 	ExitCode *int `json:"exitCode,omitempty"`
-	// Log are its lines without times and places.
-	Log []string `json:"log"`
+	// Log are the lines of one that serves nothing, without times and places.
+	Log []string `json:"log,omitempty"`
 	// Labels are what NVIDIA's feature discovery gives the node under the same configuration.
 	Labels map[string]string `json:"labels,omitempty"`
 }

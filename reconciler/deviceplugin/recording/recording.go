@@ -51,7 +51,7 @@ type Run struct {
 	Resources []Resource `json:"resources"`
 	// ExitCode is its code where it ended; nil where it ran on.
 	ExitCode *int `json:"exitCode"`
-	// Log are its lines.
+	// Log are the lines of one that served nothing.
 	Log []string `json:"log"`
 	// Labels are what NVIDIA's feature discovery gives the node under the same configuration.
 	Labels map[string]string `json:"labels"`
