@@ -102,9 +102,9 @@ gpu-recorder: ## Build into bin/gpu what records NVIDIA's device plugin and its 
 	@cp $(GPU_RECORDING)/cases.json bin/gpu/cases.json
 
 .PHONY: gpu-recording
-gpu-recording: gpu-recorder ## Record NVIDIA's programs anew, as root on a machine with a GPU and without a kubelet
+gpu-recording: gpu-recorder ## Record NVIDIA's programs anew, as root on a machine with a GPU and without a kubelet (DRIVER_ROOT=/run/nvidia/driver)
 	$(SUDO) bin/gpu/record -programs bin/gpu -cases bin/gpu/cases.json -version $(NVIDIA_PLUGIN) > bin/gpu/recording.json
-	$(SUDO) bin/gpu/record -programs bin/gpu -dra -version $(NVIDIA_DRA_DRIVER) > bin/gpu/dra.json
+	$(SUDO) bin/gpu/record -programs bin/gpu -dra -driver-root '$(or $(DRIVER_ROOT),/)' -version $(NVIDIA_DRA_DRIVER) > bin/gpu/dra.json
 	@cp bin/gpu/recording.json bin/gpu/dra.json $(GPU_RECORDING)/
 	go test -count=1 ./reconciler/deviceplugin/recording ./provision/sandbox/nodes/internal/...
 

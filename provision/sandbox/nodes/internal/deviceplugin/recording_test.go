@@ -45,11 +45,11 @@ func TestTheEmulationOffersWhatTheRealPluginDid(t *testing.T) {
 			if !serves {
 				return
 			}
-			real := run.Resources[0]
-			if name, devices := config.Offer(len(recorded.GPUs)); name != real.Name || devices != len(real.Devices) {
-				t.Errorf("the real one offers %s: %d, the emulation %s: %d", real.Name, len(real.Devices), name, devices)
+			offered := run.Resources[0]
+			if name, devices := config.Offer(len(recorded.GPUs)); name != offered.Name || devices != len(offered.Devices) {
+				t.Errorf("the real one offers %s: %d, the emulation %s: %d", offered.Name, len(offered.Devices), name, devices)
 			}
-			if refusal, ok := real.Refused(2); ok && config.OnePerRequest != (refusal != "") {
+			if refusal, ok := offered.Refused(2); ok && config.OnePerRequest != (refusal != "") {
 				t.Errorf("the real one returns %q for a request for two, and the emulation refuses it: %t", refusal, config.OnePerRequest)
 			}
 		})
