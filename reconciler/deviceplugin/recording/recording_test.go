@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/cost"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
@@ -314,6 +315,25 @@ func TestARecordingIdentifiesNoMachine(t *testing.T) {
 			if !strings.HasPrefix(id, "00000000-0000-4000-8000-") {
 				t.Errorf("%s has the UUID %s", file, id)
 			}
+		}
+	}
+}
+
+func TestTheCostOfAShareIsOfWhatThePluginOffers(t *testing.T) {
+	types, err := catalog.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The H100's type with as many GPUs as were recorded.
+	one := []catalog.Requirement{{Key: "node.kubernetes.io/instance-type", Operator: "In", Values: []string{"p5.4xlarge"}}}
+	for name, run := range served(t) {
+		table := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: 8, Pools: []cost.Pool{{Name: name, Requirements: one, Profile: profiles(t)[name]}}}, types)
+		if len(table.Pools) != 1 || table.Pools[0].Cheapest == nil {
+			t.Fatalf("%s: %+v", name, table)
+		}
+		node := table.Pools[0].Cheapest
+		if node.GPUs != len(load(t).GPUs) || node.Shares != len(run.Resources[0].Devices) || node.Sharing != run.Labels["nvidia.com/gpu.sharing-strategy"] {
+			t.Errorf("%s: a node of %+v, and the plugin lists %d devices", name, node, len(run.Resources[0].Devices))
 		}
 	}
 }
