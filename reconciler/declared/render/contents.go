@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/render/fullbuild"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -171,7 +172,7 @@ func (s *survey) inline(k *kustomization, field string, n *yaml.Node) ([]manifes
 	for _, p := range problems {
 		s.problem(k.doc.At(n), p.Code, "%s: %s", finding.Of("field", field), finding.Of("reason", p.Message))
 	}
-	s.fullBuild = s.fullBuild || controlled(docs)
+	s.fullBuild = s.fullBuild || fullbuild.RequiredByDocuments(docs)
 	return docs, nil
 }
 

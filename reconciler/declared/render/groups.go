@@ -10,7 +10,9 @@ import (
 	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/render/fullbuild"
 	"github.com/poolwright/poolwright/reconciler/declared/render/namereference"
+	"github.com/poolwright/poolwright/reconciler/declared/render/treefs"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -282,7 +284,7 @@ func (s *survey) render(folder string, objects int, give func(manifest.Object) e
 	if err != nil {
 		return err
 	}
-	files := &fileSystem{tree: s.tree, replaced: map[string][]byte{s.root.file: content}}
+	files := &treefs.FileSystem{Tree: s.tree, Replaced: map[string][]byte{s.root.file: content}}
 	return build(func() error {
 		return runKustomize(files, folder, func(value map[string]any) error { return give(manifest.Object{Item: state.Item{Object: value}}) })
 	})
@@ -344,7 +346,7 @@ func (s *survey) renderGroup(folder string, g renderGroup, origins bool) (out []
 	if err != nil {
 		return nil, false
 	}
-	files := &fileSystem{tree: s.tree, replaced: replaced}
+	files := &treefs.FileSystem{Tree: s.tree, Replaced: replaced}
 	err = build(func() error {
 		return runKustomize(files, folder, func(value map[string]any) error {
 			out = append(out, manifest.Object{Item: state.Item{Object: value}})
@@ -357,7 +359,7 @@ func (s *survey) renderGroup(folder string, g renderGroup, origins bool) (out []
 // fieldsRequireFullBuild reports whether the fields of any kustomization do.
 func (s *survey) fieldsRequireFullBuild() bool {
 	for _, k := range s.kustomizations {
-		if requiresFullBuild(k.spec) {
+		if fullbuild.Required(k.spec) {
 			return true
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/poolwright/poolwright/reconciler/declared/render/treefs"
 )
 
 // withOrigins is the root kustomization, or what is to be rendered of it, with origin annotations
@@ -67,7 +69,7 @@ func firstFrames(stack []byte) string {
 }
 
 // runKustomize gives the objects in kustomize's order.
-func runKustomize(files *fileSystem, folder string, give func(map[string]any) error) error {
+func runKustomize(files *treefs.FileSystem, folder string, give func(map[string]any) error) error {
 	jsonpatch.AccumulatedCopySizeLimit = maxCopied
 	options := krusty.MakeDefaultOptions()
 	options.PluginConfig = types.DisabledPluginConfig()
@@ -88,4 +90,9 @@ func runKustomize(files *fileSystem, folder string, give func(map[string]any) er
 		}
 	}
 	return nil
+}
+
+// aliased reports whether a part of a document stands for another one.
+func aliased(n *yaml.Node) bool {
+	return n.Kind == yaml.AliasNode || n.Value == "<<" || slices.ContainsFunc(n.Content, aliased)
 }

@@ -9,6 +9,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/render/fullbuild"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
@@ -84,8 +85,8 @@ func (s *survey) patch(k *kustomization, field string, n *yaml.Node, docs []mani
 	for _, d := range docs {
 		g.bytes += d.Bytes()
 		g.copies += copiesIn(d)
-		s.fullBuild = s.fullBuild || patchRequiresFullBuild(d)
-		s.annotationPatched = s.annotationPatched || patchesAnnotations(d)
+		s.fullBuild = s.fullBuild || fullbuild.RequiredByPatch(d)
+		s.annotationPatched = s.annotationPatched || fullbuild.PatchesAnnotations(d)
 	}
 	s.patchDocuments[n] = docs
 	k.grows = append(k.grows, g)

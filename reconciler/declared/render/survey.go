@@ -16,6 +16,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
+	"github.com/poolwright/poolwright/reconciler/declared/render/fullbuild"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -256,7 +257,7 @@ func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, err
 	if docs == nil {
 		docs = []manifest.Document{}
 	}
-	s.fullBuild = s.fullBuild || controlled(docs)
+	s.fullBuild = s.fullBuild || fullbuild.RequiredByDocuments(docs)
 	return docs, nil
 }
 

@@ -1,4 +1,8 @@
-package render
+// Package treefs is the file system that kustomize reads a tree of a repository by: absolute, read-only,
+// and with nothing else in it.
+//
+// It refuses to write, to walk, and to leave the tree. Start reading at FileSystem.
+package treefs
 
 import (
 	"errors"
@@ -15,12 +19,12 @@ import (
 // errReadOnly is the error of every attempt to write.
 var errReadOnly = errors.New("the rendered tree cannot be written to")
 
-// fileSystem shows a Tree to kustomize as an absolute, read-only file system
-// that holds nothing else. Paths that climb over its root stay at the root.
-type fileSystem struct {
-	tree *manifest.Tree
-	// replaced has, by name in the tree, content that is read instead.
-	replaced map[string][]byte
+// FileSystem is a tree as a filesys.FileSystem. Paths that climb over its root stay at the root.
+type FileSystem struct {
+	// Tree has the files.
+	Tree *manifest.Tree
+	// Replaced has, by name in the tree, content that is read instead.
+	Replaced map[string][]byte
 }
 
 // inTree turns kustomize's absolute path into a name of the tree.
@@ -32,18 +36,18 @@ func inTree(p string) string {
 	return p
 }
 
-func (f *fileSystem) real(p string) (string, error) { return f.tree.WithoutLinks(inTree(p)) }
+func (f *FileSystem) real(p string) (string, error) { return f.Tree.WithoutLinks(inTree(p)) }
 
 // ReadFile implements filesys.FileSystem.
-func (f *fileSystem) ReadFile(p string) ([]byte, error) {
+func (f *FileSystem) ReadFile(p string) ([]byte, error) {
 	name, err := f.real(p)
 	if err != nil {
 		return nil, err
 	}
-	if b, ok := f.replaced[name]; ok {
+	if b, ok := f.Replaced[name]; ok {
 		return b, nil
 	}
-	b, err := f.tree.Read(name)
+	b, err := f.Tree.Read(name)
 	if err != nil {
 		return nil, err
 	}
@@ -51,12 +55,12 @@ func (f *fileSystem) ReadFile(p string) ([]byte, error) {
 }
 
 // CleanedAbs implements filesys.FileSystem.
-func (f *fileSystem) CleanedAbs(p string) (filesys.ConfirmedDir, string, error) {
+func (f *FileSystem) CleanedAbs(p string) (filesys.ConfirmedDir, string, error) {
 	name, err := f.real(p)
 	if err != nil {
 		return "", "", err
 	}
-	info, err := f.tree.Stat(name)
+	info, err := f.Tree.Stat(name)
 	if err != nil {
 		return "", "", err
 	}
@@ -71,20 +75,20 @@ func absolute(name string) filesys.ConfirmedDir {
 }
 
 // IsDir implements filesys.FileSystem.
-func (f *fileSystem) IsDir(p string) bool {
-	info, err := f.tree.Stat(inTree(p))
+func (f *FileSystem) IsDir(p string) bool {
+	info, err := f.Tree.Stat(inTree(p))
 	return err == nil && info.IsDir()
 }
 
 // Exists implements filesys.FileSystem.
-func (f *fileSystem) Exists(p string) bool {
-	_, err := f.tree.Stat(inTree(p))
+func (f *FileSystem) Exists(p string) bool {
+	_, err := f.Tree.Stat(inTree(p))
 	return err == nil
 }
 
 // ReadDir implements filesys.FileSystem.
-func (f *fileSystem) ReadDir(p string) ([]string, error) {
-	entries, err := f.tree.List(inTree(p))
+func (f *FileSystem) ReadDir(p string) ([]string, error) {
+	entries, err := f.Tree.List(inTree(p))
 	if err != nil {
 		return nil, err
 	}
@@ -97,31 +101,31 @@ func (f *fileSystem) ReadDir(p string) ([]string, error) {
 
 // Glob implements filesys.FileSystem: nothing that is allowed here uses
 // patterns.
-func (f *fileSystem) Glob(string) ([]string, error) {
+func (f *FileSystem) Glob(string) ([]string, error) {
 	return nil, errors.New("file name patterns are not supported")
 }
 
 // Walk implements filesys.FileSystem: nothing that is allowed here walks.
-func (f *fileSystem) Walk(string, filepath.WalkFunc) error {
+func (f *FileSystem) Walk(string, filepath.WalkFunc) error {
 	return errors.New("walking the tree is not supported")
 }
 
 // Open implements filesys.FileSystem.
-func (f *fileSystem) Open(p string) (filesys.File, error) {
+func (f *FileSystem) Open(p string) (filesys.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: p, Err: errReadOnly}
 }
 
 // Create implements filesys.FileSystem.
-func (f *fileSystem) Create(string) (filesys.File, error) { return nil, errReadOnly }
+func (f *FileSystem) Create(string) (filesys.File, error) { return nil, errReadOnly }
 
 // Mkdir implements filesys.FileSystem.
-func (f *fileSystem) Mkdir(string) error { return errReadOnly }
+func (f *FileSystem) Mkdir(string) error { return errReadOnly }
 
 // MkdirAll implements filesys.FileSystem.
-func (f *fileSystem) MkdirAll(string) error { return errReadOnly }
+func (f *FileSystem) MkdirAll(string) error { return errReadOnly }
 
 // RemoveAll implements filesys.FileSystem.
-func (f *fileSystem) RemoveAll(string) error { return errReadOnly }
+func (f *FileSystem) RemoveAll(string) error { return errReadOnly }
 
 // WriteFile implements filesys.FileSystem.
-func (f *fileSystem) WriteFile(string, []byte) error { return errReadOnly }
+func (f *FileSystem) WriteFile(string, []byte) error { return errReadOnly }

@@ -1,4 +1,8 @@
-package render
+// Package fullbuild decides which kustomizations have to be built as a whole, and which can be built in groups of
+// objects that do not lead to each other.
+//
+// It refuses to assume that a field which it does not have leads nowhere. Start reading at Required.
+package fullbuild
 
 import (
 	"reflect"
@@ -11,9 +15,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 )
 
-// requiresFullBuild reports whether a kustomization may lead from one object to any other, so that
+// Required reports whether a kustomization may lead from one object to any other, so that
 // it is rendered as a whole: by fields that do, and by all that are not known here.
-func requiresFullBuild(spec types.Kustomization) bool {
+func Required(spec types.Kustomization) bool {
 	for _, p := range slices.Concat(spec.Patches, spec.PatchesJson6902) { //nolint:staticcheck // deprecated fields stand in the files of users
 		if p.Options != nil {
 			return true
@@ -35,9 +39,9 @@ func requiresFullBuild(spec types.Kustomization) bool {
 	return !reflect.ValueOf(spec).IsZero()
 }
 
-// patchRequiresFullBuild reports whether a patch may give an object another identity, by which
+// RequiredByPatch reports whether a patch may give an object another identity, by which
 // others could refer to it.
-func patchRequiresFullBuild(d manifest.Document) bool {
+func RequiredByPatch(d manifest.Document) bool {
 	v, err := d.Value()
 	if err != nil {
 		return true
@@ -55,8 +59,8 @@ func patchRequiresFullBuild(d manifest.Document) bool {
 	return false
 }
 
-// patchesAnnotations reports a JSON patch that names annotations.
-func patchesAnnotations(d manifest.Document) bool {
+// PatchesAnnotations reports a JSON patch that names annotations.
+func PatchesAnnotations(d manifest.Document) bool {
 	for _, operation := range manifest.Items(d.Node) {
 		for _, field := range []string{"path", "from"} {
 			if strings.Contains(manifest.Text(manifest.Child(operation, field)), "annotations") {
@@ -83,9 +87,9 @@ func identity(pointer string) bool {
 	return false
 }
 
-// controlled reports documents by whose annotations kustomize is controlled, such as that of an
+// RequiredByDocuments reports documents by whose annotations kustomize is controlled, such as that of an
 // object's former names.
-func controlled(docs []manifest.Document) bool {
+func RequiredByDocuments(docs []manifest.Document) bool {
 	return slices.ContainsFunc(docs, func(d manifest.Document) bool { return internal(d.Node) })
 }
 
@@ -96,9 +100,4 @@ func internal(n *yaml.Node) bool {
 		}
 	}
 	return slices.ContainsFunc(n.Content, internal)
-}
-
-// aliased reports whether a part of a document stands for another one.
-func aliased(n *yaml.Node) bool {
-	return n.Kind == yaml.AliasNode || n.Value == "<<" || slices.ContainsFunc(n.Content, aliased)
 }
