@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/truncate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -31,7 +33,7 @@ type driftState struct {
 	// complete is false as long as the last comparison failed as a whole.
 	complete bool
 	// computes is which changes the last full comparison could compute.
-	computes planScope
+	computes pending.Scope
 }
 
 // pendingChange is a change that was not made.
@@ -59,7 +61,7 @@ type pendingChange struct {
 
 // driftStateOf is the drift state that one run alone gives.
 func driftStateOf(done reconciliation) driftState {
-	p := driftState{unknown: done.Plan.Unknown, problems: (&targets.ProblemsError{Problems: done.Problems}).Count(), objects: managed(done), complete: true, computes: done.computable(everything)}
+	p := driftState{unknown: done.Plan.Unknown, problems: (&targets.ProblemsError{Problems: done.Problems}).Count(), objects: managed(done), complete: true, computes: done.computable(pending.Everything)}
 	for _, r := range done.Outcome.Results {
 		if r.Status == apply.Applied {
 			continue
@@ -208,9 +210,9 @@ func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
 		return cmp.Or(cmp.Compare(b.losses, a.losses), strings.Compare(a.Object, b.Object))
 	})
 	var out []v1alpha1.PendingChange
-	for _, l := range left[:min(len(left), pendingLimit)] {
+	for _, l := range left[:min(len(left), pending.Limit)] {
 		c := l.PendingChange
-		c.Object, c.Reason, c.Source = listedName(c.Object), cut(sanitize.Escape(c.Reason), reasonLimit), listedName(c.Source)
+		c.Object, c.Reason, c.Source = listedName(c.Object), truncate.Bytes(sanitize.Escape(c.Reason), reasonLimit), listedName(c.Source)
 		if l.held.NeedsConfirmation() {
 			c.ConfirmationToken = hold.Join(slices.Concat(l.tokens, l.held.Tokens()), in)
 		}

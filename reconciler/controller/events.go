@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/poolwright/poolwright/internal/plural"
+	"github.com/poolwright/poolwright/internal/truncate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/controller/ignored"
@@ -165,7 +166,7 @@ func confirmedChanges(sync *v1alpha1.Sync, part string, results []apply.Result) 
 		default:
 			token = quotedToken(sync, part, result.Change.Tokens)
 			actions[result.Change.Action]++
-			names = append(names, cut(sanitize.Escape(state.QualifiedName(result.Change.Key)), confirmedName))
+			names = append(names, truncate.Bytes(sanitize.Escape(state.QualifiedName(result.Change.Key)), confirmedName))
 		}
 	}
 	if len(names) == 0 {

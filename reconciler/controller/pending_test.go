@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -218,29 +219,29 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 	resumed.OnlyDrift = true
 	for name, tt := range map[string]struct {
 		run     reconciliation
-		last    planScope
+		last    pending.Scope
 		objects string
 		tokens  []string
 	}{
-		"resumed":                      {reconciliation{Result: resumed}, everything, "A/aA/bA/c", []string{deletion, update}},
-		"stale":                        {reconciliation{Result: stale}, everything, "A/bA/c", []string{deletion}},
-		"not read":                     {reconciliation{Result: reconciler.Result{SourceError: errors.New("x")}}, everything, "A/bA/c", []string{deletion, move}},
-		"failed":                       {reconciliation{err: errors.New("x")}, everything, "A/aA/bA/c", []string{deletion, move, update}},
-		"of some, after a stale one":   {reconciliation{kind: partial}, noDeletions, "A/bA/c", []string{deletion, move}},
-		"of some, after a resumed one": {reconciliation{kind: partial}, nothing, "A/aA/bA/c", []string{deletion, move, update}},
-		"of some, after a full one":    {reconciliation{kind: partial}, everything, "", []string{move}},
-		"full":                         {reconciliation{}, noDeletions, "", nil},
+		"resumed":                      {reconciliation{Result: resumed}, pending.Everything, "A/aA/bA/c", []string{deletion, update}},
+		"stale":                        {reconciliation{Result: stale}, pending.Everything, "A/bA/c", []string{deletion}},
+		"not read":                     {reconciliation{Result: reconciler.Result{SourceError: errors.New("x")}}, pending.Everything, "A/bA/c", []string{deletion, move}},
+		"failed":                       {reconciliation{err: errors.New("x")}, pending.Everything, "A/aA/bA/c", []string{deletion, move, update}},
+		"of some, after a stale one":   {reconciliation{kind: partial}, pending.NoDeletions, "A/bA/c", []string{deletion, move}},
+		"of some, after a resumed one": {reconciliation{kind: partial}, pending.Nothing, "A/aA/bA/c", []string{deletion, move, update}},
+		"of some, after a full one":    {reconciliation{kind: partial}, pending.Everything, "", []string{move}},
+		"full":                         {reconciliation{}, pending.NoDeletions, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := retainedFrom(earlier, "", tt.run.computable(tt.last), tt.run.mayHaveMoved(), found, in)
+			got := pending.RetainedFrom(earlier, "", tt.run.computable(tt.last), tt.run.mayHaveMoved(), found, in)
 			objects := ""
-			for _, c := range got.changes {
+			for _, c := range got.Changes {
 				objects += c.Object
 			}
-			if d := cmp.Diff(tt.tokens, got.tokens); d != "" || objects != tt.objects {
+			if d := cmp.Diff(tt.tokens, got.Tokens); d != "" || objects != tt.objects {
 				t.Errorf("kept %s, tokens (-want +got):\n%s", objects, d)
 			}
-			if used := retainedFrom(earlier, "", nothing, true, found, in.Use(deletion)); used.changes[1].ConfirmationToken != "" || len(used.tokens) != 2 {
+			if used := pending.RetainedFrom(earlier, "", pending.Nothing, true, found, in.Use(deletion)); used.Changes[1].ConfirmationToken != "" || len(used.Tokens) != 2 {
 				t.Errorf("a token that was used is kept: %v", used)
 			}
 		})

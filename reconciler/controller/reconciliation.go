@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
@@ -53,16 +54,16 @@ type reconciliation struct {
 }
 
 // computable is which changes the run could compute; last is that of the last full one.
-func (d reconciliation) computable(last planScope) planScope {
+func (d reconciliation) computable(last pending.Scope) pending.Scope {
 	switch {
 	case d.err != nil || d.OnlyDrift:
-		return nothing
+		return pending.Nothing
 	case d.kind == partial:
 		return last
 	case d.kind == full && (d.SourceError != nil || len(d.Problems) > 0):
-		return noDeletions
+		return pending.NoDeletions
 	}
-	return everything
+	return pending.Everything
 }
 
 // mayHaveMoved reports whether the branch may be elsewhere by now.

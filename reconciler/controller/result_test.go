@@ -21,6 +21,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/controller/background"
+	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -282,9 +283,9 @@ func TestAnIdleReconciliationKeepsWhatTheLastFullRunReported(t *testing.T) {
 
 func TestLongMessagesFitTheAPI(t *testing.T) {
 	sync, updated := &v1alpha1.Sync{}, &v1alpha1.Sync{}
-	runResult{reason: "ApplyFailed", message: strings.Repeat("ü", messageLimit)}.write(updated, sync, reconciliation{})
+	runResult{reason: "ApplyFailed", message: strings.Repeat("ü", pending.MessageLimit)}.write(updated, sync, reconciliation{})
 	for _, kind := range []string{"Ready", "Reconciling"} {
-		if message := conditions.GetMessage(updated, kind); len(message) > messageLimit || !utf8.ValidString(message) || message == "" {
+		if message := conditions.GetMessage(updated, kind); len(message) > pending.MessageLimit || !utf8.ValidString(message) || message == "" {
 			t.Errorf("%s has a message of %d bytes", kind, len(message))
 		}
 	}
@@ -389,7 +390,7 @@ func TestOtherSyncsDoNotWaitForOneThatDrains(t *testing.T) {
 func TestNamesAndReasonsInTheStatusAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	done := ran()
-	for range 2 * pendingLimit {
+	for range 2 * pending.Limit {
 		done.Plan.Changes = append(done.Plan.Changes, change(long, plan.Create, func(c *plan.Change) {
 			c.After.Origin.File = long
 			done.Outcome.Results = append(done.Outcome.Results, apply.Result{Change: *c, Status: apply.Failed, Err: errors.New(long)})
@@ -398,7 +399,7 @@ func TestNamesAndReasonsInTheStatusAreBounded(t *testing.T) {
 	sync := &v1alpha1.Sync{}
 	resultOf(done).write(sync, sync, done)
 	raw, err := json.Marshal(sync.Status)
-	if err != nil || len(sync.Status.Pending) != pendingLimit || len(raw) > 512<<10 {
+	if err != nil || len(sync.Status.Pending) != pending.Limit || len(raw) > 512<<10 {
 		t.Errorf("the status has %d bytes and %d pending changes, %v", len(raw), len(sync.Status.Pending), err)
 	}
 }

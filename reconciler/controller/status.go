@@ -14,8 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/internal/plural"
+	"github.com/poolwright/poolwright/internal/truncate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/ignored"
+	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -77,7 +79,7 @@ func (v runResult) conditions(updated, sync *v1alpha1.Sync, done reconciliation)
 // findings sets Drifted, and what is pending.
 func (v runResult) findings(updated, sync *v1alpha1.Sync, done reconciliation) {
 	status := &updated.Status
-	status.Pending, status.PendingOmitted = v.required.retained.mergeChanges(v.drift.pending(done.scope), len(v.drift.pendingChanges), int(status.PendingOmitted))
+	status.Pending, status.PendingOmitted = v.required.retained.MergeChanges(v.drift.pending(done.scope), len(v.drift.pendingChanges), int(status.PendingOmitted))
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
 	}
@@ -138,7 +140,7 @@ func (v runResult) confirmation(updated, sync *v1alpha1.Sync, done reconciliatio
 			served = true
 		case fits(sync, part, v.drift.quoted()) || hold.Find(confirm.Tokens(done.scope.Unused(sync.Status.LastAttemptedConfirmationTokens)), part) != "":
 			// What it let pass is not made yet.
-		case !fits(sync, part, v.required.tokens) && hold.Find(v.required.retained.tokens, part) == "":
+		case !fits(sync, part, v.required.tokens) && hold.Find(v.required.retained.Tokens, part) == "":
 			strange = append(strange, part)
 		}
 	}
@@ -181,7 +183,9 @@ func instead(sync *v1alpha1.Sync, parts []string, tokens []hold.Token) []hold.To
 
 // conditionMessage is a message as a condition has it. What others wrote in it is masked where it was
 // put in: our own names and commands beside it may resemble a secret, and must be copied as they are.
-func conditionMessage(message string) string { return cut(sanitize.Escape(message), messageLimit) }
+func conditionMessage(message string) string {
+	return truncate.Bytes(sanitize.Escape(message), pending.MessageLimit)
+}
 
 // loadingRevision is the reason of a Reconciling Sync whose revision is not kept between
 // runs, see [reconciler.RevisionCache].

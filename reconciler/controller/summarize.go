@@ -13,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/health"
+	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/events"
 )
 
@@ -31,12 +32,12 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	done = done.use(sync, s)
 	done.partly = done.Revision != sync.Status.LastAppliedRevision
 	result := resultOf(done)
-	last := everything
+	last := pending.Everything
 	if s != nil {
 		s.drift = s.drift.observe(done, sync.Status.Pending, &result)
 		s.used, last = done.scope.Handled, s.drift.computes
 	}
-	result.required.retained = retainedFrom(r.states.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.isPending, done.scope)
+	result.required.retained = pending.RetainedFrom(r.states.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.isPending, done.scope)
 	result.requireConfirmation(sync, done)
 	updated := s.statusOf(sync)
 	switch {

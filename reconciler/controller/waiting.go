@@ -9,7 +9,9 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/internal/plural"
+	"github.com/poolwright/poolwright/internal/truncate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -67,7 +69,7 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 	})
 	var tokens []string
 	of := map[string]hold.Reasons{}
-	for _, r := range all[:min(len(all), namedReasons)] {
+	for _, r := range all[:min(len(all), pending.NamedReasons)] {
 		token := ""
 		if r.Token != nil && several {
 			token = r.Token.Encode(in)
@@ -80,13 +82,13 @@ func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
 	var out []string
 	for _, token := range tokens {
 		// However long the reasons are, no token is cut off.
-		text := cut(sanitize.Escape(of[token].String()), messageLimit/4/len(tokens))
+		text := truncate.Bytes(sanitize.Escape(of[token].String()), pending.MessageLimit/4/len(tokens))
 		if token != "" {
 			text += " (confirmation token " + token + ")"
 		}
 		out = append(out, text)
 	}
-	if rest := len(all) - namedReasons; rest > 0 {
+	if rest := len(all) - pending.NamedReasons; rest > 0 {
 		out = append(out, fmt.Sprintf("and %s in status.pending", plural.Count(rest, "more reason")))
 	}
 	return strings.Join(out, "; ")
@@ -134,14 +136,14 @@ func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation
 	if move {
 		v.required.tokens = append(v.required.tokens, syncpolicy.ForcePushToken(moved.From, moved.To))
 	}
-	if v.required.quote = v.required.retained.mergeTokens(confirm.Tokens(hold.Join(v.required.tokens, done.scope))); v.required.quote == "" || v.ready {
+	if v.required.quote = v.required.retained.MergeTokens(confirm.Tokens(hold.Join(v.required.tokens, done.scope))); v.required.quote == "" || v.ready {
 		return
 	}
 	several := len(confirm.Tokens(v.required.quote)) > 1
 	if several && move {
 		v.message += " (confirmation token " + syncpolicy.ForcePushToken(moved.From, moved.To).Encode(done.scope) + ")"
 	}
-	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.required.retained.reasons(several)},
+	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.required.retained.Reasons(several)},
 		func(text string) bool { return text == "" }), "; ")
 	switch {
 	case slices.Contains(heldReasons, v.reason):
@@ -155,14 +157,14 @@ func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation
 	quoted := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
 	if !slices.ContainsFunc(confirm.Tokens(v.required.quote), func(token string) bool { return !slices.Contains(quoted, token) }) {
 		// Else it had let it pass: this run could not compute what waits.
-		v.message = cut(v.message, messageLimit*3/4) + "; it is confirmed, and is made once a revision can be loaded without problems"
+		v.message = truncate.Bytes(v.message, pending.MessageLimit*3/4) + "; it is confirmed, and is made once a revision can be loaded without problems"
 		return
 	}
 	what := "; confirm with: "
 	if several {
 		what = "; confirm all of it with: "
 	}
-	v.message = cut(v.message, messageLimit*3/4) + what + confirm.Command(sync.Namespace, sync.Name, v.required.quote)
+	v.message = truncate.Bytes(v.message, pending.MessageLimit*3/4) + what + confirm.Command(sync.Namespace, sync.Name, v.required.quote)
 }
 
 // remedy is what ends the wait for a person, where the source waits for one.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/poolwright/poolwright/internal/truncate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -41,11 +42,7 @@ func Status(p plan.Plan) []v1alpha1.IgnoredFields {
 }
 
 func name(text string) string {
-	text = sanitize.Escape(text)
-	if len(text) <= nameBytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:nameBytes-len("…")], "") + "…"
+	return truncate.Bytes(sanitize.Escape(text), nameBytes)
 }
 
 // Report emits an event for what a plan for everything warns of about the rules of a Sync, unless that
