@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/refusedcommit"
 )
 
 // refusedCommits are commits that must delete nothing, and then one that is followed.
@@ -16,7 +17,7 @@ func refusedCommits() Scenario {
 			return startApplied(ctx, s, map[string]string{"ConfigMap/a": "v1", "ConfigMap/b": "v1", "Secret/a": "v1", "ServiceAccount/a": "v1"})
 		},
 		Act: func(ctx context.Context, s *fixture.Fixture) error {
-			for _, refused := range fixture.RefusedCommits() {
+			for _, refused := range refusedcommit.All() {
 				if err := s.CommitRefused(ctx, refused); err != nil {
 					return err
 				}
