@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/poolwright/poolwright/provision/engine/crdinstall"
 )
 
 // crdServer is an API server that serves every CRD at once, and counts writes.
@@ -90,16 +92,16 @@ func TestInstallCRDsNeverDowngrades(t *testing.T) {
 		because string
 	}{
 		{"an older one of ours is updated",
-			func(c *crd) { c.Annotations[crdAnnotation] = "1.2.3"; delete(spec(c), "weight") }, ""},
+			func(c *crd) { c.Annotations[crdinstall.VersionAnnotation] = "1.2.3"; delete(spec(c), "weight") }, ""},
 		{"one from a chart that lacks fields is updated",
 			func(c *crd) { c.Annotations = map[string]string{"by": "chart"}; delete(spec(c), "replicas") }, ""},
 		{"a newer one of ours is kept",
-			func(c *crd) { c.Annotations[crdAnnotation] = "1.99.0" }, "written for Karpenter 1.99.0"},
+			func(c *crd) { c.Annotations[crdinstall.VersionAnnotation] = "1.99.0" }, "written for Karpenter 1.99.0"},
 		{"an annotation that is no version is kept",
-			func(c *crd) { c.Annotations[crdAnnotation] = "latest" }, "no version"},
+			func(c *crd) { c.Annotations[crdinstall.VersionAnnotation] = "latest" }, "no version"},
 		{"one with a field of the future is kept",
 			func(c *crd) {
-				delete(c.Annotations, crdAnnotation)
+				delete(c.Annotations, crdinstall.VersionAnnotation)
 				spec(c)["warmPool"] = apiextensionsv1.JSONSchemaProps{Type: "string"}
 			}, "v1.spec.warmPool"},
 		{"one that stores a version of the future is kept",
@@ -144,7 +146,7 @@ func TestACRDThatNamesFieldsOfTheKubeletIsUpdated(t *testing.T) {
 		t.Fatal("there is no CRD of EC2NodeClasses")
 	}
 	live := crds[at]
-	delete(live.Annotations, crdAnnotation) // As a chart applies it.
+	delete(live.Annotations, crdinstall.VersionAnnotation) // As a chart applies it.
 	spec := live.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 	spec.Properties["kubelet"] = apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"maxPods": {Type: "integer"}}}
 	live.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec

@@ -67,7 +67,7 @@ func (f *checkFlags) run(ctx context.Context, conn *connection, streams Streams)
 	if err != nil {
 		return err
 	}
-	req.Namespace, req.Pre, req.Version, req.Explain = conn.namespace, f.pre, readVersion().Version, conn.explain
+	req.Namespace, req.Pre, req.Version, req.Explain = conn.namespace, f.pre, readVersion().Version, conn.server.Explain
 	report := check.Run(ctx, req)
 	if f.bundle != "" {
 		logs, err := supportbundle.PodLogs(cfg)

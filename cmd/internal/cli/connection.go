@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/connectionerror"
 	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -32,9 +33,8 @@ type connection struct {
 	// overrides are what flags set in place of the kubeconfig: its context, among others.
 	overrides clientcmd.ConfigOverrides
 
-	// server and contextName are those of the last configuration that was loaded; contextName is
-	// empty within a cluster.
-	server, contextName string
+	// server is that of the last configuration that was loaded, without a context within a cluster.
+	server connectionerror.Server
 }
 
 func (c *connection) addFlags(flags *pflag.FlagSet) {
@@ -108,12 +108,12 @@ func (c *connection) restConfig() (*rest.Config, error) {
 		}
 		return nil, fmt.Errorf("loading the kubeconfig: %w", err)
 	}
-	c.server, c.contextName = cfg.Host, ""
+	c.server = connectionerror.Server{Address: cfg.Host}
 	if raw, err := loader.RawConfig(); err == nil {
-		c.contextName = cmp.Or(c.overrides.CurrentContext, raw.CurrentContext)
+		c.server.Context = cmp.Or(c.overrides.CurrentContext, raw.CurrentContext)
 	}
-	if c.contextName != "" && c.overrides.ClusterInfo.Server != "" {
-		c.contextName = "" // the server is not the context's
+	if c.server.Context != "" && c.overrides.ClusterInfo.Server != "" {
+		c.server.Context = "" // the server is not the context's
 	}
 	cfg.QPS, cfg.Burst = -1, 0
 	cfg.UserAgent = "poolwright"

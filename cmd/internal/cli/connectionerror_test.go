@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/poolwright/poolwright/cmd/internal/connectionerror"
 )
 
 // kubeconfig writes one with two contexts for a server.
@@ -96,13 +98,13 @@ func TestTheFlagsOfKubectlReachTheServer(t *testing.T) {
 
 // Requests to other hosts, such as AWS's, have errors of their own.
 func TestAnErrorOfAnotherHostStaysAsItIs(t *testing.T) {
-	conn := &connection{server: "http://127.0.0.1:1"}
+	server := connectionerror.Server{Address: "http://127.0.0.1:1"}
 	client := &http.Client{Timeout: time.Minute}
 	response, err := client.Get("http://127.0.0.1:2")
 	if err == nil {
 		t.Fatal(response.Body.Close())
 	}
-	if got := conn.explain(err); !errors.Is(got, err) || got.Error() != err.Error() {
+	if got := server.Explain(err); !errors.Is(got, err) || got.Error() != err.Error() {
 		t.Errorf("it is %v", got)
 	}
 }

@@ -36,11 +36,11 @@ func Main(ctx context.Context, args []string, streams Streams) int {
 		return exitSame
 	case errors.As(err, &e):
 		if e.err != nil {
-			fmt.Fprintln(streams.Err, "Error:", conn.explain(e.err))
+			fmt.Fprintln(streams.Err, "Error:", conn.server.Explain(e.err))
 		}
 		return e.code
 	}
-	fmt.Fprintln(streams.Err, "Error:", conn.explain(err))
+	fmt.Fprintln(streams.Err, "Error:", conn.server.Explain(err))
 	return exitError
 }
 

@@ -1,4 +1,7 @@
-package cli
+// Package connectionerror explains why the API server could not be reached, or refused a request.
+//
+// It leaves any other error as it is. Start reading at Server.
+package connectionerror
 
 import (
 	"context"
@@ -12,26 +15,34 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// explain returns an error of the API server's, or of the connection to it, with context, server
+// Server is the API server of a command, and how it was chosen.
+type Server struct {
+	// Address is its URL; empty where none is known, so that no error is explained.
+	Address string
+	// Context is the kubeconfig's context that it is of; empty for none.
+	Context string
+}
+
+// Explain returns an error of the API server's, or of the connection to it, with context, server
 // and remedy in place of the steps in which client-go failed. Any other error stays as it is.
-func (c *connection) explain(err error) error {
-	if c.server == "" || err == nil {
+func (s Server) Explain(err error) error {
+	if s.Address == "" || err == nil {
 		return err
 	}
 	if apierrors.IsUnauthorized(err) {
-		return c.failed("they may have expired: log in again (for AWS: aws sso login), or renew the kubeconfig (aws eks update-kubeconfig --name CLUSTER)",
+		return s.failed("they may have expired: log in again (for AWS: aws sso login), or renew the kubeconfig (aws eks update-kubeconfig --name CLUSTER)",
 			errors.New("the API server does not accept the credentials"))
 	}
 	var status *apierrors.StatusError
 	if apierrors.IsForbidden(err) && errors.As(err, &status) {
-		return c.failed("request the right from whoever administers the cluster, or choose other credentials by --context",
+		return s.failed("request the right from whoever administers the cluster, or choose other credentials by --context",
 			fmt.Errorf("the API server denies the request: %w", status))
 	}
 	var request *url.Error
-	if !errors.As(err, &request) || !c.isServer(request.URL) {
+	if !errors.As(err, &request) || !s.isServer(request.URL) {
 		return err
 	}
-	return c.failed(causeOf(request))
+	return s.failed(causeOf(request))
 }
 
 // causeOf is the remedy where a request got no response, and why it got none.
@@ -53,20 +64,20 @@ func causeOf(request *url.Error) (string, error) {
 	return "check the user and the server in the kubeconfig", request.Err
 }
 
-func (c *connection) failed(remedy string, cause error) error {
+func (s Server) failed(remedy string, cause error) error {
 	through := ""
-	if c.contextName != "" {
-		through = fmt.Sprintf(" by context %q", c.contextName)
+	if s.Context != "" {
+		through = fmt.Sprintf(" by context %q", s.Context)
 	}
-	return fmt.Errorf("connecting to %s%s: %w: %s", c.server, through, cause, remedy)
+	return fmt.Errorf("connecting to %s%s: %w: %s", s.Address, through, cause, remedy)
 }
 
 // isServer reports whether a request went to the API server.
-func (c *connection) isServer(address string) bool {
+func (s Server) isServer(address string) bool {
 	to, err := url.Parse(address)
 	if err != nil {
 		return false
 	}
-	server, err := url.Parse(c.server)
+	server, err := url.Parse(s.Address)
 	return err == nil && to.Host == server.Host
 }
