@@ -57,6 +57,7 @@ func eachStepped(s *source, visit func(*ast.FuncDecl)) {
 // is not parallel.
 func runsInTurn(fn *ast.FuncDecl) bool {
 	found := false
+	tests := testingParameters(fn)
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
@@ -64,9 +65,10 @@ func runsInTurn(fn *ast.FuncDecl) bool {
 		}
 		switch fun := call.Fun.(type) {
 		case *ast.Ident:
-			found = found || fun.Name == "runSteps" && len(call.Args) > 2
+			// A list of steps may have more than one.
+			found = found || fun.Name == "runSteps" && (len(call.Args) > 2 || call.Ellipsis.IsValid())
 		case *ast.SelectorExpr:
-			if fun.Sel.Name == "Run" && len(call.Args) == 2 && isTestingT(fun.X) {
+			if fun.Sel.Name == "Run" && len(call.Args) == 2 && isTestingT(fun.X, tests) {
 				// What a named function does is in another place, so that it counts as one step of several.
 				body, ok := call.Args[1].(*ast.FuncLit)
 				found = found || !ok || !isParallel(body)
@@ -77,11 +79,31 @@ func runsInTurn(fn *ast.FuncDecl) bool {
 	return found
 }
 
-// isTestingT reports whether an expression is a *testing.T, by its name.
-func isTestingT(e ast.Expr) bool {
+// testingParameters are the parameters of a function, and of those in it, that are a *testing.T.
+func testingParameters(fn *ast.FuncDecl) []string {
+	var out []string
+	ast.Inspect(fn, func(n ast.Node) bool {
+		field, ok := n.(*ast.Field)
+		if !ok {
+			return true
+		}
+		if star, ok := field.Type.(*ast.StarExpr); ok {
+			if sel, ok := star.X.(*ast.SelectorExpr); ok && sel.Sel.Name == "T" {
+				for _, id := range field.Names {
+					out = append(out, id.Name)
+				}
+			}
+		}
+		return true
+	})
+	return out
+}
+
+// isTestingT reports whether an expression is a *testing.T: one of the parameters, or a field T.
+func isTestingT(e ast.Expr, parameters []string) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
-		return e.Name == "t"
+		return slices.Contains(parameters, e.Name)
 	case *ast.SelectorExpr:
 		return e.Sel.Name == "T"
 	}

@@ -25,9 +25,10 @@ func retiredInTests(s *source) map[string]int {
 		for _, f := range slices.Concat(p.files, p.tests) {
 			structTypes(f, types)
 		}
+		takes := takeNames(p.tests)
 		for _, f := range p.tests {
 			countTerms(out, strings.ReplaceAll(strings.TrimSuffix(path.Base(f.path), "_test.go"), "_", " "))
-			for _, n := range testNames(f, types) {
+			for _, n := range testNames(f, types, takes) {
 				countTerms(out, n.text)
 			}
 		}
@@ -41,8 +42,8 @@ type testName struct {
 	text string
 }
 
-// testNames lists the names of a file's tests as sentences.
-func testNames(f *file, types map[string]*ast.StructType) []testName {
+// testNames lists the names of a file's tests as sentences. takes are the functions of its package that pass a name on.
+func testNames(f *file, types map[string]*ast.StructType, takes map[string]int) []testName {
 	var out []testName
 	add := func(e ast.Expr) {
 		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
@@ -60,6 +61,8 @@ func testNames(f *file, types map[string]*ast.StructType) []testName {
 		switch n := n.(type) {
 		case *ast.CallExpr:
 			if i := subtestName(n); i >= 0 {
+				add(n.Args[i])
+			} else if i, ok := takes[calledName(n)]; ok && i < len(n.Args) {
 				add(n.Args[i])
 			}
 		case *ast.CompositeLit:
@@ -88,12 +91,92 @@ func subtestName(call *ast.CallExpr) int {
 	return slices.IndexFunc(call.Args, func(e ast.Expr) bool { lit, ok := e.(*ast.BasicLit); return ok && lit.Kind == token.STRING })
 }
 
+// calledName is the name of the function, the method or the variable that is called.
+func calledName(call *ast.CallExpr) string {
+	switch fun := call.Fun.(type) {
+	case *ast.Ident:
+		return fun.Name
+	case *ast.SelectorExpr:
+		return fun.Sel.Name
+	}
+	return ""
+}
+
+// takeNames finds the functions, methods and closures of a package's tests that pass one of their parameters on as the
+// name of a sub-test or a step, directly or through each other, with the place of that parameter.
+func takeNames(tests []*file) map[string]int {
+	bodies := map[string]*ast.FuncLit{}
+	for _, f := range tests {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Body != nil && !testFunctions.MatchString(n.Name.Name) {
+					bodies[n.Name.Name] = &ast.FuncLit{Type: n.Type, Body: n.Body}
+				}
+			case *ast.AssignStmt:
+				for i, value := range n.Rhs {
+					id, named := n.Lhs[min(i, len(n.Lhs)-1)].(*ast.Ident)
+					if lit, ok := value.(*ast.FuncLit); ok && named {
+						bodies[id.Name] = lit
+					}
+				}
+			}
+			return true
+		})
+	}
+	takes := map[string]int{}
+	for again := true; again; {
+		again = false
+		for name, fn := range bodies {
+			if _, found := takes[name]; found {
+				continue
+			}
+			if i := passesName(fn, takes); i >= 0 {
+				takes[name], again = i, true
+			}
+		}
+	}
+	return takes
+}
+
+// passesName is the place of the parameter that a function passes on as a name; -1 where it passes none.
+func passesName(fn *ast.FuncLit, takes map[string]int) int {
+	var parameters []string
+	for _, field := range fn.Type.Params.List {
+		for _, id := range field.Names {
+			parameters = append(parameters, id.Name)
+		}
+	}
+	out := -1
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		at, found := takes[calledName(call)]
+		if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" && len(call.Args) == 2 {
+			at, found = 0, true
+		}
+		if found && at < len(call.Args) {
+			if id, ok := call.Args[at].(*ast.Ident); ok {
+				out = max(out, slices.Index(parameters, id.Name))
+			}
+		}
+		return true
+	})
+	return out
+}
+
 // rowNames lists what names the rows of a table: of a list of structs the field for it, of a
 // map its keys. The keys of a map to plain values are names where they are sentences, and
 // else data.
 func rowNames(table *ast.CompositeLit, types map[string]*ast.StructType) []ast.Expr {
 	var out []ast.Expr
 	switch t := table.Type.(type) {
+	case *ast.Ident: // a step by itself: a struct with a name and a function
+		if st := types[t.Name]; st != nil && hasFunction(st) {
+			out = append(out, namesOf(table, namingField(t, types))...)
+		}
 	case *ast.MapType:
 		for _, e := range table.Elts {
 			pair, ok := e.(*ast.KeyValueExpr)
@@ -112,18 +195,29 @@ func rowNames(table *ast.CompositeLit, types map[string]*ast.StructType) []ast.E
 			if !ok || row.Type != nil {
 				continue
 			}
-			for i, field := range row.Elts {
-				if pair, ok := field.(*ast.KeyValueExpr); ok {
-					if id, ok := pair.Key.(*ast.Ident); ok && slices.Contains(naming, id.Name) {
-						out = append(out, pair.Value)
-					}
-				} else if i == at {
-					out = append(out, field)
-				}
-			}
+			out = append(out, namesOf(row, at)...)
 		}
 	}
 	return out
+}
+
+// namesOf are the elements of a struct that name it: that at a place, or by their keys.
+func namesOf(row *ast.CompositeLit, at int) []ast.Expr {
+	var out []ast.Expr
+	for i, field := range row.Elts {
+		if pair, ok := field.(*ast.KeyValueExpr); ok {
+			if id, ok := pair.Key.(*ast.Ident); ok && slices.Contains(naming, id.Name) {
+				out = append(out, pair.Value)
+			}
+		} else if i == at {
+			out = append(out, field)
+		}
+	}
+	return out
+}
+
+func hasFunction(st *ast.StructType) bool {
+	return slices.ContainsFunc(st.Fields.List, func(f *ast.Field) bool { _, ok := f.Type.(*ast.FuncType); return ok })
 }
 
 // namingField is the place of the field by which structs of a type are named; -1 where they

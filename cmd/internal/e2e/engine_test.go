@@ -49,7 +49,7 @@ func TestTheEngineOutlastsAWS(t *testing.T) {
 		step{"spot without capacity becomes on-demand", engineSuite.spotIsOut},
 		step{"a fleet that is launched in part is completed", engineSuite.fleetIsPartial},
 		step{"a launch that is throttled is made later", engineSuite.launchIsThrottled},
-		step{"a launch without an answer is not made again", engineSuite.launchIsUnanswered},
+		step{"a launch without a response is not made again", engineSuite.launchIsUnanswered},
 		step{"an instance that is terminated in the console is replaced", engineSuite.consoleTerminates},
 		step{"an instance whose retirement is scheduled is replaced before", engineSuite.retirementIsScheduled},
 		step{"a node stays where a rebalance is recommended", engineSuite.rebalanceIsRecommended},
@@ -58,7 +58,7 @@ func TestTheEngineOutlastsAWS(t *testing.T) {
 		step{"an instance that never registers is replaced when its time is up", engineSuite.nodeNeverJoins},
 	)
 	runSteps(s,
-		step{"AWS that throttles, fails and answers stale is survived", engineSuite.awsIsUnwell},
+		step{"AWS that throttles, fails and returns stale data is survived", engineSuite.awsIsUnwell},
 		step{"capacity that comes back is used", famine.ends},
 		step{"in the end nothing is left over", engineSuite.nothingLeaks},
 	)
