@@ -44,7 +44,7 @@ func TestCompletion(t *testing.T) {
 		"the formats of version":      {[]string{"version", "-o", ""}, "text\njson\nyaml\n:4\n"},
 		"the formats of check":        {[]string{"check", "-o", ""}, "text\njson\nyaml\n:4\n"},
 		"the formats of get":          {[]string{"get", "-o", ""}, "wide\njson\nyaml\nname\n:4\n"},
-		"the sections of get":         {[]string{"get", ""}, "syncs\npools\nnodes\npulls\ndrift\nquota\n:4\n"},
+		"the sections of get":         {[]string{"get", ""}, "syncs\npools\nnodes\npullrequests\ndrift\nquota\n:4\n"},
 		"no names of a section":       {[]string{"get", "drift", ""}, ":4\n"},
 		"the Syncs of get":            {[]string{"get", "syncs", "-n", "gitops", "dev", ""}, "nodes\n:4\n"},
 		"the kinds of explain":        {[]string{"explain", ""}, "pod\nnode\npool\n:4\n"},

@@ -124,7 +124,7 @@ func selectionOf(args []string) (rowSelection, error) {
 func synonyms() map[sectionName]sectionName {
 	return map[sectionName]sectionName{
 		"pool": sectionPools, "nodepool": sectionPools, "nodepools": sectionPools, "node": sectionNodes, "no": sectionNodes, "sync": sectionSyncs,
-		"pull": sectionPulls, "pr": sectionPulls, "prs": sectionPulls, "pullrequest": sectionPulls, "pullrequests": sectionPulls, "quotas": sectionQuota,
+		"pull": sectionPulls, "pulls": sectionPulls, "pr": sectionPulls, "prs": sectionPulls, "pullrequest": sectionPulls, "quotas": sectionQuota,
 	}
 }
 

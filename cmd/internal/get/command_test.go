@@ -30,7 +30,7 @@ func TestWhatArgumentsSelect(t *testing.T) {
 		"as kubectl names it":      {args: []string{"NodePools"}, want: rowSelection{section: sectionPools}},
 		"the singular":             {args: []string{"pr"}, want: rowSelection{section: sectionPulls}},
 		"names":                    {args: []string{"nodes", "a", "b"}, want: rowSelection{section: sectionNodes, names: []string{"a", "b"}}},
-		"a section that is none":   {args: []string{"pods"}, err: `"pods" is not one of syncs, pools, nodes, pulls, drift, quota`},
+		"a section that is none":   {args: []string{"pods"}, err: `"pods" is not one of syncs, pools, nodes, pullrequests, drift, quota`},
 		"names of what has no one": {args: []string{"quota", "a"}, err: "get quota takes no names, and got: a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestTheCommandAgainstAServer(t *testing.T) {
 		"a section":                {args: []string{"syncs", "-o", "name"}, out: "sync.poolwright.dev/dev\n"},
 		"a name that nothing has":  {args: []string{"syncs", "dev", "prod", "-o", "name"}, out: "sync.poolwright.dev/dev\n", end: "not found in syncs: prod"},
 		"a kind that is not there": {args: []string{"pools"}, end: "the cluster does not have the kind nodepools.karpenter.sh; to check the installation, run: poolwright check"},
-		"nothing in a section":     {args: []string{"pulls"}, err: "No pulls found in namespace gitops.\n"},
+		"nothing in a section":     {args: []string{"pulls"}, err: "No pullrequests found in namespace gitops.\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, warnings bytes.Buffer

@@ -35,7 +35,7 @@ func TestReportsReadAsTheirGoldens(t *testing.T) {
 		"nodes":         {section: sectionNodes},
 		"nodes-wide":    {section: sectionNodes, output: "wide"},
 		"syncs":         {section: sectionSyncs},
-		"pulls":         {section: sectionPulls},
+		"pullrequests":  {section: sectionPulls},
 		"drift":         {section: sectionDrift},
 		"quota":         {section: sectionQuota},
 		"quota-yaml":    {section: sectionQuota, output: "yaml"},

@@ -20,7 +20,7 @@ const (
 	sectionSyncs sectionName = "syncs"
 	sectionPools sectionName = "pools"
 	sectionNodes sectionName = "nodes"
-	sectionPulls sectionName = "pulls"
+	sectionPulls sectionName = "pullrequests"
 	sectionDrift sectionName = "drift"
 	sectionQuota sectionName = "quota"
 )

@@ -28,7 +28,7 @@ const (
 	// WebhookAnnotation on a Sync is when a verified webhook last reported that its pull
 	// requests changed, as RFC 3339 with nanoseconds: whichever replica received it, the
 	// leader reads them.
-	WebhookAnnotation = "poolwright.dev/webhook-at"
+	WebhookAnnotation = "poolwright.dev/webhook-received-at"
 	// UpdateParametersAnnotation on a Sync updates the SSM parameters of
 	// spec.substituteFrom to their newest values; any new value counts.
 	UpdateParametersAnnotation = "poolwright.dev/update-parameters"
