@@ -59,8 +59,8 @@ func (c checked) node(n *cost.Node, types *catalog.Catalog) {
 		c.Fatalf("there is no type %s", n.InstanceType)
 	}
 	shares := it.GPU.Count
-	if c.pool.Profile.Replicas > 0 && it.GPU.Manufacturer == "NVIDIA" {
-		shares *= c.pool.Profile.Replicas
+	if c.pool.PluginConfig.Replicas > 0 && it.GPU.Manufacturer == "NVIDIA" {
+		shares *= c.pool.PluginConfig.Replicas
 	}
 	if n.GPUs != it.GPU.Count || n.Shares != shares || (n.Sharing == "") != (shares == 0) {
 		c.Errorf("%s: %s has %d GPUs and %d shares (%q), not %d and %d", c.pool.Name, n.InstanceType, n.GPUs, n.Shares, n.Sharing, it.GPU.Count, shares)
@@ -108,7 +108,7 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 		}
 		pool := cost.Pool{Name: "p", Requirements: requirements(kinds(names...), capacityTypes([][]string{{"spot"}, {"on-demand"}, {"on-demand", "spot"}}[r.IntN(3)]...)), Replicas: max(0, r.IntN(6)-3), ConsolidationDisabled: r.IntN(3) == 0}
 		if r.IntN(2) == 0 {
-			pool.Profile = gpu.Profile{Name: "x", Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 1 + r.IntN(20), Renamed: r.IntN(2) == 0}
+			pool.PluginConfig = gpu.PluginConfig{Name: "x", Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 1 + r.IntN(20), Renamed: r.IntN(2) == 0}
 		}
 		hours := float64(1+r.IntN(48)) / 2
 		got := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: hours, Pools: []cost.Pool{pool}}, all)

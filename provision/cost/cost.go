@@ -68,8 +68,8 @@ type Pool struct {
 	ConsolidationDisabled bool
 	// NonCompute is what a node costs beside its instance, by its class.
 	NonCompute ebs.Costs
-	// Profile is how its GPUs are shared; the zero value for whole GPUs.
-	Profile gpu.Profile
+	// PluginConfig is how its GPUs are shared; the zero value for whole GPUs.
+	PluginConfig gpu.PluginConfig
 }
 
 // Table is the result. Its JSON form is stable: fields are added, never renamed or
@@ -253,8 +253,8 @@ func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursPerDay float64
 	if t.GPU.Count > 0 {
 		out.Sharing = string(gpu.SharingStrategyNone)
 	}
-	if t.GPU.Manufacturer == "NVIDIA" && p.Profile.Strategy != "" && p.Profile.Strategy != gpu.SharingStrategyNone {
-		out.Shares, out.Sharing = int(p.Profile.Allocatable(t.GPU.Count)[p.Profile.Resource()]), string(p.Profile.Strategy)
+	if t.GPU.Manufacturer == "NVIDIA" && p.PluginConfig.Strategy != "" && p.PluginConfig.Strategy != gpu.SharingStrategyNone {
+		out.Shares, out.Sharing = int(p.PluginConfig.Allocatable(t.GPU.Count)[p.PluginConfig.Resource()]), string(p.PluginConfig.Strategy)
 	}
 	if p.mayLaunch(t, onDemand) {
 		out.OnDemand = rate(m.onDemand(t.Name), out.Shares)

@@ -48,8 +48,8 @@ func requirements(list ...catalog.Requirement) []catalog.Requirement { return li
 func pools() []cost.Pool {
 	return []cost.Pool{
 		{Name: "whole", Requirements: requirements(kinds("g4dn.xlarge", "g5.12xlarge"), capacityTypes("spot", "on-demand"))},
-		{Name: "sliced", Requirements: requirements(kinds("g4dn.12xlarge"), capacityTypes("on-demand")), Profile: gpu.Profile{Name: "any", Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}},
-		{Name: "divided", Requirements: requirements(kinds("g4dn.xlarge"), capacityTypes("spot")), Profile: gpu.Profile{Name: "mps", Strategy: gpu.SharingStrategyMPS, Replicas: 4, Renamed: true}},
+		{Name: "sliced", Requirements: requirements(kinds("g4dn.12xlarge"), capacityTypes("on-demand")), PluginConfig: gpu.PluginConfig{Name: "any", Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}},
+		{Name: "divided", Requirements: requirements(kinds("g4dn.xlarge"), capacityTypes("spot")), PluginConfig: gpu.PluginConfig{Name: "mps", Strategy: gpu.SharingStrategyMPS, Replicas: 4, Renamed: true}},
 		{Name: "many-gpus", Requirements: requirements(kinds("g5.48xlarge"), capacityTypes("on-demand"))},
 		{Name: "plain", Requirements: requirements(in("karpenter.k8s.aws/instance-family", "t3"), capacityTypes("on-demand"))},
 		{Name: "mixed", Requirements: requirements(in("karpenter.k8s.aws/instance-family", "t3", "g4dn"))},

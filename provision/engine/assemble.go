@@ -92,7 +92,7 @@ func (e *Engine) assemble(ctx context.Context, mgr manager.Manager) (*parts, err
 	}
 	p.collection = e.collectionGuard(mgr, config)
 	m, n := p.providers.instances, p.providers.network
-	p.undecorated = cloudmetrics.Decorate(recoveringProvider{instancetypes.Drift{CloudProvider: awscloud.New(
+	p.undecorated = cloudmetrics.Decorate(recoveringProvider{instancetypes.DriftProvider{CloudProvider: awscloud.New(
 		instancetypes.Scoped{Provider: m.types}, m.instances, p.recorder, p.client, p.providers.images.amis,
 		n.securityGroups, n.reservations, n.placementGroups, p.store, p.providers.caBundle,
 	)}})

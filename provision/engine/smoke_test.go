@@ -68,7 +68,7 @@ func TestTheEngineStartsRunsAndStops(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	eventually(t, "the caches to be fresh", func() error { return eng.freshness.Check(ctx) })
-	// These come from far-apart controllers: instances, profiles, prices, queue.
+	// These come from far-apart controllers: instances, configurations, prices, queue.
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(logs.text())

@@ -10,12 +10,12 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-func TestAPoolHasTheProfileThatNamesItOrTheDefault(t *testing.T) {
-	sharing := gpu.Sharing{Default: "rest", Profiles: []gpu.Profile{
+func TestAPoolHasTheConfigThatNamesItOrTheDefault(t *testing.T) {
+	sharing := gpu.Sharing{Default: "rest", Configs: []gpu.PluginConfig{
 		{Name: "sliced", Pools: []string{"a", "b"}}, {Name: "rest"}, {Name: "mps", Pools: []string{"c"}},
 	}}
 	for pool, want := range map[string]string{"a": "sliced", "b": "sliced", "c": "mps", "d": "rest"} {
-		if got, ok := sharing.ProfileForPool(pool); !ok || got.Name != want {
+		if got, ok := sharing.ConfigForPool(pool); !ok || got.Name != want {
 			t.Errorf("pool %s has %q, %t; want %s", pool, got.Name, ok, want)
 		}
 	}
@@ -23,26 +23,26 @@ func TestAPoolHasTheProfileThatNamesItOrTheDefault(t *testing.T) {
 		t.Error(diff)
 	}
 	sharing.Default = ""
-	if got, ok := sharing.ProfileForPool("d"); ok {
+	if got, ok := sharing.ConfigForPool("d"); ok {
 		t.Errorf("without a default, pool d has %q", got.Name)
 	}
-	if _, ok := (gpu.Sharing{}).ProfileForPool("a"); ok {
+	if _, ok := (gpu.Sharing{}).ConfigForPool("a"); ok {
 		t.Error("the empty sharing serves a pool")
 	}
 }
 
-func TestAnOfferIsTheProfilesSharesOfAllGPUs(t *testing.T) {
+func TestAnOfferIsTheConfigsSharesOfAllGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
-		profile gpu.Profile
-		gpus    int
-		want    string
+		config gpu.PluginConfig
+		gpus   int
+		want   string
 	}{
-		"whole GPUs":    {gpu.Profile{Strategy: gpu.SharingStrategyNone}, 4, "nvidia.com/gpu=4,nvidia.com/gpu.shared=0"},
-		"time slices":   {gpu.Profile{Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, 4, "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
-		"renamed ones":  {gpu.Profile{Strategy: gpu.SharingStrategyMPS, Replicas: 3, Renamed: true}, 8, "nvidia.com/gpu=0,nvidia.com/gpu.shared=24"},
-		"no GPU at all": {gpu.Profile{Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, 0, "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
+		"whole GPUs":    {gpu.PluginConfig{Strategy: gpu.SharingStrategyNone}, 4, "nvidia.com/gpu=4,nvidia.com/gpu.shared=0"},
+		"time slices":   {gpu.PluginConfig{Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, 4, "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
+		"renamed ones":  {gpu.PluginConfig{Strategy: gpu.SharingStrategyMPS, Replicas: 3, Renamed: true}, 8, "nvidia.com/gpu=0,nvidia.com/gpu.shared=24"},
+		"no GPU at all": {gpu.PluginConfig{Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, 0, "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
 	} {
-		offer := c.profile.Allocatable(c.gpus)
+		offer := c.config.Allocatable(c.gpus)
 		if got := offer.String(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -57,7 +57,7 @@ func TestAnOfferIsTheProfilesSharesOfAllGPUs(t *testing.T) {
 }
 
 func TestANodeDiffersFromItsOffer(t *testing.T) {
-	offer := gpu.Profile{Replicas: 10, Renamed: true}.Allocatable(4)
+	offer := gpu.PluginConfig{Replicas: 10, Renamed: true}.Allocatable(4)
 	list := func(pairs ...any) corev1.ResourceList {
 		out := corev1.ResourceList{}
 		for i := 0; i < len(pairs); i += 2 {
@@ -83,11 +83,11 @@ func TestANodeDiffersFromItsOffer(t *testing.T) {
 }
 
 func TestTheLeastOfTwoOffers(t *testing.T) {
-	ten, five := gpu.Profile{Replicas: 10}.Allocatable(4), gpu.Profile{Replicas: 5, Renamed: true}.Allocatable(4)
+	ten, five := gpu.PluginConfig{Replicas: 10}.Allocatable(4), gpu.PluginConfig{Replicas: 5, Renamed: true}.Allocatable(4)
 	if got := ten.Min(five).String(); got != "nvidia.com/gpu=0,nvidia.com/gpu.shared=0" {
 		t.Error(got)
 	}
-	if got := ten.Min(gpu.Profile{Replicas: 20}.Allocatable(4)).String(); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
+	if got := ten.Min(gpu.PluginConfig{Replicas: 20}.Allocatable(4)).String(); got != "nvidia.com/gpu=40,nvidia.com/gpu.shared=0" {
 		t.Error(got)
 	}
 }
@@ -117,7 +117,7 @@ func TestAPodRequestsWhatItsContainersHoldAtOnce(t *testing.T) {
 
 func TestSharingStrategiesAreEncodedApart(t *testing.T) {
 	stamps := map[string]string{}
-	for name, p := range map[string]gpu.Profile{
+	for name, p := range map[string]gpu.PluginConfig{
 		"whole": {Strategy: gpu.SharingStrategyNone, Replicas: 1}, "sliced": {Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, "more": {Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 20},
 		"renamed": {Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10, Renamed: true}, "mps": {Strategy: gpu.SharingStrategyMPS, Replicas: 10},
 	} {

@@ -15,7 +15,7 @@ const (
 	// SharedResource is the name of shares that are renamed.
 	SharedResource corev1.ResourceName = "nvidia.com/gpu.shared"
 
-	// StartupTaint keeps pods from a node until what it offers is what its profile
+	// StartupTaint keeps pods from a node until what it offers is what its configuration
 	// declares. Its effect is NoSchedule. Karpenter takes taints with this prefix for
 	// passing ones: it counts the node's capacity all the same, and does not call the node
 	// initialized while it is there.
@@ -24,15 +24,15 @@ const (
 	// writes it. The engine prefers it to the node's status, so that a plugin that
 	// restarts makes nobody buy a node.
 	AllocatableAnnotation = "poolwright.dev/gpu-allocatable"
-	// ProfileLabel on the plugin's DaemonSets and pods names their profile.
-	ProfileLabel = "poolwright.dev/gpu-profile"
+	// ConfigLabel on the plugin's DaemonSets and pods names their configuration.
+	ConfigLabel = "poolwright.dev/gpu-profile"
 	// PluginHashAnnotation in the pod template of the plugin's DaemonSets, and on their pods, is a
 	// hash of what the pods run and of its configuration: a pod with another value runs an old
 	// plugin. Read it by PluginHash.
 	PluginHashAnnotation = "poolwright.dev/gpu-plugin-hash"
-	// SharingAnnotation on the plugin's DaemonSets is the sharing strategy of the profile that
+	// SharingAnnotation on the plugin's DaemonSets is the sharing strategy of the configuration that
 	// they were made from, and what a node with one GPU offers by it. Where it is not that of the
-	// live DevicePlugin's profile, the two are not of the same profile yet, and nothing may be
+	// live DevicePlugin's configuration, the two are not of the same configuration yet, and nothing may be
 	// concluded from what nodes offer. Read it by ReadSharing.
 	SharingAnnotation = "poolwright.dev/gpu-sharing"
 	// PluginUpdateAnnotation on a Node records that its plugin is being updated, as String of the
@@ -63,11 +63,11 @@ const (
 	SharingStrategyMPS SharingStrategy = "mps"
 )
 
-// Profile is one way of offering GPUs.
-type Profile struct {
+// PluginConfig is one way of offering GPUs.
+type PluginConfig struct {
 	// Name is unique in a Sharing.
 	Name string
-	// Pools are the NodePools that name this profile, sorted.
+	// Pools are the NodePools that name this configuration, sorted.
 	Pools []string
 	// Strategy is how the GPUs are shared.
 	Strategy SharingStrategy
@@ -86,37 +86,37 @@ type Profile struct {
 type Sharing struct {
 	// Name is the DevicePlugin's.
 	Name string
-	// Profiles in the order of the DevicePlugin.
-	Profiles []Profile
-	// Default is the profile of all pools that no profile names; "" is none.
+	// Configs in the order of the DevicePlugin.
+	Configs []PluginConfig
+	// Default is the configuration of all pools that no configuration names; "" is none.
 	Default string
 }
 
-// ProfileForPool returns the profile that serves a pool.
-func (s Sharing) ProfileForPool(pool string) (Profile, bool) {
-	for _, p := range s.Profiles {
+// ConfigForPool returns the configuration that serves a pool.
+func (s Sharing) ConfigForPool(pool string) (PluginConfig, bool) {
+	for _, p := range s.Configs {
 		if slices.Contains(p.Pools, pool) {
 			return p, true
 		}
 	}
-	return s.Profile(s.Default)
+	return s.Config(s.Default)
 }
 
-// Profile returns the profile of that name.
-func (s Sharing) Profile(name string) (Profile, bool) {
-	for _, p := range s.Profiles {
+// Config returns the configuration of that name.
+func (s Sharing) Config(name string) (PluginConfig, bool) {
+	for _, p := range s.Configs {
 		if name != "" && p.Name == name {
 			return p, true
 		}
 	}
-	return Profile{}, false
+	return PluginConfig{}, false
 }
 
-// Others are the pools that other profiles name: what the default profile does
+// Others are the pools that other configurations name: what the default configuration does
 // not serve. Sorted.
 func (s Sharing) Others(name string) []string {
 	var out []string
-	for _, p := range s.Profiles {
+	for _, p := range s.Configs {
 		if p.Name != name {
 			out = append(out, p.Pools...)
 		}
@@ -125,8 +125,8 @@ func (s Sharing) Others(name string) []string {
 	return slices.Compact(out)
 }
 
-// Resource is the name under which the profile offers its GPUs or shares.
-func (p Profile) Resource() corev1.ResourceName {
+// Resource is the name under which the configuration offers its GPUs or shares.
+func (p PluginConfig) Resource() corev1.ResourceName {
 	if p.Renamed {
 		return SharedResource
 	}
@@ -155,11 +155,13 @@ func ReadSharing(annotations map[string]string) string {
 	}
 }
 
-// EncodeSharing is how the profile divides a GPU, as the value of SharingAnnotation.
-func (p Profile) EncodeSharing() string { return string(p.Strategy) + ":" + p.Allocatable(1).String() }
+// EncodeSharing is how the configuration divides a GPU, as the value of SharingAnnotation.
+func (p PluginConfig) EncodeSharing() string {
+	return string(p.Strategy) + ":" + p.Allocatable(1).String()
+}
 
-// Allocatable is what a node with that many GPUs offers under the profile.
-func (p Profile) Allocatable(gpus int) Resources {
+// Allocatable is what a node with that many GPUs offers under the configuration.
+func (p PluginConfig) Allocatable(gpus int) Resources {
 	offer := Resources{Resource: 0, SharedResource: 0}
 	offer[p.Resource()] = int64(gpus * max(p.Replicas, 1))
 	return offer

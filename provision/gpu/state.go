@@ -4,10 +4,10 @@ import "time"
 
 // PoolState is what was last observed of a pool's nodes with GPUs.
 type PoolState struct {
-	// Pool and Profile are names.
-	Pool, Profile string
+	// Pool and Config are names.
+	Pool, Config string
 	// Nodes counts the pool's nodes with GPUs; Updated those that run the
-	// declared plugin and offer what the profile declares.
+	// declared plugin and offer what the configuration declares.
 	Nodes, Updated int
 	// Allocatable adds up what the nodes' allocatable resources hold.
 	Allocatable Resources
@@ -24,7 +24,7 @@ type PoolState struct {
 	PluginUpdate string
 }
 
-// UnhealthyNode is a node that does not offer what its profile declares.
+// UnhealthyNode is a node that does not offer what its configuration declares.
 type UnhealthyNode struct {
 	// Node and Claim are names; Claim may be empty.
 	Node, Claim string

@@ -63,10 +63,10 @@ const (
 	reasonZoneNotOffered Reason = "ZoneNotOffered"
 	// reasonInstanceTypeNotOffered is an instance type, family or size that the pod requires and the pool does not offer.
 	reasonInstanceTypeNotOffered Reason = "InstanceTypeNotOffered"
-	// reasonLabelNotOffered is another label that the pod requires and no node of the pool has.
-	reasonLabelNotOffered Reason = "LabelNotOffered"
-	// reasonGPUSharesNotOffered is a resource of GPUs that the pool's profile offers under another name, or fewer of.
-	reasonGPUSharesNotOffered Reason = "GPUSharesNotOffered"
+	// reasonLabelMismatch is another label that the pod requires and no node of the pool has.
+	reasonLabelMismatch Reason = "LabelMismatch"
+	// reasonGPUSharesNotAllocatable is a resource of GPUs that the pool's configuration offers under another name, or fewer of.
+	reasonGPUSharesNotAllocatable Reason = "GPUSharesNotAllocatable"
 	// reasonRequestTooLarge is a request that no instance type of the pool can hold.
 	reasonRequestTooLarge Reason = "RequestTooLarge"
 	// reasonQuotaExceeded is a vCPU quota of EC2 that has too little left for any instance type for the pod.
@@ -188,11 +188,11 @@ type Cause struct {
 	// Message is what somebody else wrote about it: a condition, an event, or Karpenter's scheduler.
 	Message string `json:"message,omitempty"`
 	// Changes are what would remove it, alternatives of each other; empty where nothing has to be done.
-	Changes []Change `json:"changes,omitempty"`
+	Changes []Remedy `json:"changes,omitempty"`
 }
 
-// Change is a field to change or a command to run.
-type Change struct {
+// Remedy is a field to change or a command to run.
+type Remedy struct {
 	// Object is what is to be changed, as Kind/name or Kind/namespace/name; empty where only a command is run.
 	Object string `json:"object,omitempty"`
 	// Field is the path of its field.
@@ -216,7 +216,7 @@ func limitField(resource string) string { return `spec.limits["` + resource + `"
 // Reasons are all that a cause can have; docs/commands.md has what they mean to a user.
 func Reasons() []Reason {
 	return []Reason{
-		reasonAtLimit, reasonTaintNotTolerated, reasonZoneNotOffered, reasonInstanceTypeNotOffered, reasonLabelNotOffered, reasonGPUSharesNotOffered, reasonRequestTooLarge, reasonQuotaExceeded, reasonChangeHeld,
+		reasonAtLimit, reasonTaintNotTolerated, reasonZoneNotOffered, reasonInstanceTypeNotOffered, reasonLabelMismatch, reasonGPUSharesNotAllocatable, reasonRequestTooLarge, reasonQuotaExceeded, reasonChangeHeld,
 		reasonBudgetClosed, reasonInsufficientCapacity, reasonOtherScheduler, reasonVolumeZone, reasonVolumeClaimUnusable, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonDaemonSets,
 		reasonTopology, reasonUnschedulable, reasonCompetingPods, reasonSchedulingGated, reasonDaemonSetPod, reasonSchedulingNotAttempted, reasonPreempting, reasonEngineNotRunning, reasonNodeStarting, reasonNodeAvailable, reasonLaunchable,
 		reasonScheduled, reasonDoNotDisrupt, reasonPodDisruptionBudget, reasonConsolidateAfter, reasonConsolidateAfterNever, reasonBarePod, reasonGPUsInitializing, reasonInitializing, reasonAwaitingDisruption, reasonWhenEmpty,

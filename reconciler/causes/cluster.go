@@ -76,9 +76,9 @@ func (o Objects) engine() (Cause, bool) {
 	if o.Cluster.Spec.Engine.Mode == v1alpha1.EngineEmbedded && (ready == nil || ready.Status == metav1.ConditionTrue || !meta.IsStatusConditionTrue(o.Cluster.Status.Conditions, "EngineBlocked")) {
 		return Cause{}, false
 	}
-	c := Cause{Reason: reasonEngineNotRunning, Object: "Cluster/" + o.Cluster.Name, Changes: []Change{{Command: "poolwright check"}}}
+	c := Cause{Reason: reasonEngineNotRunning, Object: "Cluster/" + o.Cluster.Name, Changes: []Remedy{{Command: "poolwright check"}}}
 	if o.Cluster.Spec.Engine.Mode == v1alpha1.EngineOff {
-		c.Detail, c.Changes = string(v1alpha1.EngineOff), []Change{{Object: c.Object, Field: "spec.engine.mode"}}
+		c.Detail, c.Changes = string(v1alpha1.EngineOff), []Remedy{{Object: c.Object, Field: "spec.engine.mode"}}
 	} else if ready != nil {
 		c.Detail, c.Message = ready.Reason, ready.Message
 	}
@@ -106,14 +106,14 @@ func (o Objects) backOff(pool string) (Cause, bool) {
 	return Cause{Reason: reasonBackOff, NodePool: pool, Object: "DevicePlugin/" + plugin, Until: at(p.BackoffUntil.Time), Count: int(p.Failures), Message: p.LastFailure}, true
 }
 
-// profile is the one that serves a pool, with its DevicePlugin.
-func (o Objects) profile(pool string) (profile gpu.Profile, plugin string, served bool) {
+// configuration is the one that serves a pool, with its DevicePlugin.
+func (o Objects) config(pool string) (config gpu.PluginConfig, plugin string, served bool) {
 	for i := range o.Plugins {
-		if p, ok := deviceplugin.Sharing(&o.Plugins[i]).ProfileForPool(pool); ok {
+		if p, ok := deviceplugin.Sharing(&o.Plugins[i]).ConfigForPool(pool); ok {
 			return p, o.Plugins[i].Name, true
 		}
 	}
-	return gpu.Profile{}, "", false
+	return gpu.PluginConfig{}, "", false
 }
 
 // isGPU reports whether a resource is GPUs or shares of them.
@@ -141,7 +141,7 @@ func (o Objects) quota(pool diagnosis.Pool) (c Cause, known, is bool) {
 				least = &Cause{
 					Reason: reasonQuotaExceeded, NodePool: pool.Name, Key: q.Name, Resource: "vcpu", InstanceType: t.Name,
 					Requested: strconv.Itoa(t.VCPUs), Limit: strconv.FormatInt(q.LimitVCPUs, 10), Used: strconv.FormatInt(q.UsedVCPUs, 10),
-					Changes: []Change{{Command: "poolwright get quota"}, {Object: "Quota/" + q.Name}},
+					Changes: []Remedy{{Command: "poolwright get quota"}, {Object: "Quota/" + q.Name}},
 				}
 			}
 		}
@@ -204,10 +204,10 @@ func (o Objects) gpus(c *Cause, claim *karpv1.NodeClaim) {
 	if c.Reason != reasonGPUsInitializing {
 		c.Reason, c.Detail, c.Message = reasonGPUsInitializing, "", ""
 	}
-	if profile, plugin, served := o.profile(c.NodePool); served {
+	if config, plugin, served := o.config(c.NodePool); served {
 		c.Object = "DevicePlugin/" + plugin
 		if r := claim.StatusConditions().Get(karpv1.ConditionTypeRegistered); r.IsTrue() {
-			c.Until = at(r.LastTransitionTime.Add(profile.ReadyTimeout))
+			c.Until = at(r.LastTransitionTime.Add(config.ReadyTimeout))
 		}
 	}
 }

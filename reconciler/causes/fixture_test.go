@@ -214,7 +214,7 @@ func (w *target) event(reason, kind, namespace, name string) {
 func (w *target) share(replicas int32, renamed bool) {
 	w.objects.Plugins = []v1alpha1.DevicePlugin{{
 		ObjectMeta: metav1.ObjectMeta{Name: "nvidia"},
-		Spec:       v1alpha1.DevicePluginSpec{Profiles: []v1alpha1.GPUProfile{{Name: "shared", NodePools: []string{"gpu"}, TimeSlicing: &v1alpha1.TimeSlicing{Replicas: replicas, RenameByDefault: renamed}}}},
+		Spec:       v1alpha1.DevicePluginSpec{Configs: []v1alpha1.DevicePluginConfig{{Name: "shared", NodePools: []string{"gpu"}, TimeSlicing: &v1alpha1.TimeSlicing{Replicas: replicas, RenameByDefault: renamed}}}},
 	}}
 }
 

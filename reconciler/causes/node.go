@@ -28,7 +28,7 @@ func Node(o Objects, claim *karpv1.NodeClaim, candidate simulate.Candidate) []Ca
 	}
 	stays := n.stays()
 	if n.whenEmpty() {
-		// Without a turn for the node, what protects its pods is no obstacle yet.
+		// Without a turn for the node, what protects its pods is no reason yet.
 		return slices.Concat(n.annotated(), stays, n.pods())
 	}
 	blocked := append(n.annotated(), n.pods()...)
@@ -81,7 +81,7 @@ func (n nodeCauses) annotated() []Cause {
 		kind, name = "Node", n.candidate.Name
 	}
 	c.Object = kind + "/" + name
-	c.Changes = []Change{{Command: "kubectl annotate " + strings.ToLower(kind) + " " + name + " " + karpv1.DoNotDisruptAnnotationKey + "-"}}
+	c.Changes = []Remedy{{Command: "kubectl annotate " + strings.ToLower(kind) + " " + name + " " + karpv1.DoNotDisruptAnnotationKey + "-"}}
 	return []Cause{c}
 }
 
@@ -93,11 +93,11 @@ func (n nodeCauses) pods() []Cause {
 		switch b.Kind {
 		case "do-not-disrupt":
 			c.Reason, c.Key = reasonDoNotDisrupt, karpv1.DoNotDisruptAnnotationKey
-			c.Changes = []Change{{Command: "kubectl -n " + b.Pod.Namespace + " annotate pod " + b.Pod.Name + " " + karpv1.DoNotDisruptAnnotationKey + "-"}}
+			c.Changes = []Remedy{{Command: "kubectl -n " + b.Pod.Namespace + " annotate pod " + b.Pod.Name + " " + karpv1.DoNotDisruptAnnotationKey + "-"}}
 		case "pdb":
 			c.Reason, c.Others = reasonPodDisruptionBudget, b.PodDisruptionBudgets
 			for _, name := range b.PodDisruptionBudgets {
-				c.Changes = append(c.Changes, Change{Object: "PodDisruptionBudget/" + name, Field: "spec"})
+				c.Changes = append(c.Changes, Remedy{Object: "PodDisruptionBudget/" + name, Field: "spec"})
 			}
 		default:
 			continue
@@ -115,7 +115,7 @@ func (n nodeCauses) stays() []Cause {
 	case n.pool == nil:
 		return []Cause{{Reason: reasonDisruptable, NodePool: n.candidate.Pool}}
 	case n.pool.Spec.Replicas != nil:
-		return []Cause{{Reason: reasonStaticPool, NodePool: n.pool.Name, Count: int(*n.pool.Spec.Replicas), Changes: []Change{{Object: "NodePool/" + n.pool.Name, Field: "spec.replicas"}}}}
+		return []Cause{{Reason: reasonStaticPool, NodePool: n.pool.Name, Count: int(*n.pool.Spec.Replicas), Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.replicas"}}}}
 	}
 	var out []Cause
 	if c, is := n.bare(); is {
@@ -124,9 +124,9 @@ func (n nodeCauses) stays() []Cause {
 	after := n.pool.Spec.Disruption.ConsolidateAfter.Duration
 	switch {
 	case after == nil:
-		return append(out, Cause{Reason: reasonConsolidateAfterNever, NodePool: n.pool.Name, Changes: []Change{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidateAfter"}}})
+		return append(out, Cause{Reason: reasonConsolidateAfterNever, NodePool: n.pool.Name, Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidateAfter"}}})
 	case len(n.candidate.Pods) > 0 && n.pool.Spec.Disruption.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty:
-		return append(out, Cause{Reason: reasonWhenEmpty, NodePool: n.pool.Name, Count: len(n.candidate.Pods), Others: names(n.candidate.Pods), Changes: []Change{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidationPolicy"}}})
+		return append(out, Cause{Reason: reasonWhenEmpty, NodePool: n.pool.Name, Count: len(n.candidate.Pods), Others: names(n.candidate.Pods), Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidationPolicy"}}})
 	}
 	if c, is := n.underConsolidateAfter(); is {
 		return append(out, c)
@@ -161,7 +161,7 @@ func (n nodeCauses) closed(reason karpv1.DisruptionReason) (Cause, bool) {
 	}
 	return Cause{
 		Reason: reasonBudgetClosed, NodePool: n.candidate.Pool, Key: string(reason), Detail: budget.Budget, Until: at(budget.NextWindow),
-		Changes: []Change{{Object: "NodePool/" + n.candidate.Pool, Field: "spec.disruption.budgets"}},
+		Changes: []Remedy{{Object: "NodePool/" + n.candidate.Pool, Field: "spec.disruption.budgets"}},
 	}, true
 }
 
@@ -178,7 +178,7 @@ func (n nodeCauses) underConsolidateAfter() (Cause, bool) {
 	}
 	return Cause{
 		Reason: reasonConsolidateAfter, NodePool: n.pool.Name, Detail: after.String(), Until: at(until),
-		Changes: []Change{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidateAfter"}},
+		Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidateAfter"}},
 	}, true
 }
 
@@ -189,7 +189,7 @@ func (n nodeCauses) bare() (Cause, bool) {
 	}
 	c := Cause{Reason: reasonBarePod, NodePool: n.pool.Name, Count: len(n.candidate.Pods), Others: names(n.candidate.Pods)}
 	for _, p := range n.candidate.Pods[:min(len(n.candidate.Pods), mostNames)] {
-		c.Changes = append(c.Changes, Change{Command: "kubectl -n " + p.Namespace + " delete pod " + p.Name})
+		c.Changes = append(c.Changes, Remedy{Command: "kubectl -n " + p.Namespace + " delete pod " + p.Name})
 	}
 	return c, true
 }

@@ -63,10 +63,10 @@ spec:
 		"a taint that it does not tolerate":   {nil, func(w *target) { w.pod.Spec.Tolerations = nil }, "TaintNotTolerated"},
 		"a zone without a subnet":             {nil, func(w *target) { w.pod.Spec.NodeSelector[corev1.LabelTopologyZone] = "us-east-1f" }, "ZoneNotOffered"},
 		"an instance type that no pool has":   {nil, func(w *target) { w.pod.Spec.NodeSelector[corev1.LabelInstanceTypeStable] = "p5.48xlarge" }, "InstanceTypeNotOffered"},
-		"whole GPUs of a pool that shares":    {func(*testing.T) []string { return []string{class, gpuPool, generalPool, shared} }, func(w *target) { w.share(8, true) }, "GPUSharesNotOffered"},
+		"whole GPUs of a pool that shares":    {func(*testing.T) []string { return []string{class, gpuPool, generalPool, shared} }, func(w *target) { w.share(8, true) }, "GPUSharesNotAllocatable"},
 		"the quota is used up":                {nil, func(w *target) { w.quota(8, 8) }, "QuotaExceeded?"},
 		"the quota is used up, as AWS stated": {nil, func(w *target) { w.quota(8, 5); w.soldOut() }, "QuotaExceeded"},
-		"a pool whose creation is held":       {nil, func(w *target) { w.pod.Spec.NodeSelector[karpv1.NodePoolLabelKey] = "large"; w.hold("large", "create") }, "ChangeHeld LabelNotOffered"},
+		"a pool whose creation is held":       {nil, func(w *target) { w.pod.Spec.NodeSelector[karpv1.NodePoolLabelKey] = "large"; w.hold("large", "create") }, "ChangeHeld LabelMismatch"},
 		"a limit whose change is held":        {nil, func(w *target) { full(w); w.hold("gpu", "update") }, "AtLimit ChangeHeld?"},
 		"empty nodes that a budget keeps": {
 			func(t *testing.T) []string {
@@ -237,7 +237,7 @@ func (w *target) hold(pool, action string) {
 // backsOff has the DevicePlugin launch no node of the pool for ten minutes.
 func (w *target) backsOff() {
 	w.share(4, false)
-	w.objects.Plugins[0].Status.Pools = []v1alpha1.GPUPoolStatus{{Name: "gpu", Profile: "shared", Failures: 3, BackoffUntil: &metav1.Time{Time: noon.Add(10 * time.Minute)}}}
+	w.objects.Plugins[0].Status.Pools = []v1alpha1.GPUPoolStatus{{Name: "gpu", Config: "shared", Failures: 3, BackoffUntil: &metav1.Time{Time: noon.Add(10 * time.Minute)}}}
 }
 
 // initializes has the node of a claim wait for its GPUs.

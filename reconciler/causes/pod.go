@@ -29,12 +29,12 @@ func Pod(o Objects, pod *corev1.Pod, found diagnosis.Result, budgets Budgets) []
 	return p.notPlaced()
 }
 
-// Obstacles are what a NodePool lacks for a pod, each as a cause.
-func Obstacles(o Objects, pod *corev1.Pod, pool diagnosis.Pool) []Cause {
+// PoolCauses are what a NodePool lacks for a pod, each as a cause.
+func PoolCauses(o Objects, pod *corev1.Pod, pool diagnosis.Pool) []Cause {
 	p := podCauses{Objects: o, pod: pod, name: "Pod/" + pod.Namespace + "/" + pod.Name}
 	var out []Cause
-	for _, obstacle := range pool.Obstacles {
-		out = append(out, p.cause(pool.Name, obstacle))
+	for _, reason := range pool.Reasons {
+		out = append(out, p.cause(pool.Name, reason))
 	}
 	return out
 }
@@ -51,7 +51,7 @@ func unscheduled(pod *corev1.Pod) []Cause {
 	case podutil.IsTerminal(pod) || podutil.IsTerminating(pod):
 		return []Cause{{Reason: reasonScheduled, Detail: string(pod.Status.Phase)}}
 	case len(pod.Spec.SchedulingGates) > 0:
-		c := Cause{Reason: reasonSchedulingGated, Changes: []Change{{Object: name, Field: "spec.schedulingGates"}}}
+		c := Cause{Reason: reasonSchedulingGated, Changes: []Remedy{{Object: name, Field: "spec.schedulingGates"}}}
 		for _, g := range pod.Spec.SchedulingGates {
 			c.Others = append(c.Others, g.Name)
 		}
@@ -63,7 +63,7 @@ func unscheduled(pod *corev1.Pod) []Cause {
 	case podutil.FailedToSchedule(pod):
 		return nil
 	case pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
-		return []Cause{{Reason: reasonOtherScheduler, Key: pod.Spec.SchedulerName, Changes: []Change{{Object: name, Field: "spec.schedulerName"}}}}
+		return []Cause{{Reason: reasonOtherScheduler, Key: pod.Spec.SchedulerName, Changes: []Remedy{{Object: name, Field: "spec.schedulerName"}}}}
 	}
 	return []Cause{{Reason: reasonSchedulingNotAttempted}}
 }
@@ -78,7 +78,7 @@ func (o Objects) unusableClaims(namespace string) []Cause {
 		}
 		out = append(out, Cause{
 			Reason: reasonVolumeClaimUnusable, Object: "PersistentVolumeClaim/" + namespace + "/" + name, Detail: string(o.UnusableClaims[name]),
-			Changes: []Change{{Command: "kubectl -n " + namespace + " " + verb + " pvc " + name}},
+			Changes: []Remedy{{Command: "kubectl -n " + namespace + " " + verb + " pvc " + name}},
 		})
 	}
 	return out
@@ -115,11 +115,11 @@ func (p *podCauses) placed() []Cause {
 	case soldOut != nil:
 		out = append(out, Cause{
 			Reason: reasonInsufficientCapacity, Possible: !known, NodePool: pool.Name, Message: soldOut.Message,
-			Changes: []Change{{Object: "NodePool/" + pool.Name, Field: "spec.template.spec.requirements"}},
+			Changes: []Remedy{{Object: "NodePool/" + pool.Name, Field: "spec.template.spec.requirements"}},
 		})
 	}
 	if p.found.CompetingPods > 0 {
-		out = append(out, Cause{Reason: reasonCompetingPods, Possible: true, NodePool: pool.Name, Count: p.found.CompetingPods, Changes: []Change{{Object: "NodePool/" + pool.Name, Field: "spec.limits"}}})
+		out = append(out, Cause{Reason: reasonCompetingPods, Possible: true, NodePool: pool.Name, Count: p.found.CompetingPods, Changes: []Remedy{{Object: "NodePool/" + pool.Name, Field: "spec.limits"}}})
 	}
 	if len(out) == 0 {
 		out = append(out, Cause{Reason: reasonLaunchable, NodePool: pool.Name})
@@ -161,47 +161,47 @@ func (p *podCauses) notPlaced() []Cause {
 		return append(out, Cause{Reason: reasonNoPool})
 	}
 	nearest := p.found.Pools[0]
-	for _, o := range nearest.Obstacles {
+	for _, o := range nearest.Reasons {
 		if o.Kind == diagnosis.Limit {
 			out = append(out, p.keptByBudget(nearest.Name, o)...)
 		}
 		out = append(out, p.cause(nearest.Name, o))
 	}
-	// A change of the pool that waits may be what removes the obstacle.
+	// A change of the pool that waits may be what removes the reason.
 	return append(out, p.held(nearest.Name, true)...)
 }
 
-// cause is that of an obstacle.
-func (p *podCauses) cause(pool string, o diagnosis.Obstacle) Cause {
+// cause is that of a reason.
+func (p *podCauses) cause(pool string, o diagnosis.UnschedulableReason) Cause {
 	c := Cause{NodePool: pool, Key: o.Key, Operator: o.Operator, Required: o.Required, Offered: o.Offered, Detail: o.Reason, Message: o.Message}
-	requirements := Change{Object: "NodePool/" + pool, Field: "spec.template.spec.requirements"}
+	requirements := Remedy{Object: "NodePool/" + pool, Field: "spec.template.spec.requirements"}
 	switch o.Kind {
 	case diagnosis.NotReady:
 		c.Reason = reasonPoolNotReady
 	case diagnosis.Static:
-		c.Reason, c.Changes = reasonStaticPool, []Change{{Object: "NodePool/" + pool, Field: "spec.replicas"}}
+		c.Reason, c.Changes = reasonStaticPool, []Remedy{{Object: "NodePool/" + pool, Field: "spec.replicas"}}
 	case diagnosis.Label:
 		c.Reason = labelReason(o.Key)
 		c.Changes = p.labelChanges(o.Key, requirements)
 	case diagnosis.VolumeTopology:
 		c.Reason, c.Object = reasonVolumeZone, "PersistentVolumeClaim/"+p.pod.Namespace+"/"+o.Claim
-		c.Changes = []Change{requirements}
+		c.Changes = []Remedy{requirements}
 	case diagnosis.Resource:
 		p.resource(&c, pool, o)
 	case diagnosis.Taint:
 		c.Reason = reasonTaintNotTolerated
-		c.Changes = []Change{{Object: p.name, Field: "spec.tolerations"}, {Object: "NodePool/" + pool, Field: "spec.template.spec.taints"}}
+		c.Changes = []Remedy{{Object: p.name, Field: "spec.tolerations"}, {Object: "NodePool/" + pool, Field: "spec.template.spec.taints"}}
 	case diagnosis.NoInstanceType:
-		c.Reason, c.Changes = reasonNoInstanceType, []Change{requirements}
+		c.Reason, c.Changes = reasonNoInstanceType, []Remedy{requirements}
 	case diagnosis.Limit:
 		c.Reason, c.Resource, c.Requested, c.Limit, c.Used, c.InstanceType = reasonAtLimit, string(o.Resource), o.Requested.String(), o.Limit.String(), o.Used.String(), o.InstanceType
-		c.Changes = []Change{{Object: "NodePool/" + pool, Field: limitField(string(o.Resource))}}
+		c.Changes = []Remedy{{Object: "NodePool/" + pool, Field: limitField(string(o.Resource))}}
 	case diagnosis.Combination:
-		c.Reason, c.Changes = reasonCombination, []Change{requirements}
+		c.Reason, c.Changes = reasonCombination, []Remedy{requirements}
 	case diagnosis.DaemonSets:
-		c.Reason, c.Changes = reasonDaemonSets, []Change{requirements, {Object: p.name, Field: "spec.containers[*].resources.requests"}}
+		c.Reason, c.Changes = reasonDaemonSets, []Remedy{requirements, {Object: p.name, Field: "spec.containers[*].resources.requests"}}
 	case diagnosis.Topology:
-		c.Reason, c.Changes = reasonTopology, []Change{{Object: p.name, Field: "spec.affinity"}, {Object: p.name, Field: "spec.topologySpreadConstraints"}}
+		c.Reason, c.Changes = reasonTopology, []Remedy{{Object: p.name, Field: "spec.affinity"}, {Object: p.name, Field: "spec.topologySpreadConstraints"}}
 	case diagnosis.Scheduler:
 		c.Reason = reasonUnschedulable
 	}
@@ -209,24 +209,24 @@ func (p *podCauses) cause(pool string, o diagnosis.Obstacle) Cause {
 }
 
 // labelChanges are what would let a node of the pool have a label that the pod requires, or the pod not require it.
-func (p *podCauses) labelChanges(key string, requirements Change) []Change {
-	out := []Change{p.selector(key)}
+func (p *podCauses) labelChanges(key string, requirements Remedy) []Remedy {
+	out := []Remedy{p.selector(key)}
 	switch {
 	case key == karpv1.NodePoolLabelKey: // The name of a pool cannot be changed.
 	case karpv1.WellKnownLabels.Has(key):
 		out = append(out, requirements)
 	default:
-		out = append(out, Change{Object: requirements.Object, Field: `spec.template.metadata.labels["` + key + `"]`})
+		out = append(out, Remedy{Object: requirements.Object, Field: `spec.template.metadata.labels["` + key + `"]`})
 	}
 	return out
 }
 
 // selector is the field by which the pod requires a label.
-func (p *podCauses) selector(key string) Change {
+func (p *podCauses) selector(key string) Remedy {
 	if _, selected := p.pod.Spec.NodeSelector[key]; selected {
-		return Change{Object: p.name, Field: `spec.nodeSelector["` + key + `"]`}
+		return Remedy{Object: p.name, Field: `spec.nodeSelector["` + key + `"]`}
 	}
-	return Change{Object: p.name, Field: "spec.affinity.nodeAffinity"}
+	return Remedy{Object: p.name, Field: "spec.affinity.nodeAffinity"}
 }
 
 // labelReason is the reason for a label that no node has.
@@ -237,24 +237,24 @@ func labelReason(key string) Reason {
 	case corev1.LabelInstanceTypeStable, "karpenter.k8s.aws/instance-family", "karpenter.k8s.aws/instance-size", "karpenter.k8s.aws/instance-category":
 		return reasonInstanceTypeNotOffered
 	}
-	return reasonLabelNotOffered
+	return reasonLabelMismatch
 }
 
-// resource fills in the cause of a resource that is short: of GPUs that a profile shares, the profile's.
-func (p *podCauses) resource(c *Cause, pool string, o diagnosis.Obstacle) {
+// resource fills in the cause of a resource that is short: of GPUs that a configuration shares, the configuration's.
+func (p *podCauses) resource(c *Cause, pool string, o diagnosis.UnschedulableReason) {
 	c.Reason, c.Resource, c.Requested, c.Limit = reasonRequestTooLarge, string(o.Resource), o.Requested.String(), o.MaxOffered.String()
-	c.Changes = []Change{{Object: p.name, Field: "spec.containers[*].resources.requests"}, {Object: "NodePool/" + pool, Field: "spec.template.spec.requirements"}}
-	profile, plugin, served := p.profile(pool)
-	if !served || !isGPU(o.Resource) || profile.Replicas < 2 && o.Resource == profile.Resource() {
+	c.Changes = []Remedy{{Object: p.name, Field: "spec.containers[*].resources.requests"}, {Object: "NodePool/" + pool, Field: "spec.template.spec.requirements"}}
+	config, plugin, served := p.config(pool)
+	if !served || !isGPU(o.Resource) || config.Replicas < 2 && o.Resource == config.Resource() {
 		return
 	}
-	c.Reason, c.Object, c.Detail = reasonGPUSharesNotOffered, "DevicePlugin/"+plugin, profile.Name
-	c.Offered = []string{string(profile.Resource())}
-	c.Changes = []Change{{Object: p.name, Field: "spec.containers[*].resources.limits"}, {Object: "DevicePlugin/" + plugin, Field: "spec.profiles[" + profile.Name + "]"}}
+	c.Reason, c.Object, c.Detail = reasonGPUSharesNotAllocatable, "DevicePlugin/"+plugin, config.Name
+	c.Offered = []string{string(config.Resource())}
+	c.Changes = []Remedy{{Object: p.name, Field: "spec.containers[*].resources.limits"}, {Object: "DevicePlugin/" + plugin, Field: "spec.configs[" + config.Name + "]"}}
 }
 
 // keptByBudget is the cause where a pool's limit is used by nodes without pods that its budgets keep.
-func (p *podCauses) keptByBudget(pool string, o diagnosis.Obstacle) []Cause {
+func (p *podCauses) keptByBudget(pool string, o diagnosis.UnschedulableReason) []Cause {
 	budget, known := p.budgets[pool][karpv1.DisruptionReasonEmpty]
 	if !known || budget.Configured > 0 {
 		return nil
@@ -277,7 +277,7 @@ func (p *podCauses) keptByBudget(pool string, o diagnosis.Obstacle) []Cause {
 	}
 	return []Cause{{
 		Reason: reasonBudgetClosed, NodePool: pool, Count: count, Detail: budget.Budget, Until: at(budget.NextWindow), Resource: string(o.Resource),
-		Changes: []Change{{Object: "NodePool/" + pool, Field: "spec.disruption.budgets"}},
+		Changes: []Remedy{{Object: "NodePool/" + pool, Field: "spec.disruption.budgets"}},
 	}}
 }
 
@@ -301,7 +301,7 @@ func (o Objects) held(pool string, possible bool) []Cause {
 			}
 			out = append(out, Cause{
 				Reason: reasonChangeHeld, Possible: possible, NodePool: pool, Object: "Sync/" + s.Namespace + "/" + s.Name, Detail: change.Action, Others: change.HeldBy, Message: change.Reason,
-				Changes: []Change{{Command: "kubectl -n " + s.Namespace + " annotate sync " + s.Name + " --overwrite " + confirmAnnotation + "=" + change.ConfirmationToken}},
+				Changes: []Remedy{{Command: "kubectl -n " + s.Namespace + " annotate sync " + s.Name + " --overwrite " + confirmAnnotation + "=" + change.ConfirmationToken}},
 			})
 		}
 	}

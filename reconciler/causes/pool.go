@@ -22,20 +22,20 @@ func Pool(o Objects, pool *karpv1.NodePool) []Cause {
 		if c.Type != status.ConditionReady || c.IsTrue() || !pool.DeletionTimestamp.IsZero() {
 			continue
 		}
-		out = append(out, Cause{Reason: reasonPoolNotReady, NodePool: pool.Name, Detail: c.Reason, Message: c.Message, Changes: []Change{{Command: "kubectl describe nodepool " + pool.Name}}})
+		out = append(out, Cause{Reason: reasonPoolNotReady, NodePool: pool.Name, Detail: c.Reason, Message: c.Message, Changes: []Remedy{{Command: "kubectl describe nodepool " + pool.Name}}})
 	}
 	if c, not := o.engine(); not {
 		out = append(out, c)
 	}
 	if n := pool.Spec.Replicas; n != nil {
-		out = append(out, Cause{Reason: reasonStaticPool, NodePool: pool.Name, Count: int(*n), Changes: []Change{{Object: object, Field: "spec.replicas"}}})
+		out = append(out, Cause{Reason: reasonStaticPool, NodePool: pool.Name, Count: int(*n), Changes: []Remedy{{Object: object, Field: "spec.replicas"}}})
 	}
 	if c, is := o.backOff(pool.Name); is {
 		out = append(out, c)
 	}
 	out = append(out, o.reached(pool)...)
 	if e := o.ofPool(events.InsufficientCapacityError, pool.Name); e != nil {
-		out = append(out, Cause{Reason: reasonInsufficientCapacity, Possible: true, NodePool: pool.Name, Message: e.Message, Changes: []Change{{Object: object, Field: "spec.template.spec.requirements"}, {Command: "poolwright get quota"}}})
+		out = append(out, Cause{Reason: reasonInsufficientCapacity, Possible: true, NodePool: pool.Name, Message: e.Message, Changes: []Remedy{{Object: object, Field: "spec.template.spec.requirements"}, {Command: "poolwright get quota"}}})
 	}
 	out = append(out, o.held(pool.Name, true)...)
 	if len(out) == 0 {
@@ -65,7 +65,7 @@ func (o Objects) reached(pool *karpv1.NodePool) []Cause {
 		if has := used[name]; has.Cmp(limit) >= 0 {
 			out = append(out, Cause{
 				Reason: reasonAtLimit, NodePool: pool.Name, Resource: string(name), Limit: limit.String(), Used: has.String(),
-				Changes: []Change{{Object: "NodePool/" + pool.Name, Field: limitField(string(name))}},
+				Changes: []Remedy{{Object: "NodePool/" + pool.Name, Field: limitField(string(name))}},
 			})
 		}
 	}

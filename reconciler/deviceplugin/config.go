@@ -10,15 +10,15 @@ import (
 // configKey is the file's name in the ConfigMap and in the containers.
 const configKey = "config.yaml"
 
-// config is a profile in the plugin's own configuration format.
+// config is a configuration in the plugin's own configuration format.
 type config struct {
-	profile string
-	text    string
+	pluginConfig string
+	text         string
 }
 
-// configure writes the profile's configuration. The same profile gives the same
+// configure writes the configuration's configuration. The same configuration gives the same
 // text, byte by byte: the ConfigMap's name depends on it.
-func configure(p gpu.Profile) config {
+func configure(p gpu.PluginConfig) config {
 	lines := []string{
 		"version: v1",
 		"flags:",
@@ -38,7 +38,7 @@ func configure(p gpu.Profile) config {
 			fmt.Sprintf("        replicas: %d", p.Replicas),
 		)
 	}
-	return config{profile: p.Name, text: strings.Join(lines, "\n") + "\n"}
+	return config{pluginConfig: p.Name, text: strings.Join(lines, "\n") + "\n"}
 }
 
 // name changes with the content, so that the pods of a DaemonSet read the file that
@@ -49,10 +49,10 @@ func configure(p gpu.Profile) config {
 // and a container that only restarts would not notice; but after a reboot of the node, or
 // a restart of its kubelet, the volume is set up anew, which fails without the ConfigMap,
 // and an update that waits can leave old pods for a long time.
-func (c config) name() string { return pluginName + "-" + c.profile + "-" + short(c.text, 8) }
+func (c config) name() string { return pluginName + "-" + c.pluginConfig + "-" + short(c.text, 8) }
 
 func (c config) object() map[string]any {
-	object := named("v1", "ConfigMap", gpu.PluginNamespace, c.name(), c.profile)
+	object := named("v1", "ConfigMap", gpu.PluginNamespace, c.name(), c.pluginConfig)
 	object["immutable"] = true
 	object["data"] = map[string]any{configKey: c.text}
 	return object

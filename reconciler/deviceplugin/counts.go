@@ -47,7 +47,7 @@ func (e *expander) counts(pool string) []int {
 	return out
 }
 
-// Undeclared are the pools that profiles name and that are not among the items, sorted.
+// Undeclared are the pools that configurations name and that are not among the items, sorted.
 func Undeclared(items []state.Item) []string {
 	e := survey(items)
 	if len(e.plugins) != 1 {
@@ -58,7 +58,7 @@ func Undeclared(items []state.Item) []string {
 		return nil
 	}
 	var out []string
-	for _, p := range Sharing(plugin).Profiles {
+	for _, p := range Sharing(plugin).Configs {
 		for _, pool := range p.Pools {
 			if !slices.ContainsFunc(e.pools, func(item state.Item) bool { return item.Key.Name == pool }) {
 				out = append(out, pool)

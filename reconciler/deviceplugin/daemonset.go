@@ -17,11 +17,11 @@ const (
 // Its pods are replaced by package pluginupdate, one node at a time, and never by
 // the DaemonSet's controller: a plugin that restarts withdraws its node's GPUs for
 // a moment. The revision that distinguishes old pods from new ones is of what they run,
-// and not of where: else a pool that moves between two profiles would have the plugins
+// and not of where: else a pool that moves between two configurations would have the plugins
 // of all the others replaced. Only the pods' template has it, so that it is in one
-// place. How the profile divides GPUs is on the DaemonSet and not in the template: it
+// place. How the configuration divides GPUs is on the DaemonSet and not in the template: it
 // is for those who compare, and rolls no pods.
-func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config, on selection) map[string]any {
+func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.PluginConfig, c config, on selection) map[string]any {
 	pod := podSpec(spec, p, c)
 	revision := short([]any{pod, c.text}, 16)
 	pod["affinity"] = map[string]any{"nodeAffinity": map[string]any{
@@ -36,7 +36,7 @@ func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config, on selec
 	metadata := at(object, "metadata")
 	metadata["annotations"] = map[string]any{gpu.SharingAnnotation: p.EncodeSharing()}
 	object["spec"] = map[string]any{
-		"selector":       map[string]any{"matchLabels": map[string]any{nameLabel: pluginName, gpu.ProfileLabel: p.Name}},
+		"selector":       map[string]any{"matchLabels": map[string]any{nameLabel: pluginName, gpu.ConfigLabel: p.Name}},
 		"updateStrategy": map[string]any{"type": "OnDelete"},
 		"template": map[string]any{
 			"metadata": map[string]any{
@@ -50,7 +50,7 @@ func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config, on selec
 }
 
 // podSpec is what the pods run.
-func podSpec(spec v1alpha1.DevicePluginSpec, p gpu.Profile, c config) map[string]any {
+func podSpec(spec v1alpha1.DevicePluginSpec, p gpu.PluginConfig, c config) map[string]any {
 	image := spec.Image + ":" + spec.Version
 	plugin := container(pluginName, image, pluginName, "--config-file="+configFolder+"/"+configKey)
 	plugin["securityContext"] = map[string]any{

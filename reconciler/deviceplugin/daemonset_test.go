@@ -53,7 +53,7 @@ func configMap(t testing.TB, set state.Set, name string) *corev1.ConfigMap {
 	return out
 }
 
-func TestAGPUNodeRunsThePluginOfItsPoolsProfile(t *testing.T) {
+func TestAGPUNodeRunsThePluginOfItsPoolsConfig(t *testing.T) {
 	node := func(pool, gpus string) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{}}}
 		for label, value := range map[string]string{"karpenter.sh/nodepool": pool, "karpenter.k8s.aws/instance-gpu-manufacturer": gpus} {
@@ -67,12 +67,12 @@ func TestAGPUNodeRunsThePluginOfItsPoolsProfile(t *testing.T) {
 		file, pool, gpus string
 		want             []string
 	}{
-		"the profile that names the pool":             {"timeslicing", "gpu-a", "nvidia", []string{"sliced"}},
+		"the configuration that names the pool":       {"timeslicing", "gpu-a", "nvidia", []string{"sliced"}},
 		"the default for other pools":                 {"timeslicing", "more", "nvidia", []string{"whole"}},
 		"no plugin without GPUs":                      {"timeslicing", "gpu-a", "", nil},
 		"no plugin for other GPUs":                    {"timeslicing", "more", "amd", nil},
 		"no plugin for nodes of nobody's":             {"timeslicing", "", "nvidia", nil},
-		"the only profile is everybody's":             {"whole", "any", "nvidia", []string{"whole"}},
+		"the only configuration is everybody's":       {"whole", "any", "nvidia", []string{"whole"}},
 		"not that of nodes of nobody's":               {"whole", "", "nvidia", nil},
 		"no plugin where nothing is the default":      {"mps-renamed", "any", "nvidia", nil},
 		"the MPS pool":                                {"mps-renamed", "inference", "nvidia", []string{"mps"}},
@@ -89,7 +89,7 @@ func TestAGPUNodeRunsThePluginOfItsPoolsProfile(t *testing.T) {
 				if ok, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node(c.pool, c.gpus)); err != nil {
 					t.Fatal(err)
 				} else if ok {
-					got = append(got, d.Labels[gpu.ProfileLabel])
+					got = append(got, d.Labels[gpu.ConfigLabel])
 				}
 			}
 			slices.Sort(got)
@@ -105,7 +105,7 @@ func TestAPluginFitsToItself(t *testing.T) {
 		set := expand(t, file(t, name))
 		sharing := sharingOf(t, set)
 		for _, d := range daemonSets(t, set) {
-			profile, _ := sharing.Profile(d.Labels[gpu.ProfileLabel])
+			pluginConfig, _ := sharing.Config(d.Labels[gpu.ConfigLabel])
 			selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 			if err != nil {
 				t.Fatal(err)
@@ -115,8 +115,8 @@ func TestAPluginFitsToItself(t *testing.T) {
 			volumes := map[string]bool{}
 			for _, v := range template.Spec.Volumes {
 				volumes[v.Name] = true
-				if v.ConfigMap != nil && configMap(t, set, v.ConfigMap.Name).Labels[gpu.ProfileLabel] != d.Labels[gpu.ProfileLabel] {
-					t.Errorf("%s: %s mounts the configuration of another profile", name, d.Name)
+				if v.ConfigMap != nil && configMap(t, set, v.ConfigMap.Name).Labels[gpu.ConfigLabel] != d.Labels[gpu.ConfigLabel] {
+					t.Errorf("%s: %s mounts the configuration of another configuration", name, d.Name)
 				}
 			}
 			for _, c := range append(slices.Clone(template.Spec.InitContainers), template.Spec.Containers...) {
@@ -138,7 +138,7 @@ func TestAPluginFitsToItself(t *testing.T) {
 				t.Errorf("%s: %s does not select its own pods", name, d.Name)
 			case revision == "" || d.Annotations[gpu.PluginHashAnnotation] != "":
 				t.Errorf("%s: %s has its revision elsewhere than in its template", name, d.Name)
-			case d.Annotations[gpu.SharingAnnotation] != profile.EncodeSharing() || template.Annotations[gpu.SharingAnnotation] != "":
+			case d.Annotations[gpu.SharingAnnotation] != pluginConfig.EncodeSharing() || template.Annotations[gpu.SharingAnnotation] != "":
 				t.Errorf("%s: %s does not say how GPUs are divided, or rolls its pods for it", name, d.Name)
 			case d.Spec.UpdateStrategy.Type != appsv1.OnDeleteDaemonSetStrategyType:
 				t.Errorf("%s: %s replaces its pods by itself", name, d.Name)
@@ -173,7 +173,7 @@ func (l labelSet) Get(key string) string            { return l[key] }
 func (l labelSet) Lookup(key string) (string, bool) { v, ok := l[key]; return v, ok }
 func labelsOf(t corev1.PodTemplateSpec) labelSet    { return labelSet(t.Labels) }
 
-func TestTheConfigurationHasWhatTheProfileOffers(t *testing.T) {
+func TestTheConfigurationHasWhatTheConfigOffers(t *testing.T) {
 	for file_, want := range map[string]map[string]any{
 		"whole": {"version": "v1", "flags": map[string]any{"migStrategy": "none", "failOnInitError": true}},
 		"mps-renamed": {"version": "v1", "flags": map[string]any{"migStrategy": "none", "failOnInitError": true}, "sharing": map[string]any{"mps": map[string]any{
@@ -185,11 +185,11 @@ func TestTheConfigurationHasWhatTheProfileOffers(t *testing.T) {
 	} {
 		set := expand(t, file(t, file_))
 		for _, item := range set.Items() {
-			profile, _, _ := strings.Cut(file_, "-")
-			if profile == "timeslicing" {
-				profile = "sliced"
+			pluginConfig, _, _ := strings.Cut(file_, "-")
+			if pluginConfig == "timeslicing" {
+				pluginConfig = "sliced"
 			}
-			if item.Key.Kind != "ConfigMap" || !strings.Contains(item.Key.Name, "-"+profile+"-") {
+			if item.Key.Kind != "ConfigMap" || !strings.Contains(item.Key.Name, "-"+pluginConfig+"-") {
 				continue
 			}
 			raw, err := yaml.YAMLToJSON([]byte(configMap(t, set, item.Key.Name).Data["config.yaml"]))
@@ -216,7 +216,7 @@ func TestPodsAreReplacedForWhatTheyRunAndNotForWhere(t *testing.T) {
 apiVersion: poolwright.dev/v1alpha1
 kind: DevicePlugin
 metadata: {name: nvidia}
-spec: {version: v0.19.0, defaultProfile: whole, profiles: [{name: whole}, {name: sliced, nodePools: [gpu], timeSlicing: {replicas: 10}}]}`
+spec: {version: v0.19.0, defaultConfig: whole, configs: [{name: whole}, {name: sliced, nodePools: [gpu], timeSlicing: {replicas: 10}}]}`
 	of := func(text string) string {
 		return daemonSets(t, expand(t, read(t, text)))["nvidia-device-plugin-sliced"].Spec.Template.Annotations[gpu.PluginHashAnnotation]
 	}
@@ -224,14 +224,14 @@ spec: {version: v0.19.0, defaultProfile: whole, profiles: [{name: whole}, {name:
 		old, new string
 		replaced bool
 	}{
-		"another version":         {"v0.19.0", "v0.19.1", true},
-		"another number":          {"replicas: 10", "replicas: 11", true},
-		"another name of shares":  {"replicas: 10", "replicas: 10, renameByDefault: true", true},
-		"another strategy":        {"timeSlicing", "mps", true},
-		"resources":               {"spec: {", "spec: {resources: {requests: {cpu: 1m}}, ", true},
-		"one pool more":           {"[gpu]", "[gpu, more]", false},
-		"a toleration more":       {"spec: {", "spec: {tolerations: [{key: x, operator: Exists}], ", false},
-		"another profile changed": {"{name: whole}", "{name: whole, mps: {replicas: 2}}", false},
+		"another version":               {"v0.19.0", "v0.19.1", true},
+		"another number":                {"replicas: 10", "replicas: 11", true},
+		"another name of shares":        {"replicas: 10", "replicas: 10, renameByDefault: true", true},
+		"another strategy":              {"timeSlicing", "mps", true},
+		"resources":                     {"spec: {", "spec: {resources: {requests: {cpu: 1m}}, ", true},
+		"one pool more":                 {"[gpu]", "[gpu, more]", false},
+		"a toleration more":             {"spec: {", "spec: {tolerations: [{key: x, operator: Exists}], ", false},
+		"another configuration changed": {"{name: whole}", "{name: whole, mps: {replicas: 2}}", false},
 	} {
 		if changed := of(base) != of(strings.Replace(base, c.old, c.new, 1)); changed != c.replaced {
 			t.Errorf("%s: pods are replaced: %t, want %t", name, changed, c.replaced)

@@ -25,7 +25,7 @@ const cluster = state.TargetKubernetes
 // part, as with every Problem.
 func Expand(declared state.Set) (state.Set, []state.Problem) { return ExpandKeeping(declared, nil) }
 
-// ExpandKeeping is Expand where more is known of pools that profiles name and that are not
+// ExpandKeeping is Expand where more is known of pools that configurations name and that are not
 // declared (see Undeclared): the numbers of GPUs for which a pool has overlays that stay
 // as they are. A pool that is not in counts is one that is declared elsewhere.
 func ExpandKeeping(declared state.Set, counts map[string][]int) (state.Set, []state.Problem) {
@@ -122,7 +122,7 @@ func (e *expander) exclude(item state.Item) { e.replaced[item.Key] = nil }
 func (e *expander) expand() {
 	first := e.plugins[0]
 	for _, more := range e.plugins[1:] {
-		e.problem(more, codeSecondDevicePlugin, "%s is a second DevicePlugin beside %s (%s), and a cluster has one: move its profiles there and remove it",
+		e.problem(more, codeSecondDevicePlugin, "%s is a second DevicePlugin beside %s (%s), and a cluster has one: move its configurations there and remove it",
 			finding.Of("object", more.Key), finding.Of("devicePlugin", first.Key.Name), finding.Of("declaredAt", first.Origin))
 	}
 	plugin := e.read(first)
@@ -131,8 +131,8 @@ func (e *expander) expand() {
 		return
 	}
 	e.sharing = Sharing(plugin)
-	for _, profile := range e.sharing.Profiles {
-		e.profile(first, plugin.Spec, profile)
+	for _, pluginConfig := range e.sharing.Configs {
+		e.pluginConfig(first, plugin.Spec, pluginConfig)
 	}
 }
 
@@ -155,14 +155,14 @@ func (e *expander) finish() (state.Set, []state.Problem) {
 	return out, e.problems
 }
 
-// profile makes everything of one profile.
-func (e *expander) profile(from state.Item, spec v1alpha1.DevicePluginSpec, profile gpu.Profile) {
-	if on, some := e.selection(profile).without(e.builtin()); some {
-		config := configure(profile)
+// configuration makes everything of one configuration.
+func (e *expander) pluginConfig(from state.Item, spec v1alpha1.DevicePluginSpec, pluginConfig gpu.PluginConfig) {
+	if on, some := e.selection(pluginConfig).without(e.builtin()); some {
+		config := configure(pluginConfig)
 		e.make(from, "", "ConfigMap", "v1", config.object())
-		e.make(from, "apps", "DaemonSet", "v1", daemonSet(spec, profile, config, on))
+		e.make(from, "apps", "DaemonSet", "v1", daemonSet(spec, pluginConfig, config, on))
 	}
-	for _, overlay := range e.overlays(profile) {
+	for _, overlay := range e.overlays(pluginConfig) {
 		e.make(from, "karpenter.sh", "NodeOverlay", "v1alpha1", overlay)
 	}
 }
@@ -200,8 +200,8 @@ func (e *expander) result() state.Set {
 	return state.NewSet(append(all, e.made...)...)
 }
 
-// selection are the pools that a profile serves.
-func (e *expander) selection(p gpu.Profile) selection {
+// selection are the pools that a configuration serves.
+func (e *expander) selection(p gpu.PluginConfig) selection {
 	if p.Name == e.sharing.Default {
 		return selection{allBut: true, names: e.sharing.Others(p.Name)}
 	}

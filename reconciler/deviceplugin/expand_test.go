@@ -128,7 +128,7 @@ const whole = `
 apiVersion: poolwright.dev/v1alpha1
 kind: DevicePlugin
 metadata: {name: nvidia}
-spec: {defaultProfile: whole, profiles: [{name: whole}, {name: sliced, nodePools: [gpu], timeSlicing: {replicas: 10}}]}`
+spec: {defaultConfig: whole, configs: [{name: whole}, {name: sliced, nodePools: [gpu], timeSlicing: {replicas: 10}}]}`
 
 const limitedPool = `
 ---
@@ -144,34 +144,34 @@ func TestProblemsAreReportedWithTheirOrigin(t *testing.T) {
 	limit := func(text string) string { return whole + strings.Replace(limitedPool, `"4"}`, text+"}", 1) }
 	spec := func(text string) string { return whole[:strings.Index(whole, "spec:")] + "spec: " + text + limitedPool }
 	for name, c := range map[string]struct{ text, want string }{
-		"a second DevicePlugin":         {whole + "\n---" + strings.Replace(whole, "nvidia", "other", 1), "gpu.yaml:2: DevicePlugin.poolwright.dev/other is a second DevicePlugin beside nvidia (gpu.yaml:1), and a cluster has one: move its profiles there and remove it"},
-		"a pool of two profiles":        {spec(`{profiles: [{name: a, nodePools: [x, z]}, {name: b, nodePools: [z]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: the pool "z" is named by the profiles "a" and "b": each pool has one`},
-		"a pool named twice":            {spec(`{profiles: [{name: a, nodePools: [x, x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a" names the pool "x" twice`},
-		"replicas as a text":            {spec(`{profiles: [{name: a, nodePools: [x], mps: {replicas: many}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia cannot be read, and the API server would refuse it: `},
-		"no profiles":                   {spec(`{profiles: []}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.profiles is empty: name at least one way of offering GPUs`},
-		"no spec":                       {spec(`null`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.profiles is empty: name at least one way of offering GPUs`},
-		"two profiles of one name":      {spec(`{profiles: [{name: a, nodePools: [x]}, {name: a, nodePools: [z]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: there are two profiles "a"`},
-		"a profile without pools":       {spec(`{profiles: [{name: a}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a" serves no pool: name its nodePools, or make it the defaultProfile`},
-		"an unknown default":            {spec(`{defaultProfile: b, profiles: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.defaultProfile "b" is none of the profiles`},
-		"two strategies":                {spec(`{profiles: [{name: a, nodePools: [x], mps: {replicas: 2}, timeSlicing: {replicas: 2}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a" has timeSlicing and mps: choose one`},
-		"one slice":                     {spec(`{profiles: [{name: a, nodePools: [x], timeSlicing: {replicas: 1}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a": timeSlicing.replicas must be from 2 to 1000`},
-		"too many MPS clients":          {spec(`{profiles: [{name: a, nodePools: [x], mps: {replicas: 49}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a": mps.replicas must be from 2 to 48`},
-		"a name that is no name":        {spec(`{profiles: [{name: A/b, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: the profile name "A/b" must be of lower case letters, digits and dashes, 30 at most`},
-		"a pool that is no name":        {spec(`{profiles: [{name: a, nodePools: ["x, y"]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: profile "a" names "x, y", which can be no NodePool's name`},
-		"an image with a tag and space": {spec(`{image: "a b", profiles: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.image is no image such as nvcr.io/nvidia/k8s-device-plugin: leave its tag out, spec.version is the tag`},
-		"a version that is no tag":      {spec(`{version: latest, profiles: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.version "latest" is no version of NVIDIA's plugin such as v0.19.3`},
-		"a limit that is a text":        {limit(`"four"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "four" and must be a number of GPUs, "1" or more`},
-		"a limit of none":               {limit(`"0"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "0" and must be a number of GPUs, "1" or more`},
-		"a limit below":                 {limit(`"-4"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "-4" and must be a number of GPUs, "1" or more`},
-		"a limit in parts":              {limit(`"1.5"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "1.5" and must be a number of GPUs, "1" or more`},
-		"a limit beyond all":            {limit(`"9223372036854775807"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "9223372036854775807" and must be a number of GPUs, "1" or more`},
-		"two limits":                    {pool(`spec: {limits: {nvidia.com/gpu: "40"}}`), `gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit and spec.limits[nvidia.com/gpu], which would be two limits on the same GPUs: keep one`},
-		"a limit by the other name":     {pool(`spec: {limits: {nvidia.com/gpu.shared: "40"}}`), `gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit and spec.limits[nvidia.com/gpu.shared], which would be two limits on the same GPUs: keep one`},
-		"limits that are none":          {pool(`spec: {limits: all}`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: spec.limits cannot be read, and the API server would refuse it`},
-		"a limit without a profile": {spec(`{profiles: [{name: a, nodePools: [x]}]}`),
-			`gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no profile of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
+		"a second DevicePlugin":          {whole + "\n---" + strings.Replace(whole, "nvidia", "other", 1), "gpu.yaml:2: DevicePlugin.poolwright.dev/other is a second DevicePlugin beside nvidia (gpu.yaml:1), and a cluster has one: move its configurations there and remove it"},
+		"a pool of two configurations":   {spec(`{configs: [{name: a, nodePools: [x, z]}, {name: b, nodePools: [z]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: the pool "z" is named by the configurations "a" and "b": each pool has one`},
+		"a pool named twice":             {spec(`{configs: [{name: a, nodePools: [x, x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" names the pool "x" twice`},
+		"replicas as a text":             {spec(`{configs: [{name: a, nodePools: [x], mps: {replicas: many}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia cannot be read, and the API server would refuse it: `},
+		"no configurations":              {spec(`{configs: []}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.configs is empty: name at least one way of offering GPUs`},
+		"no spec":                        {spec(`null`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.configs is empty: name at least one way of offering GPUs`},
+		"two configurations of one name": {spec(`{configs: [{name: a, nodePools: [x]}, {name: a, nodePools: [z]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: there are two configurations "a"`},
+		"a configuration without pools":  {spec(`{configs: [{name: a}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" serves no pool: name its nodePools, or make it the defaultConfig`},
+		"an unknown default":             {spec(`{defaultConfig: b, configs: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.defaultConfig "b" is none of the configurations`},
+		"two strategies":                 {spec(`{configs: [{name: a, nodePools: [x], mps: {replicas: 2}, timeSlicing: {replicas: 2}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" has timeSlicing and mps: choose one`},
+		"one slice":                      {spec(`{configs: [{name: a, nodePools: [x], timeSlicing: {replicas: 1}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": timeSlicing.replicas must be from 2 to 1000`},
+		"too many MPS clients":           {spec(`{configs: [{name: a, nodePools: [x], mps: {replicas: 49}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": mps.replicas must be from 2 to 48`},
+		"a name that is no name":         {spec(`{configs: [{name: A/b, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: the configuration name "A/b" must be of lower case letters, digits and dashes, 30 at most`},
+		"a pool that is no name":         {spec(`{configs: [{name: a, nodePools: ["x, y"]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" names "x, y", which can be no NodePool's name`},
+		"an image with a tag and space":  {spec(`{image: "a b", configs: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.image is no image such as nvcr.io/nvidia/k8s-device-plugin: leave its tag out, spec.version is the tag`},
+		"a version that is no tag":       {spec(`{version: latest, configs: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.version "latest" is no version of NVIDIA's plugin such as v0.19.3`},
+		"a limit that is a text":         {limit(`"four"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "four" and must be a number of GPUs, "1" or more`},
+		"a limit of none":                {limit(`"0"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "0" and must be a number of GPUs, "1" or more`},
+		"a limit below":                  {limit(`"-4"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "-4" and must be a number of GPUs, "1" or more`},
+		"a limit in parts":               {limit(`"1.5"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "1.5" and must be a number of GPUs, "1" or more`},
+		"a limit beyond all":             {limit(`"9223372036854775807"`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: the annotation poolwright.dev/gpu-limit is "9223372036854775807" and must be a number of GPUs, "1" or more`},
+		"two limits":                     {pool(`spec: {limits: {nvidia.com/gpu: "40"}}`), `gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit and spec.limits[nvidia.com/gpu], which would be two limits on the same GPUs: keep one`},
+		"a limit by the other name":      {pool(`spec: {limits: {nvidia.com/gpu.shared: "40"}}`), `gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit and spec.limits[nvidia.com/gpu.shared], which would be two limits on the same GPUs: keep one`},
+		"limits that are none":           {pool(`spec: {limits: all}`), `gpu.yaml:2: NodePool.karpenter.sh/gpu: spec.limits cannot be read, and the API server would refuse it`},
+		"a limit without a configuration": {spec(`{configs: [{name: a, nodePools: [x]}]}`),
+			`gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no configuration of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
 		"a limit without a DevicePlugin": {strings.TrimPrefix(limitedPool, "\n---\n"),
-			`gpu.yaml:1: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no profile of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
+			`gpu.yaml:1: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no configuration of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
 		"an object of our names": {whole + "\n---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: nvidia-device-plugin-whole, namespace: kube-system}\n",
 			`gpu.yaml:2: DaemonSet.apps/kube-system/nvidia-device-plugin-whole is made by the DevicePlugin nvidia (gpu.yaml:1): remove it here`},
 	} {

@@ -30,8 +30,8 @@ func FuzzExpand(f *testing.F) {
 			f.Add(raw, []byte(`{"metadata":{"annotations":{"poolwright.dev/gpu-limit":"4"}},"spec":{"limits":{"cpu":1}}}`))
 		}
 	}
-	f.Add([]byte(`{"spec":{"profiles":[{"name":"a","nodePools":[1]}]}}`), []byte(`{"metadata":{"annotations":{"poolwright.dev/gpu-limit":4}},"spec":[]}`))
-	f.Add([]byte(`{"spec":{"defaultProfile":"a","profiles":[{"name":"a"}],"resources":{"limits":{"cpu":"1e999"}}}}`), []byte(`{"spec":{"template":{"spec":{"nodeClassRef":7}}}}`))
+	f.Add([]byte(`{"spec":{"configurations":[{"name":"a","nodePools":[1]}]}}`), []byte(`{"metadata":{"annotations":{"poolwright.dev/gpu-limit":4}},"spec":[]}`))
+	f.Add([]byte(`{"spec":{"defaultConfig":"a","configurations":[{"name":"a"}],"resources":{"limits":{"cpu":"1e999"}}}}`), []byte(`{"spec":{"template":{"spec":{"nodeClassRef":7}}}}`))
 	f.Fuzz(func(t *testing.T, plugin, pool []byte) {
 		declared := state.NewSet(
 			hostile("poolwright.dev", "DevicePlugin", "nvidia", plugin), hostile("karpenter.sh", "NodePool", "gpu", pool),

@@ -29,9 +29,9 @@ func (e *expander) limit(pool state.Item) {
 	if e.invalid {
 		return // The problem was reported.
 	}
-	profile, ok := e.sharing.ProfileForPool(pool.Key.Name)
+	pluginConfig, ok := e.sharing.ConfigForPool(pool.Key.Name)
 	if !ok {
-		e.problem(pool, codeGPULimitWithoutProfile, "%s has the annotation %s, and no profile of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits",
+		e.problem(pool, codeGPULimitWithoutConfig, "%s has the annotation %s, and no configuration of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits",
 			finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation))
 		return
 	}
@@ -55,8 +55,8 @@ func (e *expander) limit(pool state.Item) {
 			return
 		}
 	}
-	resource := profile.Resource()
-	shares := profile.Allocatable(int(gpus))[resource]
+	resource := pluginConfig.Resource()
+	shares := pluginConfig.Allocatable(int(gpus))[resource]
 	pool.Object = with(pool.Object, string(resource), strconv.FormatInt(shares, 10), "spec", "limits")
 	e.replaced[pool.Key] = &pool
 }

@@ -94,11 +94,11 @@ func with(object map[string]any, key string, value any, path ...string) map[stri
 }
 
 // named is an object's head.
-func named(apiVersion, kind, namespace, name, profile string) map[string]any {
+func named(apiVersion, kind, namespace, name, pluginConfig string) map[string]any {
 	metadata := map[string]any{
 		"name": name,
 		"labels": map[string]any{
-			nameLabel: pluginName, managedByLabel: "poolwright", gpu.ProfileLabel: profile,
+			nameLabel: pluginName, managedByLabel: "poolwright", gpu.ConfigLabel: pluginConfig,
 		},
 	}
 	if namespace != "" {

@@ -13,8 +13,8 @@ import (
 )
 
 // PhysicalGPUs returns the NodePools among the items with their limits in physical GPUs, before as well as after Expand:
-// a limit in shares is divided by how many each GPU has under the profile that serves the pool, and a limit
-// on a resource that the profile does not offer limits nothing. Shares of a pool that no profile among
+// a limit in shares is divided by how many each GPU has under the configuration that serves the pool, and a limit
+// on a resource that the configuration does not offer limits nothing. Shares of a pool that no configuration among
 // the items serves stay as they are.
 func PhysicalGPUs(items []state.Item) []state.Item {
 	e := survey(items)
@@ -35,7 +35,7 @@ func (e *expander) physical(pool state.Item) state.Item {
 	limits := at(pool.Object, "spec", "limits")
 	text, _ := at(pool.Object, "metadata", "annotations")[v1alpha1.GPULimitAnnotation].(string)
 	gpus, err := strconv.ParseInt(text, 10, 64)
-	profile, served := e.sharing.ProfileForPool(pool.Key.Name)
+	pluginConfig, served := e.sharing.ConfigForPool(pool.Key.Name)
 	var limit any
 	switch {
 	case err == nil && gpus > 0:
@@ -43,7 +43,7 @@ func (e *expander) physical(pool state.Item) state.Item {
 	case !served:
 		return pool
 	default:
-		limit = divided(limits[string(profile.Resource())], profile)
+		limit = divided(limits[string(pluginConfig.Resource())], pluginConfig)
 	}
 	left := maps.Clone(limits)
 	if left == nil {
@@ -59,12 +59,12 @@ func (e *expander) physical(pool state.Item) state.Item {
 }
 
 // divided is a limit in shares in GPUs, a started one as a whole one; nil where there is none that can be read.
-func divided(shares any, profile gpu.Profile) any {
+func divided(shares any, pluginConfig gpu.PluginConfig) any {
 	q, err := resource.ParseQuantity(fmt.Sprint(shares))
 	if err != nil { // Not there, or refused by the API server.
 		return nil
 	}
-	each := int64(max(profile.Replicas, 1))
+	each := int64(max(pluginConfig.Replicas, 1))
 	n := q.Value()
 	return strconv.FormatInt(n/each+min(n%each, 1), 10)
 }

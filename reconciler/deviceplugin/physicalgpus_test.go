@@ -13,9 +13,9 @@ import (
 func TestLimitsAreCountedInPhysicalGPUs(t *testing.T) {
 	type m = map[string]any
 	plugin := func(sharing m) []state.Item {
-		profile := m{"name": "shared", "nodePools": []any{"gpu"}}
-		maps.Copy(profile, sharing)
-		return []state.Item{{Key: state.Key{Target: cluster, Group: v1alpha1.GroupVersion.Group, Kind: "DevicePlugin", Name: "default"}, Object: m{"spec": m{"profiles": []any{profile}}}}}
+		pluginConfig := m{"name": "shared", "nodePools": []any{"gpu"}}
+		maps.Copy(pluginConfig, sharing)
+		return []state.Item{{Key: state.Key{Target: cluster, Group: v1alpha1.GroupVersion.Group, Kind: "DevicePlugin", Name: "default"}, Object: m{"spec": m{"configs": []any{pluginConfig}}}}}
 	}
 	slices := plugin(m{"timeSlicing": m{"replicas": int64(10)}})
 	renamed := plugin(m{"timeSlicing": m{"replicas": int64(10), "renameByDefault": true}})
@@ -33,9 +33,9 @@ func TestLimitsAreCountedInPhysicalGPUs(t *testing.T) {
 		{"shares", slices, nil, m{"nvidia.com/gpu": "120"}, m{"nvidia.com/gpu": "12"}},
 		{"shares as a number, of a GPU that is used in part", slices, nil, m{"nvidia.com/gpu": int64(121)}, m{"nvidia.com/gpu": "13"}},
 		{"shares of another name", renamed, nil, m{"nvidia.com/gpu.shared": "120"}, m{"nvidia.com/gpu": "12"}},
-		{"a resource that the profile does not offer", renamed, nil, m{"cpu": "8", "nvidia.com/gpu": "12"}, m{"cpu": "8"}},
+		{"a resource that the configuration does not offer", renamed, nil, m{"cpu": "8", "nvidia.com/gpu": "12"}, m{"cpu": "8"}},
 		{"no limit of GPUs", slices, nil, m{"cpu": "8"}, m{"cpu": "8"}},
-		{"a pool that no profile serves", nil, nil, m{"nvidia.com/gpu": "12"}, m{"nvidia.com/gpu": "12"}},
+		{"a pool that no configuration serves", nil, nil, m{"nvidia.com/gpu": "12"}, m{"nvidia.com/gpu": "12"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			object := m{"metadata": m{"name": "gpu", "annotations": tt.annotations}, "spec": m{"limits": tt.limits}}

@@ -18,7 +18,7 @@ const (
 	defaultVersion = "v0.19.3"
 	defaultImage   = "nvcr.io/nvidia/k8s-device-plugin"
 
-	maxProfiles    = 20
+	maxConfigs     = 20
 	maxPools       = 100
 	maxName        = 30
 	maxImage       = 255
@@ -28,7 +28,7 @@ const (
 )
 
 var (
-	profileName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	configName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+([-.][0-9A-Za-z.-]+)?$`)
 	imageForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*$`)
 )
@@ -58,7 +58,7 @@ type pluginValidation struct {
 	*expander
 	item state.Item
 	spec *v1alpha1.DevicePluginSpec
-	// owners has the profile of each pool so far, names the profiles so far.
+	// owners has the configuration of each pool so far, names the configurations so far.
 	owners map[string]string
 	names  map[string]bool
 }
@@ -86,62 +86,62 @@ func (r *pluginValidation) check() {
 	if len(r.spec.Image) > maxImage || !imageForm.MatchString(r.spec.Image) {
 		r.wrong("spec.image is no image such as %s: leave its tag out, spec.version is the tag", defaultImage)
 	}
-	switch n := len(r.spec.Profiles); {
+	switch n := len(r.spec.Configs); {
 	case n == 0:
-		r.wrong("spec.profiles is empty: name at least one way of offering GPUs")
-	case n > maxProfiles:
-		r.wrong("there are %d profiles and may be %d", n, maxProfiles)
+		r.wrong("spec.configs is empty: name at least one way of offering GPUs")
+	case n > maxConfigs:
+		r.wrong("there are %d configurations and may be %d", n, maxConfigs)
 		return
 	}
-	for _, p := range r.spec.Profiles {
-		r.profile(p)
+	for _, p := range r.spec.Configs {
+		r.pluginConfig(p)
 	}
-	if name := r.spec.DefaultProfile; name != "" && !r.names[name] {
-		r.wrong("spec.defaultProfile %q is none of the profiles", name)
+	if name := r.spec.DefaultConfig; name != "" && !r.names[name] {
+		r.wrong("spec.defaultConfig %q is none of the configurations", name)
 	}
 }
 
-func (r *pluginValidation) profile(p v1alpha1.GPUProfile) {
+func (r *pluginValidation) pluginConfig(p v1alpha1.DevicePluginConfig) {
 	switch {
-	case len(p.Name) > maxName || !profileName.MatchString(p.Name):
-		r.wrong("the profile name %.40q must be of lower case letters, digits and dashes, %d at most", p.Name, maxName)
+	case len(p.Name) > maxName || !configName.MatchString(p.Name):
+		r.wrong("the configuration name %.40q must be of lower case letters, digits and dashes, %d at most", p.Name, maxName)
 	case r.names[p.Name]:
-		r.wrong("there are two profiles %q", p.Name)
-	case len(p.NodePools) == 0 && p.Name != r.spec.DefaultProfile:
-		r.wrong("profile %q serves no pool: name its nodePools, or make it the defaultProfile", p.Name)
+		r.wrong("there are two configurations %q", p.Name)
+	case len(p.NodePools) == 0 && p.Name != r.spec.DefaultConfig:
+		r.wrong("configuration %q serves no pool: name its nodePools, or make it the defaultConfig", p.Name)
 	case len(p.NodePools) > maxPools:
-		r.wrong("profile %q names %d pools and may name %d", p.Name, len(p.NodePools), maxPools)
+		r.wrong("configuration %q names %d pools and may name %d", p.Name, len(p.NodePools), maxPools)
 	}
 	r.names[p.Name] = true
 	r.shares(p)
 	r.pools(p)
 }
 
-// shares checks how a profile divides GPUs.
-func (r *pluginValidation) shares(p v1alpha1.GPUProfile) {
+// shares checks how a configuration divides GPUs.
+func (r *pluginValidation) shares(p v1alpha1.DevicePluginConfig) {
 	if p.TimeSlicing != nil && p.MPS != nil {
-		r.wrong("profile %q has timeSlicing and mps: choose one", p.Name)
+		r.wrong("configuration %q has timeSlicing and mps: choose one", p.Name)
 	}
 	if s := p.TimeSlicing; s != nil && (s.Replicas < minReplicas || s.Replicas > maxSlices) {
-		r.wrong("profile %q: timeSlicing.replicas must be from %d to %d", p.Name, minReplicas, maxSlices)
+		r.wrong("configuration %q: timeSlicing.replicas must be from %d to %d", p.Name, minReplicas, maxSlices)
 	}
 	if s := p.MPS; s != nil && (s.Replicas < minReplicas || s.Replicas > maxMPSReplicas) {
-		r.wrong("profile %q: mps.replicas must be from %d to %d", p.Name, minReplicas, maxMPSReplicas)
+		r.wrong("configuration %q: mps.replicas must be from %d to %d", p.Name, minReplicas, maxMPSReplicas)
 	}
 }
 
-// pools checks which pools a profile names.
-func (r *pluginValidation) pools(p v1alpha1.GPUProfile) {
+// pools checks which pools a configuration names.
+func (r *pluginValidation) pools(p v1alpha1.DevicePluginConfig) {
 	for _, pool := range p.NodePools {
 		other, taken := r.owners[pool]
 		r.owners[pool] = p.Name
 		switch {
 		case taken && other == p.Name:
-			r.wrong("profile %q names the pool %q twice", p.Name, pool)
+			r.wrong("configuration %q names the pool %q twice", p.Name, pool)
 		case taken:
-			r.wrong("the pool %q is named by the profiles %q and %q: each pool has one", pool, other, p.Name)
+			r.wrong("the pool %q is named by the configurations %q and %q: each pool has one", pool, other, p.Name)
 		case len(pool) > validation.LabelValueMaxLength || len(validation.IsDNS1123Subdomain(pool)) > 0:
-			r.wrong("profile %q names %.80q, which can be no NodePool's name", p.Name, pool)
+			r.wrong("configuration %q names %.80q, which can be no NodePool's name", p.Name, pool)
 		}
 	}
 }

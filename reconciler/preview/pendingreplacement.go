@@ -11,7 +11,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -26,7 +26,7 @@ func (p *Planner) PendingReplacement(ctx context.Context, since time.Time) ([]pr
 	if cluster == nil {
 		return nil, state.Failf(state.Wait, "NoCluster", "finding nodes to be replaced: no Cluster declares their region; apply an object of that kind")
 	}
-	fleet, err := (&impact.SnapshotReader{Reader: p.Live}).Read(ctx, impact.ClusterOf(cluster.Spec))
+	fleet, err := (&forecasting.SnapshotReader{Reader: p.Live}).Read(ctx, forecasting.ClusterOf(cluster.Spec))
 	if err != nil {
 		return nil, err
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
+	"github.com/poolwright/poolwright/reconciler/forecasting/forecasttest"
 )
 
-// twoPools are impacttest.Declared with a second pool, "cpu", whose one node drifted. Karpenter
+// twoPools are forecasttest.Declared with a second pool, "cpu", whose one node drifted. Karpenter
 // has not looked yet at what the class of the first one is now.
 func twoPools(t *testing.T) []client.Object {
 	t.Helper()
-	objects := impacttest.Declared(t)
+	objects := forecasttest.Declared(t)
 	class, _ := objects[1].(*awsv1.EC2NodeClass)
 	class.StatusConditions().SetTrue("Ready")
 	pool, _ := objects[2].DeepCopyObject().(*karpv1.NodePool)

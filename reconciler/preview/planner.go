@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
@@ -33,7 +33,7 @@ type Planner struct {
 	Clock clock.WithDelayedExecution
 	// Cluster is the one whose nodes PendingReplacement counts, and Drifted returns those of a fleet
 	// that Karpenter will replace, with why those of a pool are not known, by pool.
-	Cluster impact.LiveCluster
+	Cluster forecasting.LiveCluster
 	Drifted func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error)
 
 	// compared are what was compared by numbers of pull requests, all with tip.

@@ -19,8 +19,8 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/impact"
-	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
+	"github.com/poolwright/poolwright/reconciler/forecasting/forecasttest"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
@@ -70,7 +70,7 @@ func stageReview(t *testing.T, edit func(*v1alpha1.Sync)) (r *Planner, git *fewR
 		edit(sync)
 	}
 	pods = new(int)
-	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(append(impacttest.Live(t), sync)...).WithInterceptorFuncs(interceptor.Funcs{
+	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(append(forecasttest.Live(t), sync)...).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if _, ok := list.(*corev1.PodList); ok {
 				*pods++
@@ -80,13 +80,13 @@ func stageReview(t *testing.T, edit func(*v1alpha1.Sync)) (r *Planner, git *fewR
 	}).Build()
 	was, is := poolItem("a", 1), poolItem("a", 2)
 	p := steps{mergeBase: loaded(was), base: loaded(was), head: loaded(is), live: liveItems(was)}.proposer()
-	p.Forecast = impact.Live{Cluster: firstCluster(live), Snapshot: &impact.SnapshotReader{Reader: live, MaxAge: 10 * time.Second, Observed: p.ObservedAt.Add}, Simulate: simulateNothing}.Forecast
+	p.Forecast = forecasting.Live{Cluster: firstCluster(live), Snapshot: &forecasting.SnapshotReader{Reader: live, MaxAge: 10 * time.Second, Observed: p.ObservedAt.Add}, Simulate: simulateNothing}.Forecast
 	git = &fewRevisions{tip: "base1", heads: map[string]string{"refs/pull/1/head": "head1", "refs/pull/2/head": "head2"}}
 	return &Planner{Previewer: p, Revisions: git, Sync: sync, Live: live, Clock: clock.RealClock{}}, git, pods
 }
 
 // firstCluster reads the only Cluster; nil without one.
-func firstCluster(live client.Reader) impact.LiveCluster {
+func firstCluster(live client.Reader) forecasting.LiveCluster {
 	return func(ctx context.Context) (*v1alpha1.Cluster, error) {
 		var all v1alpha1.ClusterList
 		if err := live.List(ctx, &all); err != nil || len(all.Items) == 0 {

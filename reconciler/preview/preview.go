@@ -18,7 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/declared/unset"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
@@ -57,7 +57,7 @@ type Previewer struct {
 	Targets []reconciler.NamedTarget
 	Offline bool
 	// Forecast is what changes do to nodes, pods and costs.
-	Forecast impact.ForecastFunc
+	Forecast forecasting.ForecastFunc
 	Now      func() time.Time
 	// ObservedAt is when what the targets and the forecast returned was observed.
 	ObservedAt *ObservedAt
@@ -90,15 +90,15 @@ func (p *Previewer) Preview(ctx context.Context, s RevisionRange) (_ report.Repo
 	f, forecastErr := p.Forecast(ctx, revisions.before.Set, revisions.after.Set, found.Proposed.Changes)
 	guarded, guards := applyGuards(s.Sync, found, func(changes []plan.Change) hold.Nodes {
 		if len(pendingPools(found)) == 0 {
-			return impact.Nodes(f, forecastErr)
+			return forecasting.Nodes(f, forecastErr)
 		}
-		return impact.Nodes(p.Forecast(ctx, state.Set{}, state.Set{}, changes))
+		return forecasting.Nodes(p.Forecast(ctx, state.Set{}, state.Set{}, changes))
 	})
 	found.Proposed = guarded
 	if revisions.empty {
 		setNothingApplied(guards)
 	}
-	reviewed = impact.Reviewed(found.Proposed, f, forecastErr)
+	reviewed = forecasting.Reviewed(found.Proposed, f, forecastErr)
 	provenance := &report.Provenance{
 		Cluster: clusterIn(revisions.after.Set), Base: s.BaseName, BaseCommit: s.Base.Commit, HeadCommit: s.Head.Commit, MergeBase: s.MergeBase.Commit,
 	}
@@ -107,7 +107,7 @@ func (p *Previewer) Preview(ctx context.Context, s RevisionRange) (_ report.Repo
 	}
 	problems := newProblems(found, append(revisions.refused, MovedClusters(found.Proposed.Changes)...))
 	problems = unset.Variables{Parameters: variables.UnknownOf(s.Sync)}.LintableIn(revisions.after.Set, s.Head.FS, problems)
-	r := report.NewProposal(found, problems, impact.OrUnknown(f, forecastErr), append(guards, revisions.warnings...)...)
+	r := report.NewProposal(found, problems, forecasting.OrUnknown(f, forecastErr), append(guards, revisions.warnings...)...)
 	r.Provenance = provenance
 	return r, reviewed, nil
 }

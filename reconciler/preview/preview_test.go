@@ -23,7 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -84,7 +84,7 @@ type folderFiles struct {
 type steps struct {
 	mergeBase, base, head checked.Folder
 	live                  state.Set
-	forecast              impact.ForecastFunc
+	forecast              forecasting.ForecastFunc
 	sync                  v1alpha1.SyncSpec
 	// folders are the files of base, parted and head.
 	folders [3]folderFiles
@@ -196,12 +196,12 @@ func (s steps) reviewed(t *testing.T) (report.Report, *v1alpha1.ReviewedDisrupti
 
 func TestWhatAReviewReportsOfNodes(t *testing.T) {
 	lost := &provision.Forecast{Replaced: []provision.Node{{NodeClaim: "a-1", Pool: "a"}}}
-	always := func(f *provision.Forecast, err error) impact.ForecastFunc {
+	always := func(f *provision.Forecast, err error) forecasting.ForecastFunc {
 		return func(context.Context, state.Set, state.Set, []plan.Change) (*provision.Forecast, error) { return f, err }
 	}
 	tests := map[string]struct {
 		head     checked.Folder
-		forecast impact.ForecastFunc
+		forecast forecasting.ForecastFunc
 		want     *v1alpha1.ReviewedDisruption
 	}{
 		"is nothing where a pool changes and the forecast failed": {loaded(poolItem("a", 2)), always(nil, errors.New("the child died")), nil},
@@ -277,7 +277,7 @@ func TestProblemsAreMergedAsObjectsAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var foretold []string
 			out := steps{mergeBase: tt.mergeBase, base: tt.base, head: tt.head, live: liveItems(tt.base.Set.Items()...), forecast: func(_ context.Context, _, _ state.Set, changes []plan.Change) (*provision.Forecast, error) {
-				for _, p := range impact.Pools(changes) {
+				for _, p := range forecasting.Pools(changes) {
 					foretold = append(foretold, p.Key.Name)
 				}
 				return &provision.Forecast{}, nil
@@ -388,7 +388,7 @@ func TestTheNodesThatTheBaseHasYetToReplaceCountAsWell(t *testing.T) {
 	a, b, heavier := poolItem("a", 1), poolItem("b", 1), poolItem("a", 2)
 	lost := func(_ context.Context, _, _ state.Set, changes []plan.Change) (*provision.Forecast, error) {
 		f := &provision.Forecast{}
-		for _, p := range impact.Pools(changes) {
+		for _, p := range forecasting.Pools(changes) {
 			f.Replaced = append(f.Replaced, provision.Node{Pool: p.Key.Name}, provision.Node{Pool: p.Key.Name})
 		}
 		return f, nil

@@ -56,10 +56,10 @@ func ClusterFile(name, spec string) string {
 	return "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n  name: dev\n  region: eu-west-1\n  account: \"111122223333\"\n" + spec
 }
 
-// DevicePluginFile is a file that declares a DevicePlugin with these profiles, a
+// DevicePluginFile is a file that declares a DevicePlugin with these configurations, a
 // list as YAML in one line.
-func DevicePluginFile(name, profiles string) string {
-	return "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: " + name + "}\nspec:\n  profiles: " + profiles + "\n"
+func DevicePluginFile(name, configs string) string {
+	return "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: " + name + "}\nspec:\n  configs: " + configs + "\n"
 }
 
 // GPUPoolFile is a file that declares the NodePool "gpu", with two problems in what

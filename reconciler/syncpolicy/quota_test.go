@@ -43,7 +43,7 @@ func static(pool state.Item, replicas int64) state.Item {
 // tenShares is a DevicePlugin that makes ten shares of each GPU.
 func tenShares() state.Item {
 	return state.Item{Key: state.Key{Target: "kubernetes", Group: v1alpha1.GroupVersion.Group, Kind: "DevicePlugin", Name: "default"},
-		Object: m{"spec": m{"profiles": []any{m{"name": "ten", "nodePools": []any{"a"}, "timeSlicing": m{"replicas": int64(10)}}}}}}
+		Object: m{"spec": m{"configs": []any{m{"name": "ten", "nodePools": []any{"a"}, "timeSlicing": m{"replicas": int64(10)}}}}}}
 }
 
 // annotated is the pool with a limit in GPUs.

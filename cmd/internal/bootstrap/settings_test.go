@@ -333,7 +333,7 @@ func isReported(k takeover.Karpenter, compared takeover.Comparison, variable str
 	case "AWS_FEATURE_GATES":
 		variable = "feature gate NodeClassCEL"
 	}
-	return slices.Contains(compared.Equal, variable) || slices.ContainsFunc(slices.Concat(compared.Obstacles, compared.Differences), func(f takeover.Difference) bool {
+	return slices.Contains(compared.Equal, variable) || slices.ContainsFunc(slices.Concat(compared.Blocking, compared.Differences), func(f takeover.Difference) bool {
 		return strings.Contains(f.Message, variable) && f.Remedy != ""
 	})
 }

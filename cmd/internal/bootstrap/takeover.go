@@ -83,7 +83,7 @@ func (b *Bootstrap) compares(ctx context.Context, k takeover.Karpenter, eks decl
 	}
 	other := existingKarpenter{k, compared}
 	if k.CABundle == "" && b.caBundle != "" && b.caBundle != root {
-		other.compared.Obstacles = append(other.compared.Obstacles, takeover.Difference{
+		other.compared.Blocking = append(other.compared.Blocking, takeover.Difference{
 			Message: fmt.Sprintf("it has no %s, and the controller that is installed has one: every node would be replaced", installation.CABundleVariable),
 			Remedy:  fmt.Sprintf("kubectl -n %s set env deployment %s %s-, then run the same command again", b.req.Namespace, installation.Deployment, installation.CABundleVariable),
 		})
@@ -135,7 +135,7 @@ func (b *Bootstrap) rootCA(ctx context.Context) (string, error) {
 	return base64.StdEncoding.EncodeToString([]byte(root.Data["ca.crt"])), nil
 }
 
-// owned makes it an obstacle where a tool would scale another Karpenter up again
+// owned makes it a blocking difference where a tool would scale another Karpenter up again
 // that was scaled down.
 func (b *Bootstrap) owned(ctx context.Context, k *existingKarpenter) error {
 	live := &unstructured.Unstructured{}
@@ -144,7 +144,7 @@ func (b *Bootstrap) owned(ctx context.Context, k *existingKarpenter) error {
 		return fmt.Errorf("reading who manages Deployment %s: %w", k.Deployment, err)
 	}
 	if other := kubernetes.OwnerOf(live, nil); other != (owner.Reference{}) {
-		k.compared.Obstacles = append(k.compared.Obstacles, takeover.Difference{
+		k.compared.Blocking = append(k.compared.Blocking, takeover.Difference{
 			Message: fmt.Sprintf("its Deployment is managed by %s, which would scale it up again", other),
 			Remedy:  "set its replicas to 0 there, instead of using --take-over",
 		})
@@ -159,7 +159,7 @@ func (b *Bootstrap) OtherKarpenters() string {
 		out.WriteString(k.Text(k.compared))
 		switch {
 		case b.req.TakeOver:
-		case len(k.compared.Obstacles) > 0:
+		case len(k.compared.Blocking) > 0:
 			out.WriteString("  The engine waits while it leads.\n")
 		default:
 			fmt.Fprintf(&out, "  The engine waits while it leads. To take its nodes over, run this command with --take-over,\n  or scale it down yourself: %s\n", scaling(k.Karpenter, 0))
@@ -189,7 +189,7 @@ func (b *Bootstrap) TakesOver() (string, error) {
 		return "", fmt.Errorf("%s run here: two Karpenters must never run at a time; scale all but one to zero first", plural.Count(len(b.others), "Karpenter"))
 	}
 	k := b.others[0]
-	if n := len(k.compared.Obstacles); n > 0 {
+	if n := len(k.compared.Blocking); n > 0 {
 		return "", fmt.Errorf("not taking over from Deployment %s: %s in the way, as listed above; nothing was changed", k.Deployment, isOrAre(n, "thing"))
 	}
 	return k.Deployment.String(), nil

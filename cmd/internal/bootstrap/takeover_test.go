@@ -110,12 +110,12 @@ func TestOneCABundleIsComparedAndInstalled(t *testing.T) {
 	for name, c := range map[string]struct {
 		there    []*appsv1.Deployment
 		bundle   string
-		obstacle string
+		blocking string
 		warns    bool
 	}{
 		"one that runs without outweighs one that was stopped":     {there: []*appsv1.Deployment{stock("a-old", 0, other), stock("b", 1, "")}},
 		"one that runs outweighs the controller":                   {there: []*appsv1.Deployment{stock("a", 1, theirs), ours(other)}, bundle: theirs},
-		"the controller has one, and the Karpenter that runs none": {there: []*appsv1.Deployment{stock("a", 1, ""), ours(other)}, bundle: other, obstacle: "set env deployment poolwright CLUSTER_CA_BUNDLE-"},
+		"the controller has one, and the Karpenter that runs none": {there: []*appsv1.Deployment{stock("a", 1, ""), ours(other)}, bundle: other, blocking: "set env deployment poolwright CLUSTER_CA_BUNDLE-"},
 		"the controller has the cluster's own":                     {there: []*appsv1.Deployment{stock("a", 1, ""), ours(root)}, bundle: root},
 		"none runs, and nothing is installed":                      {there: []*appsv1.Deployment{stock("a", 0, theirs)}, bundle: theirs},
 		"two were stopped":                                         {there: []*appsv1.Deployment{stock("a", 0, theirs), stock("b", 0, other)}, bundle: theirs, warns: true},
@@ -131,7 +131,7 @@ func TestOneCABundleIsComparedAndInstalled(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := b.OtherKarpenters()
-			if b.caBundle != c.bundle || (len(b.Warnings) > 0) != c.warns || strings.Contains(got, "In the way") != (c.obstacle != "") || !strings.Contains(got, c.obstacle) {
+			if b.caBundle != c.bundle || (len(b.Warnings) > 0) != c.warns || strings.Contains(got, "In the way") != (c.blocking != "") || !strings.Contains(got, c.blocking) {
 				t.Errorf("the controller is given %q, with the warnings %q:\n%s", b.caBundle, b.Warnings, got)
 			}
 		})

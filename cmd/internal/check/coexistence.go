@@ -49,8 +49,8 @@ func (c *checker) existing(ctx context.Context, k takeover.Karpenter) []Result {
 	if err != nil {
 		return c.unreadable(err)
 	}
-	if len(compared.Obstacles) > 0 {
-		first := compared.Obstacles[0]
+	if len(compared.Blocking) > 0 {
+		first := compared.Blocking[0]
 		return one(failed(first.Remedy+"; or set spec.engine.mode to External", "%s runs, and its nodes cannot be taken over: %s", title, first.Message))
 	}
 	message := title + " runs: the engine waits while it leads"
@@ -138,7 +138,7 @@ func (c *checker) nvidiaPlugins(ctx context.Context) []Result {
 	for i := range list.Items {
 		set := &list.Items[i]
 		image := readiness.PluginImage(set)
-		if image == "" || set.Labels[gpu.ProfileLabel] != "" {
+		if image == "" || set.Labels[gpu.ConfigLabel] != "" {
 			continue
 		}
 		r := warning(remedy, "NVIDIA's device plugin runs, with the image %s, and is not made by a DevicePlugin: two on one node take each other's place", image)

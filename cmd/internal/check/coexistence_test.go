@@ -66,7 +66,7 @@ func TestPluginsThatAreNotOursAreWarnings(t *testing.T) {
 		s.Spec.Template.Spec.Containers = []corev1.Container{{Name: "plugin", Image: image}}
 		return s
 	}
-	ours := set("nvidia-device-plugin-shared", "nvcr.io/nvidia/k8s-device-plugin:v0.19.3", map[string]string{gpu.ProfileLabel: "shared"})
+	ours := set("nvidia-device-plugin-shared", "nvcr.io/nvidia/k8s-device-plugin:v0.19.3", map[string]string{gpu.ConfigLabel: "shared"})
 	theirs := set("nvdp", "nvcr.io/nvidia/k8s-device-plugin:v0.17.0", nil)
 	compare(t, []expected{{OK, "", "no other device plugin", ""}}, fixture{objects: []client.Object{ours, set("x", "fluent-bit", nil)}}.checker(t).nvidiaPlugins(t.Context()))
 	operator := []schema.GroupVersionKind{{Group: "nvidia.com", Version: "v1", Kind: "ClusterPolicy"}}

@@ -67,7 +67,7 @@ func TestProblemsAreDistinguishedByWhoRefusesThem(t *testing.T) {
 			targets: []string{"a.yaml:1 Cluster cluster: spec.controllerRole.name is"},
 		}},
 		{"two plugins are the target's to report", plugin("a") + "---\n" + plugin("b"), findings{
-			targets: []string{"a.yaml:6 DevicePlugin.poolwright.dev/b is a second DevicePlugin", "a.yaml:1 DevicePlugin.poolwright.dev/a: spec.profiles is empty"},
+			targets: []string{"a.yaml:6 DevicePlugin.poolwright.dev/b is a second DevicePlugin", "a.yaml:1 DevicePlugin.poolwright.dev/a: spec.configs is empty"},
 		}},
 	}
 	for _, tt := range tests {

@@ -14,13 +14,13 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/diagnosis"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 )
 
 // Forecast forecasts for the cluster of a client, with simulations in children. The engine, where it
 // is not nil, has what AWS returned of the region's prices, offerings and capacity reservations.
-func Forecast(live client.Reader, fleet *impact.SnapshotReader, in *child.Runner, eng *engine.Engine) impact.ForecastFunc {
-	out := impact.Live{Cluster: cluster.Live(live), Snapshot: fleet, Simulate: Simulate(in)}
+func Forecast(live client.Reader, fleet *forecasting.SnapshotReader, in *child.Runner, eng *engine.Engine) forecasting.ForecastFunc {
+	out := forecasting.Live{Cluster: cluster.Live(live), Snapshot: fleet, Simulate: Simulate(in)}
 	if eng != nil {
 		out.Offerings, out.CapacityReservations = eng.Offerings, eng.CapacityReservations
 	}
@@ -43,7 +43,7 @@ func DisruptionCandidate(ctx context.Context, spec v1alpha1.ClusterSpec, live pr
 }
 
 // Simulate runs simulations in children.
-func Simulate(in *child.Runner) impact.Simulate {
+func Simulate(in *child.Runner) forecasting.Simulate {
 	return func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
 		return in.Forecast(ctx, cluster.EngineSettings(spec), before, after)
 	}

@@ -171,8 +171,8 @@ func pools(set state.Set) []cost.Pool {
 			disruption, _ := spec["disruption"].(map[string]any)
 			pool.ConsolidationDisabled = disruption["consolidateAfter"] == "Never"
 		}
-		if profile, ok := sharing.ProfileForPool(pool.Name); ok {
-			pool.Profile = profile
+		if config, ok := sharing.ConfigForPool(pool.Name); ok {
+			pool.PluginConfig = config
 		}
 		out = append(out, pool)
 	}

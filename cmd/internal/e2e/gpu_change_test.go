@@ -31,7 +31,7 @@ func (g gpuSuite) rolls(pool string) *rolling {
 	g.Helper()
 	return &rolling{
 		gpuSuite: g, pool: pool, after: g.revision(), nodes: g.record(&corev1.NodeList{}),
-		plugins: g.record(&corev1.PodList{}, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: pool}),
+		plugins: g.record(&corev1.PodList{}, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ConfigLabel: pool}),
 		before:  g.pluginPods(pool), running: g.runningPods(pool), bought: g.launches(),
 	}
 }
@@ -93,31 +93,31 @@ func podIsReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// profileChanges: fewer shares, then more, while pods run on two nodes.
-func (l *gpuSteps) profileChanges(g gpuSuite) {
+// configChanges: fewer shares, then more, while pods run on two nodes.
+func (l *gpuSteps) configChanges(g gpuSuite) {
 	const pool = changedPool
-	profile := l.profile(pool)
+	config := l.config(pool)
 	g.gpuPods("changed", pool, gpu.Resource, 1, 2, apart)
 	g.allRun(pool)
-	g.agrees(pool, pool, *profile, 2)
-	sets := g.record(&appsv1.DaemonSetList{}, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: pool})
-	overlays := g.record(&overlayv1alpha1.NodeOverlayList{}, client.MatchingLabels{gpu.ProfileLabel: pool})
+	g.agrees(pool, pool, *config, 2)
+	sets := g.record(&appsv1.DaemonSetList{}, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ConfigLabel: pool})
+	overlays := g.record(&overlayv1alpha1.NodeOverlayList{}, client.MatchingLabels{gpu.ConfigLabel: pool})
 	for _, replicas := range []int{5, 20} {
-		shrinks := replicas < profile.Replicas
+		shrinks := replicas < config.Replicas
 		was, err := g.declaredRevision(pool)
 		if err != nil {
 			g.Fatal(err)
 		}
 		r := g.rolls(pool)
-		profile.Replicas = replicas
+		config.Replicas = replicas
 		l.declares(g, fmt.Sprintf("Share each GPU among %d", replicas))
-		g.agrees(pool, pool, *profile, 2)
+		g.agrees(pool, pool, *config, 2)
 		r.went(2)
 		set, written := sets.first(g, r.after, func(o client.Object) bool {
 			return o.(*appsv1.DaemonSet).Spec.Template.Annotations[gpu.PluginHashAnnotation] != was
 		})
 		overlay, counted := overlays.first(g, r.after, func(o client.Object) bool {
-			return o.GetName() == overlayName(pool) && capacityOf(o).String() == profile.Allocatable(gpusPerMachine).String()
+			return o.GetName() == overlayName(pool) && capacityOf(o).String() == config.Allocatable(gpusPerMachine).String()
 		})
 		if !written || !counted || (overlay < set) != shrinks {
 			g.Errorf("with %d shares the overlay was written at revision %d and the plugin at %d; shrinks: %t", replicas, overlay, set, shrinks)
@@ -131,12 +131,12 @@ func (l *gpuSteps) profileChanges(g gpuSuite) {
 // and when it is gone. The pool may have no fourth.
 func (l *gpuSteps) pluginIsUpgraded(g gpuSuite) {
 	const pool, blocker = changedPool, "blocker"
-	profile := *l.profile(pool)
+	config := *l.config(pool)
 	g.gpuPods("changed-more", pool, gpu.Resource, 1, 3-len(g.runningPods(pool)), apart)
 	g.allRun(pool)
-	g.agrees(pool, pool, profile, 3)
+	g.agrees(pool, pool, config, 3)
 	r := g.rolls(pool)
-	g.gpuPods(blocker, pool, gpu.Resource, int64(gpusPerMachine*profile.Replicas), 1, func(p *corev1.Pod) { p.Labels["for"] = blocker })
+	g.gpuPods(blocker, pool, gpu.Resource, int64(gpusPerMachine*config.Replicas), 1, func(p *corev1.Pod) { p.Labels["for"] = blocker })
 	g.expectEvent(blocker+"-0", "FailedScheduling", karpenterFails)
 	l.version = newPlugin
 	l.declares(g, "Upgrade the device plugin")
@@ -156,7 +156,7 @@ func (l *gpuSteps) pluginIsUpgraded(g gpuSuite) {
 		}
 	}
 	g.dropPods(blocker)
-	g.agrees(pool, pool, profile, 3)
+	g.agrees(pool, pool, config, 3)
 	r.went(3)
 	for node, pod := range g.pluginPods(pool) {
 		if image := pod.Spec.Containers[0].Image; !strings.HasSuffix(image, ":"+newPlugin) {

@@ -48,7 +48,7 @@ func contenders() (all []*contender) {
 	return all
 }
 
-// pool is also the name of the profile, or of the stock plugin.
+// pool is also the name of the configuration, or of the stock plugin.
 func (c *contender) pool() string {
 	name := map[gpu.SharingStrategy]string{gpu.SharingStrategyTimeSlicing: "sliced", gpu.SharingStrategyMPS: "mps"}[c.strategy]
 	if c.renamed {
@@ -61,7 +61,7 @@ func (c *contender) pool() string {
 }
 
 func (c *contender) resource() corev1.ResourceName {
-	return gpu.Profile{Renamed: c.renamed}.Resource()
+	return gpu.PluginConfig{Renamed: c.renamed}.Resource()
 }
 
 func (c *contender) who() string {
@@ -73,20 +73,20 @@ func (c *contender) who() string {
 
 // TestSharedGPUsTakeFewNodes compares, in one cluster under one engine, what
 // Karpenter does beside NVIDIA's plugin as its chart sets it up with what it does
-// for a pool with a profile: the same pods, the same pools, the same shares.
+// for a pool with a configuration: the same pods, the same pools, the same shares.
 func TestSharedGPUsTakeFewNodes(t *testing.T) {
 	t.Parallel()
 	all := contenders()
-	files, profiles := map[string]string{}, []string{}
+	files, configs := map[string]string{}, []string{}
 	for _, c := range all {
 		files[c.pool()+".yaml"] = gpuPoolText(c.pool(), 2*waveSize)
 		if c.ours {
-			profiles = append(profiles, profileText(gpu.Profile{Name: c.pool(), Pools: []string{c.pool()}, Strategy: c.strategy, Replicas: gpuReplicas, Renamed: c.renamed}))
+			configs = append(configs, configText(gpu.PluginConfig{Name: c.pool(), Pools: []string{c.pool()}, Strategy: c.strategy, Replicas: gpuReplicas, Renamed: c.renamed}))
 		} else {
 			files[c.pool()+"-plugin.yaml"] = stockPlugin(c)
 		}
 	}
-	files["device-plugin.yaml"] = devicePluginText("", profiles...)
+	files["device-plugin.yaml"] = devicePluginText("", configs...)
 	g := newGPUFixture(t, "gpu-compare", files)
 	var parts []step
 	for _, c := range all {

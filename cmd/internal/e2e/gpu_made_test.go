@@ -16,12 +16,12 @@ import (
 )
 
 // made lists what the DevicePlugin's declaration became, with the number of each
-// thing's spec and its incarnation: by kind and name, for one profile or all.
-func (g gpuSuite) made(profile string) (map[string]string, error) {
+// thing's spec and its incarnation: by kind and name, for one configuration or all.
+func (g gpuSuite) made(config string) (map[string]string, error) {
 	found := map[string]string{}
-	options := []client.ListOption{client.HasLabels{gpu.ProfileLabel}}
-	if profile != "" {
-		options = []client.ListOption{client.MatchingLabels{gpu.ProfileLabel: profile}}
+	options := []client.ListOption{client.HasLabels{gpu.ConfigLabel}}
+	if config != "" {
+		options = []client.ListOption{client.MatchingLabels{gpu.ConfigLabel: config}}
 	}
 	note := func(kind string, o client.Object) {
 		found[kind+"/"+o.GetName()] = fmt.Sprintf("%s, generation %d", o.GetUID(), o.GetGeneration())
@@ -46,22 +46,22 @@ func (g gpuSuite) made(profile string) (map[string]string, error) {
 	return found, nil
 }
 
-// declaredRevision is the PluginHashAnnotation that a profile's new plugins get.
-func (g gpuSuite) declaredRevision(profile string) (string, error) {
+// declaredRevision is the PluginHashAnnotation that a configuration's new plugins get.
+func (g gpuSuite) declaredRevision(config string) (string, error) {
 	var set appsv1.DaemonSet
-	err := g.hand.Get(g.Context(), client.ObjectKey{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile}, &set)
+	err := g.hand.Get(g.Context(), client.ObjectKey{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + config}, &set)
 	return set.Spec.Template.Annotations[gpu.PluginHashAnnotation], err
 }
 
-// overlayName is the profile's overlay for our machine.
-func overlayName(profile string) string {
-	return fmt.Sprintf("poolwright-gpu-%d-%s", gpusPerMachine, profile)
+// overlayName is the configuration's overlay for our machine.
+func overlayName(config string) string {
+	return fmt.Sprintf("poolwright-gpu-%d-%s", gpusPerMachine, config)
 }
 
 // overlayOffer is what that says, as an Offer writes it.
-func (g gpuSuite) overlayOffer(profile string) (string, error) {
+func (g gpuSuite) overlayOffer(config string) (string, error) {
 	var overlay overlayv1alpha1.NodeOverlay
-	err := g.hand.Get(g.Context(), client.ObjectKey{Name: overlayName(profile)}, &overlay)
+	err := g.hand.Get(g.Context(), client.ObjectKey{Name: overlayName(config)}, &overlay)
 	return capacityOf(&overlay).String(), err
 }
 
@@ -80,20 +80,20 @@ func (l *gpuSteps) comesThroughGit(g gpuSuite) {
 	if err != nil {
 		g.Fatal(err)
 	}
-	for _, profile := range l.profiles() {
-		for _, name := range []string{"DaemonSet/nvidia-device-plugin-" + profile, "NodeOverlay/" + overlayName(profile)} {
+	for _, config := range l.configs() {
+		for _, name := range []string{"DaemonSet/nvidia-device-plugin-" + config, "NodeOverlay/" + overlayName(config)} {
 			if before[name] == "" {
 				g.Errorf("there is no %s among %v", name, before)
 			}
 		}
 		configs := 0
 		for name := range before {
-			if strings.HasPrefix(name, "ConfigMap/nvidia-device-plugin-"+profile+"-") {
+			if strings.HasPrefix(name, "ConfigMap/nvidia-device-plugin-"+config+"-") {
 				configs++
 			}
 		}
 		if configs != 1 {
-			g.Errorf("profile %s has %d ConfigMaps: %v", profile, configs, before)
+			g.Errorf("configuration %s has %d ConfigMaps: %v", config, configs, before)
 		}
 	}
 	written := g.metric(l.metrics, "poolwright_changes_total") // since the settings restarted the controller
@@ -119,40 +119,40 @@ func (l *gpuSteps) comesThroughGit(g gpuSuite) {
 	}
 }
 
-// profileLeaves: what was made of a profile goes with it and with its pool, once
+// configLeaves: what was made of a configuration goes with it and with its pool, once
 // somebody has confirmed it, because a node of it runs; and nothing else goes.
-func (l *gpuSteps) profileLeaves(g gpuSuite) {
-	const profile = racePool
+func (l *gpuSteps) configLeaves(g gpuSuite) {
+	const config = racePool
 	others, err := g.made("")
 	if err != nil {
 		g.Fatal(err)
 	}
-	made, err := g.made(profile)
+	made, err := g.made(config)
 	if err != nil || len(made) < 3 {
-		g.Fatalf("profile %s is %v, %v", profile, made, err)
+		g.Fatalf("configuration %s is %v, %v", config, made, err)
 	}
 	for name := range made {
 		delete(others, name)
 	}
-	running := g.runningPods(profile)
+	running := g.runningPods(config)
 	if len(running) == 0 {
-		g.gpuPods("race-gpu", profile, gpu.Resource, 1, 1) // this case runs alone
-		g.allRun(profile)
-		running = g.runningPods(profile)
+		g.gpuPods("race-gpu", config, gpu.Resource, 1, 1) // this case runs alone
+		g.allRun(config)
+		running = g.runningPods(config)
 	}
-	l.drop(profile)
-	g.commits("Have no such pool any longer", map[string]string{"device-plugin.yaml": l.text(), profile + ".yaml": ""})
-	g.requiresConfirmation("nvidia-device-plugin-"+profile, "NodePool.karpenter.sh/"+profile, "1 node")
-	if diff := cmp.Diff(running, g.runningPods(profile)); diff != "" {
+	l.drop(config)
+	g.commits("Have no such pool any longer", map[string]string{"device-plugin.yaml": l.text(), config + ".yaml": ""})
+	g.requiresConfirmation("nvidia-device-plugin-"+config, "NodePool.karpenter.sh/"+config, "1 node")
+	if diff := cmp.Diff(running, g.runningPods(config)); diff != "" {
 		g.Errorf("before anybody confirmed, the pods changed:\n%s", diff)
 	}
-	if still, err := g.made(profile); err != nil || still["DaemonSet/nvidia-device-plugin-"+profile] == "" {
-		g.Errorf("before anybody confirmed, of the profile there is %v, %v", still, err)
+	if still, err := g.made(config); err != nil || still["DaemonSet/nvidia-device-plugin-"+config] == "" {
+		g.Errorf("before anybody confirmed, of the configuration there is %v, %v", still, err)
 	}
 	confirmed := ""
-	g.until("nothing of the profile is left", func() error {
-		left, err := g.made(profile)
-		if err != nil || len(left)+len(g.living(profile)) == 0 {
+	g.until("nothing of the configuration is left", func() error {
+		left, err := g.made(config)
+		if err != nil || len(left)+len(g.living(config)) == 0 {
 			return err
 		}
 		// The token is another when less is to be deleted: it is read again.
@@ -160,7 +160,7 @@ func (l *gpuSteps) profileLeaves(g gpuSuite) {
 			g.annotates(v1alpha1.ConfirmAnnotation, token)
 			confirmed = token
 		}
-		return fmt.Errorf("there is %v, instances %v", left, g.living(profile))
+		return fmt.Errorf("there is %v, instances %v", left, g.living(config))
 	})
 	g.until("the Sync is ready", func() error {
 		sync, err := g.sync()
@@ -171,7 +171,7 @@ func (l *gpuSteps) profileLeaves(g gpuSuite) {
 	})
 	now, err := g.made("")
 	if diff := cmp.Diff(others, now); diff != "" || err != nil {
-		g.Errorf("the other profiles changed: %v\n%s", err, diff)
+		g.Errorf("the other configurations changed: %v\n%s", err, diff)
 	}
 }
 

@@ -24,7 +24,7 @@ const replacedMetric = "poolwright_gpu_nodes_replaced_total"
 // offers its GPUs, all is forgotten.
 func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 	const pool = neverPool
-	profile, begin := l.profile(pool), time.Now()
+	config, begin := l.config(pool), time.Now()
 	g.faults.Store(pool, nodes.Fault{NoPlugin: true})
 	g.gpuPods("never", pool, gpu.SharedResource, 1, 1)
 	// The next node's minute begins by itself: the ends are awaited after it.
@@ -41,15 +41,15 @@ func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 	if err != nil || held.BackoffUntil == nil {
 		g.Fatalf("the status of the pool is %+v, %v", held, err)
 	}
-	profile.ReadyTimeout = 30 * time.Minute // a slow machine has time from here on
+	config.ReadyTimeout = 30 * time.Minute // a slow machine has time from here on
 	l.declares(g, "Give the nodes time")
 	g.until("the DevicePlugin is applied", func() error {
 		plugin, err := g.devicePlugin()
 		if err != nil {
 			return err
 		}
-		for _, p := range plugin.Spec.Profiles {
-			if p.Name == pool && p.ReadyTimeout.Duration != profile.ReadyTimeout {
+		for _, p := range plugin.Spec.Configs {
+			if p.Name == pool && p.ReadyTimeout.Duration != config.ReadyTimeout {
 				return fmt.Errorf("it says %s", p.ReadyTimeout.Duration)
 			}
 		}
@@ -73,7 +73,7 @@ func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 	g.Logf("the next controller had a node after %s", since(begin))
 	g.faults.Delete(pool)
 	g.allRun(pool)
-	g.agrees(pool, pool, *profile, 1)
+	g.agrees(pool, pool, *config, 1)
 	g.until("the row has ended", func() error {
 		p, err := g.poolStatus(pool)
 		if err != nil {

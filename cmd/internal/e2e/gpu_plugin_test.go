@@ -9,17 +9,17 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// devicePluginText declares the profiles, with the default version where none is
+// devicePluginText declares the configurations, with the default version where none is
 // given.
-func devicePluginText(version string, profiles ...string) string {
+func devicePluginText(version string, configs ...string) string {
 	if version != "" {
 		version = "  version: " + version + "\n"
 	}
-	return "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: nvidia}\nspec:\n" + version + "  profiles:\n" + strings.Join(profiles, "")
+	return "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: nvidia}\nspec:\n" + version + "  configs:\n" + strings.Join(configs, "")
 }
 
-// profileText is one profile of it.
-func profileText(p gpu.Profile) string {
+// configText is one configuration of it.
+func configText(p gpu.PluginConfig) string {
 	field := map[gpu.SharingStrategy]string{gpu.SharingStrategyTimeSlicing: "timeSlicing", gpu.SharingStrategyMPS: "mps"}[p.Strategy]
 	return fmt.Sprintf("    - {name: %s, nodePools: [%s], readyTimeout: %s, %s: {replicas: %d, renameByDefault: %t}}\n",
 		p.Name, strings.Join(p.Pools, ", "), cmp.Or(p.ReadyTimeout, 30*time.Minute), field, p.Replicas, p.Renamed)

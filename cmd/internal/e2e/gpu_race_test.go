@@ -16,17 +16,17 @@ import (
 
 // podsCannotBeFirst: the plugin is late, and meanwhile the node offers four whole
 // GPUs, as if it had been configured for that. Pods wait, one without a GPU too,
-// until the node offers what the profile says. Later the plugin fails for a while:
+// until the node offers what the configuration says. Later the plugin fails for a while:
 // pods are not kept away then, and nothing is bought.
 func (l *gpuSteps) podsCannotBeFirst(g gpuSuite) {
 	const pool = racePool
-	profile := *l.profile(pool)
+	config := *l.config(pool)
 	nodeFilm := g.record(&corev1.NodeList{})
 	podFilm := g.record(&corev1.PodList{}, client.InNamespace("default"), client.MatchingLabels{"for": pool})
 	g.faults.Store(pool, nodes.Fault{NoPlugin: true})
 	g.gpuPods("race-gpu", pool, gpu.Resource, 1, 3)
 	g.gpuPods("race-plain", pool, gpu.Resource, 0, 1)
-	if n := g.provisioned(pool, gpu.Resource, int64(gpusPerMachine*profile.Replicas)); n != 1 {
+	if n := g.provisioned(pool, gpu.Resource, int64(gpusPerMachine*config.Replicas)); n != 1 {
 		g.Errorf("%d nodes were launched", n)
 	}
 	before := g.hashes(pool)
@@ -47,11 +47,11 @@ func (l *gpuSteps) podsCannotBeFirst(g gpuSuite) {
 	}
 	g.faults.Delete(pool)
 	g.allRun(pool)
-	g.agrees(pool, pool, profile, 1)
-	g.wasHeldUntil(nodeFilm, podFilm, node, profile.Allocatable(gpusPerMachine))
+	g.agrees(pool, pool, config, 1)
+	g.wasHeldUntil(nodeFilm, podFilm, node, config.Allocatable(gpusPerMachine))
 
-	g.pluginFails(node, profile)
-	g.wasHeldUntil(nodeFilm, podFilm, node, profile.Allocatable(gpusPerMachine))
+	g.pluginFails(node, config)
+	g.wasHeldUntil(nodeFilm, podFilm, node, config.Allocatable(gpusPerMachine))
 	if n := g.refused("race-"); n > 0 {
 		g.Errorf("%d pods were refused by the kubelet", n)
 	}
@@ -151,12 +151,12 @@ func (g gpuSuite) wasHeldUntil(nodeFilm, podFilm *recording, node string, offer 
 // pluginFails: the plugin's pod is replaced and the new one does not come up for a
 // while, so that the node has no GPU to offer. Karpenter counts on the node for
 // the pods that come.
-func (g gpuSuite) pluginFails(node string, profile gpu.Profile) {
+func (g gpuSuite) pluginFails(node string, config gpu.PluginConfig) {
 	g.Helper()
-	pool := profile.Pools[0]
+	pool := config.Pools[0]
 	bought := g.launches()
 	g.faults.Store(pool, nodes.Fault{NoPlugin: true})
-	plugin := g.pluginPods(profile.Name)[node]
+	plugin := g.pluginPods(config.Name)[node]
 	if err := g.hand.Delete(g.Context(), &plugin); err != nil {
 		g.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func (g gpuSuite) pluginFails(node string, profile gpu.Profile) {
 	g.expectEvent("race-late-0", "Nominated", node)
 	g.faults.Delete(pool)
 	g.allRun(pool)
-	g.agrees(pool, profile.Name, profile, 1)
+	g.agrees(pool, config.Name, config, 1)
 	if n := g.launches(); n != bought {
 		g.Errorf("while the plugin was gone, %d launches were made", n-bought)
 	}

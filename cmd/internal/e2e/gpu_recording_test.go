@@ -170,10 +170,10 @@ func (g gpuSuite) runningPods(pool string) map[string]string {
 }
 
 // pluginPods are the pods of the plugin on a pool's nodes, by node.
-func (g gpuSuite) pluginPods(profile string) map[string]corev1.Pod {
+func (g gpuSuite) pluginPods(config string) map[string]corev1.Pod {
 	g.Helper()
 	var list corev1.PodList
-	err := g.hand.List(g.Context(), &list, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: profile})
+	err := g.hand.List(g.Context(), &list, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ConfigLabel: config})
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // its steps change the one DevicePlugin, so they are run one after the other.
 func TestSharedGPUsLive(t *testing.T) {
 	t.Parallel()
-	l := &gpuSteps{version: oldPlugin, all: []*gpu.Profile{
+	l := &gpuSteps{version: oldPlugin, all: []*gpu.PluginConfig{
 		{Name: racePool, Pools: []string{racePool}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10},
 		{Name: changedPool, Pools: []string{changedPool}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10},
 		{Name: neverPool, Pools: []string{neverPool}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10, Renamed: true, ReadyTimeout: 90 * time.Second},
@@ -30,10 +30,10 @@ func TestSharedGPUsLive(t *testing.T) {
 	runSteps(g.engineSuite,
 		run("pools and a DevicePlugin come through Git, and nothing flaps", l.comesThroughGit),
 		run("no pod comes to a node before the numbers agree", l.podsCannotBeFirst),
-		run("a profile changes on a running pool, in order and one node at a time", l.profileChanges),
+		run("a configuration changes on a running pool, in order and one node at a time", l.configChanges),
 		run("the plugin is upgraded one node at a time, and no pod waits for it", l.pluginIsUpgraded),
 		run("a node that never offers its GPUs is replaced, and at last the pool is held", l.nodesNeverOffer),
-		run("a profile that leaves takes what was made of it", l.profileLeaves),
+		run("a configuration that leaves takes what was made of it", l.configLeaves),
 		step{"in the end nothing is left over", engineSuite.nothingLeaks},
 	)
 }

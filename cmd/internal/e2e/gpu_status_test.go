@@ -40,9 +40,9 @@ func (g gpuSuite) poolStatus(pool string) (v1alpha1.GPUPoolStatus, error) {
 // agrees waits until all that counts a pool's GPUs has the same numbers: nodes,
 // what we vouch for, Karpenter's overlay and the status; and until each node runs
 // the plugin that its DaemonSet declares.
-func (g gpuSuite) agrees(pool, profile string, strategy gpu.Profile, many int) {
+func (g gpuSuite) agrees(pool, config string, strategy gpu.PluginConfig, many int) {
 	g.Helper()
-	g.until(fmt.Sprintf("%d nodes of pool %s agree with profile %s", many, pool, profile), func() error {
+	g.until(fmt.Sprintf("%d nodes of pool %s agree with configuration %s", many, pool, config), func() error {
 		nodes, err := g.gpuNodes(pool)
 		if err != nil {
 			return err
@@ -51,11 +51,11 @@ func (g gpuSuite) agrees(pool, profile string, strategy gpu.Profile, many int) {
 			return fmt.Errorf("there are %d nodes", len(nodes))
 		}
 		offer := strategy.Allocatable(gpusPerMachine)
-		revision, err := g.declaredRevision(profile)
+		revision, err := g.declaredRevision(config)
 		if err != nil {
 			return err
 		}
-		plugins := g.pluginPods(profile)
+		plugins := g.pluginPods(config)
 		for i := range nodes {
 			node, name := &nodes[i], nodes[i].Name
 			if differs := offer.Differs(node.Status.Allocatable); differs != "" || held(node) || node.Annotations[gpu.AllocatableAnnotation] != offer.String() {
@@ -65,7 +65,7 @@ func (g gpuSuite) agrees(pool, profile string, strategy gpu.Profile, many int) {
 				return fmt.Errorf("the plugin on %s is of revision %q, declared is %q", name, got, revision)
 			}
 		}
-		got, err := g.overlayOffer(profile)
+		got, err := g.overlayOffer(config)
 		if err != nil || got != offer.String() {
 			return fmt.Errorf("the overlay says %q, %w", got, err)
 		}

@@ -10,12 +10,12 @@ import (
 // it as it goes.
 type gpuSteps struct {
 	version string
-	all     []*gpu.Profile
+	all     []*gpu.PluginConfig
 	// metrics is where the controller shows its own.
 	metrics string
 }
 
-// The pools of the suite, and the profiles that serve them.
+// The pools of the suite, and the configurations that serve them.
 const (
 	racePool    = "race"
 	changedPool = "changed"
@@ -31,11 +31,11 @@ const (
 
 // text is the DevicePlugin as it is declared now.
 func (l *gpuSteps) text() string {
-	var profiles []string
+	var configs []string
 	for _, p := range l.all {
-		profiles = append(profiles, profileText(*p))
+		configs = append(configs, configText(*p))
 	}
-	return devicePluginText(l.version, profiles...)
+	return devicePluginText(l.version, configs...)
 }
 
 // declares commits it.
@@ -44,17 +44,17 @@ func (l *gpuSteps) declares(g gpuSuite, message string) {
 	g.commits(message, map[string]string{"device-plugin.yaml": l.text()})
 }
 
-func (l *gpuSteps) profiles() (names []string) {
+func (l *gpuSteps) configs() (names []string) {
 	for _, p := range l.all {
 		names = append(names, p.Name)
 	}
 	return names
 }
 
-func (l *gpuSteps) profile(name string) *gpu.Profile {
-	return l.all[slices.IndexFunc(l.all, func(p *gpu.Profile) bool { return p.Name == name })]
+func (l *gpuSteps) config(name string) *gpu.PluginConfig {
+	return l.all[slices.IndexFunc(l.all, func(p *gpu.PluginConfig) bool { return p.Name == name })]
 }
 
 func (l *gpuSteps) drop(name string) {
-	l.all = slices.DeleteFunc(l.all, func(p *gpu.Profile) bool { return p.Name == name })
+	l.all = slices.DeleteFunc(l.all, func(p *gpu.PluginConfig) bool { return p.Name == name })
 }

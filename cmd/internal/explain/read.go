@@ -25,7 +25,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/causes"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -131,7 +131,7 @@ func (r *clusterReader) pod(ctx context.Context, t explainedObject) (Explanation
 	o.Events = r.events(ctx, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.name": pod.Name})
 	out := r.finish(o, object, pod.CreationTimestamp, causes.Pod(o, &pod, found, budgets))
 	for _, p := range found.Pools {
-		out.NodePools = append(out.NodePools, NodePoolCauses{Name: p.Name, Causes: causes.Obstacles(o, &pod, p)})
+		out.NodePools = append(out.NodePools, NodePoolCauses{Name: p.Name, Causes: causes.PoolCauses(o, &pod, p)})
 	}
 	return out, nil
 }
@@ -159,7 +159,7 @@ func (r *clusterReader) objects(ctx context.Context) (causes.Objects, provision.
 	if of != nil {
 		spec = of.Spec
 	}
-	live, err := (&impact.SnapshotReader{Reader: r.kube}).Read(ctx, impact.ClusterOf(spec))
+	live, err := (&forecasting.SnapshotReader{Reader: r.kube}).Read(ctx, forecasting.ClusterOf(spec))
 	if err != nil {
 		return causes.Objects{}, live, spec, err
 	}

@@ -57,7 +57,7 @@ func lacks(found []causes.Cause) string {
 }
 
 // changeText is a change as a line.
-func changeText(c causes.Change) string {
+func changeText(c causes.Remedy) string {
 	switch {
 	case c.Command != "":
 		return "run: " + c.Command
@@ -100,15 +100,15 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 		"TaintNotTolerated": func(c causes.Cause) string {
 			return fmt.Sprintf("NodePool %s has the taint %s, which the pod does not tolerate", c.NodePool, taint(c))
 		},
-		"ZoneNotOffered": label, "InstanceTypeNotOffered": label, "LabelNotOffered": label,
+		"ZoneNotOffered": label, "InstanceTypeNotOffered": label, "LabelMismatch": label,
 		"VolumeZone": func(c causes.Cause) string {
 			return fmt.Sprintf("the volume of %s can be attached where %s, and nodes of NodePool %s have %s", c.Object, requirement(c), c.NodePool, cmp.Or(strings.Join(c.Offered, ", "), "no such label"))
 		},
 		"VolumeClaimUnusable": func(c causes.Cause) string {
 			return fmt.Sprintf("%s is %s, and Karpenter launches no node for a pod whose volume cannot be bound", c.Object, claimStates()[causes.ClaimState(c.Detail)])
 		},
-		"GPUSharesNotOffered": func(c causes.Cause) string {
-			return fmt.Sprintf("the pod requests %s %s, and a node of NodePool %s offers at most %s: its profile %s of %s has %s", c.Requested, c.Resource, c.NodePool, c.Limit, c.Detail, c.Object, strings.Join(c.Offered, ", "))
+		"GPUSharesNotAllocatable": func(c causes.Cause) string {
+			return fmt.Sprintf("the pod requests %s %s, and a node of NodePool %s offers at most %s: its configuration %s of %s has %s", c.Requested, c.Resource, c.NodePool, c.Limit, c.Detail, c.Object, strings.Join(c.Offered, ", "))
 		},
 		"RequestTooLarge": func(c causes.Cause) string {
 			return fmt.Sprintf("the pod requests %s %s, and no instance type of NodePool %s offers more than %s", c.Requested, c.Resource, c.NodePool, c.Limit)

@@ -66,7 +66,7 @@ func TestEveryReasonHasASentence(t *testing.T) {
 func TestTextOfOthersCannotMoveTheCursor(t *testing.T) {
 	hostile := "a\x1b[2Jb\nc\u202ed"
 	e := Explanation{Time: noon, Since: noon, Object: hostile, Unknown: nil, Causes: []causes.Cause{
-		{Reason: "LabelNotOffered", NodePool: hostile, Key: hostile, Required: []string{hostile}, Message: hostile, Changes: []causes.Change{{Command: hostile}}},
+		{Reason: "LabelMismatch", NodePool: hostile, Key: hostile, Required: []string{hostile}, Message: hostile, Changes: []causes.Remedy{{Command: hostile}}},
 	}, NodePools: []NodePoolCauses{{Name: hostile}}}
 	text := e.text()
 	if strings.ContainsAny(text, "\x1b\u202e") || strings.Contains(text, "b\nc") {

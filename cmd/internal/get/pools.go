@@ -69,7 +69,7 @@ func (x *indexed) pool(from *karpv1.NodePool) Pool {
 		}
 	}
 	if held {
-		p.State, p.Reason = "BackOff", "GPUsNotOffered"
+		p.State, p.Reason = "BackOff", "GPUsNotAllocatable"
 		p.Message = "no node with GPUs is launched until " + until.UTC().Format(time.RFC3339)
 	}
 	return p

@@ -28,7 +28,7 @@ func TestLintFindsWhatIsWrongAboutGPUs(t *testing.T) {
 		},
 		"what the schema refuses is reported once": {
 			[]string{"a.yaml", reconcilertest.DevicePluginFile("nvidia", "[{name: sliced, nodePools: [gpu], timeSlicing: {replicas: 1}}]")},
-			[]string{"a.yaml:5: DevicePlugin.poolwright.dev/nvidia: spec.profiles[0].timeSlicing.replicas"},
+			[]string{"a.yaml:5: DevicePlugin.poolwright.dev/nvidia: spec.configs[0].timeSlicing.replicas"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

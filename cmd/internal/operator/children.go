@@ -7,7 +7,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/part"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 )
 
 // children start the processes in which Git content is rendered and Karpenter's code
@@ -41,7 +41,7 @@ func newChildren() children {
 		parts:     &part.Cache{},
 		revisions: reconciler.NewRevisionCache(cachedRevisions, uncachedRevisions),
 		followed:  &child.Runner{Limits: child.Limits{Output: followedOutput, Decoded: followedDecoded}},
-		ahead:     &child.Runner{Limits: child.Limits{Deadline: impact.Timeout}},
+		ahead:     &child.Runner{Limits: child.Limits{Deadline: forecasting.Timeout}},
 		proposed:  &child.Runner{Proposed: true},
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 )
 
 func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
@@ -53,8 +53,8 @@ func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
 
 func TestAnApplyDoesNotWaitForTheChildrenOfPullRequests(t *testing.T) {
 	c := newChildren()
-	if c.ahead.Limits.Deadline != impact.Timeout {
-		t.Errorf("a child that forecasts before an apply may run %s, not %s", c.ahead.Limits.Deadline, impact.Timeout)
+	if c.ahead.Limits.Deadline != forecasting.Timeout {
+		t.Errorf("a child that forecasts before an apply may run %s, not %s", c.ahead.Limits.Deadline, forecasting.Timeout)
 	}
 	if c.followed.Proposed || c.ahead.Proposed || !c.proposed.Proposed {
 		t.Error("pull requests may take every slot, or an apply may not")

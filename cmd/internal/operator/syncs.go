@@ -32,7 +32,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller/metrics"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/events"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -103,11 +103,11 @@ func (a *app) builder() controller.Builder {
 				watches = append(watches, watch)
 			}
 		}
-		forecast := connect.Forecast(a.direct, &impact.SnapshotReader{Reader: a.direct}, a.children.ahead, a.engine)
+		forecast := connect.Forecast(a.direct, &forecasting.SnapshotReader{Reader: a.direct}, a.children.ahead, a.engine)
 		return controller.SyncRuntime{
 			Loop: loop, Watch: together(watches...), Health: kubeTarget, Orphan: a.orphan(sync, kubeTarget, awsTarget),
 			Guard: func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {
-				return impact.Guard(ctx, sync, p, forecast)
+				return forecasting.Guard(ctx, sync, p, forecast)
 			},
 		}, nil
 	}

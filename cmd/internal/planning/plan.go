@@ -27,7 +27,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
@@ -92,10 +92,10 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	folder := &planFolder{path: path, vars: vars, schemaErrors: refusals}
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), folder.load,
 		reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: kubeTarget})
-	forecast := connect.Forecast(live, &impact.SnapshotReader{Reader: live}, children, nil)
+	forecast := connect.Forecast(live, &forecasting.SnapshotReader{Reader: live}, children, nil)
 	result, err := loop.WithInputs(vars.Inputs(nil)).Plan(ctx, reconciler.Options{
 		Policies: syncpolicy.ForRun(req.Sync),
-		Guard:    func(ctx context.Context, p plan.Plan) plan.Plan { return impact.Guard(ctx, req.Sync, p, forecast) },
+		Guard:    func(ctx context.Context, p plan.Plan) plan.Plan { return forecasting.Guard(ctx, req.Sync, p, forecast) },
 	})
 	if err != nil {
 		return report.Report{}, fmt.Errorf("planning %s: %w", req.Dir, err)
@@ -115,7 +115,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	if !waitsFor(req.Sync, out.ConfirmationToken) {
 		out.ConfirmationToken = ""
 	}
-	out.Forecast = impact.OrUnknown(forecast(ctx, liveBefore(folder.loaded.Set, result.Plan.Changes), folder.loaded.Set, result.Plan.Changes))
+	out.Forecast = forecasting.OrUnknown(forecast(ctx, liveBefore(folder.loaded.Set, result.Plan.Changes), folder.loaded.Set, result.Plan.Changes))
 	return out, nil
 }
 
@@ -234,13 +234,13 @@ func planRange(ctx context.Context, req Request) (report.Report, error) {
 	observedAt := &preview.ObservedAt{}
 	p := &preview.Previewer{Renderer: children, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, SchemaErrors: refusals, Targets: connect.CachedTargets(awsTarget, kubeTarget, observedAt), Offline: req.REST == nil, Now: time.Now, ObservedAt: observedAt}
 	if p.Offline {
-		p.Forecast = impact.Declared{Expand: kubeTarget.Desired, Simulate: connect.Simulate(children)}.Forecast
+		p.Forecast = forecasting.Declared{Expand: kubeTarget.Desired, Simulate: connect.Simulate(children)}.Forecast
 	} else {
 		live, err := connect.DirectClient(req.REST)
 		if err != nil {
 			return report.Report{}, err
 		}
-		p.Forecast = connect.Forecast(live, &impact.SnapshotReader{Reader: live, Observed: observedAt.Add}, children, nil)
+		p.Forecast = connect.Forecast(live, &forecasting.SnapshotReader{Reader: live, Observed: observedAt.Add}, children, nil)
 	}
 	out, _, err := p.Preview(ctx, preview.RevisionRange{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
 	out.Sync, out.SyncState = req.Namespace+"/"+req.Sync.Name, syncState(req.Sync)

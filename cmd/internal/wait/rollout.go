@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 )
 
 // nodesInterval is the time between two readings of nodes and pods, of which a cluster has many.
@@ -63,7 +63,7 @@ func (w *syncWaiter) driftedNodes(ctx context.Context, sync string) (outcome, er
 	if decides == nil {
 		return outcome{}, errors.New("there is no Cluster, which names the region of the nodes: apply one, or wait with --for=ready")
 	}
-	live, err := (&impact.SnapshotReader{Reader: w.kube}).Read(ctx, impact.ClusterOf(decides.Spec))
+	live, err := (&forecasting.SnapshotReader{Reader: w.kube}).Read(ctx, forecasting.ClusterOf(decides.Spec))
 	if err != nil {
 		return outcome{}, err
 	}

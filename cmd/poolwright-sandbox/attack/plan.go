@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
-	"github.com/poolwright/poolwright/reconciler/impact"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -62,7 +62,7 @@ func plan(ctx context.Context, in *child.Runner, tree fs.FS, head []byte, values
 		Renderer: rerender{in, tree, head}, Cache: &rendercache.Cache{}, SchemaErrors: refusals, Offline: true, Now: time.Now, ObservedAt: observed,
 		Variables: &variables.Current{Read: func(context.Context) (substitute.Values, error) { return values, nil }},
 		Targets:   connect.CachedTargets(aws.Offline(refusals.Of), kube, observed),
-		Forecast: impact.Declared{Expand: kube.Desired, Simulate: func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
+		Forecast: forecasting.Declared{Expand: kube.Desired, Simulate: func(ctx context.Context, spec v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
 			// The report has such an error as a text: a plan is useful without a forecast.
 			out, err := simulate(ctx, spec, before, after)
 			simulateErr = err

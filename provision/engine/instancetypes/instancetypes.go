@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 )
 
-// Drift is the AWS provider, on top of Scoped, whose IsDrifted reads the one instance type that the
+// DriftProvider is the AWS provider, on top of Scoped, whose IsDrifted reads the one instance type that the
 // NodeClaim has. Karpenter's own resolves the offerings of all instance types of the region
 // and takes the NodeClaim's from them, for each event of a NodeClaim or of a pod on its node.
-type Drift struct{ cloudprovider.CloudProvider }
+type DriftProvider struct{ cloudprovider.CloudProvider }
 
 // IsDrifted implements cloudprovider.CloudProvider.
-func (c Drift) IsDrifted(ctx context.Context, claim *karpv1.NodeClaim) (cloudprovider.DriftReason, error) {
+func (c DriftProvider) IsDrifted(ctx context.Context, claim *karpv1.NodeClaim) (cloudprovider.DriftReason, error) {
 	if name := claim.Labels[corev1.LabelInstanceTypeStable]; name != "" {
 		ctx = context.WithValue(ctx, driftType{}, types.InstanceType(name))
 	}

@@ -87,7 +87,7 @@ func TestDriftReadsOneInstanceType(t *testing.T) {
 		}
 		// Without drift the instance is read next: the NodeClaim has none, which is an error.
 		ctx := awsoptions.ToContext(coreoptions.ToContext(t.Context(), &coreoptions.Options{}), &awsoptions.Options{})
-		cloud := Drift{awscloud.New(from, nil, nil, api, nil, nil, nil, nil, nil, new(""))}
+		cloud := DriftProvider{awscloud.New(from, nil, nil, api, nil, nil, nil, nil, nil, new(""))}
 		reason, err := cloud.IsDrifted(ctx, claim)
 		return outcome{reason, fmt.Sprint(err)}, reads{read.gets, read.lists}
 	}

@@ -26,7 +26,7 @@ const gpus = 4 // of a g4dn.12xlarge
 
 // sharing serves the pools of the tests below with whole GPUs.
 func sharing(context.Context) (gpu.Sharing, error) {
-	return gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{{Name: "whole", Pools: []string{"theirs", "users"}, Strategy: gpu.SharingStrategyNone, Replicas: 1}}}, nil
+	return gpu.Sharing{Name: "nvidia", Configs: []gpu.PluginConfig{{Name: "whole", Pools: []string{"theirs", "users"}, Strategy: gpu.SharingStrategyNone, Replicas: 1}}}, nil
 }
 
 // withGPUs makes the engine register nodes with GPUs as the product does.
@@ -103,7 +103,7 @@ func (w *fixture) startsHeld(t *testing.T, name string, spec awsv1.EC2NodeClassS
 	}
 	stored := node.DeepCopy()
 	node.Spec.Taints = nil
-	node.Annotations[gpu.AllocatableAnnotation] = gpu.Profile{Strategy: gpu.SharingStrategyNone, Replicas: 1}.Allocatable(gpus).String()
+	node.Annotations[gpu.AllocatableAnnotation] = gpu.PluginConfig{Strategy: gpu.SharingStrategyNone, Replicas: 1}.Allocatable(gpus).String()
 	if err := w.client.Patch(t.Context(), node, client.MergeFrom(stored)); err != nil {
 		t.Fatal(err)
 	}

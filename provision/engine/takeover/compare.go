@@ -18,15 +18,15 @@ import (
 type Comparison struct {
 	// Nodes is how many NodeClaims it runs.
 	Nodes int
-	// Obstacles must be out of the way before its nodes can be taken over
+	// Blocking must be out of the way before its nodes can be taken over
 	// without replacing one, or without losing what announces their end.
-	Obstacles []Difference
+	Blocking []Difference
 	// Differences only change what comes later: new nodes, and when.
 	Differences []Difference
 	// Equal are the settings that are the same here and there.
 	Equal []string
 	// Keep are the fields of the Cluster's spec.engine, with their values, by which the engine
-	// would have its settings, as far as there are fields; each is a difference or an obstacle, too.
+	// would have its settings, as far as there are fields; each is a difference or a blocking difference, too.
 	Keep map[string]any
 	// kept is how many NodeClaims have both hashes as the engine would write them.
 	kept int
@@ -53,7 +53,7 @@ type comparer struct {
 // verify the API server, PEM in base64; empty skips what depends on it.
 func (k Karpenter) Compare(ctx context.Context, c client.Reader, s engine.Settings, authority string) (Comparison, error) {
 	out, err := k.CompareVersion(ctx, c)
-	if err != nil || len(out.Obstacles) > 0 { // its objects cannot be read as ours
+	if err != nil || len(out.Blocking) > 0 { // its objects cannot be read as ours
 		return out, err
 	}
 	w := &comparer{karpenter: k, settings: s, kube: c, out: out}
@@ -71,8 +71,8 @@ func (k Karpenter) CompareVersion(ctx context.Context, c client.Reader) (Compari
 	return w.out, w.kinds(ctx)
 }
 
-func (w *comparer) obstacle(do, format string, values ...any) {
-	w.out.Obstacles = append(w.out.Obstacles, Difference{fmt.Sprintf(format, values...), do})
+func (w *comparer) blocking(do, format string, values ...any) {
+	w.out.Blocking = append(w.out.Blocking, Difference{fmt.Sprintf(format, values...), do})
 }
 
 func (w *comparer) differs(do, format string, values ...any) {
@@ -87,13 +87,13 @@ func (w *comparer) versions() bool {
 	case err != nil:
 		w.differs("find out the version of its image: it must not be newer", "its image has no version; %s is embedded", ours)
 	case ours.LessThan(theirs):
-		w.obstacle("take a Poolwright that embeds it", "it is %s, newer than the embedded %s: taking over would be a downgrade", theirs, ours)
+		w.blocking("take a Poolwright that embeds it", "it is %s, newer than the embedded %s: taking over would be a downgrade", theirs, ours)
 	case theirs.LessThan(version.MustParseSemantic("1.1.0")):
-		w.obstacle("upgrade it to 1.1 or newer by Karpenter's own guide first, whose webhooks and controllers convert the objects; poolwright convert DIR does the same for the files of the repository",
+		w.blocking("upgrade it to 1.1 or newer by Karpenter's own guide first, whose webhooks and controllers convert the objects; poolwright convert DIR does the same for the files of the repository",
 			"it is %s, whose objects are, or may be, of versions that Karpenter %s cannot read", theirs, ours)
 		return false
 	case theirs.LessThan(version.MustParseSemantic("1.12.0")):
-		w.obstacle("upgrade it to 1.12 or newer by Karpenter's own guide first, so that what this replaces is replaced while nothing else changes",
+		w.blocking("upgrade it to 1.12 or newer by Karpenter's own guide first, so that what this replaces is replaced while nothing else changes",
 			"it is %s, and since 1.12 the CA bundle is part of the drift hash: every node may drift once", theirs)
 	case theirs.LessThan(ours):
 		w.differs("nothing, or upgrade it first", "it is %s, and %s is embedded: this is an upgrade, of which the kinds come first, when Poolwright starts", theirs, ours)
@@ -114,7 +114,7 @@ func (w *comparer) kinds(ctx context.Context) error {
 			return fmt.Errorf("reading how %s are stored: %w", name, err)
 		}
 		if old := slices.DeleteFunc(slices.Clone(crd.Status.StoredVersions), func(v string) bool { return v == "v1" }); len(old) > 0 {
-			w.obstacle("make sure that Karpenter has stored all of them anew, then take "+strings.Join(old, ", ")+" out of the CRD's status.storedVersions, as in Karpenter's guide to 1.1",
+			w.blocking("make sure that Karpenter has stored all of them anew, then take "+strings.Join(old, ", ")+" out of the CRD's status.storedVersions, as in Karpenter's guide to 1.1",
 				"%s are, or may be, stored as %s", name, strings.Join(old, ", "))
 		}
 	}

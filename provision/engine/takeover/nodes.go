@@ -74,10 +74,10 @@ func (w *comparer) reportReplaced(reason string, names []string) {
 	case already:
 		w.differs("nothing, or let it finish first", "drifted already: %s, which whoever runs them replaces", claims)
 	case byClass:
-		w.obstacle("make sure that its "+caBundle+" is the controller's, and that nobody edits the classes at this moment",
+		w.blocking("make sure that its "+caBundle+" is the controller's, and that nobody edits the classes at this moment",
 			"made from another EC2NodeClass, or with another CA bundle, than the engine reads, and so replaced: %s", claims)
 	case byPool:
-		w.obstacle("let it finish first, or undo the change of the NodePool", "made from another NodePool than there is now, and so replaced: %s", claims)
+		w.blocking("let it finish first, or undo the change of the NodePool", "made from another NodePool than there is now, and so replaced: %s", claims)
 	case byVersion:
 		w.differs("nothing", "with drift hashes of another version, which Karpenter %[2]s writes anew: %[1]s", claims, engine.KarpenterVersion)
 	}

@@ -27,7 +27,7 @@ type variable struct {
 func (w *comparer) environment() {
 	k := w.karpenter
 	if name := k.options.values["CLUSTER_NAME"]; name != "" && name != w.settings.Cluster {
-		w.obstacle("declare that cluster, or connect to the right one", "its CLUSTER_NAME is %q, and the Cluster's spec.name is %q", name, w.settings.Cluster)
+		w.blocking("declare that cluster, or connect to the right one", "its CLUSTER_NAME is %q, and the Cluster's spec.name is %q", name, w.settings.Cluster)
 	}
 	w.queue()
 	for _, v := range variables(w.settings) {
@@ -113,7 +113,7 @@ func (w *comparer) addUnreadable() {
 	o := w.karpenter.options
 	for _, name := range []string{"CLUSTER_NAME", "INTERRUPTION_QUEUE", caBundle} {
 		if o.unknown(name) {
-			w.obstacle("write it into the Deployment's env, or into a ConfigMap", "its %s is not known, or may come from where it cannot be read", name)
+			w.blocking("write it into the Deployment's env, or into a ConfigMap", "its %s is not known, or may come from where it cannot be read", name)
 		}
 	}
 	names := slices.DeleteFunc(slices.Clone(o.unreadable), func(n string) bool {
@@ -124,7 +124,7 @@ func (w *comparer) addUnreadable() {
 	}
 }
 
-// queue is an obstacle, because nodes would end without a warning.
+// queue is a blocking difference, because nodes would end without a warning.
 func (w *comparer) queue() {
 	theirs, ours := w.karpenter.options.values["INTERRUPTION_QUEUE"], w.settings.InterruptionQueue
 	if theirs != "" && theirs != ours {
@@ -136,9 +136,9 @@ func (w *comparer) queue() {
 	case theirs == ours && theirs != "":
 		w.out.Equal = append(w.out.Equal, "INTERRUPTION_QUEUE")
 	case theirs != "" && ours == "":
-		w.obstacle(fmt.Sprintf(remedy, theirs), "it reads the queue %s, and nobody would: nodes would end unwarned", theirs)
+		w.blocking(fmt.Sprintf(remedy, theirs), "it reads the queue %s, and nobody would: nodes would end unwarned", theirs)
 	case theirs != "" && theirs != ours:
-		w.obstacle(fmt.Sprintf(remedy, theirs), "it reads the queue %s, and %s would be read", theirs, ours)
+		w.blocking(fmt.Sprintf(remedy, theirs), "it reads the queue %s, and %s would be read", theirs, ours)
 	case ours != "":
 		w.differs("nothing: nodes are drained in time from then on", "it reads no interruption queue, and %s would be read", ours)
 	}

@@ -32,7 +32,7 @@ func (k Karpenter) Text(c Comparison) string {
 			fmt.Fprintf(&out, "    - %s\n      %s\n", f.Message, f.Remedy)
 		}
 	}
-	list("In the way of taking over", c.Obstacles)
+	list("In the way of taking over", c.Blocking)
 	list("Different, and not blocking", c.Differences)
 	if len(c.Keep) > 0 {
 		out.WriteString("  To keep its settings, declare in the Cluster:\n" + indented(c.Keep))
@@ -40,7 +40,7 @@ func (k Karpenter) Text(c Comparison) string {
 	if len(c.Equal) > 0 {
 		fmt.Fprintf(&out, "  The same: %s.\n", strings.Join(c.Equal, ", "))
 	}
-	if len(c.Obstacles) == 0 && c.Nodes > 0 && c.kept == c.Nodes && k.Replicas > 0 {
+	if len(c.Blocking) == 0 && c.Nodes > 0 && c.kept == c.Nodes && k.Replicas > 0 {
 		out.WriteString("  No node would be replaced, by the drift hashes of all. Images and requirements are not compared:\n  whoever runs the nodes replaces those that do not fit.\n")
 	}
 	return out.String()

@@ -31,7 +31,7 @@ type decision struct {
 	stopped bool
 	// queue are all nodes to come, in their order.
 	queue []*member
-	// reasons are, by profile, why its working plugins may not be touched.
+	// reasons are, by configuration, why its working plugins may not be touched.
 	reasons map[string]string
 	// pendingPods has, by pool, which pods wait for GPUs.
 	pendingPods map[string]string
@@ -109,12 +109,12 @@ func (s *decision) inTheMiddle(m *member, now time.Time) {
 	}
 }
 
-// decideNext finds what keeps working plugins of each profile from being replaced.
+// decideNext finds what keeps working plugins of each configuration from being replaced.
 //
 // Nodes that do not offer what they should, for whatever reason, use up the budget
-// of their profile, which is one: what broke them (a driver, a configuration, the
-// new plugin itself) is likely to break the next one too, and the profile's pods
-// have less to go to already. Of other profiles only a plugin that has just come
+// of their configuration, which is one: what broke them (a driver, a configuration, the
+// new plugin itself) is likely to break the next one too, and the configuration's pods
+// have less to go to already. Of other configurations only a plugin that has just come
 // counts, because that may well be the same change: a GPU that is broken for good
 // must not keep the whole cluster from an upgrade.
 func (s *decision) decideNext(f gpuNodes, astray []*member, now time.Time) {
@@ -123,27 +123,27 @@ func (s *decision) decideNext(f gpuNodes, astray []*member, now time.Time) {
 			continue
 		}
 		if set := m.set; !m.observed() {
-			s.setReason(m.profile.Name, fmt.Sprintf("waits: the DaemonSet controller has not observed DaemonSet %s/%s yet", set.Namespace, set.Name))
+			s.setReason(m.config.Name, fmt.Sprintf("waits: the DaemonSet controller has not observed DaemonSet %s/%s yet", set.Namespace, set.Name))
 		}
 	}
 	for _, m := range astray {
 		reason := fmt.Sprintf("waits: node %s does not offer its GPUs: %s", m.node.Name, m.reason())
-		s.setReason(m.profile.Name, reason)
+		s.setReason(m.config.Name, reason)
 		young := m.timeout() - now.Sub(m.created())
 		if young <= 0 { // or there is no plugin at all
 			continue
 		}
 		s.requeueAfter(young)
 		for _, other := range f {
-			s.setReason(other.profile.Name, reason)
+			s.setReason(other.config.Name, reason)
 		}
 	}
 }
 
 // setReason keeps the first reason.
-func (s *decision) setReason(profile, reason string) {
-	if s.reasons[profile] == "" {
-		s.reasons[profile] = reason
+func (s *decision) setReason(config, reason string) {
+	if s.reasons[config] == "" {
+		s.reasons[config] = reason
 	}
 }
 
@@ -158,7 +158,7 @@ func (s *decision) choose() {
 	for _, m := range s.queue {
 		// A plugin that does not work is no loss, so it waits for nobody who is
 		// broken too: replacing it may be the cure.
-		free := s.reasons[m.profile.Name] == "" || !m.works() && m.observed()
+		free := s.reasons[m.config.Name] == "" || !m.works() && m.observed()
 		if free && !pools[m.pool] {
 			pools[m.pool] = m.podImpact() == ""
 			s.able = append(s.able, m)

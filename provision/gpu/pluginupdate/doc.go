@@ -12,7 +12,7 @@
 //	the node gets recorded the lesser of its old and new numbers
 //	(gpu.AllocatableAnnotation) and marked as being worked on, in one patch
 //	the pod is deleted
-//	the new pod is ready, the node offers what its profile declares, and goes on so
+//	the new pod is ready, the node offers what its configuration declares, and goes on so
 //	                                                or the update stops
 //
 // Pods that run keep their GPUs all the while: the kubelet records which devices it
@@ -42,14 +42,14 @@
 // the pod that was, or is about to be, deleted.
 //
 // What it refuses: to touch a second node while one is in the middle; to go on
-// after a node whose new plugin does not come to agree within the profile's
+// after a node whose new plugin does not come to agree within the configuration's
 // ReadyTimeout, until it does or another revision is declared, for which that node
-// then goes first; to take a working plugin while another node of its profile does
+// then goes first; to take a working plugin while another node of its configuration does
 // not offer what it should, as with the maxUnavailable of a DaemonSet, where
 // unavailable pods use up the budget; to delete a second pod on a node for the same
 // revision. Nodes that are not ready, cordoned or going are passed over.
 //
-// What it cannot do: when a NodePool moves to another profile, the DaemonSet
+// What it cannot do: when a NodePool moves to another configuration, the DaemonSet
 // controller itself, at once and on all nodes of the pool, deletes the plugins that
 // the node affinity no longer allows, whatever the updateStrategy. The nodes are
 // then recorded with the lesser numbers as soon as that is observed.

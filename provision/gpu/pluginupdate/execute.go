@@ -31,7 +31,7 @@ func (r *Updater) execute(ctx context.Context, s *decision) (time.Duration, erro
 	for _, m := range s.done {
 		err := r.annotate(ctx, m.node, func(node *corev1.Node) { gpu.DeletePluginUpdate(node.Annotations) })
 		if err == nil {
-			r.Log.Info("replaced the device plugin of a node", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.pluginHash())
+			r.Log.Info("replaced the device plugin of a node", "Node", m.node.Name, "config", m.config.Name, "revision", m.pluginHash())
 		}
 		errs = append(errs, err)
 	}
@@ -113,7 +113,7 @@ func (r *Updater) stop(ctx context.Context, m *member) error {
 	r.Recorder.Eventf(m.set, corev1.EventTypeWarning, stoppedReason,
 		"node %s of pool %s does not offer its GPUs %s after its plugin was replaced (%s: %s): no other plugin is replaced until it does, or until another version or configuration is declared",
 		m.node.Name, m.pool, m.timeout(), cmp.Or(m.health.Reason, readiness.Mismatch), m.reason())
-	r.Log.Info("stopped replacing device plugins", "Node", m.node.Name, "profile", m.profile.Name, "revision", m.pluginHash(), "reason", m.health.Reason)
+	r.Log.Info("stopped replacing device plugins", "Node", m.node.Name, "config", m.config.Name, "revision", m.pluginHash(), "reason", m.health.Reason)
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (r *Updater) replace(ctx context.Context, observed *member) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting pod %q, the device plugin on node %q: %w", m.plugin.Name, m.node.Name, err)
 	}
-	r.Log.Info("replacing the device plugin of a node", "Node", m.node.Name, "profile", m.profile.Name, "pod", m.plugin.Name, "revision", m.pluginHash())
+	r.Log.Info("replacing the device plugin of a node", "Node", m.node.Name, "config", m.config.Name, "pod", m.plugin.Name, "revision", m.pluginHash())
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (r *Updater) recheck(ctx context.Context, observed *member) (*member, error
 	}
 	m := *observed
 	m.node, m.set, m.plugin, m.record = node, set, pod, gpu.ReadPluginUpdate(node.Annotations)
-	m.health = readiness.Check(readiness.View{Node: node, Profile: m.profile, Plugin: pod, PluginHash: m.pluginHash()})
+	m.health = readiness.Check(readiness.View{Node: node, Config: m.config, Plugin: pod, PluginHash: m.pluginHash()})
 	if m.pluginHash() != observed.pluginHash() || m.idle() != observed.idle() || !m.old() || !m.observed() || !m.idle() && !m.reachable() {
 		return nil, errBehind
 	}

@@ -148,17 +148,17 @@ func (w *fixture) simulate() {
 }
 
 func (w *fixture) notify(name string, m *machine) {
-	profile, _ := shares().ProfileForPool(name[:1])
-	offer := profile.Allocatable(4)
+	config, _ := shares().ConfigForPool(name[:1])
+	offer := config.Allocatable(4)
 	if !m.serving {
-		offer = profile.Allocatable(0)
+		offer = config.Allocatable(0)
 	}
 	m.reported = w.clock.Now()
 	if offer.Differs(w.node(name).Status.Allocatable) == "" {
 		return
 	}
 	change(w.stage, node(name), func(n *corev1.Node) { n.Status.Allocatable = offer.ApplyTo(n.Status.Allocatable) })
-	if got := w.recordedCapacity(name); got != profile.Allocatable(4).String() {
+	if got := w.recordedCapacity(name); got != config.Allocatable(4).String() {
 		w.Errorf("%s is vouched for with %s", name, got)
 	}
 }

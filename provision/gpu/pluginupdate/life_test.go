@@ -215,15 +215,15 @@ func TestAPluginIsNotReplacedTwiceForOneRevision(t *testing.T) {
 
 func TestTheRecordedCapacityWhileAPluginIsReplaced(t *testing.T) {
 	for _, test := range []struct {
-		name    string
-		node    func(*corev1.Node)
-		profile func(*gpu.Profile)
-		want    string
+		name   string
+		node   func(*corev1.Node)
+		config func(*gpu.PluginConfig)
+		want   string
 	}{
 		{name: "the same", want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
-		{name: "fewer shares count at once", profile: func(p *gpu.Profile) { p.Replicas = 5 }, want: "nvidia.com/gpu=20,nvidia.com/gpu.shared=0"},
-		{name: "more shares do not count yet", profile: func(p *gpu.Profile) { p.Replicas = 20 }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
-		{name: "of renamed shares neither name counts", profile: func(p *gpu.Profile) { p.Renamed = true }, want: "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
+		{name: "fewer shares count at once", config: func(p *gpu.PluginConfig) { p.Replicas = 5 }, want: "nvidia.com/gpu=20,nvidia.com/gpu.shared=0"},
+		{name: "more shares do not count yet", config: func(p *gpu.PluginConfig) { p.Replicas = 20 }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
+		{name: "of renamed shares neither name counts", config: func(p *gpu.PluginConfig) { p.Renamed = true }, want: "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
 		{name: "where nothing is recorded, what the node reports counts", node: func(n *corev1.Node) { withoutAllocatable(n); offering(30, gpu.Resource)(n) }, want: "nvidia.com/gpu=30,nvidia.com/gpu.shared=0"},
 		{name: "what cannot be read counts as nothing", node: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "plenty" }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
 	} {
@@ -232,8 +232,8 @@ func TestTheRecordedCapacityWhileAPluginIsReplaced(t *testing.T) {
 				test.node = func(*corev1.Node) {}
 			}
 			s := newStage(t, set("ten", "new"), node("a1", test.node), plugin("a1", "old", hour))
-			if test.profile != nil {
-				test.profile(&s.sharing.Profiles[0])
+			if test.config != nil {
+				test.config(&s.sharing.Configs[0])
 			}
 			before := ""
 			s.onDelete = func(*corev1.Pod) { before = s.recordedCapacity("a1") }
@@ -246,12 +246,12 @@ func TestTheRecordedCapacityWhileAPluginIsReplaced(t *testing.T) {
 	}
 }
 
-func TestTheRecordedCapacityOfAPoolThatMovesToAnotherProfileIsTheLesser(t *testing.T) {
+func TestTheRecordedCapacityOfAPoolThatMovesToAnotherConfigIsTheLesser(t *testing.T) {
 	const nothing = "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"
 	s := newStage(t, set("ten", "new"), set("five", "new"),
 		node("a1"), plugin("a1", "new", hour), node("a2"), plugin("a2", "new", hour), node("c1"), plugin("c1", "new", hour))
 	s.step()
-	s.sharing.Profiles[0].Pools, s.sharing.Profiles[1].Pools = []string{"c"}, []string{"a", "b"}
+	s.sharing.Configs[0].Pools, s.sharing.Configs[1].Pools = []string{"c"}, []string{"a", "b"}
 	s.step()
 	for name, want := range map[string]string{"a1": nothing, "a2": nothing, "c1": "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"} {
 		if got := s.recordedCapacity(name); got != want {

@@ -26,25 +26,25 @@ const (
 	// minReadySeconds of a DaemonSet. The kubelet reports what a node offers every
 	// 10 s; before that, the numbers may still be those of the old plugin.
 	minReady = 15 * time.Second
-	// defaultTimeout is for profiles without a ReadyTimeout.
+	// defaultTimeout is for configurations without a ReadyTimeout.
 	defaultTimeout = 10 * time.Minute
 )
 
-// gpuNodes is every node with GPUs that a profile serves, sorted by name.
+// gpuNodes is every node with GPUs that a configuration serves, sorted by name.
 type gpuNodes []*member
 
 // member is such a node. Its objects are the cache's own: nothing here writes to
 // them.
 type member struct {
-	node    *corev1.Node
-	pool    string
-	profile gpu.Profile
-	// set is the profile's DaemonSet, nil while it is not there.
+	node   *corev1.Node
+	pool   string
+	config gpu.PluginConfig
+	// set is the configuration's DaemonSet, nil while it is not there.
 	set *appsv1.DaemonSet
 	// plugin is the newest pod of that DaemonSet on the node that is not being
 	// deleted, or nil.
 	plugin *corev1.Pod
-	// others counts the plugin pods beside it, of whatever profile: they go, or
+	// others counts the plugin pods beside it, of whatever configuration: they go, or
 	// have to.
 	others int
 	record gpu.PluginUpdate
@@ -53,23 +53,23 @@ type member struct {
 	agreed time.Duration
 }
 
-// newMember is nil for a node that no profile serves, for one without GPUs, to which
+// newMember is nil for a node that no configuration serves, for one without GPUs, to which
 // no plugin comes, and for one whose image has a plugin of its own.
 func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, pods []*corev1.Pod) *member {
 	pool := node.Labels[poolLabel]
-	profile, served := sharing.ProfileForPool(pool)
+	config, served := sharing.ConfigForPool(pool)
 	if pool == "" || !served || readiness.GPUs(node) == 0 || readiness.HasBuiltinPlugin(node) {
 		return nil
 	}
-	m := &member{node: node, pool: pool, profile: profile, record: gpu.ReadPluginUpdate(node.Annotations)}
+	m := &member{node: node, pool: pool, config: config, record: gpu.ReadPluginUpdate(node.Annotations)}
 	for i := range sets {
-		if sets[i].Labels[gpu.ProfileLabel] == profile.Name && sets[i].DeletionTimestamp.IsZero() {
+		if sets[i].Labels[gpu.ConfigLabel] == config.Name && sets[i].DeletionTimestamp.IsZero() {
 			m.set = &sets[i]
 		}
 	}
 	for _, pod := range pods {
 		m.others++
-		if pod.Labels[gpu.ProfileLabel] != profile.Name || !pod.DeletionTimestamp.IsZero() {
+		if pod.Labels[gpu.ConfigLabel] != config.Name || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
 		if m.plugin == nil || isNewer(pod, m.plugin) {
@@ -79,7 +79,7 @@ func newMember(node *corev1.Node, sharing gpu.Sharing, sets []appsv1.DaemonSet, 
 	if m.plugin != nil {
 		m.others--
 	}
-	m.health = readiness.Check(readiness.View{Node: node, Profile: profile, Plugin: m.plugin, PluginHash: m.pluginHash()})
+	m.health = readiness.Check(readiness.View{Node: node, Config: config, Plugin: m.plugin, PluginHash: m.pluginHash()})
 	return m
 }
 
@@ -130,7 +130,7 @@ func (m *member) observed() bool {
 }
 
 // agrees reports whether the declared plugin runs alone and the node offers what its
-// profile declares.
+// configuration declares.
 func (m *member) agrees() bool {
 	return m.plugin != nil && m.others == 0 && m.health.Ready
 }
@@ -168,10 +168,10 @@ func (m *member) reachable() bool {
 		nodeReady(m.node).Status == corev1.ConditionTrue
 }
 
-// timeout is how long a new plugin may take. A profile that declares none gets the
+// timeout is how long a new plugin may take. A configuration that declares none gets the
 // DevicePlugin's default: to stop at once would be the worst reading of a zero.
 func (m *member) timeout() time.Duration {
-	return cmp.Or(m.profile.ReadyTimeout, defaultTimeout)
+	return cmp.Or(m.config.ReadyTimeout, defaultTimeout)
 }
 
 // since is from when the new plugin's time counts.

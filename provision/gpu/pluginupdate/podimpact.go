@@ -30,17 +30,17 @@ func (m *member) serves() bool {
 // empty where it does nothing to them.
 func (m *member) podImpact() string {
 	was := gpu.SharedResource
-	if m.profile.Renamed {
+	if m.config.Renamed {
 		was = gpu.Resource
 	}
 	switch {
 	case m.serves():
 		return "whose MPS daemon ends with the plugin"
-	case m.profile.Strategy == gpu.SharingStrategyMPS:
+	case m.config.Strategy == gpu.SharingStrategyMPS:
 		return "whose GPUs MPS would take for itself"
 	case m.has()[was] > 0:
 		// The kubelet counts each name by itself: what they hold would be free again.
-		return fmt.Sprintf("whose GPUs would be given out once more, as %s", m.profile.Resource())
+		return fmt.Sprintf("whose GPUs would be given out once more, as %s", m.config.Resource())
 	}
 	return ""
 }

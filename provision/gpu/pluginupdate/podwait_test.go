@@ -71,9 +71,9 @@ func TestAWaitBeginsAnewWhenNobodyWaitsInBetween(t *testing.T) {
 	s.is("a", "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 13:30 UTC")
 
 	s.clock.Step(50 * time.Minute)
-	s.sharing.Profiles[0].Pools = []string{"c"} // nothing of pool a is to be replaced
+	s.sharing.Configs[0].Pools = []string{"c"} // nothing of pool a is to be replaced
 	s.step()
-	s.sharing.Profiles[0].Pools = []string{"a", "c"}
+	s.sharing.Configs[0].Pools = []string{"a", "c"}
 	s.step()
 	s.is("a", "0 of 1 plugins replaced; waits: pod ml/p waits for GPUs; goes on with one node at 14:20 UTC")
 	s.restart()

@@ -26,7 +26,7 @@ func (r *Updater) readNodes(ctx context.Context) (gpuNodes, error) {
 		nodes corev1.NodeList
 		pods  corev1.PodList
 		sets  appsv1.DaemonSetList
-		ours  = []client.ListOption{client.UnsafeDisableDeepCopy, client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ProfileLabel}}
+		ours  = []client.ListOption{client.UnsafeDisableDeepCopy, client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ConfigLabel}}
 	)
 	if err := r.Cache.List(ctx, &pods, ours...); err != nil {
 		return nil, fmt.Errorf("listing the device plugin's pods: %w", err)

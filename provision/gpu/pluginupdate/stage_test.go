@@ -31,10 +31,10 @@ import (
 // noon is when every test begins.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// shares are the stage's profiles: pools a and c are sliced in ten, pool b in
+// shares are the stage's configurations: pools a and c are sliced in ten, pool b in
 // five, under another name.
 func shares() gpu.Sharing {
-	return gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{
+	return gpu.Sharing{Name: "nvidia", Configs: []gpu.PluginConfig{
 		{Name: "ten", Pools: []string{"a", "c"}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10, ReadyTimeout: 10 * time.Minute},
 		{Name: "five", Pools: []string{"b"}, Strategy: gpu.SharingStrategyMPS, Replicas: 5, Renamed: true, ReadyTimeout: 5 * time.Minute},
 	}}
@@ -223,27 +223,27 @@ func (s *stage) takeEvents() string {
 	}
 }
 
-// set is a profile's DaemonSet, all of whose annotations say the revision.
-func set(profile, revision string) *appsv1.DaemonSet {
+// set is a configuration's DaemonSet, all of whose annotations say the revision.
+func set(config, revision string) *appsv1.DaemonSet {
 	annotations := map[string]string{gpu.PluginHashAnnotation: revision}
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile, UID: types.UID("set-" + profile), Generation: 2,
-			Labels: map[string]string{gpu.ProfileLabel: profile}, Annotations: annotations,
+			Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + config, UID: types.UID("set-" + config), Generation: 2,
+			Labels: map[string]string{gpu.ConfigLabel: config}, Annotations: annotations,
 		},
 		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{
-			Labels: map[string]string{gpu.ProfileLabel: profile}, Annotations: annotations,
+			Labels: map[string]string{gpu.ConfigLabel: config}, Annotations: annotations,
 		}}},
 		Status: appsv1.DaemonSetStatus{ObservedGeneration: 2},
 	}
 }
 
-// node is an initialized node with four GPUs, offering what its pool's profile
+// node is an initialized node with four GPUs, offering what its pool's configuration
 // says. Its name begins with its pool.
 func node(name string, with ...func(*corev1.Node)) *corev1.Node {
 	pool := name[:1]
-	profile, _ := shares().ProfileForPool(pool)
-	offer := profile.Allocatable(4)
+	config, _ := shares().ConfigForPool(pool)
+	offer := config.Allocatable(4)
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID("node-" + name),
@@ -265,14 +265,14 @@ func node(name string, with ...func(*corev1.Node)) *corev1.Node {
 	return n
 }
 
-// plugin is a ready plugin pod of the node's pool's profile, that old.
+// plugin is a ready plugin pod of the node's pool's configuration, that old.
 func plugin(on, revision string, age time.Duration, with ...func(*corev1.Pod)) *corev1.Pod {
-	profile, _ := shares().ProfileForPool(on[:1])
+	config, _ := shares().ConfigForPool(on[:1])
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: gpu.PluginNamespace, Name: "plugin-" + on + "-" + revision, UID: types.UID("pod-" + on + "-" + revision),
 			CreationTimestamp: metav1.NewTime(noon.Add(-age)),
-			Labels:            map[string]string{gpu.ProfileLabel: profile.Name}, Annotations: map[string]string{gpu.PluginHashAnnotation: revision},
+			Labels:            map[string]string{gpu.ConfigLabel: config.Name}, Annotations: map[string]string{gpu.PluginHashAnnotation: revision},
 		},
 		Spec:   corev1.PodSpec{NodeName: on},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
@@ -341,10 +341,10 @@ func withoutAllocatable(n *corev1.Node) { delete(n.Annotations, gpu.AllocatableA
 
 func unready(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse }
 
-func ofProfile(name string) func(*corev1.Pod) {
+func ofConfig(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Name += "-" + name
-		p.Labels[gpu.ProfileLabel] = name
+		p.Labels[gpu.ConfigLabel] = name
 	}
 }
 

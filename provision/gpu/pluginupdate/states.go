@@ -60,7 +60,7 @@ func (s *decision) why(pool string, all []*member) string {
 // whyQueued is about the first of a pool's nodes to come.
 func (s *decision) whyQueued(m *member) string {
 	if s.next == nil || s.next.pool != m.pool {
-		for _, why := range []string{s.pendingPods[m.pool], s.reasons[m.profile.Name]} {
+		for _, why := range []string{s.pendingPods[m.pool], s.reasons[m.config.Name]} {
 			if why != "" {
 				return why
 			}
@@ -94,7 +94,7 @@ func (s *decision) whyNotQueued(all []*member) string {
 func (s *decision) whyIdle(m *member) string {
 	switch {
 	case m.old() && !m.observed():
-		return s.reasons[m.profile.Name]
+		return s.reasons[m.config.Name]
 	case s.pendingPods[m.pool] != "":
 		return s.pendingPods[m.pool]
 	}

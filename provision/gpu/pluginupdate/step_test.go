@@ -169,14 +169,14 @@ func TestOneStep(t *testing.T) {
 			states: map[string]string{"a": "0 of 2 plugins replaced; stopped: node a2 does not offer its GPUs with the new plugin: the plugin's pod plugin-a2-new is not ready yet"},
 		},
 		{
-			name: "another node of the profile that offers too little is waited for, even by another pool",
+			name: "another node of the configuration that offers too little is waited for, even by another pool",
 			objects: []client.Object{
 				set("ten", "new"), node("a1", offering(30, gpu.Resource)), plugin("a1", "new", 24*hour), node("c1"), plugin("c1", "old", hour),
 			},
 			states: map[string]string{"c": "0 of 1 plugins replaced; waits: node a1 does not offer its GPUs: the node offers nvidia.com/gpu: 30 of 40"},
 		},
 		{
-			name: "another profile's broken node holds nobody up for ever",
+			name: "another configuration's broken node holds nobody up for ever",
 			objects: []client.Object{
 				set("ten", "new"), set("five", "new"), node("a1", offering(30, gpu.Resource)), plugin("a1", "new", 24*hour), node("b1"), plugin("b1", "old", hour),
 			},
@@ -184,7 +184,7 @@ func TestOneStep(t *testing.T) {
 			states:  map[string]string{"b": "0 of 1 plugins replaced; replaces the plugin of node b1"},
 		},
 		{
-			name: "another profile's node is waited for while its plugin is new",
+			name: "another configuration's node is waited for while its plugin is new",
 			objects: []client.Object{
 				set("ten", "new"), set("five", "new"), node("a1", offering(0, gpu.Resource)), plugin("a1", "new", time.Minute), node("b1"), plugin("b1", "old", hour),
 			},
@@ -210,7 +210,7 @@ func TestOneStep(t *testing.T) {
 		{
 			name: "two plugins on one node do not agree, whatever it offers",
 			objects: []client.Object{
-				set("ten", "new"), node("a1"), plugin("a1", "new", time.Minute), plugin("a1", "x", hour, ofProfile("five")), node("c1"), plugin("c1", "old", hour),
+				set("ten", "new"), node("a1"), plugin("a1", "new", time.Minute), plugin("a1", "x", hour, ofConfig("five")), node("c1"), plugin("c1", "old", hour),
 			},
 			states: map[string]string{
 				"a": "0 of 1 plugins replaced; waits for the DaemonSet controller on node a1",
@@ -230,17 +230,17 @@ func TestOneStep(t *testing.T) {
 			objects: []client.Object{node("a1"), plugin("a1", "old", hour)},
 		},
 		{
-			name: "pools that no profile serves, nodes of no pool and images with a plugin of their own are left alone",
+			name: "pools that no configuration serves, nodes of no pool and images with a plugin of their own are left alone",
 			objects: []client.Object{
-				set("ten", "new"), node("x1"), plugin("x1", "old", hour, ofProfile("ten")),
+				set("ten", "new"), node("x1"), plugin("x1", "old", hour, ofConfig("ten")),
 				node("a1", func(n *corev1.Node) { delete(n.Labels, poolLabel) }), plugin("a1", "old", hour),
 				node("a2", func(n *corev1.Node) { n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.50" }), plugin("a2", "old", hour),
 			},
 		},
 		{
-			name: "a pool that moved to another profile is the DaemonSet controller's",
+			name: "a pool that moved to another configuration is the DaemonSet controller's",
 			objects: []client.Object{
-				set("ten", "new"), node("a1"), plugin("a1", "old", hour, ofProfile("five")), node("c1"), plugin("c1", "old", hour),
+				set("ten", "new"), node("a1"), plugin("a1", "old", hour, ofConfig("five")), node("c1"), plugin("c1", "old", hour),
 			},
 			states: map[string]string{
 				"a": "0 of 1 plugins replaced; waits for the DaemonSet controller on node a1",
@@ -348,7 +348,7 @@ func TestPodsThatWaitForOnePoolDoNotHoldUpAnother(t *testing.T) {
 
 func TestTheVeryPodsThatNeedMoreSharesDoNotKeepThemAway(t *testing.T) {
 	s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), requesting("p", 1, gpu.Resource, schedulable(false)))
-	s.sharing.Profiles[0].Replicas = 20
+	s.sharing.Configs[0].Replicas = 20
 	s.step()
 	if !cmp.Equal(s.deleted, []string{"a1"}) {
 		t.Errorf("deleted %v, states %v", s.deleted, s.roller.States())
@@ -358,7 +358,7 @@ func TestTheVeryPodsThatNeedMoreSharesDoNotKeepThemAway(t *testing.T) {
 	}
 
 	s = newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), requesting("p", 1, gpu.Resource))
-	s.sharing.Profiles[0].Replicas = 20
+	s.sharing.Configs[0].Replicas = 20
 	s.step()
 	if len(s.deleted) > 0 {
 		t.Error("the scheduler may be about to put the pod there: it has not said that there is no room")
@@ -392,7 +392,7 @@ func TestUnderMPSANodeHasItsTurnWhenNobodyUsesItsGPUs(t *testing.T) {
 	}
 
 	whole := newStage(t, set("five", "new"), node("b1"), plugin("b1", "old", hour), used)
-	whole.sharing.Profiles[1].Strategy = gpu.SharingStrategyTimeSlicing
+	whole.sharing.Configs[1].Strategy = gpu.SharingStrategyTimeSlicing
 	whole.step()
 	if !cmp.Equal(whole.deleted, []string{"b1"}) {
 		t.Errorf("without MPS: deleted %v, states %v", whole.deleted, whole.roller.States())
@@ -404,16 +404,16 @@ func TestANodeInUseIsNeitherTakenByMPSNorGivenOutOnceMore(t *testing.T) {
 		p.Spec.NodeName, p.Status.Phase, p.Status.StartTime = "a1", corev1.PodRunning, &metav1.Time{Time: noon}
 	})
 	for name, c := range map[string]struct {
-		change func(*gpu.Profile)
+		change func(*gpu.PluginConfig)
 		want   string
 	}{
-		"to MPS":          {func(p *gpu.Profile) { p.Strategy = gpu.SharingStrategyMPS }, "whose GPUs MPS would take for itself"},
-		"to another name": {func(p *gpu.Profile) { p.Renamed = true }, "whose GPUs would be given out once more, as nvidia.com/gpu.shared"},
-		"to more shares":  {func(p *gpu.Profile) { p.Replicas = 20 }, ""},
+		"to MPS":          {func(p *gpu.PluginConfig) { p.Strategy = gpu.SharingStrategyMPS }, "whose GPUs MPS would take for itself"},
+		"to another name": {func(p *gpu.PluginConfig) { p.Renamed = true }, "whose GPUs would be given out once more, as nvidia.com/gpu.shared"},
+		"to more shares":  {func(p *gpu.PluginConfig) { p.Replicas = 20 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), user)
-			c.change(&s.sharing.Profiles[0])
+			c.change(&s.sharing.Configs[0])
 			s.step()
 			if waits := len(s.deleted) == 0; waits != (c.want != "") {
 				t.Fatalf("deleted %v, states %v", s.deleted, s.roller.States())

@@ -25,7 +25,7 @@ func enqueue[T client.Object]() handler.TypedEventHandler[T, reconcile.Request] 
 // ofPlugin lets through what belongs to the plugin, should the cache hold more.
 func ofPlugin[T client.Object]() predicate.TypedPredicate[T] {
 	return predicate.NewTypedPredicateFuncs(func(object T) bool {
-		return object.GetNamespace() == gpu.PluginNamespace && object.GetLabels()[gpu.ProfileLabel] != ""
+		return object.GetNamespace() == gpu.PluginNamespace && object.GetLabels()[gpu.ConfigLabel] != ""
 	})
 }
 

@@ -63,9 +63,9 @@ func TestRefreshMakesOneRequest(t *testing.T) {
 	}
 }
 
-func TestAProfileWithoutATimeoutHasTheDefaultOne(t *testing.T) {
+func TestAConfigWithoutATimeoutHasTheDefaultOne(t *testing.T) {
 	s := newStage(t, set("ten", "new"), node("a1", marking("old", "new", defaultTimeout-time.Second)), plugin("a1", "new", hour, unready))
-	s.sharing.Profiles[0].ReadyTimeout = 0
+	s.sharing.Configs[0].ReadyTimeout = 0
 	s.step()
 	s.is("a", "0 of 1 plugins replaced; waits for the new plugin of node a1")
 }

@@ -32,7 +32,7 @@ const controllerName = "poolwright.gpu.pluginupdate"
 type Config struct {
 	// Cache holds the true state (not what the engine shows Karpenter) of Nodes
 	// and, in gpu.PluginNamespace, of the DaemonSets and Pods with
-	// gpu.ProfileLabel.
+	// gpu.ConfigLabel.
 	Cache cache.Cache
 	// Client patches Nodes and deletes plugin pods.
 	Client client.Client

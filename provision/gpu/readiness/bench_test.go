@@ -40,7 +40,7 @@ const (
 // epoch is when the node of each test registers.
 var epoch = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
 
-var sliced = gpu.Profile{
+var sliced = gpu.PluginConfig{
 	Name: "sliced", Pools: []string{"shared"}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10, ReadyTimeout: 10 * time.Minute,
 }
 
@@ -122,7 +122,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
 	b := &bench{
 		T: t, clock: clocktesting.NewFakeClock(epoch.Add(7 * time.Second)), book: &book{},
-		sharing: gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{sliced}},
+		sharing: gpu.Sharing{Name: "nvidia", Configs: []gpu.PluginConfig{sliced}},
 	}
 	fail := func(verb string, o client.Object) error {
 		if b.fails == nil {
@@ -320,7 +320,7 @@ func starting() (*corev1.Node, *karpv1.NodeClaim, *corev1.Pod, *appsv1.DaemonSet
 	set := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "nvidia-device-plugin-sliced", Namespace: gpu.PluginNamespace, CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour)),
-			Labels: map[string]string{gpu.ProfileLabel: "sliced"}, Annotations: map[string]string{gpu.SharingAnnotation: sliced.EncodeSharing()},
+			Labels: map[string]string{gpu.ConfigLabel: "sliced"}, Annotations: map[string]string{gpu.SharingAnnotation: sliced.EncodeSharing()},
 		},
 		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{gpu.PluginHashAnnotation: "r1"}},
@@ -340,7 +340,7 @@ func plugin(name, revision string, ready bool) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: gpu.PluginNamespace, UID: types.UID(name), CreationTimestamp: metav1.NewTime(epoch),
-			Labels: map[string]string{gpu.ProfileLabel: "sliced"}, Annotations: map[string]string{gpu.PluginHashAnnotation: revision},
+			Labels: map[string]string{gpu.ConfigLabel: "sliced"}, Annotations: map[string]string{gpu.PluginHashAnnotation: revision},
 		},
 		Spec:   corev1.PodSpec{NodeName: nodeName},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{condition}},
@@ -364,7 +364,7 @@ func running() (*corev1.Node, *karpv1.NodeClaim, *corev1.Pod, *appsv1.DaemonSet)
 	return node, claim, pod, set
 }
 
-// metric reads the series of a family, "nodepool=shared,profile=sliced 1".
+// metric reads the series of a family, "config=sliced,nodepool=shared 1".
 func (b *bench) metric(name string) string {
 	b.Helper()
 	families, err := b.registry.Gather()

@@ -59,7 +59,7 @@ func (k *Controller) blockedEvent(s nodeView, claim *karpv1.NodeClaim, why block
 	}
 	reason, message := s.diagnosis()
 	reason = cmp.Or(why.reason, reason)
-	message = fmt.Sprintf("The node does not offer %s (profile %s) in time: %s; %s", s.health.Expected, s.profile.Name, message, why.message)
+	message = fmt.Sprintf("The node does not offer %s (configuration %s) in time: %s; %s", s.health.Expected, s.config.Name, message, why.message)
 	k.cfg.Log.Info(message, "node", s.node.Name, "nodeclaim", claim.Name, "nodepool", s.pool, "reason", reason)
 	k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, message)
 	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, message)
@@ -75,7 +75,7 @@ func (k *Controller) foreign(ctx context.Context, node *corev1.Node) (blocker, e
 	}
 	for i := range sets.Items {
 		set := &sets.Items[i]
-		if set.Labels[gpu.ProfileLabel] != "" || set.DeletionTimestamp != nil {
+		if set.Labels[gpu.ConfigLabel] != "" || set.DeletionTimestamp != nil {
 			continue
 		}
 		if image := PluginImage(set); image != "" && serves(set, node) {

@@ -119,7 +119,7 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 		reason, message string
 	}{
 		"nothing":        {func(*bench) {}, "", ""},
-		"no DaemonSet":   {func(b *bench) { b.drop(daemonSet()) }, "NotApplied", "there is no DaemonSet of the device plugin for profile sliced"},
+		"no DaemonSet":   {func(b *bench) { b.drop(daemonSet()) }, "NotApplied", "there is no DaemonSet of the device plugin for configuration sliced"},
 		"another's node": {func(b *bench) { b.foreign = true }, "MissingGPUs", "another Karpenter's nodes are left alone"},
 		"a DaemonSet of an earlier release": {func(b *bench) {
 			set := daemonSet()
@@ -128,7 +128,7 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 		}, "", ""},
 		"a DaemonSet that was made for another number": {stamped("time-slicing:nvidia.com/gpu=8,nvidia.com/gpu.shared=0"), "NotApplied",
 			"the DevicePlugin declares time-slicing:nvidia.com/gpu=10,nvidia.com/gpu.shared=0, its DaemonSet nvidia-device-plugin-sliced was made for time-slicing:nvidia.com/gpu=8,nvidia.com/gpu.shared=0: the Sync has not applied it (drift: Report? another Sync?)"},
-		"a DaemonSet that does not declare what it was made for": {stamped(""), "NotApplied", "made for an unknown profile"},
+		"a DaemonSet that does not declare what it was made for": {stamped(""), "NotApplied", "made for an unknown configuration"},
 		"an annotation on the node":                              {func(b *bench) { b.edit(func(n *corev1.Node) { n.Annotations = keep }) }, "MissingGPUs", "karpenter.sh/do-not-disrupt keeps it"},
 		"an annotation on its claim":                             {func(b *bench) { claim := b.claim(); claim.Annotations = keep; b.put(claim) }, "MissingGPUs", "karpenter.sh/do-not-disrupt keeps it"},
 		"another plugin everywhere":                              {foreign(nil), "AnotherPlugin", another},

@@ -40,7 +40,7 @@ func TestTheRecordedCapacityOfANodeStaysUntilItHasFailedForLongerThanARestart(t 
 	}
 	b.clock.Step(time.Hour)
 	b.step()
-	want := []string{"Warning Mismatch The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced): the node offers none yet: nvidia.com/gpu: 0 of 40"}
+	want := []string{"Warning Mismatch The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (configuration sliced): the node offers none yet: nvidia.com/gpu: 0 of 40"}
 	if diff := cmp.Diff(want, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
@@ -160,12 +160,12 @@ func TestPoolsAreListedSortedWithWhatTheyOffer(t *testing.T) {
 	going, _, _, _ := running()
 	going.Name, going.UID, going.Finalizers, going.DeletionTimestamp = "d", "node-d", []string{"x/y"}, &metav1.Time{Time: epoch}
 	b := newBench(t, node, claim, pod, set, second, third, going)
-	b.sharing.Profiles = append(b.sharing.Profiles, gpu.Profile{Name: "whole", Pools: []string{"alone", "zzz"}, Strategy: gpu.SharingStrategyNone, Replicas: 1})
+	b.sharing.Configs = append(b.sharing.Configs, gpu.PluginConfig{Name: "whole", Pools: []string{"alone", "zzz"}, Strategy: gpu.SharingStrategyNone, Replicas: 1})
 	b.book.failed, b.book.last = []string{"zzz", "unserved"}, "NoDriver: none"
 	want := []gpu.PoolState{
-		{Pool: "alone", Profile: "whole", Nodes: 1, Allocatable: gpu.Resources{gpu.Resource: 2}},
-		{Pool: "shared", Profile: "sliced", Nodes: 2, Updated: 1, Allocatable: gpu.Resources{gpu.Resource: 40}},
-		{Pool: "zzz", Profile: "whole", Allocatable: gpu.Resources{gpu.Resource: 0}, Failures: 1, LastFailure: "NoDriver: none"},
+		{Pool: "alone", Config: "whole", Nodes: 1, Allocatable: gpu.Resources{gpu.Resource: 2}},
+		{Pool: "shared", Config: "sliced", Nodes: 2, Updated: 1, Allocatable: gpu.Resources{gpu.Resource: 40}},
+		{Pool: "zzz", Config: "whole", Allocatable: gpu.Resources{gpu.Resource: 0}, Failures: 1, LastFailure: "NoDriver: none"},
 	}
 	if diff := cmp.Diff(want, b.pools()); diff != "" {
 		t.Error(diff)
@@ -185,7 +185,7 @@ func TestANodeWhoseKubeletIsNotReadyIsNotUpdated(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsAnotherOrHasAnotherProfileBeginsAnew(t *testing.T) {
+func TestANodeThatIsAnotherOrHasAnotherConfigBeginsAnew(t *testing.T) {
 	node, claim, pod, set := running()
 	b := newBench(t, node, claim, pod, set)
 	b.edit(offering(0))
@@ -205,9 +205,9 @@ func TestANodeThatIsAnotherOrHasAnotherProfileBeginsAnew(t *testing.T) {
 	b.clock.Step(9 * time.Minute)
 	renamed := sliced
 	renamed.Name = "renamed"
-	b.sharing.Profiles = []gpu.Profile{renamed}
+	b.sharing.Configs = []gpu.PluginConfig{renamed}
 	if wait := b.step(); wait != 10*time.Minute {
-		t.Errorf("under another profile it has %s left", wait)
+		t.Errorf("under another configuration it has %s left", wait)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// Reasons why a node does not offer what its profile declares.
+// Reasons why a node does not offer what its configuration declares.
 const (
 	// NoPluginPod: no pod of the plugin is on the node.
 	NoPluginPod = "NoPluginPod"
@@ -28,7 +28,7 @@ const (
 	NoDriver = "NoDriver"
 	// MissingGPUs: some GPUs are found, and fewer than the instance type has.
 	MissingGPUs = "MissingGPUs"
-	// Mismatch: nothing is offered yet, or something else than the profile declares.
+	// Mismatch: nothing is offered yet, or something else than the configuration declares.
 	Mismatch = "Mismatch"
 	// NotApplied: the plugin's DaemonSet was not made from the DevicePlugin that
 	// counts, or is not there. Check never returns it.
@@ -50,15 +50,15 @@ const (
 // View is a node with all that decides about its GPUs.
 type View struct {
 	Node *corev1.Node
-	// Profile serves the node's pool.
-	Profile gpu.Profile
+	// Config serves the node's pool.
+	Config gpu.PluginConfig
 	// Plugin is the plugin's pod on the node, or nil. Where there are several, it
 	// is the newest that is not being deleted.
 	Plugin *corev1.Pod
-	// Others counts the plugin's pods beside it, of whatever profile, that still
+	// Others counts the plugin's pods beside it, of whatever configuration, that still
 	// run: all of them serve one socket, and the one that ends takes it along.
 	Others int
-	// PluginHash is the PluginHashAnnotation of the pod template of the profile's
+	// PluginHash is the PluginHashAnnotation of the pod template of the configuration's
 	// DaemonSet.
 	PluginHash string
 }
@@ -96,15 +96,15 @@ func HasBuiltinPlugin(node *corev1.Node) bool {
 	return strings.HasPrefix(node.Status.NodeInfo.OSImage, "Bottlerocket")
 }
 
-// Check compares a node with GPUs with its profile.
+// Check compares a node with GPUs with its configuration.
 func Check(v View) Health {
-	out := Health{Expected: v.Profile.Allocatable(GPUs(v.Node))}
+	out := Health{Expected: v.Config.Allocatable(GPUs(v.Node))}
 	differs := out.Expected.Differs(v.Node.Status.Allocatable)
 	if HasBuiltinPlugin(v.Node) {
 		out.Current = true
 		out.Ready = differs == ""
 		if !out.Ready {
-			out.Reason, out.Message = Mismatch, "Bottlerocket's own plugin offers "+differs+": set settings.kubelet-device-plugins.nvidia in the EC2NodeClass's userData as the profile declares"
+			out.Reason, out.Message = Mismatch, "Bottlerocket's own plugin offers "+differs+": set settings.kubelet-device-plugins.nvidia in the EC2NodeClass's userData as the configuration declares"
 		}
 		return out
 	}
@@ -146,9 +146,9 @@ func (v View) none() bool {
 
 // short distinguishes a node that misses GPUs from one that offers something else.
 func (v View) short(offer gpu.Resources) string {
-	resource := v.Profile.Resource()
+	resource := v.Config.Resource()
 	quantity := v.Node.Status.Allocatable[resource]
-	share := int64(max(v.Profile.Replicas, 1))
+	share := int64(max(v.Config.Replicas, 1))
 	if got := quantity.Value(); got > 0 && got < offer[resource] && got%share == 0 {
 		return MissingGPUs
 	}

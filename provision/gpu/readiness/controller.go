@@ -35,7 +35,7 @@ const (
 	grace = 2 * time.Minute
 	// conflictRetry is when a write is tried again that met another's.
 	conflictRetry = 200 * time.Millisecond
-	// defaultTimeout is for a profile that gives none: to replace nodes at once
+	// defaultTimeout is for a configuration that gives none: to replace nodes at once
 	// would be the worst reading of a zero.
 	defaultTimeout = 10 * time.Minute
 )
@@ -57,7 +57,7 @@ type Backoff interface {
 // Config is what a Controller works with. All but OnChange must be given.
 type Config struct {
 	// Cache shows Nodes and NodeClaims as they are, and DaemonSets and Pods that
-	// bear gpu.ProfileLabel. It must not be one whose Nodes have the recorded capacity.
+	// bear gpu.ConfigLabel. It must not be one whose Nodes have the recorded capacity.
 	Cache cache.Cache
 	// Client writes Nodes and NodeClaims.
 	Client client.Client
@@ -144,7 +144,7 @@ func (k *Controller) Refresh() {
 }
 
 func nodeOfPlugin(_ context.Context, pod *corev1.Pod) []reconcile.Request {
-	if pod.Namespace != gpu.PluginNamespace || pod.Labels[gpu.ProfileLabel] == "" {
+	if pod.Namespace != gpu.PluginNamespace || pod.Labels[gpu.ConfigLabel] == "" {
 		return nil
 	}
 	return named(nodeOf(pod))
@@ -154,9 +154,9 @@ func nodeOfClaim(_ context.Context, claim *karpv1.NodeClaim) []reconcile.Request
 	return named(claim.Status.NodeName)
 }
 
-// nodesOfSet are the nodes of the pools that the DaemonSet's profile serves.
+// nodesOfSet are the nodes of the pools that the DaemonSet's configuration serves.
 func (k *Controller) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []reconcile.Request {
-	name := set.Labels[gpu.ProfileLabel]
+	name := set.Labels[gpu.ConfigLabel]
 	if set.Namespace != gpu.PluginNamespace || name == "" {
 		return nil
 	}
@@ -165,8 +165,8 @@ func (k *Controller) nodesOfSet(ctx context.Context, set *appsv1.DaemonSet) []re
 		return k.allNodes(ctx, struct{}{}) // Each of them gets the error, and is tried again.
 	}
 	return k.requests(ctx, func(pool string) bool {
-		profile, ok := sharing.ProfileForPool(pool)
-		return ok && profile.Name == name
+		config, ok := sharing.ConfigForPool(pool)
+		return ok && config.Name == name
 	})
 }
 

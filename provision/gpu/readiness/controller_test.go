@@ -45,7 +45,7 @@ func TestAChangedDaemonSetConcernsItsNodesWithoutAWaitForTheBackoff(t *testing.T
 		}}})
 	}
 	kube := builder.Build()
-	shared := gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"gpu"}}, {Name: "whole", Pools: []string{"another"}}}}
+	shared := gpu.Sharing{Configs: []gpu.PluginConfig{{Name: "sliced", Pools: []string{"gpu"}}, {Name: "whole", Pools: []string{"another"}}}}
 	cfg := Config{
 		Cache: listed{&informertest.FakeInformers{}, kube}, Client: kube, Live: kube, Backoff: noBackoff{},
 		ReplaceEnabled: func() bool { return false }, Recorder: record.NewFakeRecorder(1),
@@ -61,7 +61,7 @@ func TestAChangedDaemonSetConcernsItsNodesWithoutAWaitForTheBackoff(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: gpu.PluginNamespace, Name: "plugin", Labels: map[string]string{gpu.ProfileLabel: "sliced"}}}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: gpu.PluginNamespace, Name: "plugin", Labels: map[string]string{gpu.ConfigLabel: "sliced"}}}
 	if diff := cmp.Diff(named("mine"), k.nodesOfSet(t.Context(), set)); diff != "" {
 		t.Error(diff)
 	}

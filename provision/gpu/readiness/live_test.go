@@ -158,37 +158,37 @@ func (l *live) edit(name string, status bool, change func(*corev1.Node)) {
 }
 
 // join makes a DaemonSet, a claim and its registered node, all named after a
-// profile. The claim has a finalizer, as Karpenter gives it.
-func (l *live) join(profile string, timeout time.Duration, taints ...corev1.Taint) {
+// configuration. The claim has a finalizer, as Karpenter gives it.
+func (l *live) join(config string, timeout time.Duration, taints ...corev1.Taint) {
 	l.Helper()
 	ctx := l.Context()
-	l.share(profileFor(profile, timeout))
+	l.share(configFor(config, timeout))
 	claim := &karpv1.NodeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: profile, Labels: map[string]string{karpv1.NodePoolLabelKey: profile}, Finalizers: []string{"karpenter.sh/termination"}},
+		ObjectMeta: metav1.ObjectMeta{Name: config, Labels: map[string]string{karpv1.NodePoolLabelKey: config}, Finalizers: []string{"karpenter.sh/termination"}},
 		Spec: karpv1.NodeClaimSpec{
 			NodeClassRef: &karpv1.NodeClassReference{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "x"},
 			Requirements: []karpv1.NodeSelectorRequirementWithMinValues{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"amd64"}}},
 		},
 	}
 	l.must(l.api.Create(ctx, claim))
-	l.must(l.api.Create(ctx, liveSet(profile)))
+	l.must(l.api.Create(ctx, liveSet(config)))
 	node, _, _, _ := starting()
-	node.ObjectMeta = metav1.ObjectMeta{Name: profile, Labels: node.Labels,
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: profile, UID: claim.UID}}}
-	node.Labels[karpv1.NodePoolLabelKey] = profile
+	node.ObjectMeta = metav1.ObjectMeta{Name: config, Labels: node.Labels,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "karpenter.sh/v1", Kind: "NodeClaim", Name: config, UID: claim.UID}}}
+	node.Labels[karpv1.NodePoolLabelKey] = config
 	node.Spec.Taints = append(taints, corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule})
 	l.must(l.api.Create(ctx, node))
-	l.beat(profile)
-	l.edit(profile, true, func(n *corev1.Node) {
+	l.beat(config)
+	l.edit(config, true, func(n *corev1.Node) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now()}}
 	})
-	claim.Status.NodeName, claim.Status.ProviderID = profile, "aws:///us-east-1a/i-"+profile
+	claim.Status.NodeName, claim.Status.ProviderID = config, "aws:///us-east-1a/i-"+config
 	claim.StatusConditions().SetTrue(karpv1.ConditionTypeRegistered)
 	l.must(l.api.Status().Update(ctx, claim))
 }
 
-func profileFor(name string, timeout time.Duration) gpu.Sharing {
-	return gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{{
+func configFor(name string, timeout time.Duration) gpu.Sharing {
+	return gpu.Sharing{Name: "nvidia", Configs: []gpu.PluginConfig{{
 		Name: name, Pools: []string{name}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10, ReadyTimeout: timeout,
 	}}}
 }
@@ -222,19 +222,19 @@ func (l *live) beat(name string) {
 	l.Cleanup(func() { cancel(); <-ended })
 }
 
-func liveSet(profile string) *appsv1.DaemonSet {
-	ours := map[string]string{gpu.ProfileLabel: profile}
+func liveSet(config string) *appsv1.DaemonSet {
+	ours := map[string]string{gpu.ConfigLabel: config}
 	revision := map[string]string{gpu.PluginHashAnnotation: "r1"}
-	shares := map[string]string{gpu.SharingAnnotation: profileFor(profile, 0).Profiles[0].EncodeSharing()}
+	shares := map[string]string{gpu.SharingAnnotation: configFor(config, 0).Configs[0].EncodeSharing()}
 	return &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "plugin-" + profile, Namespace: gpu.PluginNamespace, Labels: ours, Annotations: shares},
+		ObjectMeta: metav1.ObjectMeta{Name: "plugin-" + config, Namespace: gpu.PluginNamespace, Labels: ours, Annotations: shares},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: ours},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: ours, Annotations: revision},
 				Spec: corev1.PodSpec{
 					Containers:   []corev1.Container{{Name: "plugin", Image: "plugin"}},
-					NodeSelector: map[string]string{karpv1.NodePoolLabelKey: profile},
+					NodeSelector: map[string]string{karpv1.NodePoolLabelKey: config},
 					Tolerations:  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 				},
 			},
@@ -244,11 +244,11 @@ func liveSet(profile string) *appsv1.DaemonSet {
 
 // serve emulates the plugin: its pod, which the DaemonSet controller makes, becomes
 // ready, and the kubelet reports the shares.
-func (l *live) serve(profile string, shares int64) {
+func (l *live) serve(config string, shares int64) {
 	l.Helper()
 	l.eventually(func() string {
 		pods := &corev1.PodList{}
-		if err := l.api.List(l.Context(), pods, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ProfileLabel: profile}); err != nil || len(pods.Items) != 1 {
+		if err := l.api.List(l.Context(), pods, client.InNamespace(gpu.PluginNamespace), client.MatchingLabels{gpu.ConfigLabel: config}); err != nil || len(pods.Items) != 1 {
 			return fmt.Sprintf("%d plugin pods, error %v", len(pods.Items), err)
 		}
 		pod := &pods.Items[0]
@@ -260,7 +260,7 @@ func (l *live) serve(profile string, shares int64) {
 		}
 		return ""
 	})
-	l.edit(profile, true, func(n *corev1.Node) {
+	l.edit(config, true, func(n *corev1.Node) {
 		list := n.Status.Allocatable
 		offering(shares)(n)
 		for name, quantity := range list {

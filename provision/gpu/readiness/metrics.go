@@ -39,8 +39,8 @@ func newMetrics(registry prometheus.Registerer, k *Controller) (*series, error) 
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_gpu_node_allocatable_duration_seconds",
 			Help:    "Time from a node's registration until it offered its GPUs and took pods.",
 			Buckets: []float64{2, 5, 10, 20, 30, 60, 120, 300, 600, 1200}}, []string{"nodepool"}),
-		nodes:          describe("nodes", "Nodes with NVIDIA GPUs in pools that a profile serves.", "profile"),
-		updated:        describe("nodes_updated", "Of those, the ones whose plugin runs as declared and that offer the resources of their profile.", "profile"),
+		nodes:          describe("nodes", "Nodes with NVIDIA GPUs in pools that a configuration serves.", "config"),
+		updated:        describe("nodes_updated", "Of those, the ones whose plugin runs as declared and that offer the resources of their configuration.", "config"),
 		unhealthyNodes: describe("nodes_unhealthy", "Nodes that do not offer what they should, by reason.", "reason"),
 		backoff:        describe("pool_backoff_end_timestamp_seconds", "Unix time until which no GPU node of the pool is launched; 0 when they may be."),
 	}
@@ -78,8 +78,8 @@ func (s *series) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
 	for _, p := range pools {
-		gauge(s.nodes, float64(p.Nodes), p.Pool, p.Profile)
-		gauge(s.updated, float64(p.Updated), p.Pool, p.Profile)
+		gauge(s.nodes, float64(p.Nodes), p.Pool, p.Config)
+		gauge(s.updated, float64(p.Updated), p.Pool, p.Config)
 		reasons := map[string]int{}
 		for _, t := range p.Unhealthy {
 			reasons[t.Reason]++

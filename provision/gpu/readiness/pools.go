@@ -28,9 +28,9 @@ func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 		return nil, err
 	}
 	pools := map[string]*gpu.PoolState{}
-	pool := func(name string, profile gpu.Profile) *gpu.PoolState {
+	pool := func(name string, config gpu.PluginConfig) *gpu.PoolState {
 		if pools[name] == nil {
-			pools[name] = &gpu.PoolState{Pool: name, Profile: profile.Name, Allocatable: gpu.Resources{profile.Resource(): 0}}
+			pools[name] = &gpu.PoolState{Pool: name, Config: config.Name, Allocatable: gpu.Resources{config.Resource(): 0}}
 		}
 		return pools[name]
 	}
@@ -39,14 +39,14 @@ func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 			continue
 		}
 		if s, ours := plugin.viewOf(&nodes[i]); ours {
-			if err := k.add(ctx, pool(s.pool, s.profile), s); err != nil {
+			if err := k.add(ctx, pool(s.pool, s.config), s); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, name := range k.cfg.Backoff.Pools() {
-		if profile, served := plugin.sharing.ProfileForPool(name); served {
-			pool(name, profile)
+		if config, served := plugin.sharing.ConfigForPool(name); served {
+			pool(name, config)
 		}
 	}
 	out := make([]gpu.PoolState, 0, len(pools))
@@ -130,7 +130,7 @@ func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeTimes, o
 
 // publish reports when the node's part in Pools changed.
 func (k *Controller) publish(ctx context.Context, s nodeView) error {
-	part := gpu.PoolState{Pool: s.pool, Profile: s.profile.Name, Allocatable: gpu.Resources{}}
+	part := gpu.PoolState{Pool: s.pool, Config: s.config.Name, Allocatable: gpu.Resources{}}
 	if err := k.add(ctx, &part, s); err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (k *Controller) removeAnnotation(ctx context.Context, node *corev1.Node) (r
 	}
 	err := k.write(ctx, node, true, "")
 	if err == nil {
-		k.cfg.Log.Info("Leaving a node alone: it has no GPUs, or no profile serves its pool", "node", node.Name, "nodepool", node.Labels[karpv1.NodePoolLabelKey])
+		k.cfg.Log.Info("Leaving a node alone: it has no GPUs, or no configuration serves its pool", "node", node.Name, "nodepool", node.Labels[karpv1.NodePoolLabelKey])
 	}
 	return requeue(0, err)
 }
@@ -126,7 +126,7 @@ func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
 
 // announce reports that a node was released.
 func (k *Controller) announce(ctx context.Context, s nodeView) {
-	message := fmt.Sprintf("GPUs are offered: %s %d (profile %s)", s.profile.Resource(), s.health.Expected[s.profile.Resource()], s.profile.Name)
+	message := fmt.Sprintf("GPUs are offered: %s %d (configuration %s)", s.config.Resource(), s.health.Expected[s.config.Resource()], s.config.Name)
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
 	if err != nil || claim == nil {
 		k.cfg.Log.Info(message, "node", s.node.Name)
@@ -159,7 +159,7 @@ func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Du
 		}
 	}
 	if k.records.firstEvent(s.node.Name) || recorded {
-		message := fmt.Sprintf("The node does not offer %s (profile %s): %s", s.health.Expected, s.profile.Name, s.health.Message)
+		message := fmt.Sprintf("The node does not offer %s (configuration %s): %s", s.health.Expected, s.config.Name, s.health.Message)
 		k.cfg.Log.Info(message, "node", s.node.Name, "nodepool", s.pool, "reason", s.health.Reason)
 		k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, s.health.Reason, message)
 	}

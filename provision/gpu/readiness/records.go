@@ -19,11 +19,11 @@ type nodeRecords struct {
 
 // nodeTimes is the part of a record that others read.
 type nodeTimes struct {
-	// firstObserved is when the node was first observed under its present profile.
+	// firstObserved is when the node was first observed under its present configuration.
 	firstObserved time.Time
 	// revised is when this process observed another revision of the plugin declared for
 	// it, applied when it observed that the DaemonSet had come to be made from the
-	// profile; zero for never.
+	// configuration; zero for never.
 	revised, applied time.Time
 	// capacityRecorded is true when the node's capacity was ever recorded: pods may have
 	// come to it.
@@ -37,9 +37,9 @@ type nodeRecord struct {
 	nodeTimes
 	uid  types.UID
 	pool string
-	// profile, revision and unapplied are how the node was observed last.
-	profile, revision string
-	unapplied         bool
+	// configuration, revision and unapplied are how the node was observed last.
+	config, revision string
+	unapplied        bool
 	// since is when the node was first observed to offer something else than it
 	// should; zero when it does not.
 	since time.Time
@@ -62,18 +62,18 @@ func (m *nodeRecords) observe(s *nodeView, now time.Time) {
 	revision, unapplied := s.pluginHash(), s.unapplied != ""
 	i := m.nodes[s.node.Name]
 	if i == nil || i.uid != s.node.UID {
-		i = &nodeRecord{uid: s.node.UID, profile: s.profile.Name, nodeTimes: nodeTimes{firstObserved: now}, revision: revision, unapplied: unapplied}
+		i = &nodeRecord{uid: s.node.UID, config: s.config.Name, nodeTimes: nodeTimes{firstObserved: now}, revision: revision, unapplied: unapplied}
 		m.nodes[s.node.Name] = i
 	}
 	switch {
-	case i.profile != s.profile.Name:
+	case i.config != s.config.Name:
 		i.firstObserved, i.revised, i.applied = now, time.Time{}, time.Time{}
 	case i.unapplied && !unapplied:
 		i.applied = now
 	case i.revision != revision && i.revision != "" && revision != "":
 		i.revised = now
 	}
-	i.profile, i.unapplied, i.pool = s.profile.Name, unapplied, s.pool
+	i.config, i.unapplied, i.pool = s.config.Name, unapplied, s.pool
 	if revision != "" {
 		i.revision = revision
 	}

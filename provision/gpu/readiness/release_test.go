@@ -36,7 +36,7 @@ func TestANodeIsReleasedOnceItOffersItsGPUs(t *testing.T) {
 	if b.taints() != "nvidia.com/gpu team" || b.offer() != offered40 {
 		t.Errorf("taints %s, offer %q", b.taints(), b.offer())
 	}
-	want := []string{"Normal GPUsAllocatable GPUs are offered: nvidia.com/gpu 40 (profile sliced), 7s after registration"}
+	want := []string{"Normal GPUsAllocatable GPUs are offered: nvidia.com/gpu 40 (configuration sliced), 7s after registration"}
 	if diff := cmp.Diff(want, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
@@ -66,7 +66,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 		}},
 		"a node that turns out without GPUs loses both":      {edit: without("karpenter.k8s.aws/instance-gpu-count"), gone: true},
 		"a node with another manufacturer's GPUs loses both": {edit: func(n *corev1.Node) { n.Labels["karpenter.k8s.aws/instance-gpu-manufacturer"] = "amd" }, gone: true},
-		"without a profile for its pool it loses both":       {sharing: gpu.Sharing{Profiles: []gpu.Profile{{Name: "x", Pools: []string{"other"}}}}, gone: true},
+		"without a configuration for its pool it loses both": {sharing: gpu.Sharing{Configs: []gpu.PluginConfig{{Name: "x", Pools: []string{"other"}}}}, gone: true},
 		"without any DevicePlugin it loses both":             {sharing: gpu.Sharing{Name: "none"}, gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 				c.edit(node)
 			}
 			b := newBench(t, node, claim, pod, set)
-			if c.sharing.Name+c.sharing.Default != "" || c.sharing.Profiles != nil {
+			if c.sharing.Name+c.sharing.Default != "" || c.sharing.Configs != nil {
 				b.sharing = c.sharing
 			}
 			b.clock.Step(time.Hour)
@@ -132,8 +132,8 @@ func TestANodeIsReleasedWhenOnePluginAloneServesIt(t *testing.T) {
 		"not beside one that goes": {edit: func(p *corev1.Pod) {
 			p.Finalizers, p.DeletionTimestamp = []string{"x/y"}, &metav1.Time{Time: epoch.Add(time.Minute)}
 		}},
-		"not beside one of another profile": {edit: func(p *corev1.Pod) { p.Labels[gpu.ProfileLabel] = "former" }},
-		"not beside an older one":           {edit: func(*corev1.Pod) {}},
+		"not beside one of another configuration": {edit: func(p *corev1.Pod) { p.Labels[gpu.ConfigLabel] = "former" }},
+		"not beside an older one":                 {edit: func(*corev1.Pod) {}},
 		"although one has ended": {edit: func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodFailed
 		}, released: true},
@@ -194,13 +194,13 @@ func TestWhatIsWrittenOnTheDaemonSetItselfIsNoRevision(t *testing.T) {
 	}
 }
 
-func TestAPluginOfAnotherProfileDoesNotCount(t *testing.T) {
+func TestAPluginOfAnotherConfigDoesNotCount(t *testing.T) {
 	node, claim, pod, set := starting()
 	offering(40)(node)
-	pod.Labels[gpu.ProfileLabel] = "whole"
+	pod.Labels[gpu.ConfigLabel] = "whole"
 	b := newBench(t, node, claim, pod, set)
 	if b.step(); b.offer() != "" {
-		t.Error("the plugin of the profile that was is taken for that of the profile that is")
+		t.Error("the plugin of the configuration that was is taken for that of the configuration that is")
 	}
 }
 
@@ -253,7 +253,7 @@ func TestANodeThatCameWithoutTheTaintEndsTheRowOfFailuresToo(t *testing.T) {
 	}
 }
 
-func TestWhileProfilesAreNotReadNothingIsDone(t *testing.T) {
+func TestWhileConfigsAreNotReadNothingIsDone(t *testing.T) {
 	node, claim, pod, set := starting()
 	offering(40)(node)
 	b := newBench(t, node, claim, pod, set)

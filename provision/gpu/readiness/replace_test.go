@@ -47,7 +47,7 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 	if b.taints() != "nvidia.com/gpu "+gpu.StartupTaint+" team" {
 		t.Errorf("its taints are %s", b.taints())
 	}
-	texts := "Warning MissingGPUs The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (profile sliced) 10m0s after registration and is replaced: the node offers nvidia.com/gpu: 30 of 40"
+	texts := "Warning MissingGPUs The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (configuration sliced) 10m0s after registration and is replaced: the node offers nvidia.com/gpu: 30 of 40"
 	if diff := cmp.Diff([]string{texts, texts}, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
@@ -70,7 +70,7 @@ func TestARepeatedFailureReportsUntilWhenThePoolIsHeld(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	b.drop(node)
-	want := []gpu.PoolState{{Pool: "shared", Profile: "sliced", Allocatable: gpu.Resources{gpu.Resource: 0}, Failures: 2,
+	want := []gpu.PoolState{{Pool: "shared", Config: "sliced", Allocatable: gpu.Resources{gpu.Resource: 0}, Failures: 2,
 		BackoffUntil: b.book.until, LastFailure: "Mismatch: the node offers none yet: nvidia.com/gpu: 0 of 40"}}
 	if diff := cmp.Diff(want, b.pools()); diff != "" {
 		t.Error(diff)
@@ -132,9 +132,9 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 		}, readiness.PluginFailing, "CreateContainerConfigError: no config file in it"},
 		"a plugin that is not registered with the kubelet": {func(*bench) {}, readiness.Mismatch, "offers none yet: nvidia.com/gpu: 0 of 40"},
 		"whole GPUs instead of renamed shares": {func(b *bench) {
-			b.sharing.Profiles[0].Renamed = true
+			b.sharing.Configs[0].Renamed = true
 			set := daemonSet()
-			set.Annotations[gpu.SharingAnnotation] = b.sharing.Profiles[0].EncodeSharing()
+			set.Annotations[gpu.SharingAnnotation] = b.sharing.Configs[0].EncodeSharing()
 			b.put(set)
 			b.edit(offering(4))
 		}, readiness.Mismatch, "the node offers nvidia.com/gpu: 4 of 0, nvidia.com/gpu.shared: 0 of 40"},
@@ -290,17 +290,17 @@ func TestALiveReadSavesANodeFromAStaleCache(t *testing.T) {
 		"it is recorded": func(b *bench) {
 			b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40} })
 		},
-		"somebody keeps it for inspection":    func(b *bench) { b.edit(func(n *corev1.Node) { n.Annotations = keep }) },
-		"its claim is to be kept":             func(b *bench) { claim := b.claim(); claim.Annotations = keep; b.put(claim) },
-		"the DaemonSet is gone":               func(b *bench) { b.drop(daemonSet()) },
-		"the DaemonSet is another profile's":  func(b *bench) { set := daemonSet(); set.Annotations = nil; b.put(set) },
-		"another revision is declared":        func(b *bench) { b.put(revised("r2")) },
-		"the DevicePlugin gives it more time": func(b *bench) { b.live = patient(time.Hour) },
+		"somebody keeps it for inspection":         func(b *bench) { b.edit(func(n *corev1.Node) { n.Annotations = keep }) },
+		"its claim is to be kept":                  func(b *bench) { claim := b.claim(); claim.Annotations = keep; b.put(claim) },
+		"the DaemonSet is gone":                    func(b *bench) { b.drop(daemonSet()) },
+		"the DaemonSet is another configuration's": func(b *bench) { set := daemonSet(); set.Annotations = nil; b.put(set) },
+		"another revision is declared":             func(b *bench) { b.put(revised("r2")) },
+		"the DevicePlugin gives it more time":      func(b *bench) { b.live = patient(time.Hour) },
 		"the DevicePlugin declares something else": func(b *bench) {
 			b.live = patient(10 * time.Minute)
-			b.live.Profiles[0].Replicas = 8
+			b.live.Configs[0].Replicas = 8
 		},
-		"its pool has no profile any more": func(b *bench) { b.sharing = gpu.Sharing{} },
+		"its pool has no configuration any more": func(b *bench) { b.sharing = gpu.Sharing{} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, pod, set := starting()
@@ -332,9 +332,9 @@ func revised(revision string) *appsv1.DaemonSet {
 }
 
 func patient(timeout time.Duration) *gpu.Sharing {
-	profile := sliced
-	profile.ReadyTimeout = timeout
-	return &gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{profile}}
+	config := sliced
+	config.ReadyTimeout = timeout
+	return &gpu.Sharing{Name: "nvidia", Configs: []gpu.PluginConfig{config}}
 }
 
 func TestAClaimThatChangesUnderOurHandsIsReadAgainFirst(t *testing.T) {
@@ -371,10 +371,10 @@ func TestTheDeadlineBeginsWhenThePluginCouldCome(t *testing.T) {
 			t.Errorf("it has %s left", wait)
 		}
 	})
-	t.Run("and for a profile without a timeout lasts ten minutes", func(t *testing.T) {
+	t.Run("and for a configuration without a timeout lasts ten minutes", func(t *testing.T) {
 		node, claim, pod, set := starting()
 		b := newBench(t, node, claim, pod, set)
-		b.sharing.Profiles[0].ReadyTimeout = 0
+		b.sharing.Configs[0].ReadyTimeout = 0
 		if wait := b.step(); wait != 10*time.Minute-7*time.Second {
 			t.Errorf("it has %s left", wait)
 		}

@@ -43,7 +43,7 @@ func TestAgainstARealControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := startLive(t, target.REST())
-	// Each has a profile, a pool and a node of its own.
+	// Each has a configuration, a pool and a node of its own.
 	for _, c := range []struct {
 		name string
 		run  func(*live)
@@ -92,7 +92,7 @@ func releaseInARace(l *live) {
 	l.Logf("released among %d edits", edits)
 	l.eventually(func() string {
 		for _, e := range l.events("race") {
-			if strings.HasPrefix(e, "Normal GPUsAllocatable GPUs are offered: nvidia.com/gpu 40 (profile race), ") {
+			if strings.HasPrefix(e, "Normal GPUsAllocatable GPUs are offered: nvidia.com/gpu 40 (configuration race), ") {
 				return ""
 			}
 		}
@@ -116,7 +116,7 @@ func lastTaint(l *live) {
 	for _, f := range families {
 		for _, m := range f.Metric {
 			for _, label := range m.Label {
-				if !slices.Contains([]string{"nodepool", "profile", "reason"}, label.GetName()) {
+				if !slices.Contains([]string{"nodepool", "config", "reason"}, label.GetName()) {
 					l.Errorf("%s has the label %s", f.GetName(), label.GetName())
 				}
 			}
@@ -124,8 +124,8 @@ func lastTaint(l *live) {
 	}
 	b := &bench{T: l.T, registry: l.registry}
 	for name, want := range map[string]string{
-		"poolwright_gpu_nodes":                              "nodepool=last,profile=last 1",
-		"poolwright_gpu_nodes_updated":                      "nodepool=last,profile=last 1",
+		"poolwright_gpu_nodes":                              "config=last,nodepool=last 1",
+		"poolwright_gpu_nodes_updated":                      "config=last,nodepool=last 1",
 		"poolwright_gpu_pool_backoff_end_timestamp_seconds": "nodepool=last 0",
 		"poolwright_gpu_nodes_unhealthy":                    "",
 	} {
@@ -146,7 +146,7 @@ func neverOffers(l *live) {
 	if claim.DeletionTimestamp != nil {
 		l.Fatal("it is replaced before its time")
 	}
-	l.share(profileFor("never", time.Second))
+	l.share(configFor("never", time.Second))
 	l.controller.Refresh()
 	l.eventually(func() string {
 		l.must(l.api.Get(l.Context(), client.ObjectKey{Name: "never"}, claim))

@@ -12,10 +12,10 @@ const maxExtensions = 3
 
 // timeout is how long the node may take.
 func (s *nodeView) timeout() time.Duration {
-	if s.profile.ReadyTimeout <= 0 {
+	if s.config.ReadyTimeout <= 0 {
 		return defaultTimeout
 	}
-	return s.profile.ReadyTimeout
+	return s.config.ReadyTimeout
 }
 
 // warnAfter is how much of its time a node has left when it is reported as

@@ -21,20 +21,20 @@ type pluginView struct {
 	sharing gpu.Sharing
 	// plugins are the plugin's pods by the name of their node.
 	plugins map[string][]*corev1.Pod
-	// sets are the DaemonSets by profile.
+	// sets are the DaemonSets by configuration.
 	sets map[string]*appsv1.DaemonSet
 }
 
 // nodeView is a node with GPUs, as it was read.
 type nodeView struct {
-	node    *corev1.Node
-	pool    string
-	profile gpu.Profile
-	plugin  *corev1.Pod
-	// set is the profile's DaemonSet, or nil.
+	node   *corev1.Node
+	pool   string
+	config gpu.PluginConfig
+	plugin *corev1.Pod
+	// set is the configuration's DaemonSet, or nil.
 	set *appsv1.DaemonSet
 	// unapplied is why nothing can be concluded from what the node offers: its DaemonSet
-	// was not made from the profile. Empty when it was.
+	// was not made from the configuration. Empty when it was.
 	unapplied string
 	health    Health
 }
@@ -46,7 +46,7 @@ func readPlugin(ctx context.Context, from client.Reader, share func(context.Cont
 	if err != nil {
 		return nil, fmt.Errorf("reading how GPUs are shared: %w", err)
 	}
-	ours := []client.ListOption{client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ProfileLabel}, client.UnsafeDisableDeepCopy}
+	ours := []client.ListOption{client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ConfigLabel}, client.UnsafeDisableDeepCopy}
 	pods, sets := &corev1.PodList{}, &appsv1.DaemonSetList{}
 	if err := from.List(ctx, pods, ours...); err != nil {
 		return nil, fmt.Errorf("listing the pods of the device plugin: %w", err)
@@ -61,30 +61,30 @@ func readPlugin(ctx context.Context, from client.Reader, share func(context.Cont
 	}
 	for i := range sets.Items {
 		set := &sets.Items[i]
-		profile := set.Labels[gpu.ProfileLabel]
-		if was := s.sets[profile]; set.DeletionTimestamp == nil && (was == nil || was.CreationTimestamp.Before(&set.CreationTimestamp)) {
-			s.sets[profile] = set
+		config := set.Labels[gpu.ConfigLabel]
+		if was := s.sets[config]; set.DeletionTimestamp == nil && (was == nil || was.CreationTimestamp.Before(&set.CreationTimestamp)) {
+			s.sets[config] = set
 		}
 	}
 	return s, nil
 }
 
 // viewOf checks a node. It returns false for one without NVIDIA GPUs, or whose pool
-// no profile serves.
+// no configuration serves.
 func (s *pluginView) viewOf(node *corev1.Node) (nodeView, bool) {
 	pool := node.Labels[karpv1.NodePoolLabelKey]
-	profile, served := s.sharing.ProfileForPool(pool)
+	config, served := s.sharing.ConfigForPool(pool)
 	if !served || GPUs(node) == 0 {
 		return nodeView{}, false
 	}
-	out := nodeView{node: node, pool: pool, profile: profile, set: s.sets[profile.Name]}
+	out := nodeView{node: node, pool: pool, config: config, set: s.sets[config.Name]}
 	others := 0
 	for _, pod := range s.plugins[node.Name] {
 		if ended(pod) {
 			continue
 		}
 		others++
-		if pod.Labels[gpu.ProfileLabel] != profile.Name || pod.DeletionTimestamp != nil {
+		if pod.Labels[gpu.ConfigLabel] != config.Name || pod.DeletionTimestamp != nil {
 			continue
 		}
 		if out.plugin == nil || out.plugin.CreationTimestamp.Before(&pod.CreationTimestamp) {
@@ -95,7 +95,7 @@ func (s *pluginView) viewOf(node *corev1.Node) (nodeView, bool) {
 		others--
 	}
 	out.unapplied = out.templateDifference()
-	out.health = Check(View{Node: node, Profile: profile, Plugin: out.plugin, Others: others, PluginHash: out.pluginHash()})
+	out.health = Check(View{Node: node, Config: config, Plugin: out.plugin, Others: others, PluginHash: out.pluginHash()})
 	out.explain()
 	return out, true
 }
@@ -122,14 +122,14 @@ func (s *nodeView) templateDifference() string {
 		return ""
 	}
 	if s.set == nil {
-		return fmt.Sprintf("there is no DaemonSet of the device plugin for profile %s: has the Sync that declares the DevicePlugin been applied?", s.profile.Name)
+		return fmt.Sprintf("there is no DaemonSet of the device plugin for configuration %s: has the Sync that declares the DevicePlugin been applied?", s.config.Name)
 	}
-	declared, made := s.profile.EncodeSharing(), gpu.ReadSharing(s.set.Annotations)
+	declared, made := s.config.EncodeSharing(), gpu.ReadSharing(s.set.Annotations)
 	if made == declared {
 		return ""
 	}
 	return fmt.Sprintf("the DevicePlugin declares %s, its DaemonSet %s was made for %s: the Sync has not applied it (drift: Report? another Sync?)",
-		declared, s.set.Name, cmp.Or(cut(made), "an unknown profile"))
+		declared, s.set.Name, cmp.Or(cut(made), "an unknown configuration"))
 }
 
 // explain is why the node is not ready, as far as more shows than the node.

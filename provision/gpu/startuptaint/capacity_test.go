@@ -33,14 +33,14 @@ func TestANodeHasItsRecordedCapacityInTheCache(t *testing.T) {
 		node *corev1.Node
 		want corev1.ResourceList
 	}{
-		"while its plugin restarts":       {running("nvidia.com/gpu=40", list(gpu.Resource, 0)), list(gpu.Resource, 40)},
-		"before the kubelet names it":     {running("nvidia.com/gpu=40,nvidia.com/gpu.shared=0", list()), list(gpu.Resource, 40)},
-		"less, while its profile changes": {running("nvidia.com/gpu=10", list(gpu.Resource, 40)), list(gpu.Resource, 10)},
-		"none of a name that it offers":   {running("nvidia.com/gpu=0,nvidia.com/gpu.shared=8", list(gpu.Resource, 4)), list(gpu.Resource, 0, gpu.SharedResource, 8)},
-		"what it has, as nobody vouches":  {running("", list(gpu.Resource, 4)), list(gpu.Resource, 4)},
-		"what it has while it starts":     {starting, list(gpu.Resource, 0)},
-		"what it has beside nonsense":     {running("nvidia.com/gpu=lots", list(gpu.Resource, 4)), list(gpu.Resource, 4)},
-		"no memory, whoever claims it":    {running("memory=4", list(gpu.Resource, 4)), list(gpu.Resource, 4)},
+		"while its plugin restarts":             {running("nvidia.com/gpu=40", list(gpu.Resource, 0)), list(gpu.Resource, 40)},
+		"before the kubelet names it":           {running("nvidia.com/gpu=40,nvidia.com/gpu.shared=0", list()), list(gpu.Resource, 40)},
+		"less, while its configuration changes": {running("nvidia.com/gpu=10", list(gpu.Resource, 40)), list(gpu.Resource, 10)},
+		"none of a name that it offers":         {running("nvidia.com/gpu=0,nvidia.com/gpu.shared=8", list(gpu.Resource, 4)), list(gpu.Resource, 0, gpu.SharedResource, 8)},
+		"what it has, as nobody vouches":        {running("", list(gpu.Resource, 4)), list(gpu.Resource, 4)},
+		"what it has while it starts":           {starting, list(gpu.Resource, 0)},
+		"what it has beside nonsense":           {running("nvidia.com/gpu=lots", list(gpu.Resource, 4)), list(gpu.Resource, 4)},
+		"no memory, whoever claims it":          {running("memory=4", list(gpu.Resource, 4)), list(gpu.Resource, 4)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			show := startuptaint.WithRecordedCapacity(funcr.New(func(string, string) {}, funcr.Options{}))

@@ -23,7 +23,7 @@ type Config struct {
 	// Backoff has the pools that are held back.
 	Backoff *FailureBackoff
 	// Restored returns whether the Backoff has by now what an earlier process wrote into its
-	// own; until then every pool that a profile serves is held back. It must not block.
+	// own; until then every pool that a configuration serves is held back. It must not block.
 	// Nil is yes: there was none.
 	Restored func() bool
 	// Reader reads NodePools, best from a cache.
@@ -31,7 +31,7 @@ type Config struct {
 }
 
 // Decorate returns what wraps Karpenter's cloud provider. It belongs outside of
-// the NodeOverlays' decorator, so that it gets the GPUs as profiles offer them.
+// the NodeOverlays' decorator, so that it gets the GPUs as configurations offer them.
 func Decorate(cfg Config) func(cloudprovider.CloudProvider) cloudprovider.CloudProvider {
 	return func(inner cloudprovider.CloudProvider) cloudprovider.CloudProvider {
 		return &decorator{CloudProvider: inner, cfg: cfg}
@@ -44,7 +44,7 @@ type decorator struct {
 	logged once
 }
 
-// Create launches the claim. Where the node may have GPUs that a profile serves,
+// Create launches the claim. Where the node may have GPUs that a configuration serves,
 // it launches a copy with the startup taint: the provider writes taints into the
 // node's user data from the claim that it is given, and takes nothing else from
 // its spec. Karpenter keeps, of what is returned, labels, annotations and status,
@@ -64,7 +64,7 @@ func (d *decorator) Create(ctx context.Context, claim *karpv1.NodeClaim) (*karpv
 	return created, err
 }
 
-// mayHaveSharedGPUs reports whether the node may come with GPUs that a profile
+// mayHaveSharedGPUs reports whether the node may come with GPUs that a configuration
 // serves. Where that is unknown it returns true if GPUs are requested and false
 // otherwise; the hook gets the nodes that come with GPUs all the same.
 func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeClaim) bool {
@@ -75,8 +75,8 @@ func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeCla
 	return offersGPU(claim.Spec.Resources.Requests) || d.hasCandidate(ctx, pool, claim)
 }
 
-// serves reports whether a profile serves the pool. While that cannot be read it
-// returns true: package readiness releases a node that no profile serves.
+// serves reports whether a configuration serves the pool. While that cannot be read it
+// returns true: package readiness releases a node that no configuration serves.
 func (d *decorator) serves(ctx context.Context, pool string) bool {
 	sharing, err := d.cfg.Sharing(ctx)
 	if d.logged.changed(err) {
@@ -85,7 +85,7 @@ func (d *decorator) serves(ctx context.Context, pool string) bool {
 	if err != nil {
 		return true
 	}
-	_, ok := sharing.ProfileForPool(pool)
+	_, ok := sharing.ConfigForPool(pool)
 	return ok
 }
 

@@ -52,7 +52,7 @@ func TestANodeThatMayHaveSharedGPUsStartsHeld(t *testing.T) {
 		"one candidate of several":                {claim("gpu", "plain", "one"), sharing("gpu"), nil, true},
 		"any type at all":                         {claim("gpu"), sharing("gpu"), nil, true},
 		"no candidate has GPUs":                   {claim("gpu", "plain"), sharing("gpu"), nil, false},
-		"no profile serves the pool":              {claim("gpu", "one"), sharing("another"), nil, false},
+		"no configuration serves the pool":        {claim("gpu", "one"), sharing("another"), nil, false},
 		"nothing is shared":                       {claim("gpu", "one"), func(context.Context) (gpu.Sharing, error) { return gpu.Sharing{}, nil }, nil, false},
 		"pods request shares, types are unknown":  {requesting, sharing("gpu"), errors.New("not evaluated"), true},
 		"no pod requests GPUs, types are unknown": {requestsNone, sharing("gpu"), errors.New("not evaluated"), false},
@@ -171,7 +171,7 @@ func TestAHeldPoolHasNoGPUsToOffer(t *testing.T) {
 	}
 }
 
-func TestUntilTheBookIsKnownEveryPoolOfAProfileIsHeld(t *testing.T) {
+func TestUntilTheBookIsKnownEveryPoolOfAConfigIsHeld(t *testing.T) {
 	known, book := false, startuptaint.NewFailureBackoff(clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)))
 	provider := startuptaint.Decorate(startuptaint.Config{
 		Sharing: sharing("gpu"), Backoff: book, Restored: func() bool { return known }, Reader: kube(t),
@@ -201,7 +201,7 @@ func TestUntilTheBookIsKnownEveryPoolOfAProfileIsHeld(t *testing.T) {
 	}
 }
 
-func TestAPoolThatNoProfileServesIsNotHeld(t *testing.T) {
+func TestAPoolThatNoConfigServesIsNotHeld(t *testing.T) {
 	served := []string{"gpu"}
 	provider, book := decorate(t, &cloud{types: machines()}, func(ctx context.Context) (gpu.Sharing, error) { return sharing(served...)(ctx) })
 	book.Failed("gpu", "no driver")
@@ -218,7 +218,7 @@ func TestAPoolThatNoProfileServesIsNotHeld(t *testing.T) {
 		t.Error("not held")
 	}
 	if served = nil; available() == 0 {
-		t.Error("held though its profile was taken away")
+		t.Error("held though its configuration was taken away")
 	}
 }
 

@@ -2,7 +2,7 @@
 // four parts, each of which is given to the engine and none of which ever stops
 // it:
 //
-//   - Decorate wraps the cloud provider: a node that may have GPUs of a profile
+//   - Decorate wraps the cloud provider: a node that may have GPUs of a configuration
 //     starts with gpu.StartupTaint, and the GPU offerings of a pool that is backed
 //     off, or may be while the Backoff is not known, are shown as unavailable;
 //   - Backoff counts the nodes that never offered their GPUs and for how long their

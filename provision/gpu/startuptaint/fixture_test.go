@@ -122,7 +122,7 @@ func claim(pool string, types ...string) *karpv1.NodeClaim {
 // sharing serves the pools.
 func sharing(pools ...string) func(context.Context) (gpu.Sharing, error) {
 	return func(context.Context) (gpu.Sharing, error) {
-		return gpu.Sharing{Name: "nvidia", Profiles: []gpu.Profile{{Name: "sliced", Pools: pools, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}}}, nil
+		return gpu.Sharing{Name: "nvidia", Configs: []gpu.PluginConfig{{Name: "sliced", Pools: pools, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}}}, nil
 	}
 }
 

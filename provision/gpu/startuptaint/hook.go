@@ -59,7 +59,7 @@ func (h *hook) Registered(ctx context.Context, claim *karpv1.NodeClaim) (cloudpr
 	if h.logged.changed(err) {
 		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it can be read")
 	}
-	if _, served := sharing.ProfileForPool(pool); err == nil && !served {
+	if _, served := sharing.ConfigForPool(pool); err == nil && !served {
 		return pass, nil
 	}
 	nodes := &corev1.NodeList{}

@@ -72,7 +72,7 @@ func TestANodeDoesNotRegisterWithoutTheTaint(t *testing.T) {
 		"it came without":                     {launched(), arrived(), sharing("gpu"), true},
 		"its GPUs are known by capacity only": {byCapacity, arrived(), sharing("gpu"), true},
 		"the sharing cannot be read":          {launched(), arrived(), unread, true},
-		"no profile serves its pool":          {launched(), arrived(), sharing("another"), false},
+		"no configuration serves its pool":    {launched(), arrived(), sharing("another"), false},
 		"it has no NVIDIA GPU":                {plain, arrived(), sharing("gpu"), false},
 		"its claim is registered":             {registered, arrived(), sharing("gpu"), false},
 		"it is registered, its claim is not":  {launched(), arrived(label(karpv1.NodeRegisteredLabelKey)), sharing("gpu"), false},

@@ -126,7 +126,7 @@ func (d *diagnosis) try(ctx context.Context, in *offerings.Resolved, pod *corev1
 
 // residual finds by trials what keeps the pod from pools that lack nothing by themselves.
 func (d *diagnosis) residual(ctx context.Context, out *Result) error {
-	if !slices.ContainsFunc(out.Pools, func(p Pool) bool { return len(p.Obstacles) == 0 }) {
+	if !slices.ContainsFunc(out.Pools, func(p Pool) bool { return len(p.Reasons) == 0 }) {
 		return nil
 	}
 	found, err := d.remaining(ctx)
@@ -134,28 +134,28 @@ func (d *diagnosis) residual(ctx context.Context, out *Result) error {
 		return err
 	}
 	for i, p := range out.Pools {
-		if len(p.Obstacles) == 0 {
-			out.Pools[i].Obstacles = []Obstacle{found}
+		if len(p.Reasons) == 0 {
+			out.Pools[i].Reasons = []UnschedulableReason{found}
 		}
 	}
 	return nil
 }
 
 // remaining is the first of what can be left out with which the pod finds a node.
-func (d *diagnosis) remaining(ctx context.Context) (Obstacle, error) {
+func (d *diagnosis) remaining(ctx context.Context) (UnschedulableReason, error) {
 	bare := *d.usable.Indexed
 	bare.DaemonSets = nil
 	got, err := d.try(ctx, &offerings.Resolved{Indexed: &bare, Offerings: d.usable.Offerings}, d.pod)
 	if err != nil || got.Reason == "" {
-		return Obstacle{Kind: DaemonSets}, err
+		return UnschedulableReason{Kind: DaemonSets}, err
 	}
 	if free, differs := withoutTopology(d.pod); differs {
 		alone, err := d.try(ctx, d.usable, free)
 		if err != nil || alone.Reason == "" {
-			return Obstacle{Kind: Topology}, err
+			return UnschedulableReason{Kind: Topology}, err
 		}
 	}
-	return Obstacle{Kind: Scheduler, Message: got.Reason}, nil
+	return UnschedulableReason{Kind: Scheduler, Message: got.Reason}, nil
 }
 
 // withoutTopology is the pod without what it requires of the places of other pods.
@@ -171,15 +171,15 @@ func withoutTopology(pod *corev1.Pod) (out *corev1.Pod, differs bool) {
 }
 
 // unready reports whether Karpenter launches no node from a pool, and why.
-func unready(pool *karpv1.NodePool) (Obstacle, bool) {
+func unready(pool *karpv1.NodePool) (UnschedulableReason, bool) {
 	if !pool.DeletionTimestamp.IsZero() {
-		return Obstacle{Kind: NotReady, Reason: "Terminating"}, true
+		return UnschedulableReason{Kind: NotReady, Reason: "Terminating"}, true
 	}
 	// Not by StatusConditions, which adds to the object what it lacks.
 	for _, c := range pool.Status.Conditions {
 		if c.Type == status.ConditionReady && !c.IsTrue() {
-			return Obstacle{Kind: NotReady, Reason: c.Reason, Message: c.Message}, true
+			return UnschedulableReason{Kind: NotReady, Reason: c.Reason, Message: c.Message}, true
 		}
 	}
-	return Obstacle{}, false
+	return UnschedulableReason{}, false
 }

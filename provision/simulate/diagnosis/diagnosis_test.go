@@ -69,12 +69,12 @@ func diagnose(t *testing.T, live provision.ClusterSnapshot, pod *corev1.Pod, vol
 	return out
 }
 
-// lacks are the pools with the kinds of their obstacles, as text.
+// lacks are the pools with the kinds of their reasons, as text.
 func lacks(r diagnosis.Result) string {
 	var out []string
 	for _, p := range r.Pools {
 		text := p.Name
-		for _, o := range p.Obstacles {
+		for _, o := range p.Reasons {
 			text += " " + string(o.Kind)
 		}
 		out = append(out, text)
@@ -196,7 +196,7 @@ func TestOfferedAreTheValuesThatAreSold(t *testing.T) {
 			}
 			live := provision.ClusterSnapshot{NodePools: []*karpv1.NodePool{pool}, Cluster: provision.Cluster{Offerings: test.listed}}
 			got := diagnose(t, live, pending("shop", "1"), diagnosis.Volume{Claim: "data", Terms: zone})
-			if diff := cmp.Diff(test.want, got.Pools[0].Obstacles[0].Offered); diff != "" {
+			if diff := cmp.Diff(test.want, got.Pools[0].Reasons[0].Offered); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -34,8 +34,8 @@ type Result struct {
 type Pool struct {
 	// Name is the NodePool's.
 	Name string
-	// Obstacles are what keeps the pod from its nodes, in the order in which they are to be removed; empty where nothing does.
-	Obstacles []Obstacle
+	// Reasons are what keeps the pod from its nodes, in the order in which they are to be removed; empty where nothing does.
+	Reasons []UnschedulableReason
 	// Types are the instance types that hold the pod, limits aside, those with the fewest vCPUs first.
 	Types []InstanceType
 }
@@ -50,40 +50,40 @@ type InstanceType struct {
 	CapacityTypes []string
 }
 
-// Kind is what sort of obstacle one is.
-type Kind string
+// UnschedulableReasonKind is what sort of reason one is.
+type UnschedulableReasonKind string
 
 const (
 	// NotReady is a NodePool from which Karpenter launches nothing, or whose class is not there.
-	NotReady Kind = "NotReady"
+	NotReady UnschedulableReasonKind = "NotReady"
 	// Static is a NodePool with a number of replicas, from which no node is launched for a pod.
-	Static Kind = "Static"
+	Static UnschedulableReasonKind = "Static"
 	// Label is a label that the pod requires of its node.
-	Label Kind = "Label"
+	Label UnschedulableReasonKind = "Label"
 	// VolumeTopology is a label that a volume of the pod requires of its node.
-	VolumeTopology Kind = "VolumeTopology"
+	VolumeTopology UnschedulableReasonKind = "VolumeTopology"
 	// Resource is a resource of which no instance type of the pool has as much as the pod requests.
-	Resource Kind = "Resource"
+	Resource UnschedulableReasonKind = "Resource"
 	// Taint is a taint that the pod does not tolerate.
-	Taint Kind = "Taint"
+	Taint UnschedulableReasonKind = "Taint"
 	// NoInstanceType is a pool whose own requirements no instance type matches.
-	NoInstanceType Kind = "NoInstanceType"
+	NoInstanceType UnschedulableReasonKind = "NoInstanceType"
 	// Combination is that no single instance type matches all of what several do one by one.
-	Combination Kind = "Combination"
+	Combination UnschedulableReasonKind = "Combination"
 	// Limit is a limit of the pool that leaves no node for the pod.
-	Limit Kind = "Limit"
+	Limit UnschedulableReasonKind = "Limit"
 	// DaemonSets is that the pool's nodes would hold the pod if no DaemonSet had pods there.
-	DaemonSets Kind = "DaemonSets"
+	DaemonSets UnschedulableReasonKind = "DaemonSets"
 	// Topology is the pod's own topologySpreadConstraints, podAffinity or podAntiAffinity.
-	Topology Kind = "Topology"
+	Topology UnschedulableReasonKind = "Topology"
 	// Scheduler is a reason that only Karpenter's scheduler has.
-	Scheduler Kind = "Scheduler"
+	Scheduler UnschedulableReasonKind = "Scheduler"
 )
 
-// Obstacle is one thing that keeps a pod from the nodes of a pool.
-type Obstacle struct {
+// UnschedulableReason is one thing that keeps a pod from the nodes of a pool.
+type UnschedulableReason struct {
 	// Kind decides which of the other fields are set.
-	Kind Kind
+	Kind UnschedulableReasonKind
 	// Key is that of a label, or of a taint.
 	Key string
 	// Operator and Required are what is required of the label's value, or the taint's effect and value.

@@ -35,8 +35,8 @@ func (d *DevicePlugin) GetConditions() []metav1.Condition { return d.Status.Cond
 func (d *DevicePlugin) SetConditions(conditions []metav1.Condition) { d.Status.Conditions = conditions }
 
 // DevicePluginSpec is the plugin and the ways in which it shares GPUs.
-// +kubebuilder:validation:XValidation:rule="!has(self.defaultProfile) || self.profiles.exists(p, p.name == self.defaultProfile)",message="defaultProfile must be the name of one of the profiles"
-// +kubebuilder:validation:XValidation:rule="self.profiles.all(p, has(p.nodePools) && size(p.nodePools) > 0 || has(self.defaultProfile) && self.defaultProfile == p.name)",message="each profile must name its nodePools, or be the defaultProfile"
+// +kubebuilder:validation:XValidation:rule="!has(self.defaultConfig) || self.configs.exists(p, p.name == self.defaultConfig)",message="defaultConfig must be the name of one of the configurations"
+// +kubebuilder:validation:XValidation:rule="self.configs.all(p, has(p.nodePools) && size(p.nodePools) > 0 || has(self.defaultConfig) && self.defaultConfig == p.name)",message="each configuration must name its nodePools, or be the defaultConfig"
 type DevicePluginSpec struct {
 	// Version is the tag of NVIDIA's device plugin.
 	// +kubebuilder:validation:Pattern="^v[0-9]+\\.[0-9]+\\.[0-9]+([-.][0-9A-Za-z.-]+)?$"
@@ -61,27 +61,27 @@ type DevicePluginSpec struct {
 	// Resources of the plugin's container. Default: none.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
-	// DefaultProfile is the profile of the NodePools that no profile names.
+	// DefaultConfig is the configuration of the NodePools that no configuration names.
 	// Default: none; such pools get no plugin from here.
 	// +optional
-	DefaultProfile string `json:"defaultProfile,omitempty"`
-	// Profiles are the ways in which GPUs are offered.
+	DefaultConfig string `json:"defaultConfig,omitempty"`
+	// Configs are the ways in which GPUs are offered.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=map
 	// +listMapKey=name
-	Profiles []GPUProfile `json:"profiles"`
+	Configs []DevicePluginConfig `json:"configs"`
 }
 
-// GPUProfile is one way of offering GPUs, and the NodePools that use it. Without
+// DevicePluginConfig is one way of offering GPUs, and the NodePools that use it. Without
 // timeSlicing and mps, pods get whole GPUs.
 // +kubebuilder:validation:XValidation:rule="!(has(self.timeSlicing) && has(self.mps))",message="choose timeSlicing or mps, not both"
-type GPUProfile struct {
-	// Name is unique among the profiles; it is part of the names of what is made.
+type DevicePluginConfig struct {
+	// Name is unique among the configurations; it is part of the names of what is made.
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:Pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 	Name string `json:"name"`
-	// NodePools that this profile serves. Each pool has one profile.
+	// NodePools that this configuration serves. Each pool has one configuration.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MaxLength=63
 	// +kubebuilder:validation:items:MinLength=1
@@ -174,11 +174,11 @@ type DevicePluginStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Nodes counts the nodes with GPUs in pools that a profile serves.
+	// Nodes counts the nodes with GPUs in pools that a configuration serves.
 	// +optional
 	Nodes int32 `json:"nodes"`
 	// UpdatedNodes counts those whose plugin runs as declared and that offer
-	// the resources of their profile.
+	// the resources of their configuration.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
 	// Pools are the same pool by pool, sorted by name. Pools without nodes and
@@ -193,12 +193,12 @@ type DevicePluginStatus struct {
 type GPUPoolStatus struct {
 	// Name of the NodePool.
 	Name string `json:"name"`
-	// Profile that serves it.
-	Profile string `json:"profile"`
+	// Config that serves it.
+	Config string `json:"config"`
 	// Nodes with GPUs in the pool.
 	Nodes int32 `json:"nodes"`
 	// UpdatedNodes are those of them that run the plugin as declared and offer
-	// the resources of the profile.
+	// the resources of the configuration.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
 	// Allocatable are the pool's allocatable GPU resources, added up.
@@ -208,7 +208,7 @@ type GPUPoolStatus struct {
 	// when there is nothing to replace.
 	// +optional
 	PluginUpdate string `json:"pluginUpdate,omitempty"`
-	// UnhealthyNodes are nodes that do not offer the resources of their profile, with the
+	// UnhealthyNodes are nodes that do not offer the resources of their configuration, with the
 	// reason; at most ten.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=map
@@ -228,7 +228,7 @@ type GPUPoolStatus struct {
 	LastFailure string `json:"lastFailure,omitempty"`
 }
 
-// UnhealthyGPUNode is a node that does not offer the resources of its profile.
+// UnhealthyGPUNode is a node that does not offer the resources of its configuration.
 type UnhealthyGPUNode struct {
 	// Node is its name.
 	Node string `json:"node"`

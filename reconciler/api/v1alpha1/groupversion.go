@@ -45,7 +45,7 @@ const (
 	SyncLabel = "poolwright.dev/sync"
 	// GPULimitAnnotation on a NodePool in the repository is its limit in physical
 	// GPUs. It is written into spec.limits as the number of shares that they are
-	// under the pool's profile.
+	// under the pool's configuration.
 	GPULimitAnnotation = "poolwright.dev/gpu-limit"
 )
 

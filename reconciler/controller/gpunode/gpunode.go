@@ -2,7 +2,7 @@
 // without: the nodes' readiness, the update of the plugins, and the DevicePlugin's status.
 //
 // They act by the back-off that the last leader left in that status, so the package refuses to
-// let any of them act, or the engine launch nodes for pools of profiles, before a new leader
+// let any of them act, or the engine launch nodes for pools of configurations, before a new leader
 // has read it. Start reading at Controllers.
 package gpunode
 
@@ -58,7 +58,7 @@ const restoreRetry = time.Second
 // New makes the controllers of a cluster, with a cache of its own. Which pools an earlier process
 // held back is read on leadership: another replica may lead until then.
 func New(config *rest.Config, log logr.Logger) (*Controllers, error) {
-	ours, err := labels.NewRequirement(gpu.ProfileLabel, selection.Exists, nil)
+	ours, err := labels.NewRequirement(gpu.ConfigLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("selecting the plugin's objects: %w", err)
 	}
@@ -122,7 +122,7 @@ func (c *Controllers) restoreAsLeader(ctx context.Context, live client.Reader) b
 }
 
 // isRestored reports whether the back-off is restored. It is for the engine, which must not wait,
-// and launches no node for the pools of profiles before.
+// and launches no node for the pools of configurations before.
 func (c *Controllers) isRestored() bool {
 	select {
 	case <-c.restored:

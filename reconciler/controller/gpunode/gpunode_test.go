@@ -33,7 +33,7 @@ func newControllers() *Controllers {
 		log:     logr.Discard(),
 		backoff: startuptaint.NewFailureBackoff(clock.RealClock{}), restored: make(chan struct{}),
 		sharing: func(context.Context) (gpu.Sharing, error) {
-			return gpu.Sharing{Profiles: []gpu.Profile{{Name: "sliced", Pools: []string{"held", "recovered", "failing"}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}}}, nil
+			return gpu.Sharing{Configs: []gpu.PluginConfig{{Name: "sliced", Pools: []string{"held", "recovered", "failing"}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}}}, nil
 		},
 	}
 }
@@ -144,7 +144,7 @@ func TestNothingActsBeforeTheBackOffIsRestored(t *testing.T) {
 					t.Errorf("it leads: %t, acts: %v, and reports %d failures", ok, err, n)
 				}
 				if known := g.TaintConfig(nil).Restored(); known != (c.failures > 0) {
-					t.Errorf("the engine launches for pools of profiles: %t", known)
+					t.Errorf("the engine launches for pools of configurations: %t", known)
 				}
 			})
 		})

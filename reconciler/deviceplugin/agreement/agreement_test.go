@@ -183,7 +183,7 @@ func matching(all []v1alpha1.NodeOverlay, has scheduling.Requirements) []v1alpha
 	})
 }
 
-func TestEveryTypeInAPoolHasTheOneOverlayOfItsProfile(t *testing.T) {
+func TestEveryTypeInAPoolHasTheOneOverlayOfItsConfig(t *testing.T) {
 	all, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -193,15 +193,15 @@ func TestEveryTypeInAPoolHasTheOneOverlayOfItsProfile(t *testing.T) {
 		sharing := sharingOf(t, set)
 		made := overlays(t, expand(t, set))
 		pools := []string{"some-other-pool"}
-		for _, p := range sharing.Profiles {
+		for _, p := range sharing.Configs {
 			pools = append(pools, p.Pools...)
 		}
 		for _, pool := range pools {
-			profile, served := sharing.ProfileForPool(pool)
+			pluginConfig, served := sharing.ConfigForPool(pool)
 			for _, kind := range all.Types() {
 				var want []string
 				if served && nvidia(kind) && kind.GPU.Count > 0 {
-					want = []string{profile.Allocatable(kind.GPU.Count).String()}
+					want = []string{pluginConfig.Allocatable(kind.GPU.Count).String()}
 				}
 				var got []string
 				for _, o := range matching(made, requirements(pool, kind)) {

@@ -133,28 +133,28 @@ func between(was, is map[string]v1alpha1.NodeOverlay, visit func(live map[string
 	}
 }
 
-func TestWhilePoolsMoveBetweenProfilesNobodyElseIsCountedOtherwise(t *testing.T) {
-	const apart = "profiles: [{name: ten, nodePools: [a], timeSlicing: {replicas: 10}}, {name: zz, nodePools: [b, c], timeSlicing: {replicas: 2}}]"
-	const rest = "defaultProfile: whole, profiles: [{name: whole}, {name: ten, nodePools: [a], timeSlicing: {replicas: 10}}, {name: zz, nodePools: [b, c], timeSlicing: {replicas: 2}}]"
+func TestWhilePoolsMoveBetweenConfigsNobodyElseIsCountedOtherwise(t *testing.T) {
+	const apart = "configs: [{name: ten, nodePools: [a], timeSlicing: {replicas: 10}}, {name: zz, nodePools: [b, c], timeSlicing: {replicas: 2}}]"
+	const rest = "defaultConfig: whole, configs: [{name: whole}, {name: ten, nodePools: [a], timeSlicing: {replicas: 10}}, {name: zz, nodePools: [b, c], timeSlicing: {replicas: 2}}]"
 	for name, c := range map[string]struct {
 		was, is string
 		// moved are the pools whose numbers change; those whose overlays come or go
 		// as a whole may count what the machine has for a moment.
 		moved, bare string
 	}{
-		"profiles merge":      {apart, "profiles: [{name: ten, nodePools: [a, b, c], timeSlicing: {replicas: 10}}]", "bc", ""},
-		"a profile splits":    {apart, strings.Replace(apart, "[b, c], timeSlicing: {replicas: 2}", "[b], timeSlicing: {replicas: 2}}, {name: aa, nodePools: [c], timeSlicing: {replicas: 3}", 1), "c", ""},
-		"a profile's name":    {apart, strings.Replace(apart, "name: zz", "name: aa", 1), "", ""},
-		"pools change places": {apart, strings.NewReplacer("[a]", "[b]", "[b, c]", "[a, c]").Replace(apart), "ab", ""},
-		"a pool joins":        {apart, strings.Replace(apart, "[a]", "[a, d]", 1), "d", "d"},
-		"a pool leaves":       {apart, strings.Replace(apart, "[b, c]", "[b]", 1), "c", "c"},
-		"shares are renamed":  {apart, strings.Replace(apart, "replicas: 10", "replicas: 10, renameByDefault: true", 1), "a", ""},
-		"from the default":    {rest, strings.Replace(rest, "[a]", "[a, d]", 1), "d", "d"},
-		"to the default":      {rest, strings.Replace(rest, "[b, c]", "[b]", 1), "c", "c"},
+		"configurations merge":   {apart, "configs: [{name: ten, nodePools: [a, b, c], timeSlicing: {replicas: 10}}]", "bc", ""},
+		"a configuration splits": {apart, strings.Replace(apart, "[b, c], timeSlicing: {replicas: 2}", "[b], timeSlicing: {replicas: 2}}, {name: aa, nodePools: [c], timeSlicing: {replicas: 3}", 1), "c", ""},
+		"a configuration's name": {apart, strings.Replace(apart, "name: zz", "name: aa", 1), "", ""},
+		"pools change places":    {apart, strings.NewReplacer("[a]", "[b]", "[b, c]", "[a, c]").Replace(apart), "ab", ""},
+		"a pool joins":           {apart, strings.Replace(apart, "[a]", "[a, d]", 1), "d", "d"},
+		"a pool leaves":          {apart, strings.Replace(apart, "[b, c]", "[b]", 1), "c", "c"},
+		"shares are renamed":     {apart, strings.Replace(apart, "replicas: 10", "replicas: 10, renameByDefault: true", 1), "a", ""},
+		"from the default":       {rest, strings.Replace(rest, "[a]", "[a, d]", 1), "d", "d"},
+		"to the default":         {rest, strings.Replace(rest, "[b, c]", "[b]", 1), "c", "c"},
 		"to the default, which names it": {
 			rest, strings.NewReplacer("{name: whole}", "{name: whole, nodePools: [c]}", "[b, c]", "[b]").Replace(rest), "c", ""},
-		"a default comes":       {strings.Replace(rest, "defaultProfile: whole, profiles: [{name: whole}, ", "profiles: [", 1), rest, "", "d"},
-		"another is default":    {rest, strings.NewReplacer("defaultProfile: whole", "defaultProfile: zz", "{name: whole}, ", "").Replace(rest), "d", ""},
+		"a default comes":       {strings.Replace(rest, "defaultConfig: whole, configs: [{name: whole}, ", "configs: [", 1), rest, "", "d"},
+		"another is default":    {rest, strings.NewReplacer("defaultConfig: whole", "defaultConfig: zz", "{name: whole}, ", "").Replace(rest), "d", ""},
 		"the default's numbers": {rest, strings.Replace(rest, "{name: whole}", "{name: whole, mps: {replicas: 6}}", 1), "d", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

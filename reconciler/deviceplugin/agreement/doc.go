@@ -4,5 +4,5 @@
 //
 // It has tests only. They are not beside the package itself because Karpenter would
 // then be built into its fuzz target too. Start reading at
-// TestEveryTypeInAPoolHasTheOneOverlayOfItsProfile.
+// TestEveryTypeInAPoolHasTheOneOverlayOfItsConfig.
 package agreement

@@ -15,11 +15,11 @@ import (
 
 // The DevicePlugins that the scripts of config/argocd are tested with, in .ci/argocd.
 func TestTheDevicePluginsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testing.T) {
-	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Allocatable: gpu.Resources{gpu.Resource: 80}}
-	starting := gpu.PoolState{Pool: "b", Profile: "sliced", Nodes: 2, Updated: 1}
-	failing := gpu.PoolState{Pool: "c", Profile: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
-	held := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, BackoffUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
-	refused := overlay("poolwright-gpu-4-a", map[string]string{gpu.ProfileLabel: "sliced"}, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionFalse, Reason: "Conflict"})
+	fine := gpu.PoolState{Pool: "a", Config: "sliced", Nodes: 2, Updated: 2, Allocatable: gpu.Resources{gpu.Resource: 80}}
+	starting := gpu.PoolState{Pool: "b", Config: "sliced", Nodes: 2, Updated: 1}
+	failing := gpu.PoolState{Pool: "c", Config: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
+	held := gpu.PoolState{Pool: "d", Config: "whole", Failures: 2, BackoffUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
+	refused := overlay("poolwright-gpu-4-a", map[string]string{gpu.ConfigLabel: "sliced"}, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionFalse, Reason: "Conflict"})
 	type rows []struct {
 		Name   string                 `json:"name"`
 		Object *v1alpha1.DevicePlugin `json:"object"`

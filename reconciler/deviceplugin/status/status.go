@@ -36,7 +36,7 @@ import (
 
 // Reconciler keeps the status of every DevicePlugin true. All fields are required.
 type Reconciler struct {
-	// Cache reads DevicePlugins and the NodeOverlays that carry gpu.ProfileLabel.
+	// Cache reads DevicePlugins and the NodeOverlays that carry gpu.ConfigLabel.
 	Cache cache.Cache
 	// Writer patches the status.
 	Writer client.StatusClient
@@ -119,7 +119,7 @@ func (r *Reconciler) write(ctx context.Context, was, is *v1alpha1.DevicePlugin) 
 // which it has not reported yet is not refused.
 func (r *Reconciler) refusedOverlays(ctx context.Context) ([]string, error) {
 	var list overlayv1alpha1.NodeOverlayList
-	if err := r.Cache.List(ctx, &list, client.HasLabels{gpu.ProfileLabel}); err != nil {
+	if err := r.Cache.List(ctx, &list, client.HasLabels{gpu.ConfigLabel}); err != nil {
 		return nil, fmt.Errorf("listing NodeOverlays: %w", err)
 	}
 	var out []string
@@ -147,7 +147,7 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 			continue
 		}
 		out := v1alpha1.GPUPoolStatus{
-			Name: p.Pool, Profile: p.Profile, Nodes: int32(p.Nodes), UpdatedNodes: int32(p.Updated),
+			Name: p.Pool, Config: p.Config, Nodes: int32(p.Nodes), UpdatedNodes: int32(p.Updated),
 			PluginUpdate: sanitize.Text(rollouts[p.Pool]), Failures: int32(p.Failures), LastFailure: sanitize.Text(p.LastFailure),
 		}
 		for name, n := range p.Allocatable {
@@ -196,9 +196,9 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 		// Ready after a push waits for this.
 		return metav1.ConditionFalse, "UpdatingPlugins", few(rolling)
 	case s.UpdatedNodes < s.Nodes:
-		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes offer the resources of their profile, the others are starting", s.UpdatedNodes, s.Nodes)
+		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes offer the resources of their configuration, the others are starting", s.UpdatedNodes, s.Nodes)
 	}
-	return metav1.ConditionTrue, "Allocatable", fmt.Sprintf("%d of %d nodes offer the resources of their profile", s.UpdatedNodes, s.Nodes)
+	return metav1.ConditionTrue, "Allocatable", fmt.Sprintf("%d of %d nodes offer the resources of their configuration", s.UpdatedNodes, s.Nodes)
 }
 
 // few shows three of a list and counts the others.
@@ -250,7 +250,7 @@ func BackoffStates(status v1alpha1.DevicePluginStatus) []gpu.PoolState {
 		if p.Failures == 0 {
 			continue
 		}
-		state := gpu.PoolState{Pool: p.Name, Profile: p.Profile, Failures: int(p.Failures), LastFailure: p.LastFailure}
+		state := gpu.PoolState{Pool: p.Name, Config: p.Config, Failures: int(p.Failures), LastFailure: p.LastFailure}
 		if p.BackoffUntil != nil {
 			state.BackoffUntil = p.BackoffUntil.Time
 		}

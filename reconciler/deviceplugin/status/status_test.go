@@ -101,7 +101,7 @@ func TestTheStatusOfADevicePluginIsSanitized(t *testing.T) {
 	const hostile, clean = "x\x1b[2K ghp_0123456789abcdefABCDEF", `x\x1b[2K (masked)`
 	f := newFixture(t, plugin("nvidia", time.Hour))
 	f.rollouts = map[string]string{"a": hostile}
-	f.pools = []gpu.PoolState{{Pool: "a", Profile: "whole", Nodes: 1, Updated: 1, LastFailure: hostile}}
+	f.pools = []gpu.PoolState{{Pool: "a", Config: "whole", Nodes: 1, Updated: 1, LastFailure: hostile}}
 	f.run(t)
 	got := f.status(t, "nvidia")
 	for _, kind := range []string{"Ready", "Progressing"} {
@@ -122,12 +122,12 @@ func TestTheStatusOfADevicePluginIsSanitized(t *testing.T) {
 }
 
 func TestTheConditionReadyNamesTheWorst(t *testing.T) {
-	fine := gpu.PoolState{Pool: "a", Profile: "sliced", Nodes: 2, Updated: 2, Allocatable: gpu.Resources{gpu.Resource: 80, gpu.SharedResource: 0}}
-	starting := gpu.PoolState{Pool: "b", Profile: "sliced", Nodes: 2, Updated: 1}
-	failure := gpu.PoolState{Pool: "c", Profile: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
-	held := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, BackoffUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
-	freed := gpu.PoolState{Pool: "d", Profile: "whole", Failures: 2, BackoffUntil: now().Add(-time.Minute)}
-	ours := map[string]string{gpu.ProfileLabel: "sliced"}
+	fine := gpu.PoolState{Pool: "a", Config: "sliced", Nodes: 2, Updated: 2, Allocatable: gpu.Resources{gpu.Resource: 80, gpu.SharedResource: 0}}
+	starting := gpu.PoolState{Pool: "b", Config: "sliced", Nodes: 2, Updated: 1}
+	failure := gpu.PoolState{Pool: "c", Config: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
+	held := gpu.PoolState{Pool: "d", Config: "whole", Failures: 2, BackoffUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
+	freed := gpu.PoolState{Pool: "d", Config: "whole", Failures: 2, BackoffUntil: now().Add(-time.Minute)}
+	ours := map[string]string{gpu.ConfigLabel: "sliced"}
 	refused := metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionFalse, Reason: "Conflict"}
 	for name, c := range map[string]struct {
 		pools    []gpu.PoolState
@@ -135,16 +135,16 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 		overlay  client.Object
 		want     string
 	}{
-		"no node at all":                {nil, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
-		"all is offered":                {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes offer the resources of their profile"},
-		"a node starts":                 {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their profile, the others are starting"},
+		"no node at all":                {nil, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their configuration"},
+		"all is offered":                {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes offer the resources of their configuration"},
+		"a node starts":                 {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their configuration, the others are starting"},
 		"an update waits":               {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False UpdatingPlugins: a: 1 of 2 replaced"},
 		"a node has failed":             {[]gpu.PoolState{starting, failure}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
 		"a pool is held":                {[]gpu.PoolState{failure, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs; status.pools has the details"},
-		"a hold is over":                {[]gpu.PoolState{freed}, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
+		"a hold is over":                {[]gpu.PoolState{freed}, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their configuration"},
 		"an overlay is refused":         {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; another NodeOverlay may set the same resources"},
-		"an overlay is not checked yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
-		"another's overlay is refused":  {nil, nil, overlay("theirs", nil, refused), "True Allocatable: 0 of 0 nodes offer the resources of their profile"},
+		"an overlay is not checked yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Allocatable: 0 of 0 nodes offer the resources of their configuration"},
+		"another's overlay is refused":  {nil, nil, overlay("theirs", nil, refused), "True Allocatable: 0 of 0 nodes offer the resources of their configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{plugin("nvidia", time.Hour)}
@@ -174,9 +174,9 @@ func TestPoolsAreReportedWithTheirNodesFailuresAndHolds(t *testing.T) {
 		failures = append(failures, gpu.UnhealthyNode{Node: string(rune('a' + i)), Reason: "Mismatch", Since: now()})
 	}
 	f.pools = []gpu.PoolState{
-		{Pool: "gpu", Profile: "sliced", Nodes: 12, Updated: 1, Allocatable: gpu.Resources{gpu.Resource: 40, gpu.SharedResource: 0}, Unhealthy: failures},
-		{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"},
-		{Pool: "quiet", Profile: "sliced"},
+		{Pool: "gpu", Config: "sliced", Nodes: 12, Updated: 1, Allocatable: gpu.Resources{gpu.Resource: 40, gpu.SharedResource: 0}, Unhealthy: failures},
+		{Pool: "held", Config: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"},
+		{Pool: "quiet", Config: "sliced"},
 	}
 	f.rollouts = map[string]string{"gpu": "1 of 12 plugins replaced"}
 	if result := f.run(t); result.RequeueAfter != 30*time.Second {
@@ -190,7 +190,7 @@ func TestPoolsAreReportedWithTheirNodesFailuresAndHolds(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{"nvidia.com/gpu": 40}, first.Allocatable); diff != "" || first.PluginUpdate != "1 of 12 plugins replaced" || len(first.UnhealthyNodes) != 10 {
 		t.Errorf("%+v %s", first, diff)
 	}
-	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"}},
+	if diff := cmp.Diff([]gpu.PoolState{{Pool: "held", Config: "sliced", Failures: 2, BackoffUntil: until, LastFailure: "NoDriver: x"}},
 		status.BackoffStates(got), cmp.Comparer(func(a, b time.Time) bool { return a.Equal(b) })); diff != "" {
 		t.Errorf("what the next process would remember: %s", diff)
 	}
@@ -198,7 +198,7 @@ func TestPoolsAreReportedWithTheirNodesFailuresAndHolds(t *testing.T) {
 
 func TestTheEndOfAHoldIsDetectedWithoutAnEvent(t *testing.T) {
 	f := newFixture(t, plugin("nvidia", time.Hour))
-	f.pools = []gpu.PoolState{{Pool: "held", Profile: "sliced", Failures: 2, BackoffUntil: now().Add(5 * time.Minute)}}
+	f.pools = []gpu.PoolState{{Pool: "held", Config: "sliced", Failures: 2, BackoffUntil: now().Add(5 * time.Minute)}}
 	if result := f.run(t); result.RequeueAfter != 5*time.Minute {
 		t.Errorf("it looks again after %s", result.RequeueAfter)
 	}
@@ -206,7 +206,7 @@ func TestTheEndOfAHoldIsDetectedWithoutAnEvent(t *testing.T) {
 
 func TestOfSeveralDevicePluginsTheOldestCounts(t *testing.T) {
 	f := newFixture(t, plugin("new", time.Minute), plugin("old", time.Hour))
-	f.pools = []gpu.PoolState{{Pool: "gpu", Profile: "sliced", Nodes: 1, Updated: 1}}
+	f.pools = []gpu.PoolState{{Pool: "gpu", Config: "sliced", Nodes: 1, Updated: 1}}
 	f.run(t)
 	if got := f.status(t, "old"); got.Nodes != 1 {
 		t.Errorf("the older one has %d nodes", got.Nodes)
@@ -259,15 +259,15 @@ func TestAStatusThatIsTrueIsNotWrittenAgain(t *testing.T) {
 func TestOneThatIsBeingDeletedDoesNotCountBesideAnother(t *testing.T) {
 	old := plugin("old", time.Hour)
 	old.Finalizers, old.DeletionTimestamp = []string{"foregroundDeletion"}, &metav1.Time{Time: now()}
-	old.Spec.Profiles = []v1alpha1.GPUProfile{{Name: "old", NodePools: []string{"gpu"}}}
+	old.Spec.Configs = []v1alpha1.DevicePluginConfig{{Name: "old", NodePools: []string{"gpu"}}}
 	successor := plugin("new", time.Minute)
-	successor.Spec.Profiles = []v1alpha1.GPUProfile{{Name: "new", NodePools: []string{"gpu"}}}
+	successor.Spec.Configs = []v1alpha1.DevicePluginConfig{{Name: "new", NodePools: []string{"gpu"}}}
 	sharing, err := status.LiveSharing(newFixture(t, old, successor).client)(t.Context())
-	if profile, _ := sharing.ProfileForPool("gpu"); err != nil || profile.Name != "new" {
-		t.Errorf("profile %q counts, %v", profile.Name, err)
+	if pluginConfig, _ := sharing.ConfigForPool("gpu"); err != nil || pluginConfig.Name != "new" {
+		t.Errorf("configuration %q counts, %v", pluginConfig.Name, err)
 	}
 	sharing, err = status.LiveSharing(newFixture(t, old).client)(t.Context())
-	if _, served := sharing.ProfileForPool("gpu"); err != nil || served {
+	if _, served := sharing.ConfigForPool("gpu"); err != nil || served {
 		t.Errorf("one that goes alone serves %t, %v", served, err)
 	}
 }

@@ -77,7 +77,7 @@ func TestTheErrorOfAParameterNamesItAndTheRemedy(t *testing.T) {
 		{name: "a throttled one is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandboxaws.Fault{Service: "ssm", Throttle: true},
 			class: state.Retry, reason: "Throttled", message: []string{nvidiaImage, "throttled"}},
 		{name: "a failure of AWS is tried again later", desiredCalled: []string{nvidiaImage}, fault: sandboxaws.Fault{Service: "ssm", Code: "InternalServerError", Status: 500},
-			class: state.Retry, reason: "Refused", message: []string{nvidiaImage, "InternalServerError"}},
+			class: state.Retry, reason: "ServiceError", message: []string{nvidiaImage, "InternalServerError"}},
 		{name: "the problem decides where one is wrong and another is denied", desiredCalled: []string{nvidiaImage, endedImage},
 			fault: sandboxaws.Fault{Service: "ssm", Code: "AccessDeniedException", Message: "no", Match: "nvidia"},
 			class: state.Stalled, reason: "ParameterNotFound", message: []string{nvidiaImage, endedImage}},

@@ -99,7 +99,7 @@ func TestTheEnginesPolicySufficesForTheQuotasOfItsPools(t *testing.T) {
 func TestTheWarningsCountPhysicalGPUs(t *testing.T) {
 	b := newBench(t, func(c *sandboxaws.Config) { c.Quotas = map[string]float64{gOnDemand: 64} })
 	plugin := state.Item{Key: state.Key{Target: "kubernetes", Group: v1alpha1.GroupVersion.Group, Kind: "DevicePlugin", Name: "default"},
-		Object: map[string]any{"spec": map[string]any{"profiles": []any{map[string]any{"name": "ten", "nodePools": []any{"a", "b"}, "timeSlicing": map[string]any{"replicas": int64(10)}}}}}}
+		Object: map[string]any{"spec": map[string]any{"configs": []any{map[string]any{"name": "ten", "nodePools": []any{"a", "b"}, "timeSlicing": map[string]any{"replicas": int64(10)}}}}}}
 	if warnings, _ := warned(b.plan(withPools(b.declare(nothing), gpuPool("a", 80), gpuPool("b", 80), plugin))); len(warnings) > 0 {
 		t.Errorf("warned of %q", warnings)
 	}

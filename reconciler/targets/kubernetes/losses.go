@@ -49,8 +49,8 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 		return nil
 	}
 	now := losses.Deletion{Counter: j.losses, DeletedAnyway: losses.Terminating}
-	if kinds.IsDevicePlugin(k) || kinds.Profile(live.Object) != "" {
-		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), kinds.Profile(live.Object))
+	if kinds.IsDevicePlugin(k) || kinds.PluginConfig(live.Object) != "" {
+		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), kinds.PluginConfig(live.Object))
 	}
 	lost := now.DeletionImpact(ctx, k, live)
 	if err := targets.MayDelete(j.Change, lost); err != nil {

@@ -30,7 +30,7 @@ apiVersion: poolwright.dev/v1alpha1
 kind: DevicePlugin
 metadata: {name: gpus}
 spec:
-  profiles:
+  configs:
   - name: shared
     nodePools: [gpu]
     sharing: {timeSlicing: {replicas: 4}}

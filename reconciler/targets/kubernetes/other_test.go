@@ -34,7 +34,7 @@ func TestADevicePluginIsRefusedBesideAnother(t *testing.T) {
 		"that of another Sync": {
 			"$NS", "poolwright.dev/sync: other", "the cluster has it from the Sync other already: declare it in one of the two"},
 		"another name of another Sync": {
-			"x-$NS", "poolwright.dev/sync: other", "the cluster has the DevicePlugin x-$NS of the Sync other, and with two of them it would be unclear how GPUs are shared: declare the profiles there, or delete it"},
+			"x-$NS", "poolwright.dev/sync: other", "the cluster has the DevicePlugin x-$NS of the Sync other, and with two of them it would be unclear how GPUs are shared: declare the configurations there, or delete it"},
 		"another name of nobody's": {
 			"x-$NS", "", "the cluster has the DevicePlugin x-$NS, which no Sync manages, and with two of them it would be unclear how GPUs are shared: give this one its name, or delete it"},
 		"another name of our own": {

@@ -9,9 +9,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 )
 
-// A pool that leaves while a profile names it takes nothing along, and nothing is made for
+// A pool that leaves while a configuration names it takes nothing along, and nothing is made for
 // it. One that was never declared here may have instances with any number of GPUs.
-func TestAPoolThatLeavesAProfileGetsNoOverlay(t *testing.T) {
+func TestAPoolThatLeavesAConfigGetsNoOverlay(t *testing.T) {
 	const fours = "requirements:\n      - {key: node.kubernetes.io/instance-type, operator: In, values: [g4dn.12xlarge]}"
 	four := strings.Replace(pool, "requirements:", fours, 1)
 	b := newPluginBench(t)

@@ -49,14 +49,14 @@ func newPluginBench(t *testing.T) *bench {
 	return b
 }
 
-// timeSlices declares a profile of time slices on a pool; the profile is named as the
+// timeSlices declares a configuration of time slices on a pool; the configuration is named as the
 // test's namespace, because what is made of it goes to kube-system.
 func timeSlices(replicas int) string {
 	return fmt.Sprintf(`
 apiVersion: poolwright.dev/v1alpha1
 kind: DevicePlugin
 metadata: {name: $NS}
-spec: {profiles: [{name: $NS, nodePools: [$NS], timeSlicing: {replicas: %d}}]}
+spec: {configs: [{name: $NS, nodePools: [$NS], timeSlicing: {replicas: %d}}]}
 `, replicas)
 }
 
@@ -213,11 +213,11 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 		return out
 	}
 	const lost = "no plugin offers the GPUs of 1 node any more"
-	ofTheProfile := map[string]string{"DaemonSet nvidia-device-plugin-$NS": lost, "ConfigMap nvidia-device-plugin-$NS": lost}
+	ofTheConfig := map[string]string{"DaemonSet nvidia-device-plugin-$NS": lost, "ConfigMap nvidia-device-plugin-$NS": lost}
 	for _, n := range []string{"1", "2", "4", "8", "16"} {
-		ofTheProfile["NodeOverlay poolwright-gpu-"+n+"-$NS"] = lost
+		ofTheConfig["NodeOverlay poolwright-gpu-"+n+"-$NS"] = lost
 	}
-	everything := maps.Clone(ofTheProfile)
+	everything := maps.Clone(ofTheConfig)
 	everything["DevicePlugin $NS"] = lost
 	p := b.plan(b.declare())
 	if d := cmp.Diff(everything, impacts(p)); d != "" {
@@ -244,14 +244,14 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 		t.Error(d)
 	}
 	another := strings.NewReplacer("{name: $NS, nodePools: [$NS]", "{name: x-$NS, nodePools: [x-$NS]").Replace(timeSlices(10))
-	if d := cmp.Diff(ofTheProfile, impacts(b.plan(b.declare(another)))); d != "" {
-		t.Errorf("without the profile: %s", d)
+	if d := cmp.Diff(ofTheConfig, impacts(b.plan(b.declare(another)))); d != "" {
+		t.Errorf("without the configuration: %s", d)
 	}
-	// Another name for the same profile loses nobody.
+	// Another name for the same configuration loses nobody.
 	renamed := strings.Replace(timeSlices(10), "{name: $NS, nodePools", "{name: x-$NS, nodePools", 1)
 	nobody := map[string]string{"DaemonSet nvidia-device-plugin-$NS": "", "ConfigMap nvidia-device-plugin-$NS": ""}
 	if d := cmp.Diff(nobody, impacts(b.plan(b.declare(renamed)))); d != "" {
-		t.Errorf("for a profile that is renamed: %s", d)
+		t.Errorf("for a configuration that is renamed: %s", d)
 	}
 	b.applyAll(p)
 	b.converged(b.declare())
@@ -323,10 +323,10 @@ func TestABrokenDevicePluginDeletesNothingAndLiftsNoLimit(t *testing.T) {
 		t.Fatal(result.Problems)
 	}
 	for name, broken := range map[string][]string{
-		"a pool in two profiles": {strings.Replace(timeSlices(10), "profiles: [", "profiles: [{name: other, nodePools: [$NS]}, ", 1), limitedPool},
-		"one that is unreadable": {strings.Replace(timeSlices(10), "replicas: 10", "replicas: ten", 1), limitedPool},
-		"a second one":           {timeSlices(10), strings.NewReplacer("metadata: {name: $NS}", "metadata: {name: more-$NS}", "{name: $NS, nodePools: [$NS]", "{name: more, nodePools: [more]").Replace(timeSlices(10)), limitedPool},
-		"none any more":          {limitedPool},
+		"a pool in two configurations": {strings.Replace(timeSlices(10), "configs: [", "configs: [{name: other, nodePools: [$NS]}, ", 1), limitedPool},
+		"one that is unreadable":       {strings.Replace(timeSlices(10), "replicas: 10", "replicas: ten", 1), limitedPool},
+		"a second one":                 {timeSlices(10), strings.NewReplacer("metadata: {name: $NS}", "metadata: {name: more-$NS}", "{name: $NS, nodePools: [$NS]", "{name: more, nodePools: [more]").Replace(timeSlices(10)), limitedPool},
+		"none any more":                {limitedPool},
 	} {
 		set = b.declare(broken...)
 		result := run()

@@ -296,7 +296,7 @@ func apiVersionOf(c plan.Change) string {
 	return c.Key.Group + "/" + c.Before.Version
 }
 
-// plugins reads a DaemonSet of a profile.
+// plugins reads a DaemonSet of a configuration.
 func (b *bench) plugins(name string) (*unstructured.Unstructured, error) {
 	b.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet"}}

@@ -126,8 +126,8 @@ func (w *fileWriter) pool(name string, d Derivation) string {
 	case "nodeOverlay":
 		return manifest("karpenter.sh/v1alpha1", "NodeOverlay", name, field("spec", braced(
 			field("requirements", w.requirements(n(0), n(1))), field("priceAdjustment", quoted("+1%")), field("capacity", braced(field("example.com/"+name, quoted("4")))))))
-	case "devicePlugin": // profiles, and pools of each
-		return manifest("poolwright.dev/v1alpha1", "DevicePlugin", name, field("spec", braced(field("profiles", "["+w.repeat(n(0), func(i int) string {
+	case "devicePlugin": // configurations, and pools of each
+		return manifest("poolwright.dev/v1alpha1", "DevicePlugin", name, field("spec", braced(field("configs", "["+w.repeat(n(0), func(i int) string {
 			return braced(field("name", quoted(fmt.Sprint("p", i))), field("nodePools", "["+w.numbered(fmt.Sprint("pool", i, "-"), n(1))+"]"), field("timeSlicing", `{"replicas": 4}`))
 		})+"]"))))
 	case "provisioner": // of the old API: requirements, values, taints

@@ -88,7 +88,7 @@ apiVersion: poolwright.dev/v1alpha1
 kind: DevicePlugin
 metadata: {name: nvidia}
 spec:
-  profiles: [{name: whole, nodePools: [gpu], readyTimeout: 1m}]
+  configs: [{name: whole, nodePools: [gpu], readyTimeout: 1m}]
 `
 )
 
@@ -119,7 +119,7 @@ const PluginName = "nvidia"
 
 // PluginSpec is the spec of the DevicePlugin, as YAML, by which so many pods share each GPU of the pool.
 func PluginSpec(replicas int) string {
-	return fmt.Sprintf("  profiles: [{name: shared, nodePools: [%s], timeSlicing: {replicas: %d}}]\n", Pool, replicas)
+	return fmt.Sprintf("  configs: [{name: shared, nodePools: [%s], timeSlicing: {replicas: %d}}]\n", Pool, replicas)
 }
 
 // PodSpec is that of a pod which takes the GPU of a machine, or the part of it that it is shared by.

@@ -57,7 +57,7 @@ func securityOfContent() []Promise {
 		{Area: pulls, Sentences: []string{"Its comment shows live values only", "It does not reveal whether other objects"}, Tests: []string{"reconciler/targets/kubernetes.TestAPullRequestDoesNotRevealWhatTheSyncDoesNotManage", "reconciler/targets/aws.TestAPullRequestDoesNotRevealWhatTheAccountHolds"}},
 		{Area: pulls, Sentences: []string{"It shows no value of a Secret"}, Tests: []string{"cmd/internal/operator.TestWhatForksMayHaveWrittenIsComparedWithoutTheValuesOfSecrets", "cmd/internal/child.TestAChildSubstitutesVariablesAndGetsNoSecret"}},
 		{Area: pulls, Sentences: []string{"`${NAME}` shows the values", "The forecast names pods", "What else a comment shows"},
-			NotPromised: "This is what is shown, not what is hidden.", Tests: []string{"reconciler/preview.TestACommentListsTheValuesOfParameters", "reconciler/impact.TestAForecastForForksIsTheSameWhateverPoolsOthersHave"}},
+			NotPromised: "This is what is shown, not what is hidden.", Tests: []string{"reconciler/preview.TestACommentListsTheValuesOfParameters", "reconciler/forecasting.TestAForecastForForksIsTheSameWhateverPoolsOthersHave"}},
 		{Area: pulls, Sentences: []string{"The work for pull requests has", "A thousand of them leave"}, Tests: []string{"reconciler/pullrequest.TestAThousandPullRequestsLeaveLittleBehind", "cmd/internal/operator.TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas", "reconciler/pullrequest/internal/limits.TestAuthorsTakeTurns"}},
 
 		{Area: "Secrets", Sentences: []string{"Secret data, user data, tokens"}, Tests: []string{"reconciler/report.FuzzSecretsLeaveNoTrace", "reconciler/targets/kubernetes.TestSecretsAreMaskedFromTheStart"}},

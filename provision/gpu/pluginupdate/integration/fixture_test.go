@@ -39,7 +39,7 @@ const timeout = 5 * time.Minute
 // nodes are by pool.
 var nodes = func() map[string]string { return map[string]string{"a1": "a", "a2": "a", "b1": "b"} }
 
-// fixture is a control plane with three nodes, two pools and two profiles.
+// fixture is a control plane with three nodes, two pools and two configurations.
 type fixture struct {
 	*testing.T
 	client.Client
@@ -66,7 +66,7 @@ func TestPluginUpdatesInASandbox(t *testing.T) {
 	w.until("every node has its plugin", func() error { return w.runs(map[string]string{"a1": "ten/one", "a2": "ten/one", "b1": "ten/one"}) })
 
 	w.Run("a new revision goes from node to node, and waits for a pod that is not admitted", w.upgrade)
-	w.Run("a pool that moves to another profile loses all plugins at once, whatever the updateStrategy", w.move)
+	w.Run("a pool that moves to another configuration loses all plugins at once, whatever the updateStrategy", w.move)
 }
 
 func (w *fixture) upgrade(t *testing.T) {
@@ -143,13 +143,13 @@ func (w *fixture) madeFrom(t *testing.T, template string) {
 
 func (w *fixture) move(t *testing.T) {
 	w.mu.Lock()
-	w.sharing = gpu.Sharing{Profiles: []gpu.Profile{
+	w.sharing = gpu.Sharing{Configs: []gpu.PluginConfig{
 		{Name: "ten", Pools: []string{"b"}, Replicas: 10, ReadyTimeout: time.Hour}, {Name: "five", Pools: []string{"a"}, Replicas: 5, ReadyTimeout: time.Hour},
 	}}
 	w.mu.Unlock()
 	w.apply("ten", "two", "b")
 	w.apply("five", "three", "a")
-	w.until("pool a has the other profile's plugin", func() error {
+	w.until("pool a has the other configuration's plugin", func() error {
 		return w.runs(map[string]string{"a1": "five/three", "a2": "five/three", "b1": "ten/two"})
 	})
 	message := w.expectEvent(4)
@@ -167,7 +167,7 @@ func newFixture(t *testing.T) *fixture {
 	config := sandbox.DefaultConfig()
 	config.WithoutGit = true
 	started := sandboxtest.Start(t, config)
-	w := &fixture{T: t, sharing: gpu.Sharing{Profiles: []gpu.Profile{{Name: "ten", Pools: []string{"a", "b"}, Replicas: 10, ReadyTimeout: time.Hour}}}}
+	w := &fixture{T: t, sharing: gpu.Sharing{Configs: []gpu.PluginConfig{{Name: "ten", Pools: []string{"a", "b"}, Replicas: 10, ReadyTimeout: time.Hour}}}}
 	life, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	t.Cleanup(func() {
@@ -214,7 +214,7 @@ func (w *fixture) start(life context.Context, running *sync.WaitGroup, mgr manag
 }
 
 func gpuNode(name, pool string) *corev1.Node {
-	offer := gpu.Profile{Replicas: 10}.Allocatable(4)
+	offer := gpu.PluginConfig{Replicas: 10}.Allocatable(4)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
@@ -240,11 +240,11 @@ func ready(now time.Time) corev1.NodeCondition {
 	return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now)}
 }
 
-// apply makes or changes a profile's DaemonSet.
-func (w *fixture) apply(profile, revision string, pools ...string) {
+// apply makes or changes a configuration's DaemonSet.
+func (w *fixture) apply(config, revision string, pools ...string) {
 	w.Helper()
-	labels, annotations := map[string]string{gpu.ProfileLabel: profile}, map[string]string{gpu.PluginHashAnnotation: revision}
-	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + profile}}
+	labels, annotations := map[string]string{gpu.ConfigLabel: config}, map[string]string{gpu.PluginHashAnnotation: revision}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: gpu.PluginNamespace, Name: "nvidia-device-plugin-" + config}}
 	_, err := ctrl.CreateOrUpdate(w.Context(), w.Client, set, func() error {
 		set.Labels = labels
 		set.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
@@ -273,7 +273,7 @@ func (w *fixture) create(o client.Object) {
 	})
 }
 
-// runs says how the running plugins differ from profile/revision by node.
+// runs says how the running plugins differ from configuration/revision by node.
 func (w *fixture) runs(want map[string]string) error {
 	pods, err := w.plugins(w.Context())
 	if err != nil {
@@ -282,7 +282,7 @@ func (w *fixture) runs(want map[string]string) error {
 	got := map[string]string{}
 	for _, p := range pods {
 		if p.DeletionTimestamp.IsZero() && p.Status.Phase == corev1.PodRunning {
-			got[p.Spec.NodeName] = p.Labels[gpu.ProfileLabel] + "/" + p.Annotations[gpu.PluginHashAnnotation]
+			got[p.Spec.NodeName] = p.Labels[gpu.ConfigLabel] + "/" + p.Annotations[gpu.PluginHashAnnotation]
 		}
 	}
 	if !maps.Equal(got, want) {
@@ -293,7 +293,7 @@ func (w *fixture) runs(want map[string]string) error {
 
 func (w *fixture) plugins(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := w.List(ctx, &pods, client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ProfileLabel})
+	err := w.List(ctx, &pods, client.InNamespace(gpu.PluginNamespace), client.HasLabels{gpu.ConfigLabel})
 	return pods.Items, err
 }
 

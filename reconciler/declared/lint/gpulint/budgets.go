@@ -105,7 +105,7 @@ func (p *pool) gpuLimit() (float64, bool) {
 	for _, name := range []string{wholeGPU, shared} {
 		n, ok := p.limit(name)
 		if offered, known := p.resource(); ok && (!known && name == wholeGPU || offered == name) {
-			least, found = min(least, n/float64(max(1, p.profile.Replicas))), true
+			least, found = min(least, n/float64(max(1, p.config.Replicas))), true
 		}
 	}
 	return least, found

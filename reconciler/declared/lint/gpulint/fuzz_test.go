@@ -28,7 +28,7 @@ func FuzzCheck(f *testing.F) {
 	for _, hostile := range []string{
 		"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: [1]\n",
 		"apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p, annotations: {poolwright.dev/gpu-limit: \"-1e99\"}}\nspec: {limits: {cpu: 1e308, nvidia.com/gpu: -3, nodes: .5, memory: {}}, weight: -9223372036854775808}\n",
-		"apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: n}\nspec: {defaultProfile: a, profiles: [{name: a, timeSlicing: {replicas: -2147483648}}]}\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {limits: {nvidia.com/gpu: 3}}\n",
+		"apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: n}\nspec: {defaultConfig: a, configs: [{name: a, timeSlicing: {replicas: -2147483648}}]}\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {limits: {nvidia.com/gpu: 3}}\n",
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: n}\nspec: {replicas: 9223372036854775807, template: {spec: {containers: [{name: c, resources: {limits: {nvidia.com/gpu: 1, cpu: -5, memory: 1e999}}}]}}}\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\n",
 		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, namespace: n}\nspec: {parallelism: -7, completions: null, template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {}}}}}}\n",
 	} {

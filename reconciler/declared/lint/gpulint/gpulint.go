@@ -22,7 +22,7 @@ import (
 func Check(d declared.Declared, types *catalog.Catalog) []Finding {
 	c := &linter{repository: readRepository(d, types)}
 	for _, check := range []func(){
-		c.profiles, c.engine, c.plugins, c.taints, c.renames, c.limits, c.budgets, c.overlays,
+		c.configs, c.engine, c.plugins, c.taints, c.renames, c.limits, c.budgets, c.overlays,
 		c.timeouts, c.images, c.registration, c.bottlerocket, c.mig, c.requests, c.packing, c.reserved,
 	} {
 		check()

@@ -94,7 +94,7 @@ func TestGoodSamplesGiveNone(t *testing.T) {
 }
 
 func TestOfPoolsThatMayBeMissingNothingIsReported(t *testing.T) {
-	const plugin = "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: nvidia}\nspec:\n  profiles: [{name: sliced, nodePools: [gpu, lost], timeSlicing: {replicas: 4, renameByDefault: true}}]\n"
+	const plugin = "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: nvidia}\nspec:\n  configs: [{name: sliced, nodePools: [gpu, lost], timeSlicing: {replicas: 4, renameByDefault: true}}]\n"
 	const pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec:\n  disruption: {budgets: [{nodes: 100%}]}\n  template: {spec: {taints: [{key: nvidia.com/gpu, effect: NoSchedule}], requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge]}]}}\n"
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: ml}\nspec:\n  tolerations: [{operator: Exists}]\n  containers: [{name: a, image: a, resources: {limits: {nvidia.com/gpu: 1}}}]\n"
 	for name, c := range map[string]struct {

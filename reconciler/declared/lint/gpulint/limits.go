@@ -46,11 +46,11 @@ func (c *linter) limit(p *pool, key string, n float64) {
 	switch {
 	case annotated && (key == wholeGPU || key == shared):
 		// Two limits on the same GPUs: that is refused elsewhere.
-	case serves && key == wholeGPU && p.profile.Replicas > 1:
+	case serves && key == wholeGPU && p.config.Replicas > 1:
 		c.shares(p, n)
-	case serves && key == shared && !p.profile.Renamed:
-		c.advise(p.item, limitPath(key), codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s (profile %s)%s",
-			finding.Of("offered", wholeGPU), finding.Of("profile", p.profile.Name), inGPUs(p, n/float64(p.profile.Replicas)))
+	case serves && key == shared && !p.config.Renamed:
+		c.advise(p.item, limitPath(key), codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s (configuration %s)%s",
+			finding.Of("allocatable", wholeGPU), finding.Of("config", p.config.Name), inGPUs(p, n/float64(p.config.Replicas)))
 	default:
 		c.nowhere(p, key)
 	}
@@ -60,18 +60,18 @@ func limitPath(key string) string { return "spec.limits[" + key + "]" }
 
 // shares reports what a limit on GPUs means where they are shared.
 func (c *linter) shares(p *pool, n float64) {
-	path, replicas := limitPath(wholeGPU), float64(p.profile.Replicas)
-	if p.profile.Renamed {
-		c.advise(p.item, path, codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s, %d for each GPU (profile %s)%s",
-			finding.Of("offered", shared), finding.Of("sharesPerGPU", p.profile.Replicas), finding.Of("profile", p.profile.Name), inGPUs(p, n))
+	path, replicas := limitPath(wholeGPU), float64(p.config.Replicas)
+	if p.config.Renamed {
+		c.advise(p.item, path, codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s, %d for each GPU (configuration %s)%s",
+			finding.Of("allocatable", shared), finding.Of("sharesPerGPU", p.config.Replicas), finding.Of("config", p.config.Name), inGPUs(p, n))
 		return
 	}
-	text := fmt.Sprintf("counts shares, not GPUs, %d for each GPU (profile %s): %s are %s%s",
-		p.profile.Replicas, p.profile.Name, counted(n, "share"), counted(n/replicas, "GPU"), inGPUs(p, n))
+	text := fmt.Sprintf("counts shares, not GPUs, %d for each GPU (configuration %s): %s are %s%s",
+		p.config.Replicas, p.config.Name, counted(n, "share"), counted(n/replicas, "GPU"), inGPUs(p, n))
 	if gpus := n / replicas; gpus >= float64(p.fewestGPUs()) && gpus == math.Trunc(gpus) {
 		text += fmt.Sprintf(", and for %s write %q there", counted(gpus, "GPU"), number(gpus))
 	}
-	facts := []finding.Fact{finding.Of("profile", p.profile.Name), finding.Of("sharesPerGPU", p.profile.Replicas), finding.Of("limitShares", n)}
+	facts := []finding.Fact{finding.Of("config", p.config.Name), finding.Of("sharesPerGPU", p.config.Replicas), finding.Of("limitShares", n)}
 	if least := float64(p.fewestGPUs()) * replicas; n < least {
 		c.report(p.item, path, false, finding.New(codeLimitBelowSmallestNode, "%s. As it is, no node is ever launched: the smallest of this pool offers %s",
 			text, finding.As("smallestNodeShares", least, counted(least, "share"))).With(facts...))
@@ -86,7 +86,7 @@ func inGPUs(p *pool, gpus float64) string {
 		return fmt.Sprintf(": write the limit in physical GPUs, as the annotation %s", v1alpha1.GPULimitAnnotation)
 	}
 	return fmt.Sprintf(": for %s write the annotation %s: %q instead, which is written as %s: %q",
-		counted(gpus, "physical GPU"), v1alpha1.GPULimitAnnotation, number(gpus), p.profile.Resource(), number(gpus*float64(p.profile.Replicas)))
+		counted(gpus, "physical GPU"), v1alpha1.GPULimitAnnotation, number(gpus), p.config.Resource(), number(gpus*float64(p.config.Replicas)))
 }
 
 // nowhere finds limits on what no node of the pool has.
@@ -110,7 +110,7 @@ func (c *linter) meant(p *pool, key string) string {
 	switch {
 	case len(p.gpus) == 0:
 		return "; take it out"
-	case p.served && p.profile.Replicas > 1:
+	case p.served && p.config.Replicas > 1:
 		return inGPUs(p, n)
 	}
 	return fmt.Sprintf("; for %s write %s: %q", counted(n, "GPU"), wholeGPU, number(n))

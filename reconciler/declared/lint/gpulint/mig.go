@@ -47,8 +47,8 @@ func (c *linter) cut(p *pool, path string) {
 	case len(cuttable(p.gpus)) == 0 && p.known:
 		c.problem(p.item, path, codeMIGNotSupported, "MIG cannot cut the GPUs of this pool (%s): take the label out, or allow instance types with A100, H100 or later", finding.Of("gpus", models(p.gpus)))
 	case p.served && !c.classOf(p).bottlerocket:
-		c.problem(p.item, path, codeMIGNotOffered, "profile %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the profile",
-			finding.Of("profile", p.profile.Name), finding.Of("devicePlugin", c.sharing.Name))
+		c.problem(p.item, path, codeMIGNotAllocatable, "configuration %s of DevicePlugin %s offers the pool's GPUs whole or in shares, and no MIG devices: take the label out, or the pool out of the configuration",
+			finding.Of("config", p.config.Name), finding.Of("devicePlugin", c.sharing.Name))
 	default:
 		c.uncut(p.item, path, []compatiblePool{{pool: p}})
 	}
@@ -66,8 +66,8 @@ func (c *linter) part(w workload, a gpuRequest) {
 		c.problem(w.item, a.path, codeMIGNotSupported, "MIG cannot cut the GPUs that these pods can run on (%s in NodePool %s), so that they stay pending: request %s, which a DevicePlugin can share by timeSlicing, or run them on A100, H100 or later",
 			finding.Of("gpus", models(types)), finding.Of("nodePools", names(on)), wholeGPU)
 	case !slices.ContainsFunc(on, func(l compatiblePool) bool { return !l.served || c.classOf(l.pool).bottlerocket }):
-		c.problem(w.item, a.path, codeMIGNotOffered, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods stay pending: request %s",
-			finding.Of("nodePools", names(on)), finding.Of("offered", on[0].profile.Resource()))
+		c.problem(w.item, a.path, codeMIGNotAllocatable, "the DevicePlugin offers whole GPUs or shares of them in NodePool %s, and no MIG devices, so that these pods stay pending: request %s",
+			finding.Of("nodePools", names(on)), finding.Of("allocatable", on[0].config.Resource()))
 	default:
 		c.uncut(w.item, a.path, on)
 	}

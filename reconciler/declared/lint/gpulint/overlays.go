@@ -7,8 +7,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
-// The weights of the overlays which a DevicePlugin makes: of pools that a profile
-// names, and of those that have the default profile because none does. A test
+// The weights of the overlays which a DevicePlugin makes: of pools that a configuration
+// names, and of those that have the default configuration because none does. A test
 // compares them with what is made.
 const (
 	namedWeight   = 10_000
@@ -23,8 +23,8 @@ func (c *linter) overlays() {
 				continue
 			}
 			if p := c.overlaidPool(o); p != nil {
-				c.problem(o.item, "spec.capacity["+resource+"]", codeNodeOverlayConflict, "profile %s of DevicePlugin %s (%s) already declares how many GPUs nodes of NodePool %s offer, %s: remove the overlay, or keep the overlay off the pool",
-					finding.Of("profile", p.profile.Name), finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.name), conflict(o.Spec.Weight, p))
+				c.problem(o.item, "spec.capacity["+resource+"]", codeNodeOverlayConflict, "configuration %s of DevicePlugin %s (%s) already declares how many GPUs nodes of NodePool %s offer, %s: remove the overlay, or keep the overlay off the pool",
+					finding.Of("config", p.config.Name), finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.name), conflict(o.Spec.Weight, p))
 				break
 			}
 		}
@@ -34,7 +34,7 @@ func (c *linter) overlays() {
 // conflict is what becomes of an overlay beside a DevicePlugin's for a pool.
 func conflict(weight int64, p *pool) string {
 	theirs := int64(defaultWeight)
-	if slices.Contains(p.profile.Pools, p.name) {
+	if slices.Contains(p.config.Pools, p.name) {
 		theirs = namedWeight
 	}
 	switch {
@@ -46,7 +46,7 @@ func conflict(weight int64, p *pool) string {
 	return fmt.Sprintf("by overlays of weight %d, so that this number has no effect", theirs)
 }
 
-// overlaidPool is the first pool with a profile that the overlay can apply to.
+// overlaidPool is the first pool with a configuration that the overlay can apply to.
 func (c *linter) overlaidPool(o overlay) *pool {
 	for _, p := range c.pools {
 		if p.served && o.canApply(p) {

@@ -73,7 +73,7 @@ func (c *linter) pack(w workload) (packed, bool) {
 	on := w.on
 	// A pool that names counts of GPUs has chosen, and of shares one node is
 	// what is wanted.
-	if len(on) == 0 || on[0].profile.Replicas > 1 || c.recounted(on[0].pool) || slices.ContainsFunc(on[0].Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return r.Key == gpuCount }) {
+	if len(on) == 0 || on[0].config.Replicas > 1 || c.recounted(on[0].pool) || slices.ContainsFunc(on[0].Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return r.Key == gpuCount }) {
 		return packed{}, false
 	}
 	types := c.holding(w, on[0])

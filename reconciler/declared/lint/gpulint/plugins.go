@@ -57,7 +57,7 @@ func ours(item state.Item) bool {
 			Labels map[string]string `json:"labels"`
 		} `json:"metadata"`
 	}
-	return read(item.Object, &o) && o.Metadata.Labels[gpu.ProfileLabel] != ""
+	return read(item.Object, &o) && o.Metadata.Labels[gpu.ConfigLabel] != ""
 }
 
 // another reports a workload that brings a plugin.
@@ -81,7 +81,7 @@ func (c *linter) another(w workload, path string) {
 	}
 }
 
-// servedFor is the first pool with a profile that pods can run in which meet one of
+// servedFor is the first pool with a configuration that pods can run in which meet one of
 // several lists of requirements; nil if there is none.
 func (c *linter) servedFor(w workload, choices [][]catalog.Requirement) *pool {
 	if w.pod.NodeName != "" {

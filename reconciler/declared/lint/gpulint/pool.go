@@ -76,9 +76,9 @@ type pool struct {
 	// known is false where the pool names types that may have GPUs and that the
 	// catalog does not hold.
 	known bool
-	// profile serves it; false without one.
-	profile gpu.Profile
-	served  bool
+	// configuration serves it; false without one.
+	config gpu.PluginConfig
+	served bool
 }
 
 func (r *repository) readPool(item state.Item) {
@@ -98,7 +98,7 @@ func (r *repository) readPool(item state.Item) {
 		}
 	}
 	p.known = r.hasAllTypes(requirements)
-	p.profile, p.served = r.sharing.ProfileForPool(p.name)
+	p.config, p.served = r.sharing.ConfigForPool(p.name)
 	r.pools = append(r.pools, p)
 }
 
@@ -123,7 +123,7 @@ func (p *pool) forGPUs() bool {
 	}
 	_, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]
 	ours := func(key string) bool { return strings.HasPrefix(key, "nvidia.com/") }
-	return annotated || p.onlyGPUs() || slices.Contains(p.profile.Pools, p.name) ||
+	return annotated || p.onlyGPUs() || slices.Contains(p.config.Pools, p.name) ||
 		slices.ContainsFunc(slices.Sorted(maps.Keys(p.Spec.Limits)), ours) ||
 		slices.ContainsFunc(p.taintList(), func(t corev1.Taint) bool { return ours(t.Key) }) ||
 		slices.ContainsFunc(p.Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return strings.Contains(r.Key, "/instance-gpu-") })
@@ -135,15 +135,15 @@ func (p *pool) resource() (string, bool) {
 	if !p.served {
 		return "", false
 	}
-	return string(p.profile.Resource()), true
+	return string(p.config.Resource()), true
 }
 
-// called names the pool with its profile.
+// called names the pool with its configuration.
 func (p *pool) called() string {
 	if !p.served {
 		return p.name
 	}
-	return fmt.Sprintf("%s (profile %s)", p.name, p.profile.Name)
+	return fmt.Sprintf("%s (configuration %s)", p.name, p.config.Name)
 }
 
 // fewestGPUs is the least number of GPUs that a GPU node of the pool has.

@@ -10,7 +10,7 @@ import (
 
 // requests finds pods that no pool of the repository can serve, whatever its size:
 // they wait for ever, or are refused by every node. It reports only where all pools
-// that the pods can run in have a profile: what others offer is unknown.
+// that the pods can run in have a configuration: what others offer is unknown.
 func (c *linter) requests() {
 	for _, w := range c.workloads {
 		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l compatiblePool) bool { return !l.served }) {
@@ -25,26 +25,26 @@ func (c *linter) requests() {
 }
 
 func (c *linter) request(w workload, a gpuRequest) {
-	offering := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return string(l.profile.Resource()) != a.resource })
+	offering := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return string(l.config.Resource()) != a.resource })
 	switch {
 	case len(offering) == 0:
-		c.problem(w.item, a.path, codeResourceNotOffered, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
-			finding.Of("resource", a.resource), finding.Of("nodePools", names(w.on)), finding.Of("offered", w.on[0].profile.Resource()))
-	case a.amount > 1 && !slices.ContainsFunc(offering, func(l compatiblePool) bool { return !l.profile.OnePerRequest }):
+		c.problem(w.item, a.path, codeResourceNotAllocatable, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
+			finding.Of("resource", a.resource), finding.Of("nodePools", names(w.on)), finding.Of("allocatable", w.on[0].config.Resource()))
+	case a.amount > 1 && !slices.ContainsFunc(offering, func(l compatiblePool) bool { return !l.config.OnePerRequest }):
 		c.problem(w.item, a.path, codeRequestAboveOneShare, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; request 1, or run them in a pool with whole GPUs",
-			finding.Of("nodePools", names(offering)), rule(offering[0].profile), finding.Of("requestedShares", a.amount))
+			finding.Of("nodePools", names(offering)), rule(offering[0].config), finding.Of("requestedShares", a.amount))
 	}
 }
 
 // rule names what refuses requests for more than one share.
-func rule(p gpu.Profile) string {
+func rule(p gpu.PluginConfig) string {
 	if p.Strategy == gpu.SharingStrategyMPS {
 		return "MPS always does"
 	}
 	return "failRequestsGreaterThanOne"
 }
 
-// names lists pools with their profiles.
+// names lists pools with their configurations.
 func names(on []compatiblePool) string {
 	var out []string
 	for _, l := range on {

@@ -38,12 +38,12 @@ func (c *linter) taints() {
 // type whose GPUs have another name counts as one without.
 func (c *linter) renames() {
 	for _, p := range c.pools {
-		if !p.served || !p.profile.Renamed || len(p.gpus) == 0 || slices.ContainsFunc(p.taintList(), guards) ||
+		if !p.served || !p.config.Renamed || len(p.gpus) == 0 || slices.ContainsFunc(p.taintList(), guards) ||
 			!slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() }) {
 			continue
 		}
-		c.advise(p.item, "spec.template.spec.requirements", codeRenamedSharesUnguarded, "the pool also allows types without GPUs, and under profile %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
-			finding.Of("profile", p.profile.Name), finding.Of("offered", shared), wholeGPU, from(p.gpus))
+		c.advise(p.item, "spec.template.spec.requirements", codeRenamedSharesUnguarded, "the pool also allows types without GPUs, and under configuration %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
+			finding.Of("config", p.config.Name), finding.Of("allocatable", shared), wholeGPU, from(p.gpus))
 	}
 }
 

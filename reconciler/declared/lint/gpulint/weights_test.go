@@ -12,7 +12,7 @@ import (
 
 // TestTheWeightsAreThoseOfTheOverlaysThatAreMade keeps what is said of overlays true.
 func TestTheWeightsAreThoseOfTheOverlaysThatAreMade(t *testing.T) {
-	const plugin = "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: nvidia}\nspec: {image: plugin, version: v1.2.3, defaultProfile: rest, profiles: [{name: sliced, nodePools: [gpu], timeSlicing: {replicas: 4}}, {name: rest}]}\n"
+	const plugin = "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: nvidia}\nspec: {image: plugin, version: v1.2.3, defaultConfig: rest, configs: [{name: sliced, nodePools: [gpu], timeSlicing: {replicas: 4}}, {name: rest}]}\n"
 	d, err := declared.Load(fstest.MapFS{"app/plugin.yaml": {Data: []byte(plugin)}}, "app", declared.Options{})
 	if err != nil {
 		t.Fatal(err)

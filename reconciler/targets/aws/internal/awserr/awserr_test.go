@@ -44,10 +44,10 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 		{"throttling of EC2", response("EC2", "DescribeSubnets", "RequestLimitExceeded", ""), state.Retry, "Throttled", "throttled"},
 		{"throttling of EKS", response("EKS", "DescribeCluster", "TooManyRequestsException", ""), state.Retry, "Throttled", "throttled"},
 		{"a queue's name that is not free yet", response("SQS", "CreateQueue", "AWS.SimpleQueueService.QueueDeletedRecently", ""), state.Wait, "QueueDeletedRecently", "60 seconds"},
-		{"an invalid parameter is the repository's", response("SQS", "CreateQueue", "InvalidAttributeValue", "KmsMasterKeyId is wrong"), state.Stalled, "Invalid", "KmsMasterKeyId is wrong"},
-		{"a request of EC2 that lacks a parameter", response("EC2", "CreateTags", "MissingParameter", "must contain ResourceId"), state.Stalled, "Invalid", "must contain ResourceId"},
-		{"a security group id that is none", response("EC2", "CreateTags", "InvalidGroupId.Malformed", "Invalid id: sg1"), state.Stalled, "Invalid", "Invalid id: sg1"},
-		{"an invalid parameter that will pass is not", NotPropagated(response("EKS", "CreateAccessEntry", "InvalidParameterException", "no such role")), state.Wait, "NotYet", "no such role"},
+		{"an invalid parameter is the repository's", response("SQS", "CreateQueue", "InvalidAttributeValue", "KmsMasterKeyId is wrong"), state.Stalled, "ValidationError", "KmsMasterKeyId is wrong"},
+		{"a request of EC2 that lacks a parameter", response("EC2", "CreateTags", "MissingParameter", "must contain ResourceId"), state.Stalled, "ValidationError", "must contain ResourceId"},
+		{"a security group id that is none", response("EC2", "CreateTags", "InvalidGroupId.Malformed", "Invalid id: sg1"), state.Stalled, "ValidationError", "Invalid id: sg1"},
+		{"an invalid parameter that will pass is not", NotPropagated(response("EKS", "CreateAccessEntry", "InvalidParameterException", "no such role")), state.Wait, "NotPropagated", "no such role"},
 		{"expired credentials", response("SQS", "GetQueueUrl", "ExpiredToken", "x"), state.Retry, "CredentialsExpired", "expired"},
 		{"wrong credentials", response("SQS", "GetQueueUrl", "InvalidClientTokenId", "x"), state.Retry, "CredentialsInvalid", "does not accept the credentials"},
 		{"no credentials", fmt.Errorf("get identity: %w", ErrCredentials), state.Retry, "NoCredentials", "no AWS credentials"},
@@ -59,7 +59,7 @@ func TestRefusalsBecomeSentences(t *testing.T) {
 		{"a refused connection is reported", &CallError{Service: "EKS", Region: "eu-west-1", Cause: &url.Error{Op: "Post", URL: "http://127.0.0.1:1/", Err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}},
 			state.Retry, "Unreachable", "EKS in eu-west-1 (127.0.0.1:1) could not be reached: connection refused"},
 		{"a wrong signature may be a wrong region", &CallError{Service: "STS", Region: "eu-west-2", Cause: response("STS", "GetCallerIdentity", "SignatureDoesNotMatch", "x")}, state.Retry, "CredentialsInvalid", "whether spec.region eu-west-2 is right"},
-		{"anything else keeps its code", response("EKS", "UpdateClusterConfig", "ResourceInUseException", "an update is in progress"), state.Retry, "Refused", "ResourceInUseException: an update is in progress"},
+		{"anything else keeps its code", response("EKS", "UpdateClusterConfig", "ResourceInUseException", "an update is in progress"), state.Retry, "ServiceError", "ResourceInUseException: an update is in progress"},
 		{"an error of our own", errors.New("reading queue: no number"), state.Retry, "Failed", "no number"},
 	}
 	for _, tt := range tests {

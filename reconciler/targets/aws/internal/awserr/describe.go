@@ -35,11 +35,11 @@ func Fail(who string, err error) error {
 	reason, text := describe(who, err)
 	explained := &explainedError{text: text, cause: err}
 	switch reason {
-	case codeInvalid:
+	case codeValidationError:
 		return state.Fail(state.Stalled, string(reason), explained)
 	case codeQueueDeletedRecently:
 		return state.WaitFor(time.Minute+time.Second, string(reason), explained)
-	case codeNotYet:
+	case codeNotPropagated:
 		return state.WaitFor(10*time.Second, string(reason), explained)
 	default: // all others may succeed when tried again
 	}
@@ -75,11 +75,11 @@ func describe(who string, err error) (reason finding.Code, text string) {
 	case strings.HasSuffix(code, "QueueDeletedRecently"):
 		return codeQueueDeletedRecently, "a queue of this name was deleted a moment ago: SQS takes the name again after 60 seconds"
 	case errors.Is(err, ErrNotPropagated):
-		return codeNotYet, ErrNotPropagated.Error() + apiMessage(err)
+		return codeNotPropagated, ErrNotPropagated.Error() + apiMessage(err)
 	case invalid(code):
-		return codeInvalid, "AWS refuses it" + apiMessage(err)
+		return codeValidationError, "AWS refuses it" + apiMessage(err)
 	case code != "":
-		return codeRefused, "AWS responded" + apiMessage(err)
+		return codeServiceError, "AWS responded" + apiMessage(err)
 	case unreachable(err):
 		return codeUnreachable, unreached(err)
 	case errors.As(err, new(ratelimit.QuotaExceededError)):
@@ -94,7 +94,7 @@ func unprepared(err error) (reason finding.Code, text string) {
 	code := Code(err)
 	switch {
 	case errors.Is(err, ErrWritesDisabled):
-		return codeNotFresh, redacted(err.Error())
+		return codeStaleRead, redacted(err.Error())
 	case errors.Is(err, ErrConfig):
 		return codeAWSConfig, redacted(err.Error())
 	case errors.As(err, new(*AccountError)):

@@ -30,7 +30,7 @@ func (w *State) expand(ctx context.Context, declared state.Set) (state.Set, []st
 	return declared, problems, nil
 }
 
-// overlaid are the numbers of GPUs for which we have made overlays of pools that profiles
+// overlaid are the numbers of GPUs for which we have made overlays of pools that configurations
 // name and that are not declared, by the inventory, which otherPlugin has loaded: those of a
 // pool that leaves, or has left, stay as they are, and no other is made. A pool that was
 // never declared here, and has none yet, is not among them.
@@ -116,7 +116,7 @@ func (w *State) contradicts(ctx context.Context, name string, live *metav1.Parti
 	case live.Name == name:
 		return finding.Finding{}, nil
 	case foreign:
-		return finding.New(codeDevicePluginOfOther, "the cluster has the DevicePlugin %s of the Sync %s, %s: declare the profiles there, or delete it",
+		return finding.New(codeDevicePluginOfOther, "the cluster has the DevicePlugin %s of the Sync %s, %s: declare the configurations there, or delete it",
 			finding.Of("devicePlugin", live.Name), finding.Of("sync", label), twice), nil
 	case label == "":
 		return finding.New(codeDevicePluginOfOther, "the cluster has the DevicePlugin %s, which no Sync manages, %s: give this one its name, or delete it",

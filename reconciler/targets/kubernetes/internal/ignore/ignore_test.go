@@ -103,7 +103,7 @@ func TestGuardsAreNotIgnored(t *testing.T) {
 		{"a Sync", "/spec/prune", item("poolwright.dev", "v1alpha1", "Sync", "a", "dev", nil), false},
 		{"a label of a Sync", "/metadata/labels/a", item("poolwright.dev", "v1alpha1", "Sync", "a", "dev", nil), false},
 		{"a Cluster", "/spec/engine/mode", item("poolwright.dev", "v1alpha1", "Cluster", "", "dev", nil), false},
-		{"a DevicePlugin", "/spec/profiles", item("poolwright.dev", "v1alpha1", "DevicePlugin", "", "dev", nil), false},
+		{"a DevicePlugin", "/spec/configs", item("poolwright.dev", "v1alpha1", "DevicePlugin", "", "dev", nil), false},
 		{"rules of a role", "/rules", item("rbac.authorization.k8s.io", "v1", "ClusterRole", "", "r", nil), false},
 		{"a label of a role, by which others aggregate it", "/metadata/labels/a", item("rbac.authorization.k8s.io", "v1", "ClusterRole", "", "r", nil), false},
 		{"data of a Secret", "/data", secret, false},

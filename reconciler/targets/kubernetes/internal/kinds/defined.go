@@ -99,7 +99,7 @@ func Wave(group, kind string) int {
 	return waveRest
 }
 
-// PluginWave is the place of what is made for a profile of GPUs: the plugin, and
+// PluginWave is the place of what is made for a configuration of GPUs: the plugin, and
 // before it the configuration that its pods mount.
 func PluginWave(group, kind string) int {
 	switch {

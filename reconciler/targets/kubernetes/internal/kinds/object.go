@@ -31,16 +31,16 @@ func IsDevicePlugin(k state.Key) bool {
 	return k.Target == Target && k.Group == v1alpha1.GroupVersion.Group && k.Kind == "DevicePlugin"
 }
 
-// Profile is the GPU profile that an object was made for; empty for all others.
-func Profile(object map[string]any) string {
-	text, _, _ := unstructured.NestedString(object, "metadata", "labels", gpu.ProfileLabel)
+// PluginConfig is the GPU configuration that an object was made for; empty for all others.
+func PluginConfig(object map[string]any) string {
+	text, _, _ := unstructured.NestedString(object, "metadata", "labels", gpu.ConfigLabel)
 	return text
 }
 
 // ObjectWave is an object's place in the order of work: that of its kind, unless it was made
-// for a GPU profile.
+// for a GPU configuration.
 func ObjectWave(k state.Key, object map[string]any) int {
-	if Profile(object) != "" {
+	if PluginConfig(object) != "" {
 		return PluginWave(k.Group, k.Kind)
 	}
 	return Wave(k.Group, k.Kind)

@@ -24,10 +24,10 @@ import (
 )
 
 func isPlugin(k state.Key, object map[string]any) bool {
-	return k.Group == "apps" && k.Kind == "DaemonSet" && kinds.Profile(object) != ""
+	return k.Group == "apps" && k.Kind == "DaemonSet" && kinds.PluginConfig(object) != ""
 }
 
-// Coverage is which nodes get their GPUs from the device plugins that go, by profile, and which
+// Coverage is which nodes get their GPUs from the device plugins that go, by configuration, and which
 // from those that stay.
 type Coverage struct {
 	removed map[string]selectedNodes
@@ -47,7 +47,7 @@ func NewCoverage(desired []state.Item, removed map[state.Key]map[string]any) Cov
 	for k, object := range removed {
 		if isPlugin(k, object) {
 			nodes, err := nodesOf(object)
-			out.removed[kinds.Profile(object)] = selectedNodes{nodes, err}
+			out.removed[kinds.PluginConfig(object)] = selectedNodes{nodes, err}
 		}
 	}
 	for _, item := range desired {
@@ -61,7 +61,7 @@ func NewCoverage(desired []state.Item, removed map[state.Key]map[string]any) Cov
 	return out
 }
 
-// PluginLosses are what goes with the device plugins that go, by profile.
+// PluginLosses are what goes with the device plugins that go, by configuration.
 type PluginLosses map[string]uncoveredNodes
 
 // uncoveredNodes are nodes whose GPUs nothing would offer without a plugin, or why they could
@@ -84,28 +84,28 @@ func (u uncoveredNodes) removal() loss.DeletionImpact {
 	return u.nodes.DeletionImpact("no plugin offers the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
 }
 
-// LostGPUs counts for one profile, or for all where it is empty, what goes with the
+// LostGPUs counts for one configuration, or for all where it is empty, what goes with the
 // plugins that go. Without a Coverage nothing is known to go.
-func (c Counter) LostGPUs(ctx context.Context, f *Coverage, profile string) PluginLosses {
+func (c Counter) LostGPUs(ctx context.Context, f *Coverage, config string) PluginLosses {
 	out := PluginLosses{}
 	if f == nil {
 		return out
 	}
 	for name, of := range f.removed {
-		if profile == "" || profile == name {
+		if config == "" || config == name {
 			out[name] = c.countUncovered(ctx, of, f.kept)
 		}
 	}
 	return out
 }
 
-// removal is what goes with an object of a profile, or with the DevicePlugin that
+// removal is what goes with an object of a configuration, or with the DevicePlugin that
 // they were all made from. They are confirmed as one thing: a plugin that waits for a
 // confirmation needs its configuration for every pod, Karpenter needs its numbers, and
 // whoever watches over nodes needs the DevicePlugin.
 func (l PluginLosses) removal(k state.Key, live map[string]any) loss.DeletionImpact {
 	if !kinds.IsDevicePlugin(k) {
-		return l[kinds.Profile(live)].removal()
+		return l[kinds.PluginConfig(live)].removal()
 	}
 	all := uncoveredNodes{nodes: loss.Names{}}
 	for _, name := range slices.Sorted(maps.Keys(l)) {
@@ -137,8 +137,8 @@ func (c Counter) countUncovered(ctx context.Context, of selectedNodes, others []
 // counts for nothing, and neither do its pods: the configuration waits for the same
 // result.
 func (c Counter) StillMounted(ctx context.Context, live *unstructured.Unstructured, dying map[state.Key]bool) bool {
-	profile := kinds.Profile(live.Object)
-	if live.GetKind() != "ConfigMap" || profile == "" {
+	config := kinds.PluginConfig(live.Object)
+	if live.GetKind() != "ConfigMap" || config == "" {
 		return false
 	}
 	goes := func(daemonSet string) bool {
@@ -158,7 +158,7 @@ func (c Counter) StillMounted(ctx context.Context, live *unstructured.Unstructur
 			}},
 	} {
 		ref := api.Ref{Resource: by.of, Namespace: live.GetNamespace()}
-		_, err := c.API.List(ctx, ref, labels.Set{gpu.ProfileLabel: profile}.String(), func(u *unstructured.Unstructured) {
+		_, err := c.API.List(ctx, ref, labels.Set{gpu.ConfigLabel: config}.String(), func(u *unstructured.Unstructured) {
 			left := u.GetDeletionTimestamp() == nil && !by.goes(u)
 			mounted = mounted || left && mounts(u.Object, live.GetName(), by.pod)
 		})
@@ -179,7 +179,7 @@ func mounts(object map[string]any, configMap string, pod []string) bool {
 	})
 }
 
-// nodesOf reads the node affinity of a DaemonSet that was made for a profile, which
+// nodesOf reads the node affinity of a DaemonSet that was made for a configuration, which
 // has one term.
 func nodesOf(daemonSet map[string]any) (labels.Selector, error) {
 	terms, _, _ := unstructured.NestedSlice(daemonSet, "spec", "template", "spec", "affinity", "nodeAffinity",

@@ -65,11 +65,11 @@ func (d *diagnosis) candidate(pool *karpv1.NodePool) nearestPool {
 func (d *diagnosis) compared(pool *karpv1.NodePool, v variant) nearestPool {
 	out := nearestPool{Pool: Pool{Name: pool.Name}}
 	if o, not := unready(pool); not {
-		out.Obstacles = append(out.Obstacles, o)
+		out.Reasons = append(out.Reasons, o)
 	}
 	if nodepools.IsStatic(pool) {
 		out.static = 1
-		out.Obstacles = append(out.Obstacles, Obstacle{Kind: Static})
+		out.Reasons = append(out.Reasons, UnschedulableReason{Kind: Static})
 	}
 	has := offerings.Requirements(pool)
 	has.Add(scheduling.NewRequirement(karpv1.NodePoolLabelKey, corev1.NodeSelectorOpIn, pool.Name))
@@ -79,9 +79,9 @@ func (d *diagnosis) compared(pool *karpv1.NodePool, v variant) nearestPool {
 	short, offers := d.short(from)
 	taints := d.taints(pool)
 	out.offers, out.taints, out.tolerated = offers, len(taints), len(pool.Spec.Template.Spec.Taints)-len(taints)
-	out.Obstacles = slices.Concat(out.Obstacles, labels, short, taints)
+	out.Reasons = slices.Concat(out.Reasons, labels, short, taints)
 	if len(from) == 0 && out.misses == 0 {
-		out.Obstacles = append(out.Obstacles, Obstacle{Kind: NoInstanceType})
+		out.Reasons = append(out.Reasons, UnschedulableReason{Kind: NoInstanceType})
 	}
 	holding := d.holding(has, from, v)
 	for _, it := range holding {
@@ -92,16 +92,16 @@ func (d *diagnosis) compared(pool *karpv1.NodePool, v variant) nearestPool {
 	})
 	switch {
 	case len(holding) > 0:
-		out.Obstacles = append(out.Obstacles, d.limits(pool, holding)...)
-	case len(out.Obstacles) == 0:
-		out.Obstacles = append(out.Obstacles, Obstacle{Kind: Combination})
+		out.Reasons = append(out.Reasons, d.limits(pool, holding)...)
+	case len(out.Reasons) == 0:
+		out.Reasons = append(out.Reasons, UnschedulableReason{Kind: Combination})
 	}
 	return out
 }
 
 // labels are those that the pod or its volumes require and that no node of the pool has.
-func (d *diagnosis) labels(has scheduling.Requirements, from []*cloudprovider.InstanceType, v variant) []Obstacle {
-	var out []Obstacle
+func (d *diagnosis) labels(has scheduling.Requirements, from []*cloudprovider.InstanceType, v variant) []UnschedulableReason {
+	var out []UnschedulableReason
 	for _, key := range sorted(v.own) {
 		if r := v.own.Get(key); !offered(has, from, r) {
 			out = append(out, unmet(Label, "", r, has, from))
@@ -117,11 +117,11 @@ func (d *diagnosis) labels(has scheduling.Requirements, from []*cloudprovider.In
 	return out
 }
 
-// unmet is the obstacle of a label.
-func unmet(kind Kind, claim string, r *scheduling.Requirement, has scheduling.Requirements, from []*cloudprovider.InstanceType) Obstacle {
+// unmet is the reason of a label.
+func unmet(kind UnschedulableReasonKind, claim string, r *scheduling.Requirement, has scheduling.Requirements, from []*cloudprovider.InstanceType) UnschedulableReason {
 	values := r.Values()
 	slices.Sort(values)
-	return Obstacle{Kind: kind, Claim: claim, Key: r.Key, Operator: string(r.Operator()), Required: values, Offered: valuesOf(r.Key, has, from)}
+	return UnschedulableReason{Kind: kind, Claim: claim, Key: r.Key, Operator: string(r.Operator()), Required: values, Offered: valuesOf(r.Key, has, from)}
 }
 
 // offered reports whether a node of the pool can match the requirement.
@@ -174,7 +174,7 @@ func known(r scheduling.Requirements, key string) []string {
 
 // short are the resources of which no node of the pool has enough, extended ones first, and of how many of
 // those that the pod requests the pool has some.
-func (d *diagnosis) short(from []*cloudprovider.InstanceType) (out []Obstacle, offers int) {
+func (d *diagnosis) short(from []*cloudprovider.InstanceType) (out []UnschedulableReason, offers int) {
 	if len(from) == 0 {
 		return nil, 0
 	}
@@ -192,7 +192,7 @@ func (d *diagnosis) short(from []*cloudprovider.InstanceType) (out []Obstacle, o
 			offers++
 		}
 		if requested := requests[name]; requested.Cmp(most) > 0 {
-			out = append(out, Obstacle{Kind: Resource, Resource: name, Requested: requested, MaxOffered: most})
+			out = append(out, UnschedulableReason{Kind: Resource, Resource: name, Requested: requested, MaxOffered: most})
 		}
 	}
 	return out, offers
@@ -206,11 +206,11 @@ func rank(name corev1.ResourceName) int {
 }
 
 // taints are those of the pool that the pod does not tolerate.
-func (d *diagnosis) taints(pool *karpv1.NodePool) []Obstacle {
-	var out []Obstacle
+func (d *diagnosis) taints(pool *karpv1.NodePool) []UnschedulableReason {
+	var out []UnschedulableReason
 	for _, t := range pool.Spec.Template.Spec.Taints {
 		if scheduling.Taints([]corev1.Taint{t}).ToleratesPod(d.pod) != nil {
-			o := Obstacle{Kind: Taint, Key: t.Key, Operator: string(t.Effect)}
+			o := UnschedulableReason{Kind: Taint, Key: t.Key, Operator: string(t.Effect)}
 			if t.Value != "" {
 				o.Required = []string{t.Value}
 			}
@@ -249,13 +249,13 @@ func (d *diagnosis) instanceType(it *cloudprovider.InstanceType, has scheduling.
 }
 
 // limits is the limit that leaves none of the instance types, of that one that is over the fewest limits by the least type.
-func (d *diagnosis) limits(pool *karpv1.NodePool, holding []*cloudprovider.InstanceType) []Obstacle {
+func (d *diagnosis) limits(pool *karpv1.NodePool, holding []*cloudprovider.InstanceType) []UnschedulableReason {
 	used := corev1.ResourceList{}
 	for _, claim := range d.all.Claims[pool.Name] {
 		resources.MergeInto(used, d.all.Capacity(claim))
 	}
 	used[nodesLimit] = *resource.NewQuantity(int64(len(d.all.Claims[pool.Name])), resource.DecimalSI)
-	var least []Obstacle
+	var least []UnschedulableReason
 	for _, it := range holding {
 		exceeded := exceeded(pool.Spec.Limits, used, it)
 		if len(exceeded) == 0 {
@@ -269,8 +269,8 @@ func (d *diagnosis) limits(pool *karpv1.NodePool, holding []*cloudprovider.Insta
 }
 
 // exceeded are the limits that a node of an instance type would exceed, extended resources first.
-func exceeded(limits karpv1.Limits, used corev1.ResourceList, it *cloudprovider.InstanceType) []Obstacle {
-	var out []Obstacle
+func exceeded(limits karpv1.Limits, used corev1.ResourceList, it *cloudprovider.InstanceType) []UnschedulableReason {
+	var out []UnschedulableReason
 	names := workload.SortedNames(corev1.ResourceList(limits))
 	slices.SortStableFunc(names, func(a, b corev1.ResourceName) int { return cmp.Compare(rank(a), rank(b)) })
 	for _, name := range names {
@@ -281,7 +281,7 @@ func exceeded(limits karpv1.Limits, used corev1.ResourceList, it *cloudprovider.
 		sum := has.DeepCopy()
 		sum.Add(needs)
 		if !needs.IsZero() && sum.Cmp(limit) > 0 {
-			out = append(out, Obstacle{Kind: Limit, Resource: name, Requested: needs, Limit: limit, Used: has, InstanceType: it.Name})
+			out = append(out, UnschedulableReason{Kind: Limit, Resource: name, Requested: needs, Limit: limit, Used: has, InstanceType: it.Name})
 		}
 	}
 	return out

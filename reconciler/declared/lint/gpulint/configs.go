@@ -14,9 +14,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
-// profiles finds profiles of pools that there are not, and of pools without GPUs.
+// configurations finds configurations of pools that there are not, and of pools without GPUs.
 // Where the repository declares no pool at all, they are declared elsewhere.
-func (c *linter) profiles() {
+func (c *linter) configs() {
 	if c.plugin == nil || len(c.pools) == 0 {
 		return
 	}
@@ -24,17 +24,17 @@ func (c *linter) profiles() {
 	for _, p := range c.pools {
 		declared = append(declared, p.name)
 	}
-	for i, profile := range c.plugin.Spec.Profiles {
-		for j, name := range profile.NodePools {
-			path := fmt.Sprintf("spec.profiles[%d].nodePools[%d]", i, j)
+	for i, config := range c.plugin.Spec.Configs {
+		for j, name := range config.NodePools {
+			path := fmt.Sprintf("spec.configs[%d].nodePools[%d]", i, j)
 			at := slices.IndexFunc(c.pools, func(p *pool) bool { return p.name == name })
 			switch {
 			case at < 0 && c.partial:
 			case at < 0:
-				c.advise(c.plugin.item, path, codeProfilePoolUndeclared, "NodePool %q is not declared here%s",
+				c.advise(c.plugin.item, path, codeConfigPoolUndeclared, "NodePool %q is not declared here%s",
 					finding.Of("nodePool", name), finding.As("suggestion", manifest.ClosestName(name, declared), manifest.Suggestion(name, declared)))
 			case c.pools[at].withoutGPUs():
-				c.advise(c.plugin.item, path, codeProfilePoolWithoutGPUs, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer",
+				c.advise(c.plugin.item, path, codeConfigPoolWithoutGPUs, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer",
 					finding.Of("nodePool", name), finding.Of("declaredAt", c.pools[at].item.Origin))
 			}
 		}
@@ -45,14 +45,14 @@ func (c *linter) profiles() {
 // MB may take together.
 const leastTimeout = 5 * time.Minute
 
-// timeouts finds profiles that give nodes too little time.
+// timeouts finds configurations that give nodes too little time.
 func (c *linter) timeouts() {
 	if c.plugin == nil {
 		return
 	}
-	for i, p := range c.plugin.Spec.Profiles {
+	for i, p := range c.plugin.Spec.Configs {
 		if t := p.ReadyTimeout; t != nil && t.Duration < leastTimeout {
-			c.advise(c.plugin.item, fmt.Sprintf("spec.profiles[%d].readyTimeout", i), codeReadyTimeoutShort, "until a node offers its GPUs, its driver has to start and the plugin's image, some 400 MB, to come: a node that takes longer than %s is replaced by one that takes as long; write 5m or more, or leave it out for 10m",
+			c.advise(c.plugin.item, fmt.Sprintf("spec.configs[%d].readyTimeout", i), codeReadyTimeoutShort, "until a node offers its GPUs, its driver has to start and the plugin's image, some 400 MB, to come: a node that takes longer than %s is replaced by one that takes as long; write 5m or more, or leave it out for 10m",
 				finding.As("timeoutSeconds", t.Seconds(), t.Duration))
 		}
 	}
@@ -80,21 +80,21 @@ type sharingSettings struct {
 }
 
 // bottlerocket finds pools whose nodes have the plugin built in, and set otherwise
-// than their profile. Nothing of the user data is repeated: it may be secret.
+// than their configuration. Nothing of the user data is repeated: it may be secret.
 func (c *linter) bottlerocket() {
 	for _, p := range c.pools {
 		k := c.classOf(p)
 		if !p.served || !p.forGPUs() || !k.bottlerocket {
 			continue
 		}
-		differs, err := unlike(k.Spec.UserData, p.profile)
+		differs, err := unlike(k.Spec.UserData, p.config)
 		if err != nil {
 			c.problem(k.item, "spec.userData", codeUserDataInvalid, "%v", finding.Of("reason", err))
 			continue
 		}
 		if differs != "" {
-			c.problem(k.item, "spec.userData", codeBottlerocketSharingDiffers, "Bottlerocket runs a device plugin of its own, and %s, unlike profile %s of DevicePlugin %s, which serves NodePool %s: the numbers never agree, and its nodes are replaced again and again; write %s",
-				finding.Of("difference", differs), finding.Of("profile", p.profile.Name), finding.Of("devicePlugin", c.sharing.Name), finding.Of("nodePool", p.name), settingsOf(p.profile))
+			c.problem(k.item, "spec.userData", codeBottlerocketSharingDiffers, "Bottlerocket runs a device plugin of its own, and %s, unlike configuration %s of DevicePlugin %s, which serves NodePool %s: the numbers never agree, and its nodes are replaced again and again; write %s",
+				finding.Of("difference", differs), finding.Of("config", p.config.Name), finding.Of("devicePlugin", c.sharing.Name), finding.Of("nodePool", p.name), settingsOf(p.config))
 		}
 	}
 }
@@ -102,8 +102,8 @@ func (c *linter) bottlerocket() {
 // maxUserData is above what EC2 takes.
 const maxUserData = 64 << 10
 
-// unlike names the setting in which the user data is not what the profile requires.
-func unlike(userData string, p gpu.Profile) (string, error) {
+// unlike names the setting in which the user data is not what the configuration requires.
+func unlike(userData string, p gpu.PluginConfig) (string, error) {
 	var s sharingSettings
 	if len(userData) > maxUserData || toml.Unmarshal([]byte(userData), &s) != nil {
 		return "", errors.New("this is not TOML with Bottlerocket's settings, so that no node of this class starts")
@@ -133,8 +133,8 @@ func unlike(userData string, p gpu.Profile) (string, error) {
 	return "", nil
 }
 
-// settingsOf is the profile in Bottlerocket's settings, each table in a line.
-func settingsOf(p gpu.Profile) string {
+// settingsOf is the configuration in Bottlerocket's settings, each table in a line.
+func settingsOf(p gpu.PluginConfig) string {
 	const table = "settings.kubelet-device-plugins.nvidia"
 	strategy := string(p.Strategy)
 	out := []string{fmt.Sprintf("%s.device-sharing-strategy = %q", table, strategy)}

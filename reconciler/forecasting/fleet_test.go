@@ -1,4 +1,4 @@
-package impact
+package forecasting
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
+	"github.com/poolwright/poolwright/reconciler/forecasting/forecasttest"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -80,7 +80,7 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			objects := append(impacttest.Live(t), agent("agent", "1"), agent("stays", "1"), &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "x"})
+			objects := append(forecasttest.Live(t), agent("agent", "1"), agent("stays", "1"), &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "x"})
 			reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
 			var got []string
 			_, err := live(reader, func(_ context.Context, _ v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error) {
@@ -117,7 +117,7 @@ func TestTheFleetIsReadAnewAfterItsMaxAge(t *testing.T) {
 	}{{0, 3}, {time.Nanosecond, 3}, {time.Hour, 1}} {
 		pods, observed := 0, time.Time{}
 		f := &SnapshotReader{MaxAge: tt.maxAge, Observed: func(at time.Time) { observed = at }}
-		f.Reader = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(impacttest.Live(t)...).WithInterceptorFuncs(interceptor.Funcs{
+		f.Reader = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(forecasttest.Live(t)...).WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				if _, ok := list.(*corev1.PodList); ok {
 					pods++
@@ -143,7 +143,7 @@ func TestTheFleetIsReadAnewAfterItsMaxAge(t *testing.T) {
 }
 
 func TestAForecastForForksIsTheSameWhateverPoolsOthersHave(t *testing.T) {
-	ours := impacttest.Live(t)
+	ours := forecasttest.Live(t)
 	for _, o := range ours {
 		switch o.(type) {
 		case *karpv1.NodePool, *awsv1.EC2NodeClass:

@@ -1,4 +1,4 @@
-package impact
+package forecasting
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
+	"github.com/poolwright/poolwright/reconciler/forecasting/forecasttest"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -101,7 +101,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 			held: "may replace any number of nodes, for it cannot be predicted: no Cluster specifies the region of the nodes; apply an object of that kind; guard.maxNodesReplaced is 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := impacttest.Live(t)
+			objects := forecasttest.Live(t)
 			p := classChange(t, objects, c.edit)
 			if c.review != "" {
 				item := review(c.review, p)
@@ -135,7 +135,7 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 }
 
 func TestTheForecastBeforeAnApplyIsBounded(t *testing.T) {
-	objects := impacttest.Live(t)
+	objects := forecasttest.Live(t)
 	sync := &v1alpha1.Sync{}
 	sync.Spec.Guard.MaxNodesReplaced = new(int32(5))
 	reader := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build()
@@ -155,7 +155,7 @@ func TestTheForecastBeforeAnApplyIsBounded(t *testing.T) {
 }
 
 func TestWhatOnlyAWSCanResolveIsHeldByTheGuardAndNotByTheReview(t *testing.T) {
-	objects := impacttest.Live(t)
+	objects := forecasttest.Live(t)
 	p := classChange(t, objects, func(c *awsv1.EC2NodeClass) {
 		c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@v20260101"}}
 	})
@@ -197,7 +197,7 @@ func TestOnlyPullRequestsWhoseMergeMayBeToMakeAreReviews(t *testing.T) {
 }
 
 func TestAReviewListsEveryPoolThatTheChangeTouches(t *testing.T) {
-	objects := four(impacttest.Live(t))
+	objects := four(forecasttest.Live(t))
 	class, _ := objects[1].(*awsv1.EC2NodeClass)
 	pool, _ := objects[2].(*karpv1.NodePool)
 	spare := pool.DeepCopy()
@@ -286,7 +286,7 @@ func TestWhatCannotBeReadMayReplaceMoreNodesWhereItIsKarpenters(t *testing.T) {
 		{"node.k8s.io", "v1", "RuntimeClass", false},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
-			objects := impacttest.Live(t)
+			objects := forecasttest.Live(t)
 			broken := state.Item{Key: state.Key{Target: "kubernetes", Group: c.group, Kind: c.kind, Namespace: "default", Name: "gpu"}, Object: map[string]any{
 				"apiVersion": c.group + "/" + c.version, "kind": c.kind, "metadata": map[string]any{"name": "gpu"}, "spec": "none", "handler": []any{},
 			}}

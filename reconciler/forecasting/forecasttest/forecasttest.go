@@ -1,5 +1,5 @@
-// Package impacttest has a small fleet of nodes, for tests of what changes do to one.
-package impacttest
+// Package forecastingtest has a small fleet of nodes, for tests of what changes do to one.
+package forecasttest
 
 import (
 	"maps"

@@ -1,10 +1,10 @@
-// Package impact forecasts what changes of a plan do to nodes, pods and costs, in a live
+// Package forecasting forecasts what changes of a plan do to nodes, pods and costs, in a live
 // cluster or between two revisions, and blocks those changes of a Sync's plan that would
 // replace more nodes than its guard or the reviews of its pull requests allow.
 //
 // It refuses to run Karpenter's code itself: a Simulate does, in a process of its own.
 // It writes nothing. Start reading at Live.
-package impact
+package forecasting
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package impact
+package forecasting
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/impact/impacttest"
+	"github.com/poolwright/poolwright/reconciler/forecasting/forecasttest"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -79,7 +79,7 @@ func forecastOf(t *testing.T, objects []client.Object, changes ...plan.Change) *
 }
 
 func TestAChangeIsForecastForTheLiveNodes(t *testing.T) {
-	objects := impacttest.Declared(t)
+	objects := forecasttest.Declared(t)
 	key := func(group, kind string) state.Key {
 		return state.Key{Target: "kubernetes", Group: group, Kind: kind, Name: "gpu"}
 	}
