@@ -22,7 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// others are configurations that no profile makes, for what the sandbox emulates of those that others write.
+// others are configurations that no config makes, for what the sandbox emulates of those that others write.
 func others() []recording.Case {
 	plain := []string{"nvidia-device-plugin", "--config-file=/config.yaml"}
 	withRoot := append(slices.Clone(plain), "--mps-root=/run/nvidia/mps")
@@ -114,7 +114,7 @@ func made(t testing.TB) []recording.Case {
 			t.Fatalf("%s mounts the ConfigMap %s, which nothing makes", item.Key, volume.ConfigMap.Name)
 		}
 		for file, text := range object[corev1.ConfigMap](t, config).Data {
-			one := recording.Case{Name: daemonSet.Labels[gpu.ProfileLabel], Command: plugin.Command, ConfigPath: mount.MountPath + "/" + file, Config: text}
+			one := recording.Case{Name: daemonSet.Labels[gpu.ConfigLabel], Command: plugin.Command, ConfigPath: mount.MountPath + "/" + file, Config: text}
 			if len(spec.InitContainers) > 0 {
 				waiting := one
 				waiting.Name += "-without-daemon"

@@ -15,10 +15,10 @@ import (
 // table is what a page has of the recording, as Markdown.
 func table(t *testing.T) string {
 	t.Helper()
-	runs, ours := served(t), profiles(t)
+	runs, ours := served(t), configs(t)
 	var out strings.Builder
-	out.WriteString("| profile | resource | devices | a request for two |\n|---|---|---:|---|\n")
-	for _, c := range []struct{ profile, described string }{
+	out.WriteString("| config | resource | devices | a request for two |\n|---|---|---:|---|\n")
+	for _, c := range []struct{ config, described string }{
 		{"whole", "neither `timeSlicing` nor `mps`"},
 		{"sliced", "`timeSlicing` with `replicas: %d`"},
 		{"sliced-one", "`timeSlicing` with `replicas: %d`, `failRequestsGreaterThanOne`"},
@@ -26,10 +26,10 @@ func table(t *testing.T) string {
 		{"mps", "`mps` with `replicas: %d`"},
 		{"mps-renamed", "`mps` with `replicas: %d`, `renameByDefault`"},
 	} {
-		resource := runs[c.profile].Resources[0]
+		resource := runs[c.config].Resources[0]
 		described := c.described
 		if strings.Contains(described, "%d") {
-			described = fmt.Sprintf(described, ours[c.profile].Replicas)
+			described = fmt.Sprintf(described, ours[c.config].Replicas)
 		}
 		two := "none to give"
 		if refusal, ok := resource.Refused(2); ok {

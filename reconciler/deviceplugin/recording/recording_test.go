@@ -36,32 +36,32 @@ func load(t testing.TB) recording.Recording {
 	return out
 }
 
-// profiles are those of the DevicePlugin, as the engine's side reads them.
-func profiles(t testing.TB) map[string]gpu.Profile {
+// configs are those of the DevicePlugin, as the engine's side reads them.
+func configs(t testing.TB) map[string]gpu.PluginConfig {
 	t.Helper()
 	plugin := &v1alpha1.DevicePlugin{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(declared(t).Items()[0].Object, plugin, true); err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]gpu.Profile{}
-	for _, p := range deviceplugin.Sharing(plugin).Profiles {
+	out := map[string]gpu.PluginConfig{}
+	for _, p := range deviceplugin.Sharing(plugin).Configs {
 		out[p.Name] = p
 	}
 	return out
 }
 
-// served are the runs of profiles under which the plugin could serve, by profile.
+// served are the runs of configs under which the plugin could serve, by config.
 func served(t testing.TB) map[string]recording.Run {
 	t.Helper()
 	out := map[string]recording.Run{}
-	ours := profiles(t)
+	ours := configs(t)
 	for _, run := range load(t).Runs {
 		if _, ok := ours[run.Name]; ok {
 			out[run.Name] = run
 		}
 	}
 	if len(out) != len(ours) {
-		t.Fatalf("the recording has the profiles %d of %d", len(out), len(ours))
+		t.Fatalf("the recording has the configs %d of %d", len(out), len(ours))
 	}
 	return out
 }
@@ -87,17 +87,17 @@ func TestTheRecordingIsOfTheConfigurationsOfToday(t *testing.T) {
 func TestThePluginOffersWhatAProfileAllocates(t *testing.T) {
 	recorded := load(t)
 	for name, run := range served(t) {
-		profile := profiles(t)[name]
+		config := configs(t)[name]
 		t.Run(name, func(t *testing.T) {
 			got := gpu.Resources{gpu.Resource: 0, gpu.SharedResource: 0}
 			for _, r := range run.Resources {
 				got[corev1.ResourceName(r.Name)] += int64(len(r.Devices))
 			}
-			if diff := cmp.Diff(profile.Allocatable(len(recorded.GPUs)), got); diff != "" {
+			if diff := cmp.Diff(config.Allocatable(len(recorded.GPUs)), got); diff != "" {
 				t.Errorf("what a node offers (-computed +recorded):\n%s", diff)
 			}
-			if refusal, ok := run.Resources[0].Refused(2); ok && (refusal != "") != profile.OnePerRequest {
-				t.Errorf("a request for two returns %q, and one per request is %t", refusal, profile.OnePerRequest)
+			if refusal, ok := run.Resources[0].Refused(2); ok && (refusal != "") != config.OnePerRequest {
+				t.Errorf("a request for two returns %q, and one per request is %t", refusal, config.OnePerRequest)
 			}
 			if refusal, ok := run.Resources[0].Refused(1); !ok || refusal != "" {
 				t.Errorf("a request for one returns %q", refusal)
@@ -131,7 +131,7 @@ var device = regexp.MustCompile(`^GPU-[0-9a-f-]{36}(::\d+)?$`)
 
 func TestADeviceIsAGPUOrANumberedShareOfOne(t *testing.T) {
 	for name, run := range served(t) {
-		shared := profiles(t)[name].Replicas > 1
+		shared := configs(t)[name].Replicas > 1
 		for _, d := range run.Resources[0].Devices {
 			if match := device.FindStringSubmatch(d.ID); match == nil || (match[1] != "") != shared || d.Health != "Healthy" {
 				t.Errorf("%s lists %+v", name, d)
@@ -176,7 +176,7 @@ func TestThePodMountsWhatThePluginMountsIntoOthers(t *testing.T) {
 			continue
 		}
 		daemonSet := object[appsv1.DaemonSet](t, item)
-		run := served(t)[daemonSet.Labels[gpu.ProfileLabel]]
+		run := served(t)[daemonSet.Labels[gpu.ConfigLabel]]
 		granted := run.Resources[0].Allocations[0]
 		spec := daemonSet.Spec.Template.Spec
 		for inside, outside := range granted.Mounts {
@@ -209,13 +209,13 @@ func mounted(spec corev1.PodSpec, inside, outside string) bool {
 func TestTheLabelsOfFeatureDiscoveryAreTheProfiles(t *testing.T) {
 	recorded := load(t)
 	for name, run := range served(t) {
-		profile := profiles(t)[name]
+		config := configs(t)[name]
 		product := strings.ReplaceAll(recorded.GPUs[0].Name, " ", "-")
-		if profile.Strategy != gpu.SharingStrategyNone && !profile.Renamed {
+		if config.Strategy != gpu.SharingStrategyNone && !config.Renamed {
 			product += "-SHARED"
 		}
 		want := map[string]string{
-			"nvidia.com/gpu.count": strconv.Itoa(len(recorded.GPUs)), "nvidia.com/gpu.replicas": strconv.Itoa(profile.Replicas), "nvidia.com/gpu.sharing-strategy": string(profile.Strategy),
+			"nvidia.com/gpu.count": strconv.Itoa(len(recorded.GPUs)), "nvidia.com/gpu.replicas": strconv.Itoa(config.Replicas), "nvidia.com/gpu.sharing-strategy": string(config.Strategy),
 			"nvidia.com/gpu.memory": strconv.FormatInt(recorded.GPUs[0].MemoryMiB, 10), "nvidia.com/gpu.product": product,
 		}
 		some := cmpopts.IgnoreMapEntries(func(label, _ string) bool { return want[label] == "" })
@@ -327,7 +327,7 @@ func TestTheCostOfAShareIsOfWhatThePluginOffers(t *testing.T) {
 	// The H100's type with as many GPUs as were recorded.
 	one := []catalog.Requirement{{Key: "node.kubernetes.io/instance-type", Operator: "In", Values: []string{"p5.4xlarge"}}}
 	for name, run := range served(t) {
-		table := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: 8, Pools: []cost.Pool{{Name: name, Requirements: one, Profile: profiles(t)[name]}}}, types)
+		table := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: 8, Pools: []cost.Pool{{Name: name, Requirements: one, PluginConfig: configs(t)[name]}}}, types)
 		if len(table.Pools) != 1 || table.Pools[0].Cheapest == nil {
 			t.Fatalf("%s: %+v", name, table)
 		}
