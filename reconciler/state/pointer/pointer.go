@@ -148,8 +148,9 @@ func (p Pointer) Remove(value any) any {
 func ListKeys() []string { return []string{"name", "key", "type", "id", "alias"} }
 
 // In is the pointer to the same field in other: an element of a list is that with the same name,
-// or another of [ListKeys], as in value, and without one that of the same index. It is false where
-// p leads through an element that one of both does not have, or into a list that only other has.
+// or another of [ListKeys], as in value, and without one that of the same index. Of several with one
+// name it is that of the same place among these. It is false where p leads through an element that one
+// of both does not have, or has in another number, or into a list that only other has.
 func (p Pointer) In(value, other any) (Pointer, bool) {
 	out := make(Pointer, 0, len(p))
 	for _, part := range p {
@@ -187,10 +188,23 @@ func same(list []any, i int, elements []any, ok bool) int {
 		}
 		return i
 	}
-	return slices.IndexFunc(elements, func(e any) bool {
-		m, _ := e.(map[string]any)
-		return m[key] == name
-	})
+	// A name that several have, such as the key of two requirements, is that of the elements in their order.
+	mine, others := named(list, key, name), named(elements, key, name)
+	if len(mine) != len(others) {
+		return -1
+	}
+	return others[slices.Index(mine, i)]
+}
+
+// named are the indices of the elements that have that name in the field key.
+func named(list []any, key, name string) []int {
+	var out []int
+	for i, e := range list {
+		if m, _ := e.(map[string]any); m[key] == name {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // keyOf returns the field that distinguishes an element, with its value; empty where it has none.

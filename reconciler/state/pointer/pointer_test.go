@@ -127,6 +127,24 @@ func TestAnElementIsFoundByItsName(t *testing.T) {
 	if _, ok := parsed(t, "/spec/args/1").In(deployment(), m{"spec": m{"args": []any{"x"}}}); ok {
 		t.Error("an element behind the end is found")
 	}
+	declared := m{"requirements": []any{m{"key": "cpu", "operator": "Gt"}, m{"key": "zone"}, m{"key": "cpu", "operator": "Lt"}}}
+	for _, tt := range []struct {
+		name, at, want string
+		live           []any
+	}{
+		{"the first of one name", "/requirements/0/values", "/requirements/1/values", []any{m{"key": "zone"}, m{"key": "cpu"}, m{"key": "cpu"}}},
+		{"the second of one name", "/requirements/2/values", "/requirements/2/values", []any{m{"key": "zone"}, m{"key": "cpu"}, m{"key": "cpu"}}},
+		{"one of more than there are live", "/requirements/0/values", "", []any{m{"key": "zone"}, m{"key": "cpu"}}},
+		{"one of fewer than there are live", "/requirements/2/values", "", []any{m{"key": "cpu"}, m{"key": "cpu"}, m{"key": "cpu"}}},
+		{"the only one of its name", "/requirements/1/values", "/requirements/0/values", []any{m{"key": "zone"}, m{"key": "cpu"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := parsed(t, tt.at).In(declared, m{"requirements": tt.live})
+			if ok != (tt.want != "") || got.String() != tt.want {
+				t.Errorf("%s, %v", got, ok)
+			}
+		})
+	}
 }
 
 func TestAPointerIsReadAgainstAnObject(t *testing.T) {

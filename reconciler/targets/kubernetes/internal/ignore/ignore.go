@@ -76,13 +76,26 @@ func parse(r v1alpha1.IgnoreRule) (rule, error) {
 	if out.patterns, err = patterns(*r.Target); err != nil {
 		return rule{}, err
 	}
-	if out.labels, err = labels.Parse(r.Target.LabelSelector); err != nil {
-		return rule{}, fmt.Errorf("target.labelSelector: %w", err)
+	if out.labels, err = selector("labelSelector", r.Target.LabelSelector); err != nil {
+		return rule{}, err
 	}
-	if out.notes, err = labels.Parse(r.Target.AnnotationSelector); err != nil {
-		return rule{}, fmt.Errorf("target.annotationSelector: %w", err)
+	if out.notes, err = selector("annotationSelector", r.Target.AnnotationSelector); err != nil {
+		return rule{}, err
 	}
 	return out, nil
+}
+
+func selector(name, text string) (labels.Selector, error) {
+	out, err := labels.Parse(text)
+	if err != nil {
+		return nil, unparsed(name, text, "selector", err)
+	}
+	return out, nil
+}
+
+// unparsed is the error of a field of a target.
+func unparsed(name, text, kind string, err error) error {
+	return fmt.Errorf("target.%s: %q is no %s (%w): correct it, or leave the field out", name, text, kind, err)
 }
 
 func patterns(target v1alpha1.Selector) ([]attribute, error) {
@@ -100,9 +113,14 @@ func patterns(target v1alpha1.Selector) ([]attribute, error) {
 		if field.text == "" {
 			continue
 		}
+		// As it is written first: what is added could complete one that is none, and would be in the error.
+		_, err := regexp.Compile(field.text)
+		if err != nil {
+			return nil, unparsed(field.name, field.text, "RE2 expression", err)
+		}
 		matches, err := regexp.Compile("^(?:" + field.text + ")$")
 		if err != nil {
-			return nil, fmt.Errorf("target.%s: %w", field.name, err)
+			return nil, unparsed(field.name, field.text, "RE2 expression", err)
 		}
 		out = append(out, attribute{of: field.of, matches: matches})
 	}

@@ -77,8 +77,10 @@ func TestARuleThatCannotBeUsedIsAnError(t *testing.T) {
 		{"the status", "spec.ignore[1].paths[0]: ", v1alpha1.IgnoreRule{Paths: []string{"/status/phase"}}},
 		{"the kind", "spec.ignore[1].paths[0]: ", v1alpha1.IgnoreRule{Paths: []string{"/kind"}}},
 		{"an expression that is none", "spec.ignore[1].target.name: ", v1alpha1.IgnoreRule{Paths: []string{"/spec"}, Target: &v1alpha1.Selector{Name: "("}}},
-		{"a label selector that is none", "spec.ignore[1].target.labelSelector: ", v1alpha1.IgnoreRule{Paths: []string{"/spec"}, Target: &v1alpha1.Selector{LabelSelector: "a in"}}},
-		{"an annotation selector that is none", "spec.ignore[1].target.annotationSelector: ", v1alpha1.IgnoreRule{Paths: []string{"/spec"}, Target: &v1alpha1.Selector{AnnotationSelector: "a in"}}},
+		{"an expression that closes a group of ours", "spec.ignore[1].target.name: \"a)|(b\" ", v1alpha1.IgnoreRule{Paths: []string{"/spec"}, Target: &v1alpha1.Selector{Name: "a)|(b"}}},
+		{"an expression, without what is added to it", "missing closing ): `(`): ", v1alpha1.IgnoreRule{Paths: []string{"/spec"}, Target: &v1alpha1.Selector{Kind: "("}}},
+		{"a label selector that is none", "spec.ignore[1].target.labelSelector: \"a in\" ", v1alpha1.IgnoreRule{Paths: []string{"/spec"}, Target: &v1alpha1.Selector{LabelSelector: "a in"}}},
+		{"an annotation selector that is none", "spec.ignore[1].target.annotationSelector: \"a in\" ", v1alpha1.IgnoreRule{Paths: []string{"/spec"}, Target: &v1alpha1.Selector{AnnotationSelector: "a in"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
