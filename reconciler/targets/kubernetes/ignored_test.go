@@ -159,9 +159,7 @@ func TestAFieldThatIsIgnoredLaterIsGivenUp(t *testing.T) {
 					t.Errorf("%s is to be changed", f.Path)
 				}
 			}
-			if errs := b.apply(p); len(errs) > 0 {
-				t.Fatal(errs)
-			}
+			b.carryOut(p, more)
 			b.converged(more)
 			claim := b.claim("apps/v1", "Deployment", "web")
 			if strings.Contains(claim, "f:replicas") || strings.Contains(claim, "f:team") || strings.Contains(claim, "f:image") || !strings.Contains(claim, "f:resources") {
@@ -476,6 +474,40 @@ func TestAnIgnoredFieldThatIsNotDeclaredStaysInAMapThatIsAppliedAsAWhole(t *test
 	requirements, _, _ := unstructured.NestedSlice(b.get("karpenter.sh/v1", "NodePool", b.ns).Object, "spec", "template", "spec", "requirements")
 	if n := requirements[0].(map[string]any)["minValues"]; n != int64(1) {
 		t.Errorf("minValues is %v", n)
+	}
+}
+
+func TestAnUpdateWithKeptValuesIsMadeByTheNextPlanWhereAControllerWroteTheStatusMeanwhile(t *testing.T) {
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("Deployment", "/spec/template/spec/nodeSelector/theirs")}
+	})
+	selector := strings.Replace(web, "      containers:\n", "      nodeSelector: {ours: x}\n      containers:\n", 1)
+	b.reconcile(b.declare(selector))
+	writes := 0
+	b.wire.failing(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "deployments") && r.URL.Query().Get("dryRun") == "" && writes < 3 {
+			writes++
+			b.editStatus("apps/v1", "Deployment", "web", func(u *unstructured.Unstructured) {
+				set(u.Object, []any{map[string]any{"type": "Written", "status": "True", "reason": fmt.Sprint(writes)}}, "status", "conditions")
+			})
+		}
+		return nil, nil
+	})
+	more := b.declare(strings.Replace(selector, "nginx:1", "nginx:2", 1))
+	p := b.plan(more)
+	errs := b.apply(p)
+	if len(errs) != 1 || writes != 1 {
+		t.Fatalf("errors %v after %d writes", errs, writes)
+	}
+	for _, err := range errs {
+		if class, reason, _ := state.Classify(err); class != state.Retry || reason != "Changed" || !errors.Is(err, targets.ErrChanged) {
+			t.Errorf("%v %s: %v", class, reason, err)
+		}
+	}
+	b.carryOut(p, more)
+	b.converged(more)
+	if writes != 3 {
+		t.Errorf("it was applied after %d writes", writes)
 	}
 }
 
