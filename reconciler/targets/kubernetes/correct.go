@@ -163,6 +163,11 @@ func (j *correction) update(ctx context.Context) error {
 	if err := j.updateError(err, omitted.Kept); err != nil {
 		return err
 	}
+	// What was sent although it is ignored: of an element that was made, or of a map that others claim as a
+	// whole and whose fields have owners of their own all the same.
+	if live, err = j.release(ctx, live); err != nil {
+		return err
+	}
 	if kinds.OwnsWholeSpec(j.Change.Key.Group, j.Change.Key.Kind) && before.Owner == (owner.Reference{}) {
 		if live, err = j.trim(ctx, live); err != nil {
 			return err

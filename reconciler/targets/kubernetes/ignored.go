@@ -46,5 +46,5 @@ func (j *correction) omit(body map[string]any, live *unstructured.Unstructured) 
 	if live == nil || len(pointers) == 0 {
 		return fields.Omitted{Object: body}
 	}
-	return fields.Omit(state.KeepDeclared(body, state.IgnoredValues(pointers, body, live.Object)), live.Object, pointers)
+	return fields.Omit(state.KeepDeclared(body, state.IgnoredValues(pointers, body, live.Object)), live.Object, v1alpha1.FieldManager, pointers)
 }

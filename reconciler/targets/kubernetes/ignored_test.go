@@ -42,6 +42,17 @@ func (b *bench) replicas() int64 {
 	return n
 }
 
+// withoutInventory takes away what is recorded of objects, so that the next plan compares all of them.
+func (b *bench) withoutInventory() {
+	b.Helper()
+	for _, shard := range b.shards() {
+		if err := b.hand.Delete(b.Context(), &shard); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.restart()
+}
+
 func (b *bench) scale(n int64) {
 	b.Helper()
 	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, n, "spec", "replicas") })
@@ -340,6 +351,97 @@ func TestAMapThatIsDeclaredEmptyStaysAroundAnIgnoredField(t *testing.T) {
 	b.converged(more)
 	volumes, _, _ := unstructured.NestedSlice(b.get("apps/v1", "Deployment", "web").Object, "spec", "template", "spec", "volumes")
 	if d := cmp.Diff([]any{map[string]any{"name": "cache", "emptyDir": map[string]any{"sizeLimit": "1Gi"}}}, volumes); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAMapThatIsDeclaredEmptyAndAppliedAsAWholeKeepsAnIgnoredField(t *testing.T) {
+	const policy = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: web, namespace: $NS}\nspec: {podSelector: {}, policyTypes: [Ingress]}\n"
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("NetworkPolicy", "/spec/podSelector/matchLabels")}
+	})
+	declared := b.declare(policy)
+	b.reconcile(declared)
+	b.converged(declared)
+	check := func(name string) {
+		t.Helper()
+		selected, _, _ := unstructured.NestedStringMap(b.get("networking.k8s.io/v1", "NetworkPolicy", "web").Object, "spec", "podSelector", "matchLabels")
+		if d := cmp.Diff(map[string]string{"app": name}, selected); d != "" {
+			t.Error(d)
+		}
+	}
+	for _, name := range []string{"web", "api"} {
+		b.edit("networking.k8s.io/v1", "NetworkPolicy", "web", func(o map[string]any) { set(o, name, "spec", "podSelector", "matchLabels", "app") })
+		b.reconcile(declared)
+		b.converged(declared)
+		check(name)
+	}
+	more := b.declare(strings.Replace(policy, "[Ingress]", "[Ingress, Egress]", 1))
+	b.reconcile(more)
+	b.converged(more)
+	check("api")
+}
+
+func TestAnIgnoredFieldIsGivenUpForGoodWhereAnotherManagerClaimsTheMapAboveItAsEmpty(t *testing.T) {
+	b := newBench(t)
+	// The API server has a securityContext: {} by default, which the client that makes the object claims.
+	b.make(web, "kubectl-create")
+	declared := b.declare(strings.Replace(web, "      containers:\n", "      securityContext: {runAsUser: 1000}\n      containers:\n", 1))
+	b.reconcile(declared)
+	b.converged(declared)
+	b.ignore(ignoring("Deployment", "/spec/template/spec/securityContext/runAsUser"))
+	b.reconcile(declared)
+	b.converged(declared)
+	if claim := b.claim("apps/v1", "Deployment", "web"); strings.Contains(claim, "f:runAsUser") {
+		t.Errorf("what is owned: %s", claim)
+	}
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) {
+		set(o, int64(2000), "spec", "template", "spec", "securityContext", "runAsUser")
+		set(o, "ours", "metadata", "labels", "team")
+	})
+	b.reconcile(declared)
+	b.converged(declared)
+	if user, _, _ := unstructured.NestedInt64(b.get("apps/v1", "Deployment", "web").Object, "spec", "template", "spec", "securityContext", "runAsUser"); user != 2000 {
+		t.Errorf("the user is %d", user)
+	}
+	b.withoutInventory()
+	b.converged(declared)
+}
+
+func TestAnIgnoredLimitOfAPoolIsGivenUpForGoodWhereAnotherManagerClaimsTheLimitsAsEmpty(t *testing.T) {
+	b := newBench(t)
+	limited := strings.Replace(pool, "spec:\n", "spec:\n  limits: {cpu: \"10\"}\n", 1)
+	b.make(strings.Replace(pool, "spec:\n", "spec:\n  limits: {}\n", 1), "kubectl-create")
+	declared := b.declare(limited)
+	b.reconcile(declared)
+	b.converged(declared)
+	b.ignore(ignoring("NodePool", "/spec/limits/cpu"))
+	b.reconcile(declared)
+	b.converged(declared)
+	if claim := b.claim("karpenter.sh/v1", "NodePool", b.ns); strings.Contains(claim, "f:cpu") || !strings.Contains(claim, "f:requirements") {
+		t.Errorf("what is owned: %s", claim)
+	}
+	b.withoutInventory()
+	b.converged(declared)
+}
+
+func TestTheSecondRequirementOfAKeyKeepsItsLiveValues(t *testing.T) {
+	const first, second = "{key: karpenter.k8s.aws/instance-cpu, operator: Gt, values: [\"3\"]}", "{key: karpenter.k8s.aws/instance-cpu, operator: Lt, values: [\"193\"]}"
+	b := newBench(t, func(c *kubernetes.Config) {
+		c.Ignore = []v1alpha1.IgnoreRule{ignoring("NodePool", "/spec/template/spec/requirements/2/values")}
+	})
+	bounded := strings.Replace(pool, "      nodeClassRef:", "      - "+first+"\n      - "+second+"\n      nodeClassRef:", 1)
+	b.reconcile(b.declare(bounded))
+	b.edit("karpenter.sh/v1", "NodePool", b.ns, func(o map[string]any) {
+		requirements, _, _ := unstructured.NestedSlice(o, "spec", "template", "spec", "requirements")
+		requirements[2].(map[string]any)["values"] = []any{"97"}
+		set(o, requirements, "spec", "template", "spec", "requirements")
+	})
+	more := b.declare(strings.Replace(bounded, "spec:\n", "spec:\n  weight: 3\n", 1))
+	b.reconcile(more)
+	b.converged(more)
+	requirements, _, _ := unstructured.NestedSlice(b.get("karpenter.sh/v1", "NodePool", b.ns).Object, "spec", "template", "spec", "requirements")
+	if d := cmp.Diff([]any{[]any{"3"}, []any{"97"}}, []any{requirements[1].(map[string]any)["values"], requirements[2].(map[string]any)["values"]}); d != "" {
 		t.Error(d)
 	}
 }

@@ -237,11 +237,13 @@ func TestOverlayDropsWhatIsNoLongerDeclared(t *testing.T) {
 }
 
 func TestUnclaimedListsWhatAnApplyWouldMakeOurs(t *testing.T) {
-	got := Unclaimed(read(t, `{apiVersion: v1, kind: X, metadata: {name: n, labels: {a: b}}, spec: {x: 1, why: {z: 2}, list: [1]}}`),
-		read(t, `{"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:x": {}, "f:list": {"k:{}": {}}}}`))
-	slices.Sort(got)
-	if d := cmp.Diff([]string{"spec.why"}, got); d != "" {
+	desired := read(t, `{apiVersion: v1, kind: X, metadata: {name: n, labels: {a: b}}, spec: {x: 1, why: {z: 2}, list: [1]}}`)
+	ours := read(t, `{"f:metadata": {"f:labels": {"f:a": {}}}, "f:spec": {"f:x": {}, "f:list": {"k:{}": {}}}}`)
+	if d := cmp.Diff([]string{"spec.why"}, Unclaimed(desired, ours, nil)); d != "" {
 		t.Error(d)
+	}
+	if got := Unclaimed(desired, ours, []string{"/spec/why/z"}); len(got) > 0 {
+		t.Errorf("of what is ignored: %v", got)
 	}
 }
 
@@ -273,7 +275,7 @@ func FuzzProject(f *testing.F) {
 		}
 		Overlay(live, desired, ours)
 		Without(live, desired, ours)
-		Unclaimed(desired, ours)
+		Unclaimed(desired, ours, nil)
 		Missing(live, desired, "")
 		Differing(live, desired)
 		FingerprintOf(map[string]any{"metadata": live, "spec": desired}, Options{Manager: "us", WholeSpec: true})

@@ -19,8 +19,8 @@ type Omitted struct {
 }
 
 // Omit takes the fields that the pointers name out of a wanted object in which they have their live
-// values.
-func Omit(desired, live map[string]any, pointers []string) Omitted {
+// values. The manager is the one that sends the update.
+func Omit(desired, live map[string]any, manager string, pointers []string) Omitted {
 	out := Omitted{Object: desired}
 	for _, text := range pointers {
 		p, err := pointer.Parse(text)
@@ -34,7 +34,7 @@ func Omit(desired, live map[string]any, pointers []string) Omitted {
 			out.Object, _ = p.Remove(out.Object).(map[string]any)
 		default:
 			// What the wanted object does not declare is kept in the list or map that it declares.
-			if wholeDeclared(desired, live, p, at) {
+			if wholeDeclared(desired, live, p, at, manager) {
 				out.Kept = true
 				if value, present := at.Get(live); present {
 					out.Object, _ = p.Set(out.Object, value).(map[string]any)
@@ -47,12 +47,11 @@ func Omit(desired, live map[string]any, pointers []string) Omitted {
 
 // wholeDeclared reports whether a field is in a list or a map that is applied as a whole, and that the
 // wanted object declares.
-func wholeDeclared(desired, live map[string]any, p, at pointer.Pointer) bool {
+func wholeDeclared(desired, live map[string]any, p, at pointer.Pointer, manager string) bool {
 	for n := range p {
 		if _, declared := p[:n+1].Get(desired); !declared {
-			// The claim to a map that is declared empty is like that to a whole one.
 			if above, _ := p[:n].Get(desired); state.Equal(above, map[string]any{}) {
-				return false
+				return wholeOfOthers(live, at[:n+1], manager)
 			}
 			return !granular(live, at[:n+1])
 		}
@@ -60,40 +59,65 @@ func wholeDeclared(desired, live map[string]any, p, at pointer.Pointer) bool {
 	return true
 }
 
+// wholeOfOthers reports whether the map around a field is one that managers but for the given one claim as
+// a whole, and none claims the fields of. Our own claim to a map that is declared empty has one form for both.
+func wholeOfOthers(live map[string]any, at pointer.Pointer, manager string) bool {
+	found := false
+	for _, e := range Entries(live) {
+		owned := ownedAs(e.Fields, at, live)
+		if owned.beside {
+			return false
+		}
+		found = found || owned.whole && e.Manager != manager
+	}
+	return found
+}
+
 // granular reports whether a field of a live object can have an owner of its own. Of an element of a
 // list that is so where some manager owns elements of the list by their keys.
 func granular(live map[string]any, at pointer.Pointer) bool {
 	keyed := !at.Listed(live)
 	for _, e := range Entries(live) {
-		whole, byKeys := ownedAs(e.Fields, at, live)
-		if whole {
+		owned := ownedAs(e.Fields, at, live)
+		if owned.whole {
 			return false
 		}
-		keyed = keyed || byKeys
+		keyed = keyed || owned.keyed
 	}
 	return keyed
 }
 
-// ownedAs reports whether a claim is to a list or map above the field as a whole, and whether it is to
-// the field or a part of its path by the keys of all elements on it.
-func ownedAs(t Tree, at pointer.Pointer, value any) (whole, keyed bool) {
-	for _, part := range at {
+// ownership is what a claim is to, of a field and what is above it.
+type ownership struct {
+	// whole is true for a list or map above the field as one; where the field is of a map that is claimed
+	// without content, the claim is of the same form.
+	whole bool
+	// keyed is true where all elements of lists above the field are claimed by their keys.
+	keyed bool
+	// beside is true for content of the map that the field is in.
+	beside bool
+}
+
+func ownedAs(t Tree, at pointer.Pointer, value any) ownership {
+	out := ownership{}
+	for i, part := range at {
 		switch {
 		case t == nil:
-			return false, keyed
+			return out
 		case len(t) == 0:
-			return true, false
+			return ownership{whole: true}
 		}
 		key, next := keyOf(t, value, part)
 		if _, isList := value.([]any); isList {
 			if key == "" {
-				return false, false
+				return ownership{}
 			}
-			keyed = true
+			out.keyed = true
 		}
+		out.beside = i == len(at)-1 && ownsContent(t)
 		t, value = branch(t, key), next
 	}
-	return false, keyed
+	return out
 }
 
 // keyOf is the key in a claim of the field or element of that name, and its value.

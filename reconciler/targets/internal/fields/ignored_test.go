@@ -1,6 +1,8 @@
 package fields
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,7 +90,7 @@ func TestAnUpdateOmitsWhatIsIgnored(t *testing.T) {
 			desired, want := read(t, declaredOfOwned), read(t, declaredOfOwned)
 			live := read(t, owned)
 			tt.omitted(want)
-			got := Omit(desired, live, []string{tt.at})
+			got := Omit(desired, live, "us", []string{tt.at})
 			if d := cmp.Diff(Omitted{want, tt.kept}, got); d != "" {
 				t.Errorf("what is sent (-want +got):\n%s", d)
 			}
@@ -110,7 +112,7 @@ func TestAnUpdateOmitsWhatIsIgnored(t *testing.T) {
 func TestAListOfWhichNobodyOwnsElementsIsSentAsItIs(t *testing.T) {
 	live := read(t, owned)
 	delete(live["metadata"].(map[string]any), "managedFields")
-	got := Omit(read(t, declaredOfOwned), live, []string{"/spec/containers/0/image"})
+	got := Omit(read(t, declaredOfOwned), live, "us", []string{"/spec/containers/0/image"})
 	if d := cmp.Diff(Omitted{read(t, declaredOfOwned), true}, got); d != "" {
 		t.Error(d)
 	}
@@ -125,5 +127,40 @@ func TestWhatIsIgnoredIsNothingExtra(t *testing.T) {
 	}
 	if got := Extra(live, base, []string{"/spec/paused", "/spec/strategy/rollingUpdate", "/spec/strategy/type"}); got != nil {
 		t.Errorf("extra: %v", got)
+	}
+}
+
+// Our claim to a map that is declared empty is the same for one that is applied as a whole and for one
+// whose fields have owners of their own.
+func TestAMapThatIsDeclaredEmptyIsSentWithAnIgnoredFieldWhereItIsAppliedAsAWhole(t *testing.T) {
+	const manager = "{manager: %s, operation: Apply, fieldsV1: {'f:spec': {'f:selector': %s}}}"
+	tests := []struct {
+		name, ours, theirs, third string
+		kept                      bool
+	}{
+		{"another wrote it as a whole", "", "{}", "", true},
+		{"so did we before", "{}", "{}", "", true},
+		{"another wrote the field", "{}", "{'f:labels': {'f:app': {}}}", "", false},
+		{"another wrote the field of what a third made without content", "{}", "{'f:labels': {'f:app': {}}}", "{}", false},
+		{"another wrote a field beside it", "{}", "{'f:other': {}}", "{}", false},
+		{"only we own it", "{}", "", "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var entries []string
+			for name, tree := range map[string]string{"us": tt.ours, "them": tt.theirs, "third": tt.third} {
+				if tree != "" {
+					entries = append(entries, fmt.Sprintf(manager, name, tree))
+				}
+			}
+			live := read(t, "{metadata: {managedFields: ["+strings.Join(entries, ", ")+"]}, spec: {selector: {labels: {app: web}}}}")
+			want := Omitted{Object: read(t, "{spec: {selector: {}}}"), Kept: tt.kept}
+			if tt.kept {
+				want.Object = read(t, "{spec: {selector: {labels: {app: web}}}}")
+			}
+			if d := cmp.Diff(want, Omit(read(t, "{spec: {selector: {}}}"), live, "us", []string{"/spec/selector/labels"})); d != "" {
+				t.Error(d)
+			}
+		})
 	}
 }

@@ -73,10 +73,10 @@ func Without(object, keep map[string]any, t Tree) map[string]any {
 
 // Unclaimed lists the fields of wanted, as plain paths, that the tree does not
 // own: an apply would change nothing but make them ours. Lists are read
-// as a whole.
-func Unclaimed(desired map[string]any, t Tree) []string {
+// as a whole. What the pointers name is left out.
+func Unclaimed(desired map[string]any, t Tree, pointers []string) []string {
 	var out []string
-	unclaimed("", desired, orNone(t), &out)
+	unclaimed("", withoutIgnored(desired, pointers), orNone(t), &out)
 	return out
 }
 

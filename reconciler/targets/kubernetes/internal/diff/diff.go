@@ -97,8 +97,11 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, wanted st
 		return nil
 	}
 	found.Object = item.Object
-	_, released := fields.Release(live.Object, item.Object, ours, d.cfg.Ignored(item.Key))
-	if mine := fields.Applied(merged.Object, v1alpha1.FieldManager); !state.Equal(mine, ours) || len(released) > 0 {
+	pointers := d.cfg.Ignored(item.Key)
+	_, released := fields.Release(live.Object, item.Object, ours, pointers)
+	// What an update makes ours of what is ignored, it gives up again.
+	mine, _ := fields.Release(merged.Object, item.Object, fields.Applied(merged.Object, v1alpha1.FieldManager), pointers)
+	if !state.Equal(mine, ours) || len(released) > 0 {
 		d.claim(found, item, live, ours)
 		if found.Ownership == nil {
 			found.Ownership = &owner.Fields{}
@@ -139,7 +142,7 @@ func (d *Differ) claim(found *state.Item, item state.Item, live *unstructured.Un
 	}
 	found.Object = item.Object
 	pointers := d.cfg.Ignored(item.Key)
-	unclaimed := fields.Unclaimed(fields.Omit(item.Object, live.Object, pointers).Object, ours)
+	unclaimed := fields.Unclaimed(item.Object, ours, pointers)
 	_, released := fields.Release(live.Object, item.Object, ours, pointers)
 	if len(unclaimed) > 0 || len(released) > 0 {
 		found.Ownership = &owner.Fields{Unclaimed: unclaimed, Ignored: released}
@@ -154,7 +157,7 @@ func (d *Differ) updated(wanted, item state.Item, live *unstructured.Unstructure
 		return item
 	}
 	wanted.Object = state.KeepDeclared(wanted.Object, state.IgnoredValues(pointers, wanted.Object, live.Object))
-	wanted.Object = fields.Omit(wanted.Object, live.Object, pointers).Object
+	wanted.Object = fields.Omit(wanted.Object, live.Object, v1alpha1.FieldManager, pointers).Object
 	return wanted
 }
 
