@@ -37,36 +37,27 @@ func kept(desired, observed state.Set) state.Set {
 	return state.NewSet(items...)
 }
 
-// keptInBoth are two revisions with the live values of what both declare and ignore. All others stay as
-// they are declared: in one of them alone, a live value would be shown as a change.
-func keptInBoth(before, after, observedBefore, observedAfter state.Set) (keptBefore, keptAfter state.Set) {
-	items, olds := after.Items(), map[state.Key]state.Item{}
-	for i, item := range items {
-		old, _ := before.Get(item.Key)
-		was, _ := observedBefore.Get(item.Key)
-		is, _ := observedAfter.Get(item.Key)
-		var befores, afters []state.IgnoredValue
+// declaredInBoth are two revisions with one value of what both declare and ignore: that of the second. It
+// is no change then, and a list that is shown as a whole has no live value.
+func declaredInBoth(before, after, observedBefore, observedAfter state.Set) state.Set {
+	items := before.Items()
+	for i, old := range items {
+		item, _ := after.Get(old.Key)
+		was, _ := observedBefore.Get(old.Key)
+		is, _ := observedAfter.Get(old.Key)
+		var values []state.IgnoredValue
 		for _, v := range is.Ignored {
 			if w, found := sameIgnored(v, item.Object, old.Object, was.Ignored); found {
-				befores, afters = append(befores, w), append(afters, v)
+				values = append(values, w)
 			}
 		}
-		if len(afters) > 0 {
-			old.Object = state.KeepDeclared(old.Object, befores)
-			items[i].Object = state.KeepDeclared(item.Object, afters)
-			olds[item.Key] = old
-		}
+		items[i].Object = state.KeepDeclared(old.Object, values)
 	}
-	all := before.Items()
-	for i, item := range all {
-		if old, found := olds[item.Key]; found {
-			all[i] = old
-		}
-	}
-	return state.NewSet(all...), state.NewSet(items...)
+	return state.NewSet(items...)
 }
 
-// sameIgnored is the value of the same field among those of the other revision, where both declare it.
+// sameIgnored is the same field in the other revision, where both declare and ignore it, with the value
+// that object has.
 func sameIgnored(v state.IgnoredValue, object, other map[string]any, values []state.IgnoredValue) (state.IgnoredValue, bool) {
 	p, err := pointer.Parse(v.Pointer)
 	if err != nil || !v.Declared || other == nil {
@@ -82,7 +73,34 @@ func sameIgnored(v state.IgnoredValue, object, other map[string]any, values []st
 	if i < 0 {
 		return state.IgnoredValue{}, false
 	}
-	return values[i], true
+	same := values[i]
+	same.Value, same.Present = p.Get(object)
+	return same, true
+}
+
+// withDeclared is a change of a live plan with the declared values of what is ignored, in the place of the
+// live ones that both of its objects have.
+func withDeclared(c plan.Change, desired state.Item) plan.Change {
+	if c.Before == nil || c.After == nil || len(desired.Ignore) == 0 {
+		return c
+	}
+	before, after := *c.Before, *c.After
+	for _, v := range state.IgnoredValues(desired.Ignore, desired.Object, before.Object) {
+		p, err := pointer.Parse(v.Pointer)
+		if err != nil || !v.Declared || !v.Present {
+			continue
+		}
+		at, ok := p.In(desired.Object, before.Object)
+		if kept, present := p.Get(after.Object); !ok || !present || !state.Equal(kept, v.Value) {
+			continue
+		}
+		value, _ := p.Get(desired.Object)
+		before.Object, _ = at.Set(before.Object, value).(map[string]any)
+		after.Object, _ = p.Set(after.Object, value).(map[string]any)
+	}
+	c.Before, c.After = &before, &after
+	c.Fields = c.Diff(before.Object, after.Object)
+	return c
 }
 
 // listIgnored adds the ignored fields that the merge makes differ.

@@ -54,7 +54,7 @@ func Propose(s RevisionStates, policies ...plan.Policy) plan.Proposal {
 	if s.Offline {
 		before, after = kept(before, s.Before.Observed), kept(after, s.After.Observed)
 	} else {
-		before, after = keptInBoth(before, after, s.Before.Observed, s.After.Observed)
+		before = declaredInBoth(before, after, s.Before.Observed, s.After.Observed)
 	}
 	was := plan.Compute(s.Before.Desired, s.Before.Observed, cautious(policies, s.Before)...)
 	live := plan.Compute(s.After.Desired, s.After.Observed, cautious(policies, s.After)...)
@@ -71,7 +71,7 @@ func Propose(s RevisionStates, policies ...plan.Policy) plan.Proposal {
 	}
 	out.Proposed = p.proposedPlan(live, was)
 	if !s.Offline {
-		out.Drift = drift(was, s.Before.Observed)
+		out.Drift = drift(was, s.Before)
 	}
 	return out
 }

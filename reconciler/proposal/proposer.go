@@ -183,7 +183,8 @@ func terminating(observed state.Item) bool {
 // deletion that had to wait for a problem to be mended.
 func (p *proposer) addUndeclared(c plan.Change) {
 	observed, _ := p.After.Observed.Get(c.Key)
-	visible, hidden := hide(c, observed)
+	desired, _ := p.After.Desired.Get(c.Key)
+	visible, hidden := hide(withDeclared(c, desired), observed)
 	if hidden {
 		p.notes = append(p.notes, notOurs(c))
 	}
@@ -337,7 +338,8 @@ func few(paths []string) string {
 
 // drift is a live plan without what must not be shown, and without what no target read:
 // whether that differs is unknown.
-func drift(was plan.Plan, observed state.Set) plan.Plan {
+func drift(was plan.Plan, of RevisionState) plan.Plan {
+	observed := of.Observed
 	out := was
 	was.Changes = slices.DeleteFunc(slices.Clone(was.Changes), func(c plan.Change) bool {
 		found, _ := observed.Get(c.Key)
@@ -354,7 +356,8 @@ func drift(was plan.Plan, observed state.Set) plan.Plan {
 	}
 	for i, c := range was.Changes {
 		found, _ := observed.Get(c.Key)
-		visible, hidden := hide(c, found)
+		desired, _ := of.Desired.Get(c.Key)
+		visible, hidden := hide(withDeclared(c, desired), found)
 		out.Changes[i] = visible
 		if hidden {
 			out.Notes = append(out.Notes, notOurs(c))
