@@ -2,6 +2,7 @@ package identity
 
 import (
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,8 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-cmp/cmp"
 
+	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/awserr"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 )
 
@@ -24,17 +27,21 @@ func TestPoliciesOfARoleAreAttachedBeforeFormerOnesAreDetached(t *testing.T) {
 		"Attach poolwright-deny-sandbox-us-east-1", "Attach poolwright-resources-sandbox-us-east-1",
 		"Detach poolwright-loop-sandbox-us-east-1", "Detach poolwright-limits-sandbox-us-east-1",
 	}
+	const refused = " LimitExceeded"
 	for name, c := range map[string]struct {
-		others int
-		trust  string
-		want   []string
+		others, refusals int
+		trust            string
+		want             []string
 	}{
-		"policies of an earlier release": {0, "", upgraded},
-		"a role with room for one more policy": {6, "", slices.Concat(
-			upgraded[:1], others(0, 1), upgraded[1:2], others(1, 6), upgraded[2:])},
-		"a role without room for one more policy": {7, "", slices.Concat(
-			others(0, 1), upgraded[:1], others(1, 2), upgraded[1:2], others(2, 7), upgraded[2:])},
-		"a role whose trust changes too": {0, lambdaTrustText, []string{
+		"policies of an earlier release": {0, 0, "", upgraded},
+		"a role with a quota for one more policy": {6, 0, "", slices.Concat(
+			upgraded[:1], []string{upgraded[1] + refused}, others(0, 1), upgraded[1:2], others(1, 6), upgraded[2:])},
+		"a role without a quota for one more policy": {7, 0, "", slices.Concat(
+			[]string{upgraded[0] + refused}, others(0, 1), upgraded[:1], []string{upgraded[1] + refused}, others(1, 2), upgraded[1:2], others(2, 7), upgraded[2:])},
+		"a role that exceeds its quota by one": {0, 2, "", []string{
+			upgraded[0] + refused, upgraded[2], upgraded[0] + refused, upgraded[3], upgraded[0], upgraded[1],
+		}},
+		"a role whose trust changes too": {0, 0, lambdaTrustText, []string{
 			"Attach poolwright-deny-sandbox-us-east-1", "Detach poolwright-loop-sandbox-us-east-1", "Trust",
 			"Attach poolwright-resources-sandbox-us-east-1", "Detach poolwright-limits-sandbox-us-east-1",
 		}},
@@ -66,6 +73,9 @@ func TestPoliciesOfARoleAreAttachedBeforeFormerOnesAreDetached(t *testing.T) {
 			if c.trust != "" {
 				l.Do(l.Clients.IAM.UpdateAssumeRolePolicy(t.Context(), &iam.UpdateAssumeRolePolicyInput{RoleName: role, PolicyDocument: &c.trust}))
 			}
+			if c.refusals > 0 {
+				exceedQuota(l, c.refusals)
+			}
 			before := len(l.Cloud.Calls())
 			if err := l.Write(t.Context(), l.Clients, item, l.ReadOne(item)); err != nil {
 				t.Fatal(err)
@@ -74,7 +84,7 @@ func TestPoliciesOfARoleAreAttachedBeforeFormerOnesAreDetached(t *testing.T) {
 			for _, call := range l.Cloud.Calls()[before:] {
 				switch name := policyName.FindString(call.Params); call.Operation {
 				case "AttachRolePolicy":
-					got = append(got, "Attach "+name)
+					got = append(got, strings.TrimSpace("Attach "+name+" "+call.Code))
 				case "DetachRolePolicy":
 					got = append(got, "Detach "+name)
 				case "UpdateAssumeRolePolicy":
@@ -85,6 +95,31 @@ func TestPoliciesOfARoleAreAttachedBeforeFormerOnesAreDetached(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// exceedQuota has AWS refuse so many attachments of policies.
+func exceedQuota(l *kindtest.Fixture, times int) {
+	l.Helper()
+	if _, err := l.Cloud.Inject(sandboxaws.Fault{Service: "iam", Operation: "AttachRolePolicy", Code: "LimitExceeded", Status: http.StatusConflict, Times: times}); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func TestAQuotaThatNoFormerPolicyIsDetachedForIsAnError(t *testing.T) {
+	spec := kindtest.Nodes(nil)
+	spec.ControllerRole = &v1alpha1.ControllerRole{}
+	l := bootstrapped(t, Roles{}, nil, spec)
+	l.Converge()
+	items := l.Items()
+	item := items[slices.IndexFunc(items, func(i state.Item) bool {
+		return strings.Contains(fmt.Sprint(i.Object["policies"]), "poolwright-engine-")
+	})]
+	arn := "arn:aws:iam::000000000000:policy/poolwright-deny-sandbox-us-east-1"
+	l.Do(l.Clients.IAM.DetachRolePolicy(t.Context(), &iam.DetachRolePolicyInput{RoleName: &item.Key.Name, PolicyArn: &arn}))
+	exceedQuota(l, 1)
+	if err := l.Write(t.Context(), l.Clients, item, l.ReadOne(item)); awserr.Code(err) != "LimitExceeded" {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -50,14 +50,12 @@ func (Roles) Write(ctx context.Context, c *resource.Clients, desired state.Item,
 	have := listed(live.Object[which])
 	missing, former := without(policies, have), without(have, policies)
 	trusted := state.Equal(desired.Object["trust"], live.Object["trust"])
-	attached := len(listed(live.Object["policies"]))
 	if !trusted {
 		// Whoever is let in gets nothing of what the role had, and whoever was gets nothing that is new.
 		allows, first := slices.DeleteFunc(slices.Clone(former), denies), slices.DeleteFunc(slices.Clone(missing), func(arn string) bool { return !denies(arn) })
-		if err := exchange(ctx, c, name, attached, first, allows); err != nil {
+		if err := exchange(ctx, c, name, first, allows); err != nil {
 			return err
 		}
-		attached += len(first) - len(allows)
 		missing, former = without(missing, first), without(former, allows)
 	}
 	if _, declared := desired.Object["inlinePolicies"]; declared && live.Ours {
@@ -71,7 +69,7 @@ func (Roles) Write(ctx context.Context, c *resource.Clients, desired state.Item,
 			return fmt.Errorf("changing the trust of role %q: %w", name, err)
 		}
 	}
-	return exchange(ctx, c, name, attached, missing, former)
+	return exchange(ctx, c, name, missing, former)
 }
 
 // allAttachable returns why one of the policies cannot be attached, or nil.
@@ -170,9 +168,6 @@ func tagRole(ctx context.Context, c *resource.Clients, desired state.Item, live 
 	return nil
 }
 
-// maxAttached is AWS's default quota of managed policies for each role.
-const maxAttached = 10
-
 // denies reports whether a policy is one of Poolwright's that deny.
 func denies(arn string) bool { return iampolicy.Denies(arn[strings.LastIndex(arn, "/")+1:]) }
 
@@ -188,21 +183,22 @@ func allowsFirst(arns []string) []string {
 	return slices.Concat(allows, without(arns, allows))
 }
 
-// exchange attaches the missing policies to a role that has so many, then detaches the former ones. Where
-// the quota leaves no room for one more, a former one goes before it.
-func exchange(ctx context.Context, c *resource.Clients, role string, attached int, missing, former []string) error {
+// exchange attaches the missing policies, then detaches the former ones. Where the account's quota of
+// policies for a role has none left, a former one goes before it.
+func exchange(ctx context.Context, c *resource.Clients, role string, missing, former []string) error {
 	former = allowsFirst(former)
 	for _, arn := range deniesFirst(missing) {
-		if attached >= maxAttached && len(former) > 0 {
+		err := attach(ctx, c, role, []string{arn})
+		for awserr.Code(err) == "LimitExceeded" && len(former) > 0 {
 			if err := detach(ctx, c, role, former[:1]); err != nil {
 				return err
 			}
-			former, attached = former[1:], attached-1
+			former = former[1:]
+			err = attach(ctx, c, role, []string{arn})
 		}
-		if err := attach(ctx, c, role, []string{arn}); err != nil {
+		if err != nil {
 			return err
 		}
-		attached++
 	}
 	return detach(ctx, c, role, former)
 }
