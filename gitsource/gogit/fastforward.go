@@ -17,7 +17,7 @@ import (
 // is fetched beyond the newest commit is history without trees, and where the server
 // cannot leave those out, as little as there is room for.
 func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, clone string, to plumbing.Hash) error {
-	if s.followed == nil || s.ref.Branch == "" {
+	if s.followed == nil || !s.ref.moves() {
 		return nil
 	}
 	was, err := s.followed(ctx)
@@ -54,7 +54,7 @@ func (s *Source) fetchFollowed(ctx context.Context, sess *remote.Connection, err
 // a request to the server: a mirror may be of long ago, when this process led last, and
 // what was followed since must not be undone.
 func (s *Source) isCurrent(ctx context.Context) bool {
-	if s.followed == nil || s.ref.Branch == "" || !s.allowed.IsZero() {
+	if s.followed == nil || !s.ref.moves() || !s.allowed.IsZero() {
 		return true
 	}
 	was, err := s.followed(ctx)

@@ -288,3 +288,40 @@ func TestAMirrorOfLongAgoIsNotGoneBackTo(t *testing.T) {
 	}
 	mustFetch(t, srv.source(Ref{}, known.of, in))
 }
+
+// A branch that stays at an earlier commit is followed from there afterwards.
+func TestABranchStaysAtACommitUntilItIsFollowedAgain(t *testing.T) {
+	srv, known := newForge(t), &recorded{}
+	dir := t.TempDir()
+	in := func(c *Config) { c.Dir = dir }
+	first := srv.push("a.yaml", "one\n")
+	second := srv.push("a.yaml", "two\n")
+	if got := known.takes(t, srv.source(Ref{}, known.of, in)); got != second {
+		t.Fatalf("it is at %s", got)
+	}
+	stays := srv.source(Ref{Branch: "main", Commit: first}, known.of, in)
+	if snap, ok := stays.Last(t.Context()); ok {
+		t.Errorf("while the server is away it would be at %s", snap.Commit)
+	}
+	if snap, ok := stays.Earlier(t.Context(), "main@sha1:"+second); ok {
+		t.Errorf("it would go back to %s", snap.Commit)
+	}
+	if got := known.takes(t, stays); got != first {
+		t.Errorf("it is at %s", got)
+	}
+	third := srv.push("a.yaml", "three\n")
+	if got := known.takes(t, stays); got != first {
+		t.Errorf("with a newer commit on the branch it is at %s", got)
+	}
+	again := srv.source(Ref{Branch: "main", Commit: first}, known.of, in)
+	if snap, ok := again.Last(t.Context()); !ok || snap.Commit != first || snap.Revision != "main@sha1:"+first {
+		t.Errorf("after a restart it is at %s, %v", snap.Revision, ok)
+	}
+	if got := known.takes(t, srv.source(Ref{}, known.of, in)); got != third {
+		t.Errorf("followed again it is at %s", got)
+	}
+	// Where the branch was moved meanwhile, it is not followed without a confirmation.
+	known.takes(t, srv.source(Ref{Branch: "main", Commit: second}, known.of, in))
+	srv.git("push", "-q", "--force", "origin", first+":main")
+	fails(t, srv.source(Ref{}, known.of, in), gitsource.ErrNotFastForward)
+}

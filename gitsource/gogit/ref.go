@@ -10,14 +10,15 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
 
-// Ref names one thing to follow; at most one field is set. The zero Ref is the
-// branch main.
+// Ref names one thing to follow; at most one field is set, but for a commit of a branch. The zero Ref is
+// the branch main.
 type Ref struct {
 	// Branch is followed to its newest commit.
 	Branch string
 	// Tag is resolved at each fetch.
 	Tag string
-	// Commit is a full 40-digit commit id in lower case.
+	// Commit is a full 40-digit commit id in lower case. With Branch, revisions are named as those of
+	// the branch are, which stays at the commit wherever it leads.
 	Commit string
 }
 
@@ -42,13 +43,7 @@ func (r Ref) withDefault() Ref {
 }
 
 func (r Ref) validate() error {
-	n := 0
-	for _, s := range []string{r.Branch, r.Tag, r.Commit} {
-		if s != "" {
-			n++
-		}
-	}
-	if n > 1 {
+	if r.Tag != "" && (r.Branch != "" || r.Commit != "") {
 		return fmt.Errorf("reading the reference to follow: %w: set only one of branch, tag and commit", gitsource.ErrInvalid)
 	}
 	if r.Commit != "" {
@@ -78,13 +73,16 @@ func (r Ref) fullName() string {
 // revisionOf is the Revision of a snapshot of this reference.
 func (r Ref) revisionOf(commit string) string {
 	switch {
-	case r.Commit != "":
-		return "sha1:" + commit
 	case r.Tag != "":
 		return r.Tag + "@sha1:" + commit
+	case r.Branch != "":
+		return r.Branch + "@sha1:" + commit
 	}
-	return r.Branch + "@sha1:" + commit
+	return "sha1:" + commit
 }
+
+// moves reports whether it is a branch that is followed wherever it leads.
+func (r Ref) moves() bool { return r.Branch != "" && r.Commit == "" }
 
 // resolve finds the object to request among the advertised references: the commit, or
 // for an annotated tag the tag object.

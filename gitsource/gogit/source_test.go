@@ -86,10 +86,11 @@ func followsTagsAndCommits(t *testing.T, begin func(*testing.T) *gitServer) {
 		revision string
 		content  string
 	}{
-		"a lightweight tag":   {Ref{Tag: "plain"}, "plain@sha1:" + first, "one\n"},
-		"an annotated tag":    {Ref{Tag: "v1"}, "v1@sha1:" + first, "one\n"},
-		"a commit at a tip":   {Ref{Commit: second}, "sha1:" + second, "two\n"},
-		"a commit in history": {Ref{Commit: first}, "sha1:" + first, "one\n"},
+		"a lightweight tag":    {Ref{Tag: "plain"}, "plain@sha1:" + first, "one\n"},
+		"an annotated tag":     {Ref{Tag: "v1"}, "v1@sha1:" + first, "one\n"},
+		"a commit at a tip":    {Ref{Commit: second}, "sha1:" + second, "two\n"},
+		"a commit in history":  {Ref{Commit: first}, "sha1:" + first, "one\n"},
+		"a commit of a branch": {Ref{Branch: "main", Commit: first}, "main@sha1:" + first, "one\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			snap := mustFetch(t, srv.source(c.ref))

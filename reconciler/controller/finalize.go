@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
@@ -131,7 +132,7 @@ func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *sync
 // unchanged reads the Sync live, for a run that began minutes ago: what it deletes was
 // allowed by a spec and a confirmation that a person may have changed since.
 func (r *SyncReconciler) unchanged(then *v1alpha1.Sync) func(context.Context) error {
-	name, uid, generation := client.ObjectKeyFromObject(then), then.UID, then.Generation
+	name, uid, generation, ref := client.ObjectKeyFromObject(then), then.UID, then.Generation, rollback.Ref(then)
 	confirmation, leaving := then.Annotations[v1alpha1.ConfirmAnnotation], !then.DeletionTimestamp.IsZero()
 	return func(ctx context.Context) error {
 		var now v1alpha1.Sync
@@ -139,7 +140,7 @@ func (r *SyncReconciler) unchanged(then *v1alpha1.Sync) func(context.Context) er
 			return state.Fail(state.Retry, "Changed", fmt.Errorf("not deleted: reading Sync %s: %w", name.Name, err))
 		}
 		if now.UID != uid || now.Generation != generation || !now.DeletionTimestamp.IsZero() != leaving ||
-			now.Annotations[v1alpha1.ConfirmAnnotation] != confirmation {
+			now.Annotations[v1alpha1.ConfirmAnnotation] != confirmation || rollback.Ref(&now) != ref {
 			return state.Failf(state.Retry, "Changed", "not deleted: Sync %s was changed since this run began; the next run uses its current spec", name.Name)
 		}
 		return nil

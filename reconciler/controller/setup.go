@@ -3,9 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/fluxcd/pkg/runtime/predicates"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/changes"
 )
 
 // SetupWithManager registers the reconciler. It works for the leader only.
@@ -41,7 +39,7 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.sync").
-		For(&v1alpha1.Sync{}, builder.WithPredicates(syncChanges())).
+		For(&v1alpha1.Sync{}, builder.WithPredicates(changes.Requesting())).
 		Watches(&v1alpha1.Sync{}, r.dependencies().Handler()).
 		WatchesRawSource(source.Channel(notifications, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
@@ -50,22 +48,4 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 		return fmt.Errorf("registering the Sync controller: %w", err)
 	}
 	return nil
-}
-
-// syncChanges are the updates of a Sync that a run depends on: of its spec, of an annotation
-// by which a run is requested, or by which something is allowed. Other annotations, such as
-// the time of a webhook or what kubectl and other controllers keep there, change nothing.
-func syncChanges() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, predicate.Funcs{UpdateFunc: allowed})
-}
-
-// allowed reports whether an update of a Sync changes an annotation by which something is
-// allowed, which taking it back does as well.
-func allowed(e event.UpdateEvent) bool {
-	if e.ObjectOld == nil || e.ObjectNew == nil {
-		return false
-	}
-	before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
-	return slices.ContainsFunc([]string{v1alpha1.ConfirmAnnotation, v1alpha1.UpdateParametersAnnotation},
-		func(name string) bool { return before[name] != after[name] })
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller/ignored"
 	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -225,6 +226,7 @@ func suspended(sync *v1alpha1.Sync) *v1alpha1.Sync {
 // controller: others write fields of their own, so that there is nothing for a patch.Helper of
 // fluxcd/pkg/runtime to merge, which does not return the resource version that the cache of statuses compares with.
 func (r *SyncReconciler) writeStatus(ctx context.Context, sync, updated *v1alpha1.Sync) error {
+	rollback.Mark(updated)
 	if equality.Semantic.DeepEqual(sync.Status, updated.Status) {
 		return nil
 	}

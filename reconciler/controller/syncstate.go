@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller/health"
 	"github.com/poolwright/poolwright/reconciler/controller/statuscache"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -110,7 +111,7 @@ func fingerprintOf(sync *v1alpha1.Sync) string {
 		From   []v1alpha1.SubstituteReference
 		Given  bool
 		Ignore []v1alpha1.IgnoreRule
-	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0, sync.Spec.Ignore})
+	}{sync.UID, rollback.Source(sync), sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0, sync.Spec.Ignore})
 }
 
 // watch turns drift into reconciliations, for as long as the state is kept.

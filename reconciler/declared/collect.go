@@ -60,9 +60,10 @@ func twice(first, again manifest.Object) string {
 	return fmt.Sprintf("once by %s and once by %s, which both include this file; choose the folder of one of them instead", first.Kustomization, again.Kustomization)
 }
 
-// confirmations are the annotations by which a person lets pass what a guard holds.
+// confirmations are the annotations by which a person lets pass what a guard holds, or has a Sync apply
+// another commit than that which the repository leads to.
 func confirmations() []string {
-	return []string{v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmGarbageCollectionAnnotation}
+	return []string{v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmGarbageCollectionAnnotation, v1alpha1.RollbackAnnotation}
 }
 
 // confirming is the Problem of an object that brings a confirmation along: it would let

@@ -17,6 +17,10 @@ func TestAConfirmationNeverComesFromARepository(t *testing.T) {
 			"apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: cluster\n  annotations: {poolwright.dev/confirm-garbage-collection: 3-1a2b3c4d}\n",
 			"x/a.yaml:5: Cluster.poolwright.dev/cluster: the annotation poolwright.dev/confirm-garbage-collection" + reported,
 		},
+		"to roll back": {
+			"apiVersion: poolwright.dev/v1alpha1\nkind: Sync\nmetadata:\n  name: dev\n  annotations:\n    poolwright.dev/rollback-to: e15a32f0000000000000000000000000000000aa\n",
+			"x/a.yaml:6: Sync.poolwright.dev/dev: the annotation poolwright.dev/rollback-to" + reported,
+		},
 		"within a list": {
 			"apiVersion: v1\nkind: List\nitems:\n- apiVersion: poolwright.dev/v1alpha1\n  kind: Sync\n  metadata: {name: dev, annotations: {poolwright.dev/confirm: ''}}\n",
 			"x/a.yaml:6: Sync.poolwright.dev/dev: the annotation poolwright.dev/confirm" + reported,

@@ -47,7 +47,7 @@ type Report struct {
 	// known.
 	Sync string `json:"sync,omitempty"`
 	// SyncState is why the Sync applies no newer revision at present: "Terminating", "Suspended",
-	// "NotFastForward" or "LimitExceeded"; absent where it does, or that is not known.
+	// "RolledBack", "NotFastForward" or "LimitExceeded"; absent where it does, or that is not known.
 	SyncState string `json:"syncState,omitempty"`
 	// NotReady lists what was applied and did not become ready in time. It is
 	// absent from a report of a plan alone.

@@ -12,7 +12,7 @@ import (
 // A person who reads a plan believes that it is carried out.
 func TestTheHeadOfAPlanStatesThatItsSyncAppliesNothing(t *testing.T) {
 	var out strings.Builder
-	for _, s := range []string{"", terminating, suspended, notFastForward, limitExceeded} {
+	for _, s := range []string{"", terminating, suspended, rolledBack, notFastForward, limitExceeded} {
 		r := New(plan.Plan{Unchanged: 3}, nil)
 		r.Sync, r.SyncState = "poolwright-system/dev", s
 		for name, write := range map[string]func(*bytes.Buffer) error{

@@ -153,13 +153,22 @@ func (r Report) JSON(w io.Writer) error {
 	return err
 }
 
-// The values of SyncState: metadata.deletionTimestamp, spec.suspend, and reasons of a stalled Sync.
+// The values of SyncState: metadata.deletionTimestamp, spec.suspend, a rollback, and reasons of a stalled Sync.
 const (
 	terminating    = "Terminating"
 	suspended      = "Suspended"
+	rolledBack     = "RolledBack"
 	notFastForward = "NotFastForward"
 	limitExceeded  = "LimitExceeded"
 )
+
+// resumedWith is the command that resumes a Sync; empty without a name.
+func resumedWith(name, namespace string) string {
+	if name == "" {
+		return ""
+	}
+	return " with `poolwright resume " + name + " -n " + namespace + "`"
+}
 
 // stateLine reports that the plan is not carried out as it is, and what changes that; empty
 // where it is.
@@ -173,11 +182,9 @@ func (r Report) stateLine() string {
 	case terminating:
 		return "Sync" + of + " is being deleted: nothing of this is applied, and its Ready condition has what its deletion waits for"
 	case suspended:
-		out := "Sync" + of + " is suspended: nothing of this is applied before it is resumed"
-		if known {
-			out += " with `poolwright resume " + name + " -n " + namespace + "`"
-		}
-		return out
+		return "Sync" + of + " is suspended: nothing of this is applied before it is resumed" + resumedWith(name, namespace)
+	case rolledBack:
+		return "Sync" + of + " is rolled back to an earlier revision: nothing of this is applied before it is resumed" + resumedWith(name, namespace)
 	case notFastForward:
 		return "Sync" + of + " applies no newer revision (NotFastForward): put its branch back, or confirm the move with the command in the message of its Ready condition"
 	case limitExceeded:

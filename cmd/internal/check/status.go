@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 )
 
 // engine reports whether Karpenter runs in the controller, and which gate blocks it.
@@ -113,6 +114,11 @@ func (c *checker) sync(s *v1alpha1.Sync) Result {
 		r = failed("docs/kinds/sync.md#conditions has each reason", "%s: %s", ready.Reason, ready.Message)
 	case ready.Status != metav1.ConditionTrue:
 		r = warning("", "%s: %s", ready.Reason, ready.Message)
+	case rollback.Of(s) != "":
+		r = warning("when that is over, run: poolwright resume "+s.Name, "it is rolled back to %s", rollback.Revision(s))
+		if reason := rollback.Reason(s); reason != "" {
+			r.Message += ": " + reason
+		}
 	}
 	r.Object = "Sync " + s.Namespace + "/" + s.Name
 	return r

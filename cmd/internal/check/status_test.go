@@ -91,16 +91,22 @@ func TestSyncsThatAreNotReadyAreListedWithTheirReasons(t *testing.T) {
 			s.Annotations = map[string]string{v1alpha1.SuspendReasonAnnotation: "EKS is being upgraded"}
 		}, ready),
 		sync("e", func(s *v1alpha1.Sync) { s.Namespace = "default" }),
+		sync("h", func(s *v1alpha1.Sync) {
+			s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: "e15a32f", v1alpha1.RollbackReasonAnnotation: "nodes hang"}
+		}, ready),
+		sync("i", func(s *v1alpha1.Sync) { s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: "e15a32f"} }, [4]string{"Ready", "False", "ReferenceNotFound", "no such commit"}),
 		sync("f", nil),
 		sync("g", nil, [4]string{"Ready", "Unknown", "Progressing", "waiting"}),
 	}
 	compare(t, []expected{
-		{OK, "", "2 of 7 are ready", ""},
+		{OK, "", "2 of 9 are ready", ""},
 		{Warning, "Sync default/e", "only those of the controller's namespace", "create it in namespace " + home},
 		{Failed, "Sync " + home + "/c", "Unauthorized: fetching", "sync.md#conditions"},
 		{Warning, "Sync " + home + "/d", "it is suspended: EKS is being upgraded", "poolwright resume d"},
 		{Warning, "Sync " + home + "/f", "not been reconciled", ""},
 		{Warning, "Sync " + home + "/g", "Progressing: waiting", ""},
+		{Warning, "Sync " + home + "/h", "it is rolled back to main@sha1:e15a32f: nodes hang", "poolwright resume h"},
+		{Failed, "Sync " + home + "/i", "ReferenceNotFound: no such commit", "sync.md#conditions"},
 	}, fixture{objects: has}.checker(t).syncs(t.Context()))
 	compare(t, []expected{{Warning, "", "no Sync", "follow-a-repository"}}, fixture{}.checker(t).syncs(t.Context()))
 }

@@ -34,7 +34,7 @@ func withoutCluster(t *testing.T) {
 
 func TestHelpReadsAsItsGolden(t *testing.T) {
 	t.Setenv("TMPDIR", "/tmp")
-	for _, command := range []string{"", "run", "init", "plan", "lint", "cost", "check", "get", "explain", "wait", "reconcile", "suspend", "resume"} {
+	for _, command := range []string{"", "run", "init", "plan", "lint", "cost", "check", "get", "explain", "wait", "reconcile", "suspend", "resume", "rollback"} {
 		name, args := "help", []string{"--help"}
 		if command != "" {
 			name, args = "help-"+command, []string{command, "--help"}

@@ -14,12 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/follow"
 	"github.com/poolwright/poolwright/cmd/internal/uninstall"
-	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -71,7 +71,7 @@ func newResume(conn *connection, streams Streams) *cobra.Command {
 	var wait waitFlags
 	cmd := &cobra.Command{
 		Use:   "resume [SYNC]",
-		Short: "Resume a suspended Sync",
+		Short: "Resume a suspended Sync, or one that is rolled back",
 		Args:  oneArgument("the name of a Sync", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := wait.bounded(cmd.Context())
@@ -80,7 +80,7 @@ func newResume(conn *connection, streams Streams) *cobra.Command {
 				if err := raisePools(ctx, conn, streams.Err); err != nil {
 					return err
 				}
-				return request(ctx, cl, sync, wait, streams.Err, resumed)
+				return request(ctx, cl, sync, wait, streams.Err, resume(sync))
 			})
 		},
 	}
@@ -97,14 +97,7 @@ func raisePools(ctx context.Context, conn *connection, progress io.Writer) error
 	if err != nil {
 		return err
 	}
-	n, err := uninstall.RestoreLimits(ctx, cfg)
-	if err != nil {
-		return fmt.Errorf("restoring the limits of NodePools that an uninstall had lowered: %w", err)
-	}
-	if n > 0 {
-		fmt.Fprintf(progress, "restored the limits of %s that an uninstall had lowered\n", plural.Count(n, "NodePool"))
-	}
-	return nil
+	return uninstall.RestoreLimits(ctx, cfg, progress)
 }
 
 // suspended is what a person reads once the Sync is suspended.
@@ -133,6 +126,15 @@ func suspend(ctx context.Context, cl client.Client, sync *v1alpha1.Sync, reason 
 func resumed(sync *v1alpha1.Sync) {
 	sync.Spec.Suspend = false
 	delete(sync.Annotations, v1alpha1.SuspendReasonAnnotation)
+}
+
+// resume is the change that resumes a Sync: one that is suspended and rolled back stays rolled back, so that
+// what was kept from being applied is not applied with the end of a suspension.
+func resume(sync *v1alpha1.Sync) func(*v1alpha1.Sync) {
+	if sync.Spec.Suspend {
+		return resumed
+	}
+	return rollback.End
 }
 
 // suspendReason is why a Sync was suspended, behind a colon; empty where nobody named a reason.
@@ -233,9 +235,9 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	}
 	waiting, cancel := wait.bounded(ctx)
 	defer cancel()
-	done, err := follow(waiting, cl, sync, token)
+	done, err := follow.Handled(waiting, cl, sync, token)
 	switch {
-	case errors.Is(err, errDeleted) && !sync.DeletionTimestamp.IsZero():
+	case errors.Is(err, follow.ErrDeleted) && !sync.DeletionTimestamp.IsZero():
 		fmt.Fprintf(progress, "Sync %s is deleted\n", sync.Name)
 		return nil
 	case done == nil && errors.Is(ctx.Err(), context.Canceled):
@@ -247,9 +249,9 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	}
 	ready := conditions.Get(done, fluxmeta.ReadyCondition)
 	if ready == nil || ready.Status != metav1.ConditionTrue {
-		return &exit{code: exitDifferent, err: fmt.Errorf("Sync %s is not ready: %s%s", sync.Name, readyMessage(ready), mismatch(done))}
+		return &exit{code: exitDifferent, err: fmt.Errorf("Sync %s is not ready: %s%s", sync.Name, readyMessage(ready), beside(done))}
 	}
-	fmt.Fprintf(progress, "%s%s\n", ready.Message, mismatch(done))
+	fmt.Fprintf(progress, "%s%s\n", ready.Message, beside(done))
 	return nil
 }
 
@@ -260,42 +262,14 @@ func readyMessage(c *metav1.Condition) string {
 	return c.Reason + ": " + c.Message
 }
 
-// mismatch is the message on a confirmation that matches no pending change, on a line of its own; empty
-// where there is none.
-func mismatch(sync *v1alpha1.Sync) string {
-	c := conditions.Get(sync, "ConfirmationMismatch")
-	if c == nil || c.Status != metav1.ConditionTrue {
-		return ""
-	}
-	return "\n" + c.Type + ": " + c.Message
-}
-
-// errDeleted reports that the Sync was deleted while a command followed it.
-var errDeleted = errors.New("was deleted")
-
-// follow waits for the status that has handled token. It returns nil when ctx ends
-// first, and errDeleted when the Sync does.
-func follow(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, token string) (*v1alpha1.Sync, error) {
-	var handled *v1alpha1.Sync
-	for ctx.Err() == nil {
-		w, err := cl.Watch(ctx, &v1alpha1.SyncList{}, client.InNamespace(sync.Namespace), client.MatchingFields{"metadata.name": sync.Name})
-		if err != nil {
-			return nil, fmt.Errorf("watching Sync %s: %w", sync.Name, err)
-		}
-		for event := range w.ResultChan() {
-			s, ok := event.Object.(*v1alpha1.Sync)
-			if event.Type == watch.Deleted {
-				w.Stop()
-				return nil, fmt.Errorf("Sync %s %w", sync.Name, errDeleted)
-			}
-			if !ok || s.Status.LastHandledReconcileAt != token {
-				continue
-			}
-			if handled = s; !meta.IsStatusConditionPresentAndEqual(s.Status.Conditions, fluxmeta.HealthyCondition, metav1.ConditionUnknown) {
-				w.Stop()
-				return s, nil
-			}
+// beside are the messages on a confirmation that matches no pending change, and on a rollback, each on a line
+// of its own; empty where there is none.
+func beside(sync *v1alpha1.Sync) string {
+	out := ""
+	for _, kind := range []string{"ConfirmationMismatch", rollback.Condition} {
+		if c := conditions.Get(sync, kind); c != nil && c.Status == metav1.ConditionTrue {
+			out += "\n" + c.Type + ": " + c.Message
 		}
 	}
-	return handled, nil
+	return out
 }

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 )
 
 func TestAWaitThatEndsNamesWhatEndedIt(t *testing.T) {
@@ -213,6 +214,26 @@ func TestASuspensionHasTheReasonOfThisTime(t *testing.T) {
 	}
 	if got := live(); got.Spec.Suspend || suspendReason(got) != "" {
 		t.Errorf("resumed it has %v, %v", got.Spec.Suspend, got.Annotations)
+	}
+}
+
+// The end of a suspension does not end a rollback: what was kept from being applied stays so.
+func TestASyncThatIsSuspendedAndRolledBackIsResumedOneByOne(t *testing.T) {
+	const commit = "0123456789012345678901234567890123456789"
+	sync := &v1alpha1.Sync{}
+	change, err := rollback.To(sync, commit, "nodes hang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(sync)
+	sync.Spec.Suspend = true
+	resume(sync)(sync)
+	if sync.Spec.Suspend || rollback.Of(sync) != commit || rollback.Reason(sync) != "nodes hang" {
+		t.Fatalf("after the first: suspended %v, %v", sync.Spec.Suspend, sync.Annotations)
+	}
+	resume(sync)(sync)
+	if rollback.Of(sync) != "" || len(sync.Annotations) > 0 {
+		t.Errorf("after the second: %v", sync.Annotations)
 	}
 }
 

@@ -128,6 +128,26 @@ func TestCommandsExitAndPrintAsKubectlDoes(t *testing.T) {
 		t.Errorf("a holds %q", got)
 	}
 
+	earlier := s.repo.revision()
+	s.repo.write("config/a.yaml", s.configMap("a", "v4"))
+	s.repo.commit("Change a for the worse")
+	s.expect(s.command("reconcile"), 0, "Applied revision "+s.repo.revision())
+	s.expect(s.command("rollback", "--to", "0123456"), 2, "git rev-parse 0123456")
+	s.expect(s.command("rollback", s.name, "--to", earlier, "--reason", "nodes hang"), 0, "Applied revision "+earlier, "RolledBack: Stays at "+earlier+" (nodes hang)", "poolwright resume "+s.name)
+	s.repo.write("config/a.yaml", s.configMap("a", "v5"))
+	s.repo.commit("Change a for the better")
+	s.expect(s.command("reconcile"), 0, "RolledBack: Stays at "+earlier)
+	if got := s.live("a").Data["value"]; got != "v3" {
+		t.Errorf("rolled back, a holds %q", got)
+	}
+	s.expect(s.command("get", "syncs"), 0, "rolled back to live@", "nodes hang")
+	s.expect(s.command("plan", "config"), 1, "is rolled back to an earlier revision", "poolwright resume "+s.name)
+	s.expect(s.command("wait", s.name, "--for=applied="+s.repo.revision()), 1, "it is rolled back to "+earlier)
+	s.expect(s.command("resume", s.name), 0, "Applied revision "+s.repo.revision())
+	if got := s.live("a").Data["value"]; got != "v5" {
+		t.Errorf("resumed, a holds %q", got)
+	}
+
 	s.repo.write("config/broken.yaml", "kind: [")
 	s.repo.commit("Break something")
 	s.expect(s.command("reconcile"), 1, "InvalidManifests", "config/broken.yaml:1")

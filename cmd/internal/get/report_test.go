@@ -3,6 +3,7 @@ package get
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -337,5 +338,28 @@ func TestDriftHasWhatIsIgnored(t *testing.T) {
 	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestASyncThatIsRolledBackIsListedWithItsRevisionAndReason(t *testing.T) {
+	for _, tt := range []struct{ reason, message string }{
+		{"nodes\x1b[31m hang", `rolled back to main@e15a32f: nodes\x1b[31m hang; applied revision`},
+		{"", "rolled back to main@e15a32f; applied revision"},
+	} {
+		o := fleet()
+		o.Syncs = []v1alpha1.Sync{readySync("dev", func(s *v1alpha1.Sync) {
+			s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: "e15a32f0000000000000000000000000000000aa", v1alpha1.RollbackReasonAnnotation: tt.reason}
+		})}
+		for output, want := range map[string][]string{"": {tt.message}, "json": {`"rolledBackTo": "main@sha1:e15a32f0000000000000000000000000000000aa"`}} {
+			var out bytes.Buffer
+			if err := NewReport(o, now(), types(t)).write(&out, sectionAll, output, false); err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range want {
+				if !strings.Contains(out.String(), part) {
+					t.Errorf("-o %q lacks %q:\n%s", output, part, out.String())
+				}
+			}
+		}
 	}
 }

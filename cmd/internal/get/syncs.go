@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -23,6 +24,9 @@ type Sync struct {
 	Suspended bool   `json:"suspended"`
 	// SuspendReason is why, where somebody named a reason.
 	SuspendReason string `json:"suspendReason,omitempty"`
+	// RolledBackTo is the revision that it stays at, and RollbackReason why, where somebody named a reason.
+	RolledBackTo   string `json:"rolledBackTo,omitempty"`
+	RollbackReason string `json:"rollbackReason,omitempty"`
 	// Revision is what was applied last, Attempted what was tried last.
 	Revision  string `json:"revision,omitempty"`
 	Attempted string `json:"attempted,omitempty"`
@@ -51,6 +55,7 @@ func syncsOf(syncs []v1alpha1.Sync) []Sync {
 			Ready: statusOf(&s, fluxmeta.ReadyCondition), Drifted: statusOf(&s, "Drifted"),
 			Revision: s.Status.LastAppliedRevision, Attempted: s.Status.LastAttemptedRevision,
 			Objects: int(s.Status.Objects), Pending: len(s.Status.Pending) + int(s.Status.PendingOmitted),
+			RolledBackTo: rollback.Revision(&s), RollbackReason: rollback.Reason(&s),
 		}
 		if c := conditions.Get(&s, fluxmeta.ReadyCondition); c != nil {
 			row.Reason, row.Message = c.Reason, sanitize.Text(c.Message)

@@ -93,6 +93,10 @@ func (r Report) syncTable(namespaces bool) *metav1.Table {
 	t := table(columns...)
 	for _, s := range r.Syncs {
 		message := s.Message
+		if s.RolledBackTo != "" {
+			rolledBack := strings.TrimSuffix("rolled back to "+shortRevision(s.RolledBackTo)+": "+s.RollbackReason, ": ")
+			message = strings.TrimSuffix(rolledBack+"; "+message, "; ")
+		}
 		if s.SuspendReason != "" {
 			message = strings.TrimSuffix("suspended: "+s.SuspendReason+"; "+message, "; ")
 		}

@@ -35,6 +35,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/preview"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
@@ -241,10 +242,10 @@ func (a *app) gitSource(sync *v1alpha1.Sync) (gitsource.Source, error) {
 
 // gitConfig is how the Sync's repository is read.
 func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
-	git := sync.Spec.Source.Git
+	git, ref := sync.Spec.Source.Git, rollback.Ref(sync)
 	cfg := gogit.Config{
 		URL: git.URL,
-		Ref: gogit.Ref{Branch: git.Ref.Branch, Tag: git.Ref.Tag, Commit: git.Ref.Commit},
+		Ref: gogit.Ref{Branch: ref.Branch, Tag: ref.Tag, Commit: ref.Commit},
 		Dir: a.cfg.mirrors.sourceDir(sync), Disk: a.cfg.mirrors.all.Mirror(a.cfg.mirrors.sourceDir(sync)),
 		Followed: a.followed(sync),
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
@@ -254,6 +255,9 @@ func syncState(sync *v1alpha1.Sync) string {
 	}
 	if sync.Spec.Suspend {
 		return fluxmeta.SuspendedReason
+	}
+	if rollback.Of(sync) != "" {
+		return rollback.Condition
 	}
 	stalled := conditions.Get(sync, fluxmeta.StalledCondition)
 	if stalled == nil || stalled.Status != metav1.ConditionTrue {

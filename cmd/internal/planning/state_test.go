@@ -17,6 +17,8 @@ func TestAPlanHasTheStateOfItsSync(t *testing.T) {
 	}
 	suspended := stalled("NotFastForward", metav1.ConditionTrue)
 	suspended.Spec.Suspend = true
+	rolledBack := stalled("NotFastForward", metav1.ConditionTrue)
+	rolledBack.Annotations = map[string]string{v1alpha1.RollbackAnnotation: "0123456789012345678901234567890123456789"}
 	deleted := suspended.DeepCopy()
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	for name, c := range map[string]struct {
@@ -26,6 +28,7 @@ func TestAPlanHasTheStateOfItsSync(t *testing.T) {
 		"a new one":                      {&v1alpha1.Sync{}, ""},
 		"being deleted, whatever else":   {deleted, "Terminating"},
 		"suspended, whatever else":       {suspended, "Suspended"},
+		"rolled back":                    {rolledBack, "RolledBack"},
 		"its branch was moved":           {stalled("NotFastForward", metav1.ConditionTrue), "NotFastForward"},
 		"its branch was put back":        {stalled("NotFastForward", metav1.ConditionFalse), ""},
 		"beyond a limit":                 {stalled("LimitExceeded", metav1.ConditionTrue), "LimitExceeded"},

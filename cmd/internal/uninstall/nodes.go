@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -140,9 +141,20 @@ func (u *Uninstall) lower(ctx context.Context, pool *karpv1.NodePool) error {
 }
 
 // RestoreLimits restores the limits of NodePools that an uninstall that was cut off
-// had lowered, and returns their number. Whoever may not read NodePools raises
+// had lowered, and writes their number to progress. Whoever may not read NodePools raises
 // none.
-func RestoreLimits(ctx context.Context, cfg *rest.Config) (int, error) {
+func RestoreLimits(ctx context.Context, cfg *rest.Config, progress io.Writer) error {
+	n, err := restoreLimits(ctx, cfg)
+	if err != nil {
+		return fmt.Errorf("restoring the limits of NodePools that an uninstall had lowered: %w", err)
+	}
+	if n > 0 {
+		fmt.Fprintf(progress, "restored the limits of %s that an uninstall had lowered\n", plural.Count(n, "NodePool"))
+	}
+	return nil
+}
+
+func restoreLimits(ctx context.Context, cfg *rest.Config) (int, error) {
 	direct, err := connect.DirectClient(cfg)
 	if err != nil {
 		return 0, err

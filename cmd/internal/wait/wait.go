@@ -26,6 +26,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -211,6 +212,9 @@ func applied(revision string) syncCheck {
 		stalled := conditions.Get(sync, fluxmeta.StalledCondition)
 		if matches(s.LastAttemptedRevision, revision) && stalled != nil && stalled.Status == metav1.ConditionTrue {
 			return outcome{never: true, sentence: fmt.Sprintf("%s is not applied: %s: %s", sanitize.Text(s.LastAttemptedRevision), sanitize.Text(stalled.Reason), sanitize.Text(stalled.Message))}, nil
+		}
+		if to := rollback.Revision(sync); to != "" && !matches(to, revision) {
+			return outcome{never: true, sentence: "it is rolled back to " + to + "; to have it apply what is newer, run: poolwright resume " + sync.Name}, nil
 		}
 		o, err := ready(ctx, w, sync)
 		if err != nil || o.never {

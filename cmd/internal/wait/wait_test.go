@@ -59,6 +59,9 @@ func drift(nodes []provision.Node, unknown map[string][]string) driftedFunc {
 
 func TestConditions(t *testing.T) {
 	suspended := func(s *v1alpha1.Sync) { s.Spec.Suspend = true }
+	rolledBack := func(to string) func(s *v1alpha1.Sync) {
+		return func(s *v1alpha1.Sync) { s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: to} }
+	}
 	for name, test := range map[string]struct {
 		condition string
 		objects   []client.Object
@@ -78,6 +81,8 @@ func TestConditions(t *testing.T) {
 		"the commit of another branch":                     {condition: "applied=dev@sha1:" + commit, objects: []client.Object{sync()}, notMet: "Sync dev: it has applied main@sha1:" + commit},
 		"a commit that is applied while a later one fails": {condition: "applied=" + commit, objects: []client.Object{sync(stalled)}, met: "Sync dev: applied main@sha1:" + commit},
 		"a commit that is tried":                           {condition: "applied=" + newer, objects: []client.Object{sync(notReady)}, notMet: "Sync dev: it has applied main@sha1:" + commit + ", and tried main@sha1:" + newer + "; it is not ready: BuildFailed: a.yaml:3"},
+		"a commit other than that of a rollback":           {condition: "applied=" + newer, objects: []client.Object{sync(rolledBack(commit))}, notMet: "Sync dev: it is rolled back to main@sha1:" + commit + "; to have it apply what is newer, run: poolwright resume dev"},
+		"the commit of a rollback":                         {condition: "applied=" + newer[:7], objects: []client.Object{sync(rolledBack(newer))}, notMet: "Sync dev: it has applied main@sha1:" + commit},
 		"a commit that is stalled":                         {condition: "applied=" + newer, objects: []client.Object{sync(stalled)}, notMet: "Sync dev: main@sha1:" + newer + " is not applied: BuildFailed: a.yaml:3"},
 		"another commit than the one that is stalled":      {condition: "applied=" + newer[:7] + "1", objects: []client.Object{sync(stalled)}, notMet: "Sync dev: it has applied main@sha1:" + commit + ", and tried main@sha1:" + newer + "; it is not ready: BuildFailed: a.yaml:3"},
 		"a roll-out that is over":                          {condition: "rollout", objects: []client.Object{sync(), liveCluster()}, drifted: drift(nil, nil), met: "Sync dev: no node is to be replaced"},

@@ -34,6 +34,11 @@ const (
 	UpdateParametersAnnotation = "poolwright.dev/update-parameters"
 	// SuspendReasonAnnotation on a Sync is why a person suspended it, for other people to read.
 	SuspendReasonAnnotation = "poolwright.dev/suspend-reason"
+	// RollbackAnnotation on a Sync is the commit, 40 digits, that it stays at instead of following its
+	// branch or tag, until the annotation is removed.
+	RollbackAnnotation = "poolwright.dev/rollback-to"
+	// RollbackReasonAnnotation on a Sync is why a person rolled it back, for other people to read.
+	RollbackReasonAnnotation = "poolwright.dev/rollback-reason"
 	// ConfirmGarbageCollectionAnnotation on a Cluster lets the engine start although some
 	// of the cluster's EC2 instances have no NodeClaim; they will be terminated.
 	// Its value is the number and digest that the refusal quotes: "3-1a2b3c4d".

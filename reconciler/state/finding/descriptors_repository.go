@@ -5,7 +5,7 @@ func manifestDescriptors() []Descriptor {
 	return []Descriptor{
 		{"AnnotationUnknown", Error, "An object has an annotation of poolwright.dev/ that Poolwright does not read.",
 			"Correct its name, or remove it."},
-		{"ConfirmationInRepository", Error, "A manifest has an annotation that confirms a held change, which only a person sets on the live object.",
+		{"ConfirmationInRepository", Error, "A manifest has an annotation that confirms a held change or rolls a Sync back, which only a person sets on the live object.",
 			"Remove it, and set it with kubectl annotate."},
 		{"CostDocumentInvalid", Error, "A document of poolwright cost has a problem.",
 			"Correct the line."},

@@ -1,4 +1,4 @@
-package controller
+package changes
 
 import (
 	"testing"
@@ -25,18 +25,21 @@ func TestASyncIsReconciledForTheAnnotationsThatRequestIt(t *testing.T) {
 		{"a token is quoted", nil, map[string]string{v1alpha1.ConfirmAnnotation: "deletions-1-abc"}, true},
 		{"a token is taken back", map[string]string{v1alpha1.ConfirmAnnotation: "deletions-1-abc"}, nil, true},
 		{"the newest parameters are requested", nil, map[string]string{v1alpha1.UpdateParametersAnnotation: "1"}, true},
+		{"it is rolled back", nil, map[string]string{v1alpha1.RollbackAnnotation: "a"}, true},
+		{"it follows its branch again", map[string]string{v1alpha1.RollbackAnnotation: "a"}, nil, true},
+		{"another reason of that is named", map[string]string{v1alpha1.RollbackReasonAnnotation: "a"}, map[string]string{v1alpha1.RollbackReasonAnnotation: "b"}, true},
 		{"a webhook of a pull request arrived", nil, map[string]string{v1alpha1.WebhookAnnotation: "1"}, false},
 		{"kubectl keeps what it applied", nil, map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"}, false},
 		{"nothing changed", map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"}, map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := syncChanges().Update(event.UpdateEvent{ObjectOld: sync(test.before), ObjectNew: sync(test.after)})
+			got := Requesting().Update(event.UpdateEvent{ObjectOld: sync(test.before), ObjectNew: sync(test.after)})
 			if got != test.want {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
 	}
-	if syncChanges().Update(event.UpdateEvent{ObjectNew: sync(map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"})}) {
-		t.Error("an update without the object before asked for a run")
+	if Requesting().Update(event.UpdateEvent{ObjectNew: sync(map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"})}) {
+		t.Error("an update without the object before requests a run")
 	}
 }

@@ -1,0 +1,32 @@
+// Package changes distinguishes the updates of a Sync that request a run from all others, such as
+// those of its status. It refuses to read anything but the two versions of the object. Start reading at
+// Requesting.
+package changes
+
+import (
+	"slices"
+
+	"github.com/fluxcd/pkg/runtime/predicates"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// Requesting are the updates of a Sync that a run depends on: of its spec, of an annotation
+// by which a run is requested, or by which something is allowed or rolled back. Other annotations, such as
+// the time of a webhook or what kubectl and other controllers keep there, change nothing.
+func Requesting() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, predicate.Funcs{UpdateFunc: allowed})
+}
+
+// allowed reports whether an update of a Sync changes an annotation by which something is
+// allowed, which taking it back does as well.
+func allowed(e event.UpdateEvent) bool {
+	if e.ObjectOld == nil || e.ObjectNew == nil {
+		return false
+	}
+	before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
+	return slices.ContainsFunc([]string{v1alpha1.ConfirmAnnotation, v1alpha1.UpdateParametersAnnotation, v1alpha1.RollbackAnnotation, v1alpha1.RollbackReasonAnnotation},
+		func(name string) bool { return before[name] != after[name] })
+}
