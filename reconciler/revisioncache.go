@@ -63,7 +63,7 @@ type decodedRevision struct {
 
 // size estimates how many bytes of memory a revision takes.
 func size(d declared.Declared) (total int64) {
-	for _, item := range d.Set.Items() {
+	for item := range d.Set.All() {
 		total += itemBytes + manifest.DecodedValue(item.Object)
 	}
 	return total

@@ -139,7 +139,7 @@ func unreadable(k state.Key, err error) provision.Unknown {
 // returned as sentences.
 func populate(reader *simulate.Reader, fleet *provision.ClusterSnapshot, declared state.Set) (unread []provision.Unknown) {
 	fleet.DaemonSets, fleet.RuntimeClasses = slices.Clone(fleet.DaemonSets), slices.Clone(fleet.RuntimeClasses)
-	for _, item := range declared.Items() {
+	for item := range declared.All() {
 		if err := reader.Add(fleet, item.Object); err != nil {
 			unread = append(unread, unreadable(item.Key, err))
 		}

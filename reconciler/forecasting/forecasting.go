@@ -168,7 +168,7 @@ func ClusterOf(spec v1alpha1.ClusterSpec) provision.Cluster {
 // declaredCluster is the Cluster that the newer side declares, or else the older one.
 func declaredCluster(before, after state.Set) (v1alpha1.ClusterSpec, bool) {
 	for _, set := range []state.Set{after, before} {
-		for _, item := range set.Items() {
+		for item := range set.All() {
 			var declared v1alpha1.Cluster
 			cluster := item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster"
 			if cluster && runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &declared) == nil {

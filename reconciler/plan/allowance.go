@@ -95,7 +95,7 @@ func (p Plan) Withdrawn(observed state.Set) []state.Key {
 		pending[c.Key] = pending[c.Key] || c.Action == Delete && !c.ReadOnly()
 	}
 	var out []state.Key
-	for _, item := range observed.Items() {
+	for item := range observed.All() {
 		if item.Allowed != nil && !pending[item.Key] {
 			out = append(out, item.Key)
 		}

@@ -211,12 +211,13 @@ func NewNote(k state.Key, declared state.Origin, f finding.Finding) Note {
 // policies run in their order.
 func Compute(desired, observed state.Set, policies ...Policy) Plan {
 	var p Plan
-	for _, w := range desired.Items() {
+	for w := range desired.All() {
 		o, _ := observed.Get(w.Key)
 		w = p.keepIgnored(w, o)
 		p.compare(w, o)
 		if provisions(w.Key) {
-			p.Desired = append(p.Desired, fingerprint(w.Key, &w))
+			provisioner := w
+			p.Desired = append(p.Desired, fingerprint(w.Key, &provisioner))
 		}
 		if boundsPools(w.Key) {
 			p.Pools = append(p.Pools, w)
@@ -225,7 +226,7 @@ func Compute(desired, observed state.Set, policies ...Policy) Plan {
 			p.Quotas = append(p.Quotas, Quota{Key: w.Key, Quota: *o.Quota})
 		}
 	}
-	for _, o := range observed.Items() {
+	for o := range observed.All() {
 		if _, keep := desired.Get(o.Key); keep {
 			continue
 		}

@@ -64,7 +64,7 @@ func moved(was, is *state.Item) []state.Problem {
 // declares none, or several.
 func clusterIn(set state.Set) string {
 	var names []string
-	for _, item := range set.Items() {
+	for item := range set.All() {
 		if validation.IsCluster(item) {
 			spec, _ := item.Object["spec"].(map[string]any)
 			name, _ := spec["name"].(string)

@@ -143,13 +143,13 @@ func (s *declaredRevisions) renderMerged(ctx context.Context, p *Previewer, of R
 // checkSize refuses a merge that changes too much to be planned for whoever proposes it.
 func (s declaredRevisions) checkSize(most int, base string) error {
 	n := 0
-	for _, item := range s.after.Set.Items() {
+	for item := range s.after.Set.All() {
 		was, there := s.before.Set.Get(item.Key)
 		if !there || was.Version != item.Version || !state.Equal(was.Object, item.Object) {
 			n++
 		}
 	}
-	for _, item := range s.before.Set.Items() {
+	for item := range s.before.Set.All() {
 		if _, stays := s.after.Set.Get(item.Key); !stays {
 			n++
 		}

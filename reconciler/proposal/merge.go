@@ -20,7 +20,7 @@ import (
 func Merge(mergeBase, base, head state.Set) (merged state.Set, both []state.Key) {
 	keys := map[state.Key]bool{}
 	for _, set := range []state.Set{mergeBase, base, head} {
-		for _, item := range set.Items() {
+		for item := range set.All() {
 			keys[item.Key] = true
 		}
 	}

@@ -96,7 +96,7 @@ func shared(list, other []state.Problem) []state.Problem {
 // stands for shares its fate.
 func refused(before, after, declared state.Set) map[state.Key]bool {
 	still := map[state.Key]bool{}
-	for _, item := range declared.Items() {
+	for item := range declared.All() {
 		k := item.Key
 		still[k] = true
 		// Targets put things into namespaces, and take them out.

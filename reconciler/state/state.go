@@ -7,8 +7,6 @@ package state
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/state/finding"
@@ -230,63 +228,4 @@ func (f Observation) Uncompared() finding.Finding {
 		return finding.New(finding.DryRunRefused, "a dry run of it is refused: %s", finding.Of("reason", f.DryRunError))
 	}
 	return finding.Finding{}
-}
-
-// Set holds at most one Item per Key. The zero Set is empty and ready to read;
-// use NewSet to build one. A Set is not changed after it was handed on.
-type Set struct {
-	items map[Key]Item
-}
-
-// NewSet builds a Set. The last of several Items with equal keys wins: who
-// must report duplicates does so before.
-func NewSet(items ...Item) Set {
-	s := Set{items: make(map[Key]Item, len(items))}
-	for _, i := range items {
-		s.items[i.Key] = i
-	}
-	return s
-}
-
-// Get returns the Item with that key.
-func (s Set) Get(k Key) (Item, bool) {
-	i, ok := s.items[k]
-	return i, ok
-}
-
-// Len is the number of Items.
-func (s Set) Len() int { return len(s.items) }
-
-// Items lists the Items in the order of their keys.
-func (s Set) Items() []Item {
-	keys := make([]Key, 0, len(s.items)) // An Item is too large to be moved about.
-	for k := range s.items {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, Key.Compare)
-	out := make([]Item, len(keys))
-	for i, k := range keys {
-		out[i] = s.items[k]
-	}
-	return out
-}
-
-// Union returns the Items of both sets; where a key is in both, other's.
-func (s Set) Union(other Set) Set {
-	out := Set{items: make(map[Key]Item, len(s.items)+len(other.items))}
-	maps.Copy(out.items, s.items)
-	maps.Copy(out.items, other.items)
-	return out
-}
-
-// Only returns the subset with the given keys; keys that the Set does not hold
-// are passed over.
-func (s Set) Only(keys []Key) Set {
-	out := Set{items: make(map[Key]Item, len(keys))}
-	for _, k := range keys {
-		if i, ok := s.items[k]; ok {
-			out.items[k] = i
-		}
-	}
-	return out
 }

@@ -247,3 +247,52 @@ func FuzzEqualAgreesWithTheWrittenForm(f *testing.F) {
 		}
 	})
 }
+
+func TestAUnionHasTheItemsOfBothSetsAndTheOthersWhereBothHaveOne(t *testing.T) {
+	item := func(name string, wave int) state.Item { return state.Item{Key: state.Key{Name: name}, Wave: wave} }
+	tests := []struct {
+		name      string
+		one, more []state.Item
+		want      []state.Item
+	}{
+		{"of nothing", nil, nil, []state.Item{}},
+		{"with nothing", []state.Item{item("a", 1)}, nil, []state.Item{item("a", 1)}},
+		{"of nothing with something", nil, []state.Item{item("a", 1)}, []state.Item{item("a", 1)}},
+		{"of what is between each other", []state.Item{item("a", 1), item("c", 1)}, []state.Item{item("b", 2), item("d", 2)}, []state.Item{item("a", 1), item("b", 2), item("c", 1), item("d", 2)}},
+		{"of what both have", []state.Item{item("a", 1), item("b", 1)}, []state.Item{item("b", 2)}, []state.Item{item("a", 1), item("b", 2)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			one, more := state.NewSet(tt.one...), state.NewSet(tt.more...)
+			union := one.Union(more)
+			if d := gocmp.Diff(tt.want, union.Items()); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+			if d := gocmp.Diff(union.Items(), append([]state.Item{}, slices.Collect(union.All())...)); d != "" {
+				t.Errorf("All is not as Items:\n%s", d)
+			}
+			if one.Len() != len(tt.one) || more.Len() != len(tt.more) {
+				t.Error("a set has changed")
+			}
+		})
+	}
+}
+
+func TestASetKeepsItsItemsWhateverBecomesOfTheListThatItWasMadeOf(t *testing.T) {
+	items := []state.Item{{Key: state.Key{Name: "b"}, Wave: 1}, {Key: state.Key{Name: "a"}, Wave: 1}}
+	s := state.NewSet(items...)
+	part := s.Only([]state.Key{{Name: "b"}, {Name: "b"}})
+	items[0].Wave = 2
+	s.Items()[1].Wave = 3
+	for item := range s.All() {
+		if item.Wave != 1 {
+			t.Errorf("%s has wave %d", item.Key, item.Wave)
+		}
+	}
+	if got, _ := part.Get(state.Key{Name: "b"}); part.Len() != 1 || got.Wave != 1 {
+		t.Errorf("a part of it has %v", part.Items())
+	}
+	for range s.All() {
+		break // The rest is not requested.
+	}
+}

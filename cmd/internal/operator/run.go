@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -184,11 +186,30 @@ func installKarpenterCRDs(ctx context.Context, direct client.Client, now cluster
 	if !now.EngineOn {
 		settings = engine.DefaultSettings()
 	}
+	definitions, err := engine.CRDs(settings)
+	if err != nil {
+		return err
+	}
 	kept, err := engine.InstallCRDs(ctx, direct, settings)
+	if err == nil {
+		go crds.InitializeStorage(ctx, direct, kindsOf(definitions)...)
+	}
 	for _, k := range kept {
 		log.Info("Leaving a CRD as it is", "crd", k.Name, "reason", k.Reason)
 	}
 	return err
+}
+
+// kindsOf are the kinds of definitions, in the versions that are stored.
+func kindsOf(definitions []*apiextensionsv1.CustomResourceDefinition) (out []schema.GroupVersionKind) {
+	for _, d := range definitions {
+		for _, v := range d.Spec.Versions {
+			if v.Storage {
+				out = append(out, schema.GroupVersionKind{Group: d.Spec.Group, Version: v.Name, Kind: d.Spec.Names.Kind})
+			}
+		}
+	}
+	return out
 }
 
 // app is one life of the process.
@@ -230,12 +251,12 @@ func (a *app) manager(ctx context.Context) (manager.Manager, error) {
 	return mgr, a.addOurs(mgr)
 }
 
-// setGCPercent lets the collector run four times as often as Go's default. Without the
+// setGCPercent lets the collector run twice as often as Go's default. Without the
 // engine the process mostly waits, and memory is worth more than its processor
 // time. A GOGC that is set prevails.
 func setGCPercent() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(25)
+		debug.SetGCPercent(50)
 	}
 }
 

@@ -91,10 +91,18 @@ func Refused(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefiniti
 // read once for the lines of what is found in it.
 func written(d declared.Declared) []state.Item {
 	items := d.Set.Items()
-	slices.SortStableFunc(items, func(a, b state.Item) int {
+	order := make([]*state.Item, len(items)) // An Item is too large to be moved about.
+	for i := range items {
+		order[i] = &items[i]
+	}
+	slices.SortStableFunc(order, func(a, b *state.Item) int {
 		return cmp.Or(strings.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line))
 	})
-	return items
+	out := make([]state.Item, len(items))
+	for i, item := range order {
+		out[i] = *item
+	}
+	return out
 }
 
 // Sorted returns findings in the order of file and line, each once.

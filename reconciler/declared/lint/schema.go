@@ -54,7 +54,7 @@ func (c *schemaValidator) define(crd *apiextensionsv1.CustomResourceDefinition) 
 // defineOwn adds what the repository itself defines. A given definition goes
 // before one in the repository.
 func (c *schemaValidator) defineOwn() {
-	for _, item := range c.declared.Set.Items() {
+	for item := range c.declared.Set.All() {
 		if item.Key.Group != "apiextensions.k8s.io" || item.Key.Kind != "CustomResourceDefinition" || item.Version != "v1" {
 			continue
 		}

@@ -66,7 +66,7 @@ func (u Variables) Warnings(d declared.Declared) []state.Problem {
 			}
 		})
 	}
-	for _, item := range d.Set.Items() {
+	for item := range d.Set.All() {
 		visit(item.Object, item.Origin)
 	}
 	for _, p := range d.Problems {

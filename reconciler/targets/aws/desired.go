@@ -74,7 +74,7 @@ func (t table) read(declared state.Set, bootstrap bool, schema func(state.Item, 
 // declarations are the Clusters and NodePools that are declared, these with their limits in whole GPUs.
 func declarations(declared state.Set) (clusters, pools []state.Item) {
 	pools = deviceplugin.PhysicalGPUs(declared.Items())
-	for _, item := range declared.Items() {
+	for item := range declared.All() {
 		if item.Key.Target == "kubernetes" && item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster" {
 			clusters = append(clusters, item)
 		}

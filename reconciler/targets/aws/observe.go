@@ -154,7 +154,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 		return state.Set{}, err
 	}
 	items := slices.Clone(o.unread)
-	for _, item := range o.items.Items() {
+	for item := range o.items.All() {
 		if found, ok := o.compare(item); ok {
 			found.DeletionImpact = o.lost(ctx, item, found)
 			items = append(items, found)
@@ -191,7 +191,7 @@ func (o *observation) reads() []readRequest {
 		}
 		out[n].keys = append(out[n].keys, k)
 	}
-	for _, item := range o.items.Items() {
+	for item := range o.items.All() {
 		add(item.Key, o.desired.Scope)
 	}
 	for _, rec := range o.undeclared {

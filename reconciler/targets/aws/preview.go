@@ -46,7 +46,7 @@ func (w *Target) observable(m desiredState, desired state.Set) state.Set {
 // unreadItems are the wanted things that are not read from AWS, as an observation has them.
 func unreadItems(desired, observable state.Set) []state.Item {
 	var out []state.Item
-	for _, item := range desired.Items() {
+	for item := range desired.All() {
 		if _, is := observable.Get(item.Key); !is {
 			unread := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Observation: state.Observation{NotRead: true}}
 			if isQuota(item.Key) {

@@ -44,7 +44,7 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 // unreadQuotas are the quotas without a value that are not unknown, for the status of the Cluster.
 func unreadQuotas(found state.Set) []plan.Unknown {
 	var out []plan.Unknown
-	for _, item := range found.Items() {
+	for item := range found.All() {
 		if item.Quota != nil && item.Quota.NotRead != "" && item.Unknown == "" && !item.NotRead {
 			out = append(out, plan.Unknown{Key: item.Key, Code: codeQuotaUnread, Reason: item.Quota.NotRead})
 		}

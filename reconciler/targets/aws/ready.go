@@ -28,7 +28,7 @@ func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]str
 			return w.late(desired, late), nil
 		}
 		var again []state.Key
-		for _, item := range desired.Items() {
+		for item := range desired.All() {
 			reason, more := o.ready(item)
 			delete(late, item.Key)
 			if reason != "" {
@@ -48,7 +48,7 @@ func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]str
 
 // late makes sure that each thing that is waited for has a reason.
 func (w *Target) late(waiting state.Set, reasons map[state.Key]string) map[state.Key]string {
-	for _, item := range waiting.Items() {
+	for item := range waiting.All() {
 		if reasons[item.Key] == "" {
 			reasons[item.Key] = "AWS has not shown it yet"
 		}

@@ -44,7 +44,7 @@ func (o *observation) countLosses(ctx context.Context) {
 		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.owner.Label
 	}}
 	count.Plugins = count.LostGPUs(ctx, &coverage, "")
-	for _, item := range o.desired.Items() {
+	for item := range o.desired.All() {
 		if losses.IsCluster(item.Key) && count.Created == nil {
 			count.Created = &unstructured.Unstructured{Object: item.Object}
 		}

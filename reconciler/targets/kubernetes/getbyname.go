@@ -20,7 +20,7 @@ import (
 // what is recorded the keys and versions.
 func (o *observation) missing() []state.Item {
 	var out []state.Item
-	for _, item := range o.desired.Items() {
+	for item := range o.desired.All() {
 		if !o.resolved[item.Key] && o.target.diff.Managed(item.Key) {
 			out = append(out, item)
 		}

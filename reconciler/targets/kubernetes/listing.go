@@ -23,7 +23,7 @@ func (o *observation) listings(ctx context.Context, all bool) ([]listing, error)
 	listed := map[schema.GroupVersionKind]bool{}
 	covered := map[schema.GroupKind]bool{}
 	var out []listing
-	for _, item := range o.desired.Items() {
+	for item := range o.desired.All() {
 		gvk := kinds.GVK(item.Key, item.Version)
 		if listed[gvk] || !o.target.diff.Managed(item.Key) {
 			continue
@@ -77,6 +77,9 @@ func (o *observation) otherKinds(ctx context.Context, covered map[schema.GroupKi
 
 // list visits the objects of a kind that carry our label.
 func (o *observation) list(ctx context.Context, k listing) {
+	if !k.optional && !o.rebuilds && o.listMetadata(ctx, k.Kind) {
+		return
+	}
 	_, err := o.target.api.List(ctx, api.Ref{Resource: k.GVR()}, o.target.selector(), func(live *unstructured.Unstructured) {
 		o.compareLive(k.Kind, &unstructured.Unstructured{Object: live.Object})
 	})

@@ -66,7 +66,7 @@ func (o *observation) inMissingNamespaces() (missing []state.Item, at map[state.
 		// What could not be read has no identity, and its namespace may be none.
 		sure[item.Key.Namespace] = sure[item.Key.Namespace] || item.Live.UID != ""
 	}
-	for _, item := range o.desired.Items() {
+	for item := range o.desired.All() {
 		if item.Key.Group == "" && item.Key.Kind == "Namespace" {
 			sure[item.Key.Name] = true
 		}

@@ -48,7 +48,7 @@ func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, err
 func (w *Target) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
 	o := newObservation(w, desired)
 	var all []state.Item
-	for _, item := range desired.Items() {
+	for item := range desired.All() {
 		if live := w.drift.Recent(item.Key); live != nil && live.GroupVersionKind() == kinds.GVK(item.Key, item.Version) {
 			if kind, ok, err := w.kinds.Lookup(ctx, kinds.GVK(item.Key, item.Version)); ok && err == nil {
 				o.compareLive(kind, live)
@@ -111,7 +111,7 @@ func (o *observation) result(ctx context.Context) (state.Set, error) {
 // unread are the wanted objects that are not read from the cluster.
 func (o *observation) unread() []state.Item {
 	var out []state.Item
-	for _, item := range o.desired.Items() {
+	for item := range o.desired.All() {
 		if !o.target.diff.Managed(item.Key) {
 			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Observation: state.Observation{NotRead: true}})
 		}

@@ -258,3 +258,35 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestRecordsAreInOrderWhateverComesAndGoes(t *testing.T) {
+	s := NewStore(nil, Location{Target: "kubernetes"})
+	all := records(20)
+	for i, r := range slices.Backward(all) {
+		if i%2 == 0 {
+			r.Fingerprint.ResourceVersion = "7"
+		}
+		s.Put(r)
+		if i%5 == 0 {
+			s.Records()
+		}
+	}
+	s.Remove(all[3].Key)
+	changed := all[4]
+	changed.Wave = 9
+	s.Put(changed)
+	got := s.Records()
+	if len(got) != 19 || !slices.IsSortedFunc(got, func(a, b Record) int { return a.Key.Compare(b.Key) }) {
+		t.Errorf("%d records, or not in order", len(got))
+	}
+	if i := slices.IndexFunc(got, func(r Record) bool { return r.Key == changed.Key }); i < 0 || got[i].Wave != 9 {
+		t.Error("a record that was put again is not as it was put")
+	}
+	// One of ten that named a version was put again without.
+	if current, of := s.Current("apps", "Deployment", "v1"); current != 9 || of != 19 {
+		t.Errorf("%d of %d are current", current, of)
+	}
+	if _, of := s.Current("apps", "Deployment", "v2"); of != 0 {
+		t.Errorf("%d of another version", of)
+	}
+}

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -62,7 +63,9 @@ type Store struct {
 
 	mu      sync.RWMutex
 	records map[state.Key]Record
-	dirty   bool
+	// sorted are the keys of records in their order; nil where one came or went since.
+	sorted []state.Key
+	dirty  bool
 }
 
 // shard is one ConfigMap as we last saw it.
@@ -94,17 +97,17 @@ func (s *Store) Load(ctx context.Context) (complete bool, err error) {
 // unmoved reports whether the ConfigMaps are certainly as we last saw them;
 // their metadata alone reports.
 func (s *Store) unmoved(ctx context.Context) bool {
-	if len(s.shards) == 0 {
-		return false
+	if len(s.shards) == 0 && !s.incomplete {
+		return false // They were never read.
 	}
-	count := 0
+	count, unmoved := 0, true
 	err := s.client.Names(ctx, s.all(), s.selector(), "", func(o *metav1.PartialObjectMetadata) {
-		n, ok := s.number(o.Name)
-		if ok && n < len(s.shards) && s.shards[n].version == o.ResourceVersion {
+		if n, ok := s.number(o.Name); ok {
 			count++
+			unmoved = unmoved && n < len(s.shards) && s.shards[n].version == o.ResourceVersion
 		}
 	})
-	return err == nil && count == len(s.shards)
+	return err == nil && unmoved && count == len(s.shards)
 }
 
 func (s *Store) all() api.Ref     { return api.Ref{Resource: configMaps, Namespace: s.location.Namespace} }
@@ -131,6 +134,7 @@ func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
 	if s.location.ReadOnly {
 		s.mu.Lock()
 		clear(s.records)
+		s.sorted = nil
 		s.mu.Unlock()
 	}
 	for n, sh := range found {
@@ -172,9 +176,17 @@ func (s *Store) merge(records []Record, base map[state.Key]Record) {
 		old, known := s.records[r.Key]
 		was, stored := base[r.Key]
 		if !known || (old.Fingerprint.UID == "" && r.Fingerprint.UID != "") || (stored && same(old, was) && !same(r, was)) {
-			s.records[r.Key] = r
+			s.insert(r)
 		}
 	}
+}
+
+// insert keeps a record. The lock is held.
+func (s *Store) insert(r Record) {
+	if _, known := s.records[r.Key]; !known {
+		s.sorted = nil
+	}
+	s.records[r.Key] = r
 }
 
 // same reports whether two records would be stored alike, but for the Generation: a
@@ -238,7 +250,7 @@ func (s *Store) Put(r Record) {
 	if s.location.ReadOnly && !known {
 		return
 	}
-	s.records[r.Key] = r
+	s.insert(r)
 	if !known || !same(old, r) {
 		s.dirty = true
 	}
@@ -250,7 +262,7 @@ func (s *Store) Remove(k state.Key) {
 	defer s.mu.Unlock()
 	if _, known := s.records[k]; known && !s.location.ReadOnly {
 		delete(s.records, k)
-		s.dirty = true
+		s.sorted, s.dirty = nil, true
 	}
 }
 
@@ -284,12 +296,31 @@ func (s *Store) Deleting(ctx context.Context) ([]state.Key, error) {
 
 // Records lists everything that is known, sorted by key.
 func (s *Store) Records() []Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sorted == nil {
+		s.sorted = slices.SortedFunc(maps.Keys(s.records), state.Key.Compare)
+	}
+	out := make([]Record, len(s.sorted))
+	for i, k := range s.sorted {
+		out[i] = s.records[k]
+	}
+	return out
+}
+
+// Current counts the records of a kind in a version, and those of them that name the version of the
+// object that was observed last: those that were read from the ConfigMaps do not.
+func (s *Store) Current(group, kind, version string) (current, all int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	out := make([]Record, 0, len(s.records))
-	for _, r := range s.records {
-		out = append(out, r)
+	for k, r := range s.records {
+		if k.Group != group || k.Kind != kind || r.Version != version {
+			continue
+		}
+		all++
+		if r.Fingerprint.ResourceVersion != "" {
+			current++
+		}
 	}
-	slices.SortFunc(out, func(a, b Record) int { return a.Key.Compare(b.Key) })
-	return out
+	return current, all
 }

@@ -138,6 +138,14 @@ func (c *Checker) Applied(k state.Key, live *unstructured.Unstructured) {
 	}
 }
 
+// Current reports whether Applied would compute nothing new of an object that the API server has in a
+// version: it need not be healthy, or that version of it was observed.
+func (c *Checker) Current(k state.Key, version string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.spec.Wait || !c.required[k] || c.found[k].version == version
+}
+
 // Health is what was found of the objects that have to be healthy.
 func (c *Checker) Health() targets.Health {
 	c.mu.Lock()

@@ -193,3 +193,40 @@ func TestASyncThatRequiresNothingKeepsNothing(t *testing.T) {
 		t.Errorf("%+v, %v, %v", got, c.found, c.required)
 	}
 }
+
+func TestAnObjectIsCurrentWhereItsHealthIsOfThatVersion(t *testing.T) {
+	live := deployment("5", 2)
+	k := keyOfObject(live)
+	for name, c := range map[string]struct {
+		spec     v1alpha1.HealthCheckSpec
+		requires bool
+		observed bool
+		want     bool
+	}{
+		"nothing has to be healthy":               {want: true},
+		"the object need not be":                  {spec: v1alpha1.HealthCheckSpec{Wait: true}, want: true},
+		"it has to be, and was not observed":      {spec: v1alpha1.HealthCheckSpec{Wait: true}, requires: true},
+		"it has to be, and was observed as it is": {spec: v1alpha1.HealthCheckSpec{Wait: true}, requires: true, observed: true, want: true},
+		"another version of it than was observed": {spec: v1alpha1.HealthCheckSpec{Wait: true}, requires: true, observed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checker := New(Config{})
+			if err := checker.Set(c.spec); err != nil {
+				t.Fatal(err)
+			}
+			if c.requires {
+				checker.Require([]state.Item{{Key: k}})
+			}
+			if c.observed {
+				checker.Applied(k, live)
+			}
+			version := "5"
+			if c.observed && !c.want {
+				version = "6"
+			}
+			if got := checker.Current(k, version); got != c.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}

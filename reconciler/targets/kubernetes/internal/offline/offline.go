@@ -51,12 +51,12 @@ func (o *offline) Desired(_ context.Context, declared state.Set) (state.Set, err
 	written := declared
 	declared, problems := deviceplugin.Expand(declared)
 	w := collector{target: o, declared: written, ignored: o.rules.Begin(), promised: map[schema.GroupKind]kinds.Kind{}, origins: map[state.Key]state.Origin{}, problems: problems}
-	for _, item := range declared.Items() {
+	for item := range declared.All() {
 		for _, kind := range promises(item) {
 			w.promised[kind.GroupKind()] = kind
 		}
 	}
-	for _, item := range declared.Items() {
+	for item := range declared.All() {
 		if item.Key.Target == kinds.Target {
 			w.add(item)
 		}

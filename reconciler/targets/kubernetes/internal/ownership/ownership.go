@@ -23,8 +23,33 @@ import (
 
 // OwnerOf is the other GitOps tool that manages a live object, or nobody. Marks that wanted, which Git declares, has too count for nothing: they may be a copy.
 func OwnerOf(live *unstructured.Unstructured, desired map[string]any) owner.Reference {
-	declared := &unstructured.Unstructured{Object: desired}
-	labels, ours := live.GetLabels(), declared.GetLabels()
+	if other := byMarks(live.GroupVersionKind(), live, desired); other != (owner.Reference{}) {
+		return other
+	}
+	for _, e := range fields.Entries(live.Object) {
+		if other := byManager(e.Manager); other != (owner.Reference{}) {
+			return other
+		}
+	}
+	return owner.Reference{}
+}
+
+// OwnerByMetadata is OwnerOf for the metadata of an object of a kind.
+func OwnerByMetadata(kind schema.GroupVersionKind, live *metav1.PartialObjectMetadata, desired map[string]any) owner.Reference {
+	if other := byMarks(kind, live, desired); other != (owner.Reference{}) {
+		return other
+	}
+	for _, e := range live.ManagedFields {
+		if other := byManager(e.Manager); e.Subresource == "" && other != (owner.Reference{}) {
+			return other
+		}
+	}
+	return owner.Reference{}
+}
+
+// byMarks finds who manages an object by its labels and annotations.
+func byMarks(kind schema.GroupVersionKind, live metav1.Object, desired map[string]any) owner.Reference {
+	labels, declared := live.GetLabels(), &unstructured.Unstructured{Object: desired}
 	for _, flux := range []struct {
 		prefix string
 		kind   owner.Kind
@@ -33,23 +58,27 @@ func OwnerOf(live *unstructured.Unstructured, desired map[string]any) owner.Refe
 		{"helm.toolkit.fluxcd.io/", owner.FluxHelmRelease},
 	} {
 		name := labels[flux.prefix+"name"]
-		if name != "" && ours[flux.prefix+"name"] != name {
+		if name != "" && declared.GetLabels()[flux.prefix+"name"] != name {
 			return owner.Reference{Kind: flux.kind, Name: labels[flux.prefix+"namespace"] + "/" + name}
 		}
 	}
 	tracking := live.GetAnnotations()[argoTracking]
-	if app, self, ok := strings.Cut(tracking, ":"); ok && declared.GetAnnotations()[argoTracking] != tracking && tracks(self, live) {
+	if app, self, ok := strings.Cut(tracking, ":"); ok && declared.GetAnnotations()[argoTracking] != tracking && tracks(self, kind, live) {
 		return owner.Reference{Kind: owner.ArgoCDApplication, Name: app}
 	}
-	for _, e := range fields.Entries(live.Object) {
-		switch {
-		case e.Manager == "kustomize-controller", e.Manager == "helm-controller":
-			return owner.Reference{Kind: owner.Flux, Name: e.Manager}
-		case strings.HasPrefix(e.Manager, "argocd-"):
-			return owner.Reference{Kind: owner.ArgoCD, Name: e.Manager}
-		}
-	}
 	return owner.Reference{}
+}
+
+// byManager finds who manages an object by the name of a field manager.
+func byManager(name string) owner.Reference {
+	switch {
+	case name == "kustomize-controller", name == "helm-controller":
+		return owner.Reference{Kind: owner.Flux, Name: name}
+	case strings.HasPrefix(name, "argocd-"):
+		return owner.Reference{Kind: owner.ArgoCD, Name: name}
+	default:
+		return owner.Reference{}
+	}
 }
 
 const argoTracking = "argocd.argoproj.io/tracking-id"
@@ -57,8 +86,7 @@ const argoTracking = "argocd.argoproj.io/tracking-id"
 // tracks reports whether Argo CD's tracking id names this very object; a
 // copied annotation names another. For cluster-scoped objects it carries the
 // application's namespace.
-func tracks(self string, live *unstructured.Unstructured) bool {
-	gvk := live.GroupVersionKind()
+func tracks(self string, gvk schema.GroupVersionKind, live metav1.Object) bool {
 	place, found := strings.CutPrefix(self, gvk.Group+"/"+gvk.Kind+":")
 	namespace, name, _ := strings.Cut(place, "/")
 	return found && name == live.GetName() && (live.GetNamespace() == "" || namespace == live.GetNamespace())
