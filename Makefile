@@ -220,6 +220,23 @@ bench: ## Measure what the design promises, as ratios within one run
 	@# Memory is a whole process's, so it is read from a real controller in a sandbox.
 	go test -count=1 -timeout 30m -run '^TestTheControllerStaysSmall' -v ./cmd/internal/e2e
 
+# Flux as it is compared with: .ci/bench/go.mod has the versions.
+FLUX = $(CACHE)/flux-$(shell sed -n 's|.*fluxcd/kustomize-controller \(v[^ ]*\).*|\1|p' .ci/bench/go.mod)
+
+.PHONY: bench-compare
+bench-compare: build ## Measure Poolwright beside Flux in one sandbox, and write docs/performance.md (ARGS="--objects 200 --rounds 3")
+	@if [[ ! -d $(FLUX) ]]; then \
+		echo "building source-controller and kustomize-controller: the first time this takes minutes, then they are kept in $(CACHE)"; \
+		rm -rf $(FLUX).new; mkdir -p $(FLUX).new/crds; \
+		GOWORK=off GOFLAGS= go build -C .ci/bench -trimpath -ldflags '-s -w' -o $(FLUX).new/ github.com/fluxcd/source-controller github.com/fluxcd/kustomize-controller; \
+		for module in source-controller kustomize-controller; do \
+			cp "$$(GOWORK=off GOFLAGS= go list -C .ci/bench -m -f '{{.Dir}}' github.com/fluxcd/$$module)"/config/crd/bases/*.yaml $(FLUX).new/crds/; \
+		done; \
+		mv $(FLUX).new $(FLUX); \
+	fi
+	bin/poolwright-sandbox bench --flux $(FLUX) --page docs/performance.md $(ARGS) \
+		--versions "Poolwright $$(git describe --tags --always --dirty), source-controller and kustomize-controller $(patsubst $(CACHE)/flux-%,%,$(FLUX)), built with $$(go env GOVERSION)"
+
 .PHONY: image
 image: ## Write the container image to dist/image as an OCI image layout (VERSION=v1.0.0, PUSH=registry/name)
 	@GOWORK=off GOFLAGS= go run -C .ci/release . -root '$(CURDIR)' -version '$(VERSION)' -revision "$$(git rev-parse HEAD)" \

@@ -31,6 +31,6 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newDemo(), newProve())
+	root.AddCommand(newUp(), newDemo(), newProve(), newBench())
 	return root
 }

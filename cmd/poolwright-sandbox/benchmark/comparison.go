@@ -1,0 +1,112 @@
+package benchmark
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Comparison is what several systems took in the same rounds, for one number of objects.
+type Comparison struct {
+	Objects int
+	// Systems are their names in the order of the columns.
+	Systems []string
+	// Rounds are, by system, what each round measured.
+	Rounds map[string][]Round
+	// Bare is what a bare server-side apply of the same objects took in each round.
+	Bare []time.Duration
+	// Load is the load average of the machine at the end of each round.
+	Load []string
+}
+
+// NewComparison is a comparison of systems without any round.
+func NewComparison(objects int, systems []System) *Comparison {
+	c := &Comparison{Objects: objects, Rounds: map[string][]Round{}}
+	for _, s := range systems {
+		c.Systems = append(c.Systems, s.Name)
+	}
+	return c
+}
+
+// AddRound measures the systems of a comparison once, one after another. Each round begins with another
+// system, so that none always has the warmer API server. Progress gets a line for each.
+func (e *Environment) AddRound(ctx context.Context, c *Comparison, systems []System, progress io.Writer) error {
+	r, _, err := e.NewRepository(ctx, c.Objects)
+	if err != nil {
+		return err
+	}
+	bare, err := e.ApplyBare(ctx, r)
+	if err != nil {
+		return err
+	}
+	n, rounds := len(c.Bare), map[string]Round{}
+	for i := range systems {
+		s := systems[(n+i)%len(systems)]
+		round, err := e.Round(ctx, s, c.Objects)
+		if err != nil {
+			return err
+		}
+		rounds[s.Name] = round
+		_, _ = fmt.Fprintf(progress, "%d objects, round %d, %s: first apply %.2f s (bare %.2f s), no difference %.2f s, one change %.2f s, edit %.3f s\n",
+			c.Objects, n+1, s.Name, seconds(round[FirstApply]), bare.Seconds(), seconds(round[NoChange]), seconds(round[OneChange]), seconds(round[LiveEdit]))
+	}
+	// A round counts once it is whole.
+	for name, round := range rounds {
+		c.Rounds[name] = append(c.Rounds[name], round)
+	}
+	c.Bare, c.Load = append(c.Bare, bare), append(c.Load, load())
+	return nil
+}
+
+// load is the load average of the last minute, empty where it cannot be read.
+func load() string {
+	content, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(content), " ")
+	return first
+}
+
+func seconds(all []Usage) float64 {
+	return Spread(all, func(u Usage) float64 { return u.Wall.Seconds() }).Median
+}
+
+// Statistics are the median of some measurements, and the least and the most of them.
+type Statistics struct{ Median, Min, Max float64 }
+
+// Spread is the statistics of a measure of some usages.
+func Spread(all []Usage, of func(Usage) float64) Statistics {
+	var values []float64
+	for _, u := range all {
+		values = append(values, of(u))
+	}
+	return statistics(values)
+}
+
+// statistics are zero of no values.
+func statistics(values []float64) Statistics {
+	if len(values) == 0 {
+		return Statistics{}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	median := sorted[middle]
+	if len(sorted)%2 == 0 {
+		median = (sorted[middle-1] + sorted[middle]) / 2
+	}
+	return Statistics{Median: median, Min: sorted[0], Max: sorted[len(sorted)-1]}
+}
+
+// Usages are all that was measured of an operation of a system.
+func (c *Comparison) Usages(system string, o Operation) []Usage {
+	var all []Usage
+	for _, round := range c.Rounds[system] {
+		all = append(all, round[o]...)
+	}
+	return all
+}
