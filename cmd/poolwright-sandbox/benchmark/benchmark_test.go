@@ -112,8 +112,8 @@ func TestStatistics(t *testing.T) {
 	}{
 		"of nothing":            {nil, Statistics{}},
 		"of one":                {[]float64{2}, Statistics{2, 2, 2}},
-		"of an odd number":      {[]float64{9, 1, 4}, Statistics{4, 1, 9}},
-		"of an even number":     {[]float64{9, 1, 4, 2}, Statistics{3, 1, 9}},
+		"of three values":       {[]float64{9, 1, 4}, Statistics{4, 1, 9}},
+		"of four values":        {[]float64{9, 1, 4, 2}, Statistics{3, 1, 9}},
 		"of values in disorder": {[]float64{5, 5, 1, 7, 3}, Statistics{5, 1, 7}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,7 +103,7 @@ func TestWhatIsListedByMetadataIsComparedAsWhatIsListedWhole(t *testing.T) {
 				c.happens(b)
 			}
 			declared := b.declare(numerousMaps(c.declared))
-			shown := func() []string {
+			planned := func() []string {
 				out := b.lines(b.plan(declared))
 				for i, line := range out {
 					if strings.Contains(line, "deletionTimestamp") {
@@ -114,12 +114,12 @@ func TestWhatIsListedByMetadataIsComparedAsWhatIsListedWhole(t *testing.T) {
 				return out
 			}
 			b.wire.take()
-			got := shown()
+			got := planned()
 			if n := countOf(b.wire.take(), "GET", "/configmaps/m"); n != c.reads {
 				t.Errorf("%d objects were read by name, not %d", n, c.reads)
 			}
 			b.restart()
-			if d := cmp.Diff(shown(), got); d != "" {
+			if d := cmp.Diff(planned(), got); d != "" {
 				t.Errorf("a process without records finds (-) and one with records (+):\n%s", d)
 			}
 			if d := cmp.Diff(c.want, got); d != "" {
