@@ -46,6 +46,8 @@ type Config struct {
 	// mirror may be lost, or belong to an earlier leader. Tags and commits are followed
 	// wherever they lead.
 	Followed func(context.Context) (Followed, error)
+	// Verification, where set, has a Source return only revisions that are signed.
+	Verification *Verification
 	// Disk is the budget that the mirror shares with others; nil sets none.
 	Disk *Disk
 	// Limits protect this process; the zero value of each is its default.
@@ -145,6 +147,12 @@ type Followed struct {
 	// AcceptsForcePush reports whether a person has accepted that the branch moves to a
 	// commit that does not descend from Commit; nil accepts none.
 	AcceptsForcePush func(to string) bool
+	// Applied is the commit of the revision that was applied last, 40 digits; empty where none
+	// was. Verification in the mode EveryCommit begins behind it.
+	Applied string
+	// Verified reports whether Applied was verified, in the mode of Verification, before it was
+	// applied. It is what drift is corrected to while a newer revision is not accepted.
+	Verified bool
 }
 
 func (f Followed) accepts(to string) bool { return f.AcceptsForcePush != nil && f.AcceptsForcePush(to) }

@@ -17,7 +17,7 @@ import (
 // is fetched beyond the newest commit is history without trees, and where the server
 // cannot leave those out, as little as there is room for.
 func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, clone string, to plumbing.Hash) error {
-	if s.followed == nil || s.ref.Branch == "" {
+	if s.followed == nil || s.ref.Branch == "" || s.kept == to {
 		return nil
 	}
 	was, err := s.followed(ctx)
@@ -36,18 +36,38 @@ func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, 
 	return &gitsource.NotFastForwardError{Branch: s.ref.Branch, From: was.Commit, To: to.String(), Unknown: err}
 }
 
-// fetchFollowed handles a fetch that failed. Where the branch waits for a person and the
+// fetchFollowed handles a fetch that failed. Where the newest revision is not accepted and the
 // mirror does not have what was followed before, that is fetched by its id: drift from
 // it is still to be corrected. Not all servers give out what no reference leads to.
 func (s *Source) fetchFollowed(ctx context.Context, sess *remote.Connection, err error) error {
-	moved, ok := errors.AsType[*gitsource.NotFastForwardError](err)
-	if !ok || s.current != nil && s.current.record.Object == moved.From {
+	from := s.followedBefore(ctx, err)
+	if from == "" || s.current != nil && s.current.snapshot.Commit == from {
 		return err
 	}
-	if before, failure := s.download(ctx, sess, plumbing.NewHash(moved.From)); failure == nil {
+	s.kept = plumbing.NewHash(from)
+	if before, failure := s.download(ctx, sess, s.kept); failure == nil {
 		s.current = before
 	}
+	s.kept = plumbing.ZeroHash
 	return err
+}
+
+// followedBefore is the commit that stays in force where a fetch failed because the newest revision
+// is not accepted; empty for other failures, and where there is none, or it is not verified.
+func (s *Source) followedBefore(ctx context.Context, err error) string {
+	moved, ok := errors.AsType[*gitsource.NotFastForwardError](err)
+	if !ok && (!signatureRefused(err) || s.followed == nil) {
+		return ""
+	}
+	if ok && s.verifier == nil {
+		return moved.From
+	}
+	was, failure := s.followed(ctx)
+	if failure != nil || !was.Verified {
+		return ""
+	}
+	s.verifier.trust(plumbing.NewHash(was.Applied))
+	return was.Applied
 }
 
 // isCurrent reports whether the newest snapshot of an earlier life may be used without

@@ -27,7 +27,10 @@ type Source struct {
 	current *state
 	// allowed is what the reference was last allowed to lead to, in this life.
 	allowed plumbing.Hash
-	failed  failedRevision
+	// kept stays in force, wherever the branch is, while a newer revision is not accepted.
+	kept     plumbing.Hash
+	failed   failedRevision
+	verifier *verifier
 }
 
 // New checks the configuration, writes nothing and connects to nothing. Errors wrap gitsource.ErrInvalid where the configuration is wrong.
@@ -43,9 +46,13 @@ func New(c Config) (*Source, error) {
 	if c.Dir == "" {
 		return nil, fmt.Errorf("opening the mirror: %w: no folder given", gitsource.ErrInvalid)
 	}
+	v, err := newVerifier(c.Verification, ref)
+	if err != nil {
+		return nil, err
+	}
 	limits := c.Limits.withDefaults()
-	m := mirror.Open(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit, limits.PackBytes, c.Disk)
-	return &Source{ref: ref, limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: m, followed: c.Followed}, nil
+	m := mirror.Open(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit+v.identity(), limits.PackBytes, c.Disk)
+	return &Source{ref: ref, limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: m, followed: c.Followed, verifier: v}, nil
 }
 
 // Fetch returns the newest snapshot of the reference. When the reference has
@@ -66,6 +73,9 @@ func (s *Source) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 
 func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	s.restore()
+	if err := s.verifier.readKeys(ctx); err != nil {
+		return gitsource.Snapshot{}, err
+	}
 	sess, err := s.remote.Open(ctx)
 	if err != nil {
 		return gitsource.Snapshot{}, err
@@ -88,7 +98,7 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 		next, err = s.download(ctx, sess, want)
 	}
 	if err != nil {
-		s.refuse(want, err)
+		s.refuse(ctx, want, err)
 		return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
 	}
 	s.current, s.allowed = next, want
@@ -96,8 +106,11 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 }
 
 // unchanged returns the newest snapshot once more. One of an earlier life may be older
-// than what was followed since, by another process.
+// than what was followed since, by another process; and its keys may be others now.
 func (s *Source) unchanged(ctx context.Context, sess *remote.Connection, want plumbing.Hash) (gitsource.Snapshot, error) {
+	if err := s.verify(ctx, sess, s.current.record.Clone, want); err != nil {
+		return gitsource.Snapshot{}, err
+	}
 	if s.allowed != want {
 		if err := s.checkFastForward(ctx, sess, s.current.record.Clone, want); err != nil {
 			return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
@@ -122,8 +135,9 @@ func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 }
 
 // Earlier returns the snapshot of an earlier revision of the reference that the mirror still
-// holds, without a request to the server; false where it does not.
-func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot, bool) {
+// holds, without a request to the server; false where it does not, or where signatures are required
+// and that revision is not known to have been verified.
+func (s *Source) Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool) {
 	commit := revision[max(0, len(revision)-40):]
 	if !refs.IsCommitID(commit) || s.ref.revisionOf(commit) != revision {
 		return gitsource.Snapshot{}, false
@@ -131,7 +145,7 @@ func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restore()
-	if s.current == nil {
+	if s.current == nil || !s.wasVerified(ctx, commit) {
 		return gitsource.Snapshot{}, false
 	}
 	st, err := s.load(mirror.Record{Clone: s.current.record.Clone, Object: commit})

@@ -1,0 +1,302 @@
+package gogit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/history"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/signature"
+)
+
+// VerificationMode is which objects have to be signed. The first three are Flux's.
+type VerificationMode string
+
+// The modes.
+const (
+	// VerifyHEAD: the commit that is followed.
+	VerifyHEAD VerificationMode = "HEAD"
+	// VerifyTag: the annotated tag that is followed.
+	VerifyTag VerificationMode = "Tag"
+	// VerifyTagAndHEAD: both the tag and the commit that it leads to.
+	VerifyTagAndHEAD VerificationMode = "TagAndHEAD"
+	// VerifyEveryCommit: the commit that is followed, and all that lead to it but not to what was
+	// applied last, those of merged branches included.
+	VerifyEveryCommit VerificationMode = "EveryCommit"
+)
+
+// Verification is which signatures a Source requires of a revision, and by whom.
+type Verification struct {
+	// Mode is which objects have to be signed.
+	Mode VerificationMode
+	// Keys returns the files of public keys, by name: NAME.asc for OpenPGP, NAME.sshpub and
+	// allowed_signers for ssh. It is called before every fetch; where they have changed, what is
+	// followed is verified anew.
+	Keys func(context.Context) (map[string][]byte, error)
+	// Now is the time at which keys have to be valid.
+	Now func() time.Time
+}
+
+// verifier verifies for one Source. A nil one requires no signature.
+type verifier struct {
+	mode    VerificationMode
+	keys    func(context.Context) (map[string][]byte, error)
+	now     func() time.Time
+	keyring *signature.Keyring
+	// verified is what was verified last, and by what keys.
+	verified   plumbing.Hash
+	verifiedBy string
+}
+
+func newVerifier(v *Verification, ref Ref) (*verifier, error) {
+	if v == nil {
+		return nil, nil //nolint:nilnil // A nil one requires no signature.
+	}
+	invalid := func(message string) (*verifier, error) {
+		return nil, fmt.Errorf("reading the mode of verification %q: %w: %s", v.Mode, gitsource.ErrInvalid, message)
+	}
+	switch v.Mode {
+	case VerifyHEAD:
+	case VerifyTag, VerifyTagAndHEAD:
+		if ref.Tag == "" {
+			return invalid("it needs a tag to follow")
+		}
+	case VerifyEveryCommit:
+		if ref.Commit != "" {
+			return invalid("it needs a branch or a tag to follow")
+		}
+	default:
+		return invalid("it is none of HEAD, Tag, TagAndHEAD and EveryCommit")
+	}
+	return &verifier{mode: v.Mode, keys: v.Keys, now: v.Now}, nil
+}
+
+// identity is what the mirror's identity ends with: one with verified revisions is not used for
+// others, nor the other way round.
+func (v *verifier) identity() string {
+	if v == nil {
+		return ""
+	}
+	return "\nverified " + string(v.mode)
+}
+
+// readKeys reads the public keys, which may have changed.
+func (v *verifier) readKeys(ctx context.Context) error {
+	if v == nil {
+		return nil
+	}
+	files, err := v.keys(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", gitsource.ErrVerification, err)
+	}
+	if v.keyring != nil && v.keyring.Fingerprint() == signature.Fingerprint(files) {
+		return nil
+	}
+	if v.keyring, err = signature.Parse(files); err != nil {
+		return fmt.Errorf("reading the public keys: %w: %w", gitsource.ErrVerification, err)
+	}
+	return nil
+}
+
+// trust takes an object for verified: it was, before it was applied.
+func (v *verifier) trust(object plumbing.Hash) {
+	v.verified, v.verifiedBy = object, v.keyring.Fingerprint()
+}
+
+// signatureRefused reports whether a revision is not signed as is required.
+func signatureRefused(err error) bool {
+	return errors.Is(err, gitsource.ErrCommitSignature) || errors.Is(err, gitsource.ErrTagSignature)
+}
+
+// verifiedBy is what decides whether a revision is accepted: the keys, and behind which commit
+// signatures are required.
+func (s *Source) verifiedBy(ctx context.Context) string {
+	if s.verifier == nil {
+		return ""
+	}
+	was, err := s.applied(ctx)
+	if err != nil {
+		return ""
+	}
+	return s.verifier.keyring.Fingerprint() + " " + was.Applied
+}
+
+// applied is what was applied last.
+func (s *Source) applied(ctx context.Context) (Followed, error) {
+	if s.followed == nil {
+		return Followed{}, nil
+	}
+	was, err := s.followed(ctx)
+	if err != nil {
+		return Followed{}, fmt.Errorf("finding out which commit was applied before: %w", err)
+	}
+	return was, nil
+}
+
+// wasVerified reports whether a commit that the mirror holds may be used without its signatures being
+// verified once more.
+func (s *Source) wasVerified(ctx context.Context, commit string) bool {
+	if s.verifier == nil || s.current.snapshot.Commit == commit {
+		return true
+	}
+	was, err := s.applied(ctx)
+	return err == nil && was.Verified && was.Applied == commit
+}
+
+// verify checks the signatures that are required of what a clone holds, unless it was verified by the
+// same keys. History that is needed for it is fetched.
+func (s *Source) verify(ctx context.Context, sess *remote.Connection, clone string, want plumbing.Hash) error {
+	v := s.verifier
+	if v == nil || v.verified == want && v.verifiedBy == v.keyring.Fingerprint() {
+		return nil
+	}
+	g := newClone(s.mirror, s.limits, mirror.Record{Clone: clone, Filtered: sess.SupportsFilter()})
+	g.created = true // There is no other.
+	head, _, err := g.objects.Peel(want)
+	if err != nil {
+		return err
+	}
+	if v.mode == VerifyTag || v.mode == VerifyTagAndHEAD {
+		if err := v.checkTag(g.objects, s.ref.Tag, want, head); err != nil {
+			return err
+		}
+	}
+	if v.mode != VerifyTag {
+		if err := v.checkCommit(g.objects, head); err != nil {
+			return err
+		}
+	}
+	if v.mode == VerifyEveryCommit {
+		if err := s.verifyRange(ctx, sess, g, tip{s.ref.fullName(), want, head}); err != nil {
+			return err
+		}
+	}
+	v.trust(want)
+	return nil
+}
+
+// verifyRange checks every commit that leads to head and not to what was applied last. Where
+// nothing was applied, it is head alone, which is checked already.
+func (s *Source) verifyRange(ctx context.Context, sess *remote.Connection, g *clone, head tip) error {
+	was, err := s.applied(ctx)
+	if err != nil || was.Applied == "" {
+		return err
+	}
+	base, checked := plumbing.NewHash(was.Applied), map[plumbing.Hash]error{head.commit: nil}
+	var refused error
+	err = g.deepenUntil(ctx, sess, []tip{head}, func() (history.Reachability, error) {
+		since, err := g.history.Range(ctx, base, head.commit)
+		if err != nil {
+			return history.Reachability{}, err
+		}
+		if refused, err = s.verifier.checkAll(g.objects, since.Commits, checked); err != nil {
+			return history.Reachability{}, err
+		}
+		if refused != nil {
+			// It counts only if it is certain that it does not lead to what was applied.
+			return history.Reachability{ShallowBoundary: since.BaseBoundary}, nil
+		}
+		return history.Reachability{ShallowBoundary: since.Boundary}, nil
+	})
+	if refused != nil {
+		return refused
+	}
+	if err != nil {
+		return fmt.Errorf("verifying every commit since %s: %w", was.Applied, err)
+	}
+	return nil
+}
+
+// checkAll returns why the first commit that is not signed as is required is not; nil where all are.
+func (v *verifier) checkAll(objs *objects.Store, commits []plumbing.Hash, checked map[plumbing.Hash]error) (refused, err error) {
+	for _, id := range commits {
+		result, done := checked[id]
+		if !done {
+			if result = v.checkCommit(objs, id); result != nil && !signatureRefused(result) {
+				return nil, result
+			}
+			checked[id] = result
+		}
+		if refused == nil {
+			refused = result
+		}
+	}
+	return refused, nil
+}
+
+func (v *verifier) checkCommit(objs *objects.Store, id plumbing.Hash) error {
+	raw, err := objs.Read(plumbing.CommitObject, id, objects.MaxCommitBytes)
+	if err != nil {
+		return err
+	}
+	payload, made, err := signature.OfCommit(raw)
+	if err == nil {
+		err = v.keyring.Verify(payload, made, v.now())
+	}
+	if err == nil {
+		err = sameCommit(payload, raw)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: commit %s: %w", gitsource.ErrCommitSignature, id, err)
+	}
+	return nil
+}
+
+// errUnsignedPart is of an object in which something counts that its signer did not sign.
+var errUnsignedPart = errors.New("it is not what its signer has signed")
+
+// sameCommit refuses a commit whose tree and parents are others than those that were signed.
+func sameCommit(payload, raw []byte) error {
+	var signed, used object.Commit
+	if signed.Decode(memoryObject(plumbing.CommitObject, payload)) != nil || used.Decode(memoryObject(plumbing.CommitObject, raw)) != nil ||
+		signed.TreeHash != used.TreeHash || !slices.Equal(signed.ParentHashes, used.ParentHashes) {
+		return errUnsignedPart
+	}
+	return nil
+}
+
+// checkTag checks the signature of an annotated tag, and that it has the name by which it is followed:
+// whoever can move tags could pass an older one for it.
+func (v *verifier) checkTag(objs *objects.Store, name string, id, head plumbing.Hash) error {
+	refuse := func(why error) error {
+		return fmt.Errorf("%w: tag %q (%s): %w", gitsource.ErrTagSignature, name, id, why)
+	}
+	if id == head {
+		return refuse(errors.New("it is not annotated, so that it cannot be signed; make it with git tag -s"))
+	}
+	raw, err := objs.Read(plumbing.TagObject, id, objects.MaxCommitBytes)
+	if err != nil {
+		return err
+	}
+	payload, made, err := signature.OfTag(raw)
+	if err == nil {
+		err = v.keyring.Verify(payload, made, v.now())
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	var signed, used object.Tag
+	if signed.Decode(memoryObject(plumbing.TagObject, payload)) != nil || used.Decode(memoryObject(plumbing.TagObject, raw)) != nil || signed.Target != used.Target {
+		return refuse(errUnsignedPart)
+	}
+	if signed.Name != name {
+		return refuse(fmt.Errorf("it was signed as tag %q", signed.Name))
+	}
+	return nil
+}
+
+func memoryObject(t plumbing.ObjectType, content []byte) *plumbing.MemoryObject {
+	obj := new(plumbing.MemoryObject)
+	obj.SetType(t)
+	_, _ = obj.Write(content) // a MemoryObject takes everything
+	return obj
+}
