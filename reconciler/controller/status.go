@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/ignored"
+	"github.com/poolwright/poolwright/reconciler/controller/verification"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -37,7 +38,7 @@ func (v runResult) write(updated, sync *v1alpha1.Sync, done reconciliation) {
 		status.ObservedGeneration = sync.Generation
 	}
 	if v.ready {
-		status.LastAppliedRevision = done.Revision
+		status.LastAppliedRevision, status.SourceVerificationMode = done.Revision, verification.Mode(sync)
 	}
 	status.LastHandledConfirmationTokens = done.scope.Handled
 	status.LastAttemptedConfirmationTokens = done.scope.Unused(status.LastAttemptedConfirmationTokens)
@@ -66,6 +67,9 @@ func (v runResult) conditions(updated, sync *v1alpha1.Sync, done reconciliation)
 		conditions.Delete(updated, fluxmeta.ReconcilingCondition)
 	default:
 		conditions.MarkReconciling(updated, fluxmeta.ProgressingWithRetryReason, "%s", message)
+	}
+	if done.kind != partial {
+		verification.SetCondition(updated, sync, done.Revision, cmp.Or(done.err, done.SourceError))
 	}
 	if done.kind != idle {
 		// Otherwise nothing was compared: what was pending still is.

@@ -246,7 +246,7 @@ func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 		URL: git.URL,
 		Ref: gogit.Ref{Branch: git.Ref.Branch, Tag: git.Ref.Tag, Commit: git.Ref.Commit},
 		Dir: a.cfg.mirrors.sourceDir(sync), Disk: a.cfg.mirrors.all.Mirror(a.cfg.mirrors.sourceDir(sync)),
-		Followed: a.followed(sync),
+		Followed: a.followed(sync), Verification: a.verification(sync),
 	}
 	if git.SecretRef != nil {
 		key := client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}

@@ -179,6 +179,8 @@ type Source struct {
 
 // GitSource is a Git repository and what to follow in it.
 // +kubebuilder:validation:XValidation:rule="!self.url.startsWith('ssh://') || has(self.secretRef)",message="an ssh:// url needs secretRef: a Secret with the keys identity and known_hosts"
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !(self.verify.mode in ['Tag', 'TagAndHEAD']) || has(self.ref) && has(self.ref.tag)",message="verify.mode Tag and TagAndHEAD need ref.tag"
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || self.verify.mode != 'EveryCommit' || !has(self.ref) || !has(self.ref.commit)",message="verify.mode EveryCommit needs a branch or a tag"
 type GitSource struct {
 	// URL is an https:// address (http:// only to loopback), without
 	// credentials, or ssh://user@host/path.
@@ -205,6 +207,10 @@ type GitSource struct {
 	// password, which is the passphrase of identity.
 	// +optional
 	SecretRef *SecretRef `json:"secretRef,omitempty"`
+	// Verify has only revisions applied that are signed. While the newest one is not, what was
+	// applied stays and drift from it is corrected.
+	// +optional
+	Verify *GitVerification `json:"verify,omitempty"`
 }
 
 // GitRef names one thing to follow.
@@ -248,7 +254,7 @@ type SyncStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; Healthy where
-	// objects have to be healthy; and ConfirmationMismatch while the annotation
+	// objects have to be healthy; SourceVerified where revisions have to be signed; and ConfirmationMismatch while the annotation
 	// poolwright.dev/confirm does not fit what waits.
 	// +listType=map
 	// +listMapKey=type
@@ -258,6 +264,10 @@ type SyncStatus struct {
 	// written branch@sha1:commit.
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
+	// SourceVerificationMode is the spec.source.git.verify.mode in which LastAppliedRevision was
+	// verified before it was applied; absent where it was not.
+	// +optional
+	SourceVerificationMode GitVerificationMode `json:"sourceVerificationMode,omitempty"`
 	// LastAttemptedRevision is the newest revision that the controller tried to apply.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`

@@ -1,0 +1,43 @@
+// Package verification reports of a Sync whether the revision that it follows is signed as
+// spec.source.git.verify requires it.
+//
+// It verifies nothing: the source does, and returns no revision that is not. It refuses to conclude
+// from a failure of something else, such as a server that cannot be reached, that signatures are
+// accepted. Start reading at SetCondition.
+package verification
+
+import (
+	"errors"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// Condition is the type of the condition, as in Flux's GitRepository.
+const Condition = "SourceVerified"
+
+// Mode is how revisions of a Sync are verified; empty where they are not.
+func Mode(sync *v1alpha1.Sync) v1alpha1.GitVerificationMode {
+	if v := sync.Spec.Source.Git.Verify; v != nil {
+		return v.Mode
+	}
+	return ""
+}
+
+// SetCondition sets the condition in updated, a copy of the Sync: err is what kept it from its
+// newest revision, and revision is what the source returned otherwise.
+func SetCondition(updated, sync *v1alpha1.Sync, revision string, err error) {
+	switch {
+	case Mode(sync) == "":
+		conditions.Delete(updated, Condition)
+	case errors.Is(err, gitsource.ErrCommitSignature), errors.Is(err, gitsource.ErrTagSignature), errors.Is(err, gitsource.ErrVerification):
+		reason, _ := gitsource.Reason(err)
+		conditions.MarkFalse(updated, Condition, reason, "%s", sanitize.Text(err.Error()))
+	case err == nil && revision != "":
+		conditions.MarkTrue(updated, Condition, fluxmeta.SucceededReason, "Verified the signatures of revision %s in mode %s", revision, Mode(sync))
+	}
+}
