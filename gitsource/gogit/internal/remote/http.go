@@ -42,17 +42,15 @@ func newHTTPClient(u *url.URL, cred Credentials, limits Limits) (*http.Client, e
 		},
 	}
 	base := &http.Transport{
-		// HTTPS_PROXY and NO_PROXY of the environment, which whoever deploys this decides.
-		// A proxy forwards what is encrypted for the server; plain http goes to this
-		// machine only, and never by a proxy.
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
-		TLSClientConfig:       tlsConfig,
-		TLSHandshakeTimeout:   10 * time.Second,
-		IdleConnTimeout:       90 * time.Second,
-		MaxIdleConnsPerHost:   2,
-		ForceAttemptHTTP2:     true,
-		ExpectContinueTimeout: time.Second,
+		Proxy:                  cred.proxy,
+		OnProxyConnectResponse: proxyResponse,
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        tlsConfig,
+		TLSHandshakeTimeout:    10 * time.Second,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConnsPerHost:    2,
+		ForceAttemptHTTP2:      true,
+		ExpectContinueTimeout:  time.Second,
 	}
 	return &http.Client{
 		Transport: &boundedTransport{base: base, limits: limits},
