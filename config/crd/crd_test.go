@@ -50,6 +50,7 @@ func digests() map[int]string {
 		32: "a7a604d6e6d37b75a65d111e4f5f5e8d",
 		33: "c0555872e18bb4333cf26476c7e048d0",
 		34: "cfe0d539bce2e32433b90e00a45440f0",
+		35: "d03229ca21ef360c03fc12c898bf82d6",
 	}
 }
 

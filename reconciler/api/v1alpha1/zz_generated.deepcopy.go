@@ -555,6 +555,11 @@ func (in *GitSource) DeepCopyInto(out *GitSource) {
 		*out = new(SecretRef)
 		**out = **in
 	}
+	if in.ProxySecretRef != nil {
+		in, out := &in.ProxySecretRef, &out.ProxySecretRef
+		*out = new(SecretRef)
+		**out = **in
+	}
 	if in.Verify != nil {
 		in, out := &in.Verify, &out.Verify
 		*out = new(GitVerification)
