@@ -29,9 +29,11 @@ func Mode(sync *v1alpha1.Sync) v1alpha1.GitVerificationMode {
 }
 
 // SetCondition sets the condition in updated, a copy of the Sync: err is what kept it from its
-// newest revision, and revision is what the source returned otherwise.
-func SetCondition(updated, sync *v1alpha1.Sync, revision string, err error) {
+// newest revision, and revision is what the source returned otherwise. A partial run has not fetched from the
+// source, and changes nothing.
+func SetCondition(updated, sync *v1alpha1.Sync, partial bool, revision string, err error) {
 	switch {
+	case partial:
 	case Mode(sync) == "":
 		conditions.Delete(updated, Condition)
 	case errors.Is(err, gitsource.ErrCommitSignature), errors.Is(err, gitsource.ErrTagSignature), errors.Is(err, gitsource.ErrVerification):

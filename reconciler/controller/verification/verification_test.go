@@ -35,13 +35,14 @@ func TestTheConditionFollowsTheSource(t *testing.T) {
 		{"a branch that was moved", signed, "main@sha1:1", &gitsource.NotFastForwardError{}, good},
 		{"an unsigned commit", signed, "main@sha1:1", fmt.Errorf("%w: commit 2: it is not signed", gitsource.ErrCommitSignature), "False InvalidCommitSignature commit signature not accepted: commit 2: it is not signed"},
 		{"a server that is away does not end it", signed, "main@sha1:1", gitsource.ErrUnreachable, "False InvalidCommitSignature commit signature not accepted: commit 2: it is not signed"},
+		{"a partial run", signed, "main@sha1:1", nil, "False InvalidCommitSignature commit signature not accepted: commit 2: it is not signed"},
 		{"an unsigned tag", signed, "", fmt.Errorf("x: %w", gitsource.ErrTagSignature), "False InvalidTagSignature x: tag signature not accepted"},
 		{"no keys", signed, "", fmt.Errorf("%w: none", gitsource.ErrVerification), "False VerificationError signatures cannot be verified: none"},
 		{"another failure", signed, "", errors.New("x"), "False VerificationError signatures cannot be verified: none"},
 		{"verified again", signed, "main@sha1:1", nil, good},
 		{"not required any more", &v1alpha1.Sync{}, "main@sha1:1", nil, ""},
 	} {
-		SetCondition(updated, c.sync, c.revision, c.err)
+		SetCondition(updated, c.sync, c.name == "a partial run", c.revision, c.err)
 		got := ""
 		if conditions.Has(updated, Condition) {
 			status := metav1.ConditionFalse

@@ -8,6 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/history"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
@@ -84,4 +85,103 @@ func (s *Source) isCurrent(ctx context.Context) bool {
 	g := newClone(s.mirror, s.limits, s.current.record)
 	v, err := g.history.Reachable(ctx, plumbing.NewHash(s.current.snapshot.Commit), plumbing.NewHash(was.Commit))
 	return err == nil && v.Reachable
+}
+
+// verifiedBy is what decides whether a revision is accepted: the keys, and behind which commit
+// signatures are required.
+func (s *Source) verifiedBy(ctx context.Context) string {
+	if s.verifier == nil {
+		return ""
+	}
+	was, err := s.applied(ctx)
+	if err != nil {
+		return ""
+	}
+	return s.verifier.keyring.Fingerprint() + " " + was.Applied
+}
+
+// applied is what was applied last.
+func (s *Source) applied(ctx context.Context) (Followed, error) {
+	if s.followed == nil {
+		return Followed{}, nil
+	}
+	was, err := s.followed(ctx)
+	if err != nil {
+		return Followed{}, fmt.Errorf("finding out which commit was applied before: %w", err)
+	}
+	return was, nil
+}
+
+// wasVerified reports whether a commit that the mirror holds may be used without its signatures being
+// verified once more.
+func (s *Source) wasVerified(ctx context.Context, commit string) bool {
+	if s.verifier == nil || s.current.snapshot.Commit == commit {
+		return true
+	}
+	was, err := s.applied(ctx)
+	return err == nil && was.Verified && was.Applied == commit
+}
+
+// verify checks the signatures that are required of what a clone holds, unless it was verified by the
+// same keys. History that is needed for it is fetched.
+func (s *Source) verify(ctx context.Context, sess *remote.Connection, clone string, want plumbing.Hash) error {
+	v := s.verifier
+	if v == nil || v.verified == want && v.verifiedBy == v.keyring.Fingerprint() {
+		return nil
+	}
+	g := newClone(s.mirror, s.limits, mirror.Record{Clone: clone, Filtered: sess.SupportsFilter()})
+	g.created = true // There is no other.
+	head, _, err := g.objects.Peel(want)
+	if err != nil {
+		return err
+	}
+	if v.mode == VerifyTag || v.mode == VerifyTagAndHEAD {
+		if err := v.checkTag(g.objects, s.ref.Tag, want, head); err != nil {
+			return err
+		}
+	}
+	if v.mode != VerifyTag {
+		if err := v.checkCommit(g.objects, head); err != nil {
+			return err
+		}
+	}
+	if v.mode == VerifyEveryCommit {
+		if err := s.verifyRange(ctx, sess, g, tip{s.ref.fullName(), want, head}); err != nil {
+			return err
+		}
+	}
+	v.trust(want)
+	return nil
+}
+
+// verifyRange checks every commit that leads to head and not to what was applied last. Where
+// nothing was applied, it is head alone, which is checked already.
+func (s *Source) verifyRange(ctx context.Context, sess *remote.Connection, g *clone, head tip) error {
+	was, err := s.applied(ctx)
+	if err != nil || was.Applied == "" {
+		return err
+	}
+	base, checked := plumbing.NewHash(was.Applied), map[plumbing.Hash]error{head.commit: nil}
+	var refused error
+	err = g.deepenUntil(ctx, sess, []tip{head}, func() (history.Reachability, error) {
+		since, err := g.history.Range(ctx, base, head.commit)
+		if err != nil {
+			return history.Reachability{}, err
+		}
+		if refused, err = s.verifier.checkAll(g.objects, since.Commits, checked); err != nil {
+			return history.Reachability{}, err
+		}
+		if refused != nil {
+			// It counts only if it is certain that it does not lead to what was applied.
+			return history.Reachability{ShallowBoundary: since.BaseBoundary}, nil
+		}
+		return history.Reachability{ShallowBoundary: since.Boundary}, nil
+	})
+	if refused != nil {
+		return refused
+	}
+	if err != nil {
+		return fmt.Errorf("verifying every commit since %s: %w", was.Applied, err)
+	}
+	return nil
 }
