@@ -166,13 +166,11 @@ func (v runResult) confirmation(updated, sync *v1alpha1.Sync, done reconciliatio
 // it quotes already, which who replaces the annotation must not take back; none where one of the
 // parts has a purpose for which nothing waits.
 func instead(sync *v1alpha1.Sync, parts []string, tokens []hold.Token) []hold.Token {
-	quotes := func(t hold.Token) bool {
-		return fits(sync, sync.Annotations[v1alpha1.ConfirmAnnotation], []hold.Token{t})
-	}
+	quoted := sync.Annotations[v1alpha1.ConfirmAnnotation]
+	quotes := func(t hold.Token) bool { return fits(sync, quoted, []hold.Token{t}) }
 	out := slices.DeleteFunc(slices.Clone(tokens), func(t hold.Token) bool { return !quotes(t) })
 	for _, part := range parts {
-		other := func(t hold.Token) bool { return t.Purpose != confirm.Purpose(part) }
-		same := slices.DeleteFunc(slices.Clone(tokens), other)
+		same := slices.DeleteFunc(slices.Clone(tokens), func(t hold.Token) bool { return t.Purpose != confirm.Purpose(part) })
 		if len(same) == 0 {
 			return nil
 		}
