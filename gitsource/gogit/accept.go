@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/history"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
 
@@ -42,7 +43,7 @@ func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, 
 // it is still to be corrected. Not all servers give out what no reference leads to.
 func (s *Source) fetchFollowed(ctx context.Context, sess *remote.Connection, err error) error {
 	from := s.followedBefore(ctx, err)
-	if from == "" || s.current != nil && s.current.snapshot.Commit == from {
+	if from == "" || s.current != nil && (s.current.snapshot.Commit == from || s.inForce()) {
 		return err
 	}
 	s.kept = plumbing.NewHash(from)
@@ -67,8 +68,13 @@ func (s *Source) followedBefore(ctx context.Context, err error) string {
 	if failure != nil || !was.Verified {
 		return ""
 	}
-	s.verifier.trust(plumbing.NewHash(was.Applied))
 	return was.Applied
+}
+
+// inForce reports whether the newest snapshot was accepted in this life, also by the keys of now.
+func (s *Source) inForce() bool {
+	object := plumbing.NewHash(s.current.record.Object)
+	return s.verifier != nil && s.allowed == object && s.verifier.verified[object]
 }
 
 // isCurrent reports whether the newest snapshot of an earlier life may be used without
@@ -88,16 +94,23 @@ func (s *Source) isCurrent(ctx context.Context) bool {
 }
 
 // verifiedBy is what decides whether a revision is accepted: the keys, and behind which commit
-// signatures are required.
-func (s *Source) verifiedBy(ctx context.Context) string {
+// signatures are required; empty where none are.
+func (s *Source) verifiedBy(ctx context.Context) (string, error) {
 	if s.verifier == nil {
-		return ""
+		return "", nil
 	}
+	base, err := s.base(ctx)
+	return s.verifier.keyring.Fingerprint() + " " + base, err
+}
+
+// base is the commit behind which the mode EveryCommit requires signatures; empty where there is none.
+func (s *Source) base(ctx context.Context) (string, error) {
 	was, err := s.applied(ctx)
-	if err != nil {
-		return ""
+	if was.Base == "" && s.current != nil && !s.allowed.IsZero() {
+		// It may be applied by now, and is not recorded yet.
+		return s.current.snapshot.Commit, err
 	}
-	return s.verifier.keyring.Fingerprint() + " " + was.Applied
+	return was.Base, err
 }
 
 // applied is what was applied last.
@@ -112,22 +125,49 @@ func (s *Source) applied(ctx context.Context) (Followed, error) {
 	return was, nil
 }
 
-// wasVerified reports whether a commit that the mirror holds may be used without its signatures being
-// verified once more.
-func (s *Source) wasVerified(ctx context.Context, commit string) bool {
-	if s.verifier == nil || s.current.snapshot.Commit == commit {
-		return true
+// Accepts reports of a revision that the source has returned whether it may be applied still, by the keys
+// that the last Fetch read; and where it may not, whether drift from it may be corrected, since it was verified
+// before it was applied as a whole. Both are true where no signatures are required.
+func (s *Source) Accepts(ctx context.Context, revision string) (apply, correct bool) {
+	if s.verifier == nil {
+		return true, true
 	}
-	was, err := s.applied(ctx)
-	return err == nil && was.Verified && was.Applied == commit
+	commit, ok := s.commitOf(revision)
+	if !ok {
+		return false, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accepts(ctx, commit)
+}
+
+func (s *Source) accepts(ctx context.Context, commit string) (apply, correct bool) {
+	if s.verifier == nil || s.verifier.commits[plumbing.NewHash(commit)] {
+		return true, true
+	}
+	return false, commit != "" && s.appliedVerified(ctx) == commit
+}
+
+// appliedVerified is the commit that was applied last, where it was verified before that; else empty.
+func (s *Source) appliedVerified(ctx context.Context) string {
+	if was, err := s.applied(ctx); err == nil && was.Verified {
+		return was.Applied
+	}
+	return ""
+}
+
+// commitOf is the commit of a revision of this reference, and false for others.
+func (s *Source) commitOf(revision string) (string, bool) {
+	commit := revision[max(0, len(revision)-40):]
+	return commit, refs.IsCommitID(commit) && s.ref.revisionOf(commit) == revision
 }
 
 // verify checks the signatures that are required of what a clone holds, unless it was verified by the
 // same keys. History that is needed for it is fetched.
 func (s *Source) verify(ctx context.Context, sess *remote.Connection, clone string, want plumbing.Hash) error {
 	v := s.verifier
-	if v == nil || v.verified == want && v.verifiedBy == v.keyring.Fingerprint() {
-		return nil
+	if v == nil || v.verified[want] || s.kept == want {
+		return nil // What is kept was verified before it was applied, and is not accepted anew by that.
 	}
 	g := newClone(s.mirror, s.limits, mirror.Record{Clone: clone, Filtered: sess.SupportsFilter()})
 	g.created = true // There is no other.
@@ -150,38 +190,38 @@ func (s *Source) verify(ctx context.Context, sess *remote.Connection, clone stri
 			return err
 		}
 	}
-	v.trust(want)
+	v.verified[want], v.commits[head] = true, true
 	return nil
 }
 
-// verifyRange checks every commit that leads to head and not to what was applied last. Where
-// nothing was applied, it is head alone, which is checked already.
+// verifyRange checks every commit that leads to head and not to what was followed before. Where
+// nothing was, it is head alone, which is checked already.
 func (s *Source) verifyRange(ctx context.Context, sess *remote.Connection, g *clone, head tip) error {
-	was, err := s.applied(ctx)
-	if err != nil || was.Applied == "" {
+	since, err := s.base(ctx)
+	if err != nil || since == "" {
 		return err
 	}
-	base, checked := plumbing.NewHash(was.Applied), map[plumbing.Hash]error{head.commit: nil}
+	base, checked := plumbing.NewHash(since), map[plumbing.Hash]error{head.commit: nil}
 	var refused error
 	err = g.deepenUntil(ctx, sess, []tip{head}, func() (history.Reachability, error) {
-		since, err := g.history.Range(ctx, base, head.commit)
+		found, err := g.history.Range(ctx, base, head.commit)
 		if err != nil {
 			return history.Reachability{}, err
 		}
-		if refused, err = s.verifier.checkAll(g.objects, since.Commits, checked); err != nil {
+		if refused, err = s.verifier.checkAll(g.objects, found.Commits, checked); err != nil {
 			return history.Reachability{}, err
 		}
 		if refused != nil {
 			// It counts only if it is certain that it does not lead to what was applied.
-			return history.Reachability{ShallowBoundary: since.BaseBoundary}, nil
+			return history.Reachability{ShallowBoundary: found.BaseBoundary}, nil
 		}
-		return history.Reachability{ShallowBoundary: since.Boundary}, nil
+		return history.Reachability{ShallowBoundary: found.Boundary}, nil
 	})
 	if refused != nil {
-		return refused
+		return fmt.Errorf("%w; it is none of those of %s, which was followed before: sign it and push, or accept what is below the newest commit by the mode %s until that is applied", refused, since, VerifyHEAD)
 	}
 	if err != nil {
-		return fmt.Errorf("verifying every commit since %s: %w", was.Applied, err)
+		return fmt.Errorf("verifying every commit since %s, which was followed before (the mode %s until the newest is applied begins there): %w", since, VerifyHEAD, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/signature"
 )
 
 // failedRevision keeps a revision that cannot be had, so that it is not transferred again at
@@ -22,21 +24,33 @@ type failedRevision struct {
 	err    error
 	// remaining is the room on disk that was not enough, of an overBudget.
 	remaining int64
-	// verifiedBy is what its signatures were verified by, where they were not accepted.
+	// verifiedBy is what its signatures were verified by, where they are required.
 	verifiedBy string
+	// until is when it is verified anew, where a key or signature was not valid at that time; else zero.
+	until time.Time
 }
+
+// reverifyAfter is when a revision is verified anew of which a key or signature was not valid at the time.
+const reverifyAfter = 10 * time.Minute
 
 // refuse keeps an error that the same revision would run into again.
 func (s *Source) refuse(ctx context.Context, want plumbing.Hash, err error) {
+	by, failure := s.verifiedBy(ctx)
+	if failure != nil {
+		return // What it was refused by is unknown, and so when that has changed.
+	}
+	failed := failedRevision{object: want, err: err, verifiedBy: by}
 	_, full := errors.AsType[*disk.ExceededError](err)
 	switch {
 	case full:
-		s.failed = failedRevision{object: want, err: err, remaining: s.mirror.BudgetRemaining()}
-	case signatureRefused(err):
-		s.failed = failedRevision{object: want, err: err, verifiedBy: s.verifiedBy(ctx)}
-	case errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
-		s.failed = failedRevision{object: want, err: err}
+		failed.remaining = s.mirror.BudgetRemaining()
+	case errors.Is(err, signature.ErrExpired):
+		failed.until = s.verifier.now().Add(reverifyAfter)
+	case signatureRefused(err), errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
+	default:
+		return
 	}
+	s.failed = failed
 }
 
 // stillRefused returns the error of an earlier fetch that met the same revision,
@@ -48,7 +62,10 @@ func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 	if _, full := errors.AsType[*disk.ExceededError](s.failed.err); full && s.mirror.BudgetRemaining() > s.failed.remaining {
 		return nil
 	}
-	if s.failed.verifiedBy != "" && s.failed.verifiedBy != s.verifiedBy(ctx) {
+	if by, err := s.verifiedBy(ctx); err != nil || by != s.failed.verifiedBy {
+		return err
+	}
+	if !s.failed.until.IsZero() && !s.verifier.now().Before(s.failed.until) {
 		return nil
 	}
 	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.failed.err); ok {

@@ -49,9 +49,8 @@ type verifier struct {
 	keys    func(context.Context) (map[string][]byte, error)
 	now     func() time.Time
 	keyring *signature.Keyring
-	// verified is what was verified last, and by what keys.
-	verified   plumbing.Hash
-	verifiedBy string
+	// verified are the objects that were verified by the keyring, and commits the commits that they lead to.
+	verified, commits map[plumbing.Hash]bool
 }
 
 func newVerifier(v *Verification, ref Ref) (*verifier, error) {
@@ -92,21 +91,17 @@ func (v *verifier) readKeys(ctx context.Context) error {
 		return nil
 	}
 	files, err := v.keys(ctx)
+	if err == nil && v.keyring != nil && v.keyring.Fingerprint() == signature.Fingerprint(files) {
+		return nil
+	}
+	v.keyring, v.verified, v.commits = nil, map[plumbing.Hash]bool{}, map[plumbing.Hash]bool{}
 	if err != nil {
 		return fmt.Errorf("%w: %w", gitsource.ErrVerification, err)
-	}
-	if v.keyring != nil && v.keyring.Fingerprint() == signature.Fingerprint(files) {
-		return nil
 	}
 	if v.keyring, err = signature.Parse(files); err != nil {
 		return fmt.Errorf("reading the public keys: %w: %w", gitsource.ErrVerification, err)
 	}
 	return nil
-}
-
-// trust takes an object for verified: it was, before it was applied.
-func (v *verifier) trust(object plumbing.Hash) {
-	v.verified, v.verifiedBy = object, v.keyring.Fingerprint()
 }
 
 // signatureRefused reports whether a revision is not signed as is required.

@@ -39,7 +39,7 @@ func (g *signers) in(mode VerificationMode) func(*Config) {
 	return func(c *Config) {
 		c.Verification = &Verification{Mode: mode, Keys: func(context.Context) (map[string][]byte, error) { return g.files, g.err }, Now: func() time.Time { return g.now }}
 		c.Followed = func(context.Context) (Followed, error) {
-			return Followed{Commit: g.applied, Applied: g.applied, Verified: g.verified, AcceptsForcePush: func(to string) bool { return to == g.accepted }}, nil
+			return Followed{Commit: g.applied, Applied: g.applied, Base: g.applied, Verified: g.verified, AcceptsForcePush: func(to string) bool { return to == g.accepted }}, nil
 		}
 	}
 }
@@ -373,7 +373,7 @@ func TestAKeyMayExpireOrBeRevokedBetweenTwoFetches(t *testing.T) {
 	by.verified = false
 	keeps(t, srv.source(Ref{}, by.in(VerifyHEAD)), gitsource.ErrCommitSignature, "")
 
-	by.now = signedAt
+	by.now, by.verified = signedAt, true
 	key.Revoke(signedAt, 2)
 	by.files = signtest.Files(key.Key)
 	keeps(t, src, gitsource.ErrCommitSignature, first)

@@ -135,6 +135,15 @@ func (g *gitCredentials) installation(secret *corev1.Secret, proxy *url.URL, ver
 	return app, nil
 }
 
+// forget has the next fetch request a token anew.
+func (g *gitCredentials) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.app != nil {
+		g.app.Forget()
+	}
+}
+
 // httpsCredentials are the keys of a Secret that https takes. They are not read by
 // secrets.BasicAuthFromSecret, which refuses a password without a username: many servers take a token so.
 func httpsCredentials(secret *corev1.Secret) (gogit.Credentials, error) {

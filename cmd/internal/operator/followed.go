@@ -26,7 +26,7 @@ func (a *app) followed(sync *v1alpha1.Sync) func(context.Context) (gogit.Followe
 		from := syncpolicy.Followed(&now)
 		return gogit.Followed{
 			Commit: from, AcceptsForcePush: func(to string) bool { return syncpolicy.AcceptsForcePush(&now, from, to) },
-			Applied: appliedCommit(now.Status.LastAppliedRevision), Verified: verified(&now),
+			Applied: commitOf(now.Status.LastAppliedRevision), Verified: verified(&now), Base: verificationBase(&now),
 		}, nil
 	}
 }

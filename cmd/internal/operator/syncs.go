@@ -244,7 +244,8 @@ func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 		Followed: a.followed(sync), Verification: a.verification(sync),
 	}
 	if git.SecretRef != nil || git.ProxySecretRef != nil {
-		cfg.Credentials = (&gitCredentials{live: a.direct, sync: sync, now: time.Now}).read
+		credentials := &gitCredentials{live: a.direct, sync: sync, now: time.Now}
+		cfg.Credentials, cfg.CredentialsRefused = credentials.read, credentials.forget
 	}
 	return cfg
 }

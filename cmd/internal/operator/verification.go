@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/verification"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
 // verification is which signatures the Sync requires; nil for none. The Secret is read at each fetch,
@@ -35,15 +37,29 @@ func (a *app) verification(sync *v1alpha1.Sync) *gogit.Verification {
 	}}
 }
 
-// commitDigits is how many digits a commit has, with which a revision ends.
-const commitDigits = 40
+// commitPattern is a revision that ends with a commit.
+var commitPattern = regexp.MustCompile(`^(?:.+@)?sha1:([0-9a-f]{40})$`)
 
-// appliedCommit is the commit of a revision; empty where there is none.
-func appliedCommit(revision string) string {
-	if len(revision) < commitDigits {
+// commitOf is the commit of a revision; empty where it has none, such as one of sha256.
+func commitOf(revision string) string {
+	if parts := commitPattern.FindStringSubmatch(revision); parts != nil {
+		return parts[1]
+	}
+	return ""
+}
+
+// verificationBase is the commit behind which the mode EveryCommit requires signatures. As with the branch that is
+// followed by fast-forward alone, there is none where the spec names another repository or branch since; another
+// tag of the same repository begins where the one before was.
+func verificationBase(sync *v1alpha1.Sync) string {
+	git := sync.Spec.Source.Git
+	if git.Ref.Tag == "" {
+		return syncpolicy.Followed(sync)
+	}
+	if sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
 		return ""
 	}
-	return revision[len(revision)-commitDigits:]
+	return commitOf(sync.Status.LastAttemptedRevision)
 }
 
 // verified reports whether what was applied last was verified in the mode that the Sync has.

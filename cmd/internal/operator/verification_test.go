@@ -121,8 +121,8 @@ func TestASyncFollowsSignedRevisionsAlone(t *testing.T) {
 
 func TestARevisionEndsWithItsCommit(t *testing.T) {
 	id := strings.Repeat("ab", 20)
-	for revision, want := range map[string]string{"": "", "main@sha1:": "", "main@sha1:" + id: id, "sha1:" + id: id} {
-		if got := appliedCommit(revision); got != want {
+	for revision, want := range map[string]string{"": "", "main@sha1:": "", "main@sha1:" + id: id, "sha1:" + id: id, "latest@sha256:" + id + id[:24]: "", "sha256:" + id: "", id: ""} {
+		if got := commitOf(revision); got != want {
 			t.Errorf("of %q it is %q", revision, got)
 		}
 	}

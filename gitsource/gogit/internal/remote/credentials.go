@@ -3,6 +3,7 @@ package remote
 import (
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // Credentials authenticate to the server.
@@ -32,7 +33,8 @@ func (c Credentials) secrets() []string {
 	out := []string{c.Password, c.BearerToken}
 	if c.Proxy != nil {
 		password, _ := c.Proxy.User.Password()
-		out = append(out, password)
+		_, escaped, _ := strings.Cut(c.Proxy.User.String(), ":")
+		out = append(out, password, escaped)
 	}
 	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
 }

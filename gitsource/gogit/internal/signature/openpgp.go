@@ -42,6 +42,9 @@ func (k *Keyring) verifyOpenPGP(payload, armored []byte, now time.Time) error {
 	}
 	made := read.SignatureCandidates[0]
 	switch {
+	case made.IssuerKeyId == 0:
+		// The library takes it for each key: it would be unknown by which one it is made.
+		return fmt.Errorf("%w: it does not name its key", ErrInvalid)
 	case made.SignedByEntity == nil:
 		return fmt.Errorf("%w: OpenPGP key ID %016X", ErrKeyNotTrusted, made.IssuerKeyId)
 	case !secureHash(made.HashAlgorithm):
@@ -57,8 +60,12 @@ func (k *Keyring) verifyOpenPGP(payload, armored []byte, now time.Time) error {
 		return openPGPError(read.SignatureError)
 	}
 	// Above, the key had to be valid when the signature was made, by a time that its owner chose.
-	if _, ok := made.SignedByEntity.SigningKeyById(now, made.IssuerKeyId, config); !ok {
-		return keyError(made.SignedByEntity, now, config)
+	by := read.SignedBy
+	if by == nil {
+		return ErrInvalid
+	}
+	if _, ok := by.Entity.SigningKeyById(now, by.PublicKey.KeyId, config); !ok {
+		return keyError(by.Entity, now, config)
 	}
 	return nil
 }

@@ -50,6 +50,13 @@ func NewInstallation(config Config) (*Installation, error) {
 	return i, err
 }
 
+// Forget has the next Token request one: the server refused the last, which may have been revoked.
+func (i *Installation) Forget() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.current = nil
+}
+
 // Token returns a token that is valid for ten minutes at least, by a request where the last one is not. Its errors,
 // which repeat no token, are those of forge.
 func (i *Installation) Token(ctx context.Context) (string, error) {
