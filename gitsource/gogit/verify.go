@@ -26,8 +26,8 @@ const (
 	VerifyTag VerificationMode = "Tag"
 	// VerifyTagAndHEAD: both the tag and the commit that it leads to.
 	VerifyTagAndHEAD VerificationMode = "TagAndHEAD"
-	// VerifyEveryCommit: the commit that is followed, and all that lead to it but not to what was
-	// applied last, those of merged branches included.
+	// VerifyEveryCommit: the commit that is followed, and all that lead to it but not to
+	// Followed.Base, those of merged branches included.
 	VerifyEveryCommit VerificationMode = "EveryCommit"
 )
 

@@ -108,6 +108,9 @@ func TestASyncFollowsARepositoryAsAGitHubApp(t *testing.T) {
 
 	e.given.Add(1) // The token was revoked.
 	fetch(gitsource.ErrUnauthorized, "refuses the configured credentials")
+	if snap := fetch(nil, ""); snap.Commit != second || e.given.Load() != 3 {
+		t.Errorf("after a refusal it is at %s with %d tokens", snap.Commit, e.given.Load())
+	}
 	for status, want := range map[int]error{401: gitsource.ErrUnauthorized, 404: gitsource.ErrUnauthorized, 500: gitsource.ErrUnreachable, 429: gitsource.ErrUnreachable} {
 		e.status.Store(int32(status))
 		secret.Labels = map[string]string{"changed": fmt.Sprint(status)}

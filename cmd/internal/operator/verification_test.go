@@ -127,3 +127,34 @@ func TestARevisionEndsWithItsCommit(t *testing.T) {
 		}
 	}
 }
+
+// TestWhereEveryCommitBegins is by what was attempted last, of the same repository and branch.
+func TestWhereEveryCommitBegins(t *testing.T) {
+	id := strings.Repeat("ab", 20)
+	const here, elsewhere = "https://git.example.com/nodes.git", "https://git.example.com/other.git"
+	for name, c := range map[string]struct {
+		ref           v1alpha1.GitRef
+		attempted, of string
+		want          string
+	}{
+		"nothing was attempted":        {v1alpha1.GitRef{Branch: "main"}, "", "", ""},
+		"the same branch":              {v1alpha1.GitRef{Branch: "main"}, "main@sha1:" + id, here, id},
+		"no branch named":              {v1alpha1.GitRef{}, "main@sha1:" + id, here, id},
+		"by a version before this":     {v1alpha1.GitRef{Branch: "main"}, "main@sha1:" + id, "", id},
+		"another branch":               {v1alpha1.GitRef{Branch: "main"}, "dev@sha1:" + id, here, ""},
+		"another repository":           {v1alpha1.GitRef{Branch: "main"}, "main@sha1:" + id, elsewhere, ""},
+		"an artifact of another kind":  {v1alpha1.GitRef{Branch: "latest"}, "latest@sha256:" + id + id[:24], here, ""},
+		"the tag before":               {v1alpha1.GitRef{Tag: "v2"}, "v1@sha1:" + id, here, id},
+		"a tag of another repository":  {v1alpha1.GitRef{Tag: "v1"}, "v1@sha1:" + id, elsewhere, ""},
+		"a tag after another artifact": {v1alpha1.GitRef{Tag: "v1"}, "v1@sha256:" + id + id[:24], here, ""},
+	} {
+		sync := &v1alpha1.Sync{}
+		sync.Spec.Source.Git.URL, sync.Spec.Source.Git.Ref = here, c.ref
+		sync.Status.LastAttemptedRevision, sync.Status.LastAttemptedURL = c.attempted, c.of
+		// What was applied may be of another repository, too.
+		sync.Status.LastAppliedRevision = "main@sha1:" + strings.Repeat("cd", 20)
+		if got := verificationBase(sync); got != c.want {
+			t.Errorf("%s: it begins behind %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -89,6 +89,9 @@ func TestATokenForGitReadsOneRepositoryAndNothingElse(t *testing.T) {
 	at = at.Add(2 * time.Minute)
 	next("ghs_s3cret2")
 	next("ghs_s3cret2")
+	i.Forget()
+	next("ghs_s3cret3")
+	next("ghs_s3cret3")
 }
 
 func TestARefusedTokenIsAnErrorWithTheRemedy(t *testing.T) {
