@@ -22,6 +22,9 @@ func Reason(err error) (reason string, fix bool) {
 		{ErrUnreachable, "SourceUnavailable", false},
 		{ErrStorage, "StorageOperationFailed", false},
 		{ErrNotFastForward, "NotFastForward", true},
+		{ErrCommitSignature, "InvalidCommitSignature", true},
+		{ErrTagSignature, "InvalidTagSignature", true},
+		{ErrVerification, "VerificationError", false},
 	} {
 		if errors.Is(err, m.is) {
 			return m.reason, m.fix

@@ -81,6 +81,14 @@ var (
 	// before among its ancestors, and nobody has accepted that. It is wrapped by
 	// a NotFastForwardError.
 	ErrNotFastForward = errors.New("not a fast-forward")
+	// ErrCommitSignature: a commit is not signed as is required: not at all, wrongly, or by a key
+	// that is not trusted. It is not followed.
+	ErrCommitSignature = errors.New("commit signature not accepted")
+	// ErrTagSignature: the tag is not signed as is required, or is another one than its name.
+	ErrTagSignature = errors.New("tag signature not accepted")
+	// ErrVerification: signatures are required and cannot be verified, since there are no public
+	// keys. Nothing was requested of the server.
+	ErrVerification = errors.New("signatures cannot be verified")
 	// ErrRedirected: the server points to another host, where credentials must
 	// not follow.
 	ErrRedirected = errors.New("redirected to another host")

@@ -137,7 +137,7 @@ type Node struct {
 	Created      time.Time `json:"created"`
 	// Reason is Karpenter's name for the drift, as in [Change], or "NodePoolRemoved";
 	// Changes are those of its Pool that cause it, where that can be determined.
-	Reason  string        `json:"reason"`
+	Reason  string   `json:"reason"`
 	Changes []Change `json:"changes,omitempty"`
 	// Pods are those that must move, by namespace and name: neither a DaemonSet's
 	// nor finished ones.

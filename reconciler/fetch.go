@@ -17,9 +17,9 @@ type persistentSource interface {
 // loadSnapshot loads what the source gave, or what it gave last.
 func (l *Loop) loadSnapshot(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, error) {
 	if stale != nil {
-		var ok bool
-		if snapshot, ok = l.lastGood(ctx); !ok {
-			return Result{}, stale
+		var accepted acceptance
+		if snapshot, accepted = l.lastGood(ctx); accepted != applicable {
+			return l.hold(ctx, snapshot, accepted, Result{}, stale)
 		}
 	}
 	result := Result{Revision: snapshot.Revision, SourceError: stale}
@@ -76,6 +76,9 @@ func (l *Loop) proceed() (last *revision, changed bool) {
 // is what an earlier process applied. What was loaded and not planned yet is given up.
 func (l *Loop) wait(ctx context.Context, newest Result, fresh *revision, why error) (Result, error) {
 	last := l.startWaiting()
+	if last != nil && l.accepts(ctx, last.snapshot.Revision) == refused {
+		last = l.giveUp("")
+	}
 	if last == nil && l.applied != "" && l.readInputs(ctx, fresh) == nil {
 		last = l.loadApplied(ctx, fresh)
 	}
@@ -129,15 +132,20 @@ func (l *Loop) newest() (last, planned *revision) {
 	return l.last, l.planned
 }
 
-// lastGood is the last good snapshot, of this Loop or of an earlier life of its source.
-func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, bool) {
+// lastGood is the last good snapshot, of this Loop or of an earlier life of its source, and what it may be used
+// for.
+func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, acceptance) {
 	if last, _ := l.newest(); last != nil {
-		return last.snapshot, true
+		if accepted := l.accepts(ctx, last.snapshot.Revision); accepted != refused {
+			return last.snapshot, accepted
+		}
 	}
 	if mem, ok := l.source.(persistentSource); ok {
-		return mem.Last(ctx)
+		if snapshot, ok := mem.Last(ctx); ok {
+			return snapshot, l.accepts(ctx, snapshot.Revision)
+		}
 	}
-	return gitsource.Snapshot{}, false
+	return gitsource.Snapshot{}, refused
 }
 
 // keep goes on with the last good revision where a newer one cannot be loaded: what was
@@ -145,6 +153,15 @@ func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, bool) {
 // another revision, and what it would declare is unknown.
 func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why error) (Result, error) {
 	last, planned := l.newest()
+	if last != nil {
+		switch accepted := l.accepts(ctx, last.snapshot.Revision); accepted {
+		case refused:
+			last = l.giveUp("")
+		case correctable:
+			return l.hold(ctx, last.snapshot, accepted, newest, why)
+		case applicable:
+		}
+	}
 	if last == nil || last.resumed && last.inputsDigest != fresh.inputsDigest {
 		last = l.resume(ctx, fresh)
 	}

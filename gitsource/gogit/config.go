@@ -38,6 +38,9 @@ type Config struct {
 	// Credentials is called before every fetch, so that a rotated secret is used without a
 	// restart. nil means none.
 	Credentials func(context.Context) (Credentials, error)
+	// CredentialsRefused, where set, is called after a fetch that the server refused by ErrUnauthorized or
+	// ErrNotFound: credentials that Credentials keeps may have been revoked.
+	CredentialsRefused func()
 	// Dir is the folder of the mirror. It is created; only one Source may use
 	// it at a time. A mirror of another URL in it is discarded.
 	Dir string
@@ -46,6 +49,8 @@ type Config struct {
 	// mirror may be lost, or belong to an earlier leader. Tags and commits are followed
 	// wherever they lead.
 	Followed func(context.Context) (Followed, error)
+	// Verification, where set, has a Source return only revisions that are signed.
+	Verification *Verification
 	// Disk is the budget that the mirror shares with others; nil sets none.
 	Disk *Disk
 	// Limits protect this process; the zero value of each is its default.
@@ -145,6 +150,16 @@ type Followed struct {
 	// AcceptsForcePush reports whether a person has accepted that the branch moves to a
 	// commit that does not descend from Commit; nil accepts none.
 	AcceptsForcePush func(to string) bool
+	// Applied is the commit of the revision that was applied last, 40 digits; empty where none
+	// was.
+	Applied string
+	// Base is the commit that was attempted last, applied or not, 40 digits. The mode EveryCommit of
+	// Verification begins behind it; empty, where nothing was attempted, it requires a signature of
+	// the newest commit alone.
+	Base string
+	// Verified reports whether Applied was verified, in the mode of Verification, before it was
+	// applied. It is what drift is corrected to while a newer revision is not accepted.
+	Verified bool
 }
 
 func (f Followed) accepts(to string) bool { return f.AcceptsForcePush != nil && f.AcceptsForcePush(to) }

@@ -181,6 +181,12 @@ func keepsTheLastSnapshot(t *testing.T, srv *gitServer, want error, breaks, repa
 func impatient(c *Config) { c.Limits.IdleTimeout = 200 * time.Millisecond }
 
 func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
+	for name, begin := range transports() {
+		t.Run(name, func(t *testing.T) { aBrokenServerKeepsTheLastSnapshot(t, begin) })
+	}
+}
+
+func aBrokenServerKeepsTheLastSnapshot(t *testing.T, begin func(*testing.T) *gitServer) {
 	block := func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 		// Only a request that was read to its end notices that the client left.
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -243,12 +249,12 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := newGitServer(t)
-			keepsTheLastSnapshot(t, srv, c.want, func() { srv.during(c.server) }, func() { srv.during(nil) }, login("git", password))
+			srv := begin(t)
+			keepsTheLastSnapshot(t, srv, c.want, func() { srv.during(c.server) }, func() { srv.during(nil) })
 		})
 	}
 	t.Run("the host is down", func(t *testing.T) {
-		srv := newGitServer(t)
+		srv := begin(t)
 		srv.push("a.yaml", "one\n")
 		src := srv.source(Ref{})
 		mustFetch(t, src)
@@ -256,7 +262,7 @@ func TestABrokenServerKeepsTheLastSnapshot(t *testing.T) {
 		fails(t, src, gitsource.ErrUnreachable)
 	})
 	t.Run("the caller's deadline passes", func(t *testing.T) {
-		srv := newGitServer(t)
+		srv := begin(t)
 		srv.during(block)
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()

@@ -29,8 +29,12 @@ type gitServer struct {
 	// date is when commits are made, in seconds; 0 is the same for all.
 	date int64
 	// ssh serves the same repositories, and url is its where it is set; key may read them.
-	ssh       *sshtest.Server
-	key       sshtest.Key
+	ssh *sshtest.Server
+	key sshtest.Key
+	// secured is the server for https, where there is one.
+	secured *httptest.Server
+	// with is how the server is reached, where it is neither by plain http nor by ssh.
+	with      func(*Config)
 	mu        sync.Mutex
 	interfere func(http.ResponseWriter, *http.Request, http.Handler)
 }
@@ -104,6 +108,9 @@ func (s *gitServer) Close() {
 	if s.ssh != nil {
 		s.ssh.Close()
 	}
+	if s.secured != nil {
+		s.secured.Close()
+	}
 }
 
 func (s *gitServer) url() string {
@@ -119,6 +126,9 @@ func (s *gitServer) config(change []func(*Config)) Config {
 	c := Config{URL: s.url(), Dir: s.t.TempDir()}
 	if s.ssh != nil {
 		identity(s.key.PEM(""), s.ssh.KnownHosts(), "")(&c)
+	}
+	if s.with != nil {
+		s.with(&c)
 	}
 	for _, f := range change {
 		f(&c)

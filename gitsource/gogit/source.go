@@ -10,7 +10,6 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
 
@@ -22,12 +21,16 @@ type Source struct {
 	remote   *remote.Remote
 	mirror   *mirror.Mirror
 	followed func(context.Context) (Followed, error)
+	refused  func()
 
 	mu      sync.Mutex
 	current *state
 	// allowed is what the reference was last allowed to lead to, in this life.
 	allowed plumbing.Hash
-	failed  failedRevision
+	// kept stays in force, wherever the branch is, while a newer revision is not accepted.
+	kept     plumbing.Hash
+	failed   failedRevision
+	verifier *verifier
 }
 
 // New checks the configuration, writes nothing and connects to nothing. Errors wrap gitsource.ErrInvalid where the configuration is wrong.
@@ -43,9 +46,13 @@ func New(c Config) (*Source, error) {
 	if c.Dir == "" {
 		return nil, fmt.Errorf("opening the mirror: %w: no folder given", gitsource.ErrInvalid)
 	}
+	v, err := newVerifier(c.Verification, ref)
+	if err != nil {
+		return nil, err
+	}
 	limits := c.Limits.withDefaults()
-	m := mirror.Open(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit, limits.PackBytes, c.Disk)
-	return &Source{ref: ref, limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: m, followed: c.Followed}, nil
+	m := mirror.Open(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit+v.identity(), limits.PackBytes, c.Disk)
+	return &Source{ref: ref, limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: m, followed: c.Followed, refused: c.CredentialsRefused, verifier: v}, nil
 }
 
 // Fetch returns the newest snapshot of the reference. When the reference has
@@ -58,6 +65,9 @@ func (s *Source) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	defer cancel()
 
 	snap, err := s.fetch(ctx)
+	if s.refused != nil && (errors.Is(err, gitsource.ErrUnauthorized) || errors.Is(err, gitsource.ErrNotFound)) {
+		s.refused()
+	}
 	if err != nil {
 		return gitsource.Snapshot{}, fmt.Errorf("fetching %s of %s: %w", s.ref, s.remote.Name(), err)
 	}
@@ -66,6 +76,9 @@ func (s *Source) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 
 func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	s.restore()
+	if err := s.verifier.readKeys(ctx); err != nil {
+		return gitsource.Snapshot{}, err
+	}
 	sess, err := s.remote.Open(ctx)
 	if err != nil {
 		return gitsource.Snapshot{}, err
@@ -88,7 +101,7 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 		next, err = s.download(ctx, sess, want)
 	}
 	if err != nil {
-		s.refuse(want, err)
+		s.refuse(ctx, want, err)
 		return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
 	}
 	s.current, s.allowed = next, want
@@ -96,8 +109,11 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 }
 
 // unchanged returns the newest snapshot once more. One of an earlier life may be older
-// than what was followed since, by another process.
+// than what was followed since, by another process; and its keys may be others now.
 func (s *Source) unchanged(ctx context.Context, sess *remote.Connection, want plumbing.Hash) (gitsource.Snapshot, error) {
+	if err := s.verify(ctx, sess, s.current.record.Clone, want); err != nil {
+		return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
+	}
 	if s.allowed != want {
 		if err := s.checkFastForward(ctx, sess, s.current.record.Clone, want); err != nil {
 			return gitsource.Snapshot{}, s.fetchFollowed(ctx, sess, err)
@@ -110,22 +126,42 @@ func (s *Source) unchanged(ctx context.Context, sess *remote.Connection, want pl
 // Last returns the newest snapshot that Fetch ever returned for this URL and
 // reference, also before a restart, without a request to the server; false when there
 // is none, the mirror is damaged, or it lacks what was followed since, by
-// Config.Followed. It keeps drift corrected while the server is away.
+// Config.Followed. It keeps drift corrected while the server is away. Where signatures are required, and
+// the newest is not accepted by the keys that were read last, it is what was applied last, where that was verified.
 func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restore()
-	if s.current == nil || !s.isCurrent(ctx) {
+	if s.current == nil {
 		return gitsource.Snapshot{}, false
 	}
-	return s.current.snapshot, true
+	if apply, _ := s.accepts(ctx, s.current.snapshot.Commit); apply && s.isCurrent(ctx) {
+		return s.current.snapshot, true
+	}
+	if s.verifier == nil {
+		return gitsource.Snapshot{}, false
+	}
+	return s.held(s.appliedVerified(ctx))
+}
+
+// held is the snapshot of a commit that the mirror holds, and false where it does not.
+func (s *Source) held(commit string) (gitsource.Snapshot, bool) {
+	if commit == "" {
+		return gitsource.Snapshot{}, false
+	}
+	st, err := s.load(mirror.Record{Clone: s.current.record.Clone, Object: commit})
+	if err != nil {
+		return gitsource.Snapshot{}, false
+	}
+	return st.snapshot, true
 }
 
 // Earlier returns the snapshot of an earlier revision of the reference that the mirror still
-// holds, without a request to the server; false where it does not.
-func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot, bool) {
-	commit := revision[max(0, len(revision)-40):]
-	if !refs.IsCommitID(commit) || s.ref.revisionOf(commit) != revision {
+// holds, without a request to the server; false where it does not, or where signatures are required
+// and it was neither verified by the keys that were read last nor before it was applied last.
+func (s *Source) Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool) {
+	commit, ok := s.commitOf(revision)
+	if !ok {
 		return gitsource.Snapshot{}, false
 	}
 	s.mu.Lock()
@@ -134,11 +170,10 @@ func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot
 	if s.current == nil {
 		return gitsource.Snapshot{}, false
 	}
-	st, err := s.load(mirror.Record{Clone: s.current.record.Clone, Object: commit})
-	if err != nil {
+	if _, correct := s.accepts(ctx, commit); !correct {
 		return gitsource.Snapshot{}, false
 	}
-	return st.snapshot, true
+	return s.held(commit)
 }
 
 // restore fills current from the mirror. A mirror that cannot be read is as

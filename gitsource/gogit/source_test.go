@@ -113,6 +113,27 @@ func followsTagsAndCommits(t *testing.T, begin func(*testing.T) *gitServer) {
 	})
 }
 
+func TestATagThatIsMovedIsFollowed(t *testing.T) { overEach(t, aTagThatIsMovedIsFollowed) }
+
+func aTagThatIsMovedIsFollowed(t *testing.T, begin func(*testing.T) *gitServer) {
+	srv := begin(t)
+	for _, options := range [][]string{{"-m", "release"}, nil} {
+		src := srv.source(Ref{Tag: "v1"})
+		for _, text := range []string{"one\n", "two\n", "three\n"} {
+			commit := srv.push("a.yaml", text)
+			srv.git(append(append([]string{"tag", "-f"}, options...), "v1")...)
+			srv.git("push", "-q", "--force", "origin", "v1")
+			before := srv.transfers()
+			if snap := mustFetch(t, src); snap.Commit != commit || content(t, snap.FS, "a.yaml") != text {
+				t.Errorf("%s with %q", snap.Revision, content(t, snap.FS, "a.yaml"))
+			}
+			if n := srv.transfers() - before; n != 1 {
+				t.Errorf("it took %d transfers", n)
+			}
+		}
+	}
+}
+
 func TestLastSurvivesARestart(t *testing.T) { overEach(t, lastSurvivesARestart) }
 
 func lastSurvivesARestart(t *testing.T, begin func(*testing.T) *gitServer) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/signature"
 )
 
 // failedRevision keeps a revision that cannot be had, so that it is not transferred again at
@@ -22,26 +24,48 @@ type failedRevision struct {
 	err    error
 	// remaining is the room on disk that was not enough, of an overBudget.
 	remaining int64
+	// verifiedBy is what its signatures were verified by, where they are required.
+	verifiedBy string
+	// until is when it is verified anew, where a key or signature was not valid at that time; else zero.
+	until time.Time
 }
 
+// reverifyAfter is when a revision is verified anew of which a key or signature was not valid at the time.
+const reverifyAfter = 10 * time.Minute
+
 // refuse keeps an error that the same revision would run into again.
-func (s *Source) refuse(want plumbing.Hash, err error) {
+func (s *Source) refuse(ctx context.Context, want plumbing.Hash, err error) {
+	by, failure := s.verifiedBy(ctx)
+	if failure != nil {
+		return // What it was refused by is unknown, and so when that has changed.
+	}
+	failed := failedRevision{object: want, err: err, verifiedBy: by}
 	_, full := errors.AsType[*disk.ExceededError](err)
 	switch {
 	case full:
-		s.failed = failedRevision{want, err, s.mirror.BudgetRemaining()}
-	case errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
-		s.failed = failedRevision{object: want, err: err}
+		failed.remaining = s.mirror.BudgetRemaining()
+	case errors.Is(err, signature.ErrExpired):
+		failed.until = s.verifier.now().Add(reverifyAfter)
+	case signatureRefused(err), errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
+	default:
+		return
 	}
+	s.failed = failed
 }
 
 // stillRefused returns the error of an earlier fetch that met the same revision,
-// unless there is more room since, or a person has accepted it.
+// unless there is more room since, the public keys have changed, or a person has accepted it.
 func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 	if s.failed.object != want {
 		return nil
 	}
 	if _, full := errors.AsType[*disk.ExceededError](s.failed.err); full && s.mirror.BudgetRemaining() > s.failed.remaining {
+		return nil
+	}
+	if by, err := s.verifiedBy(ctx); err != nil || by != s.failed.verifiedBy {
+		return err
+	}
+	if !s.failed.until.IsZero() && !s.verifier.now().Before(s.failed.until) {
 		return nil
 	}
 	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.failed.err); ok {
@@ -80,8 +104,8 @@ func (s *Source) download(ctx context.Context, sess *remote.Connection, want plu
 	return st, err
 }
 
-// advance transfers into one clone, proves that the tree is whole and that the
-// branch may be there, and only then makes it the last snapshot.
+// advance transfers into one clone, proves that the tree is whole, signed as is required and
+// that the branch may be there, and only then makes it the last snapshot.
 func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have mirror.Record, to *pack.Store) (*state, error) {
 	gen := have.Clone
 	shallow, err := s.transfer(ctx, sess, want, have, to)
@@ -94,6 +118,10 @@ func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plum
 			// Everything that the server shows has arrived, and it is not there.
 			return nil, fmt.Errorf("%w: no branch or tag of the repository leads to it", gitsource.ErrNotFound)
 		}
+		return nil, err
+	}
+	// First: a person should not be requested to accept a move to what is not signed.
+	if err := s.verify(ctx, sess, gen, want); err != nil {
 		return nil, err
 	}
 	if err := s.checkFastForward(ctx, sess, gen, want); err != nil {
@@ -109,7 +137,11 @@ func (s *Source) transfer(ctx context.Context, sess *remote.Connection, want plu
 	req.Thin = true
 	shallow := req.Depth > 0
 	if have.Object != "" {
-		h := plumbing.NewHash(have.Object)
+		// Of a tag it is the commit: a server ends where it is offered anything else as shallow.
+		h, _, err := objects.Open(s.mirror.Path(have.Clone)).Peel(plumbing.NewHash(have.Object))
+		if err != nil {
+			return false, err
+		}
 		req.Haves = []plumbing.Hash{h}
 		if have.Shallow && shallow {
 			req.Shallows = []plumbing.Hash{h}

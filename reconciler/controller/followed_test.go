@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 const (
@@ -23,6 +25,9 @@ func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing
 	s.commit("kubernetes/a=2") // Whoever took it all the same would delete b.
 	for reason, err := range map[string]error{
 		"NotFastForward":         &gitsource.NotFastForwardError{Branch: "main", From: here, To: there},
+		"InvalidCommitSignature": fmt.Errorf("fetching: %w: commit 2: it is not signed", gitsource.ErrCommitSignature),
+		"InvalidTagSignature":    fmt.Errorf("fetching: %w", gitsource.ErrTagSignature),
+		"VerificationError":      fmt.Errorf("fetching: %w", gitsource.ErrVerification),
 		"StorageOperationFailed": fmt.Errorf("writing the mirror: %w", gitsource.ErrStorage),
 	} {
 		s.unread = err
@@ -51,5 +56,33 @@ func TestARevisionThatIsAppliedInPartIsNotCalledApplied(t *testing.T) {
 	message := s.expectCondition("Ready", metav1.ConditionFalse, "SourceUnavailable")
 	if strings.Contains(message, "stays applied") || !strings.Contains(message, "revision main@sha1:11 stays, of which not all is applied") {
 		t.Error(message)
+	}
+}
+
+// TestTheStatusHasHowTheAppliedRevisionWasVerified, by which a later process may correct drift to it.
+func TestTheStatusHasHowTheAppliedRevisionWasVerified(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("kubernetes/a=1", "kubernetes/b=1")
+	s.reconcile()
+	s.unread = fmt.Errorf("fetching: %w", gitsource.ErrCommitSignature)
+	s.edit(func(sync *v1alpha1.Sync) {
+		sync.Spec.Source.Git.Verify = &v1alpha1.GitVerification{Mode: v1alpha1.GitVerificationHEAD, SecretRef: v1alpha1.SecretRef{Name: "keys"}}
+	})
+	s.commit("kubernetes/a=2")
+	s.later()
+	s.expectCondition("SourceVerified", metav1.ConditionFalse, "InvalidCommitSignature")
+	if got := s.sync().Status.SourceVerificationMode; got != "" {
+		t.Errorf("what was applied before is called verified in mode %s", got)
+	}
+	s.unread = nil
+	s.later()
+	s.expectCondition("SourceVerified", metav1.ConditionTrue, "Succeeded")
+	if got := s.sync().Status.SourceVerificationMode; got != v1alpha1.GitVerificationHEAD {
+		t.Errorf("the mode is %q", got)
+	}
+	s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Source.Git.Verify = nil })
+	s.later()
+	if sync := s.sync(); sync.Status.SourceVerificationMode != "" || conditions.Has(sync, "SourceVerified") {
+		t.Errorf("signatures are not required, and the status has %q", sync.Status.SourceVerificationMode)
 	}
 }

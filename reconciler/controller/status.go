@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/ignored"
 	"github.com/poolwright/poolwright/reconciler/controller/pending"
+	"github.com/poolwright/poolwright/reconciler/controller/verification"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
@@ -40,7 +41,7 @@ func (v runResult) write(updated, sync *v1alpha1.Sync, done reconciliation) {
 		status.ObservedGeneration = sync.Generation
 	}
 	if v.ready {
-		status.LastAppliedRevision = done.Revision
+		status.LastAppliedRevision, status.SourceVerificationMode = done.Revision, verification.Mode(sync)
 	}
 	status.LastHandledConfirmationTokens = done.scope.Handled
 	status.LastAttemptedConfirmationTokens = done.scope.Unused(status.LastAttemptedConfirmationTokens)
@@ -70,6 +71,7 @@ func (v runResult) conditions(updated, sync *v1alpha1.Sync, done reconciliation)
 	default:
 		conditions.MarkReconciling(updated, fluxmeta.ProgressingWithRetryReason, "%s", message)
 	}
+	verification.SetCondition(updated, sync, done.kind == partial, done.Revision, cmp.Or(done.err, done.SourceError))
 	if done.kind != idle {
 		// Otherwise nothing was compared: what was pending still is.
 		v.findings(updated, sync, done)
@@ -167,13 +169,11 @@ func (v runResult) confirmation(updated, sync *v1alpha1.Sync, done reconciliatio
 // it quotes already, which who replaces the annotation must not take back; none where one of the
 // parts has a purpose for which nothing waits.
 func instead(sync *v1alpha1.Sync, parts []string, tokens []hold.Token) []hold.Token {
-	quotes := func(t hold.Token) bool {
-		return fits(sync, sync.Annotations[v1alpha1.ConfirmAnnotation], []hold.Token{t})
-	}
+	quoted := sync.Annotations[v1alpha1.ConfirmAnnotation]
+	quotes := func(t hold.Token) bool { return fits(sync, quoted, []hold.Token{t}) }
 	out := slices.DeleteFunc(slices.Clone(tokens), func(t hold.Token) bool { return !quotes(t) })
 	for _, part := range parts {
-		other := func(t hold.Token) bool { return t.Purpose != confirm.Purpose(part) }
-		same := slices.DeleteFunc(slices.Clone(tokens), other)
+		same := slices.DeleteFunc(slices.Clone(tokens), func(t hold.Token) bool { return t.Purpose != confirm.Purpose(part) })
 		if len(same) == 0 {
 			return nil
 		}

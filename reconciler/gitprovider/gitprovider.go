@@ -69,10 +69,42 @@ func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time, fe
 	return nil, fmt.Errorf("reading spec.pullRequests.provider: %q is not one of GitHub, Gitea, Forgejo", spec.Provider)
 }
 
+// apps are the keys of a GitHub App.
+const apps = secrets.KeyGitHubAppID + ", " + secrets.KeyGitHubAppInstallationID + " and " + secrets.KeyGitHubAppPrivateKey
+
+// NewInstallation makes what gives out tokens of a GitHub App with which the repository of spec.source.git is read, with
+// the content of the Secret that spec.source.git.secretRef names. It makes no request; those for tokens go by proxy,
+// where that is not nil. Its errors are as of New.
+func NewInstallation(sync *v1alpha1.Sync, secret map[string][]byte, proxy *url.URL, now func() time.Time) (*github.Installation, error) {
+	git := sync.Spec.Source.Git
+	if git.SecretRef == nil {
+		return nil, errors.New("reading spec.source.git: provider github needs secretRef")
+	}
+	at, err := repositoryAt(gitURL, git.URL, v1alpha1.ForgeGitHub)
+	if err != nil {
+		return nil, err
+	}
+	app, err := appOf(git.SecretRef.Name, secret)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := newTransport(at.loopbackOnly, git.SecretRef.Name, secret[secrets.KeyCACert])
+	if err != nil {
+		return nil, err
+	}
+	if proxy != nil && !at.loopbackOnly {
+		transport.Proxy = http.ProxyURL(proxy)
+	}
+	i, err := github.NewInstallation(github.Config{Address: at.API, Repository: at.Name, App: app, Transport: transport, Now: now})
+	if err != nil {
+		return nil, fmt.Errorf("reading %s and Secret %q: %w", at.field, git.SecretRef.Name, err)
+	}
+	return i, nil
+}
+
 // githubCredential is a token or an App; having both, it would be unclear as whom the
 // comments are written.
 func githubCredential(name string, secret map[string][]byte) (token string, app *github.App, err error) {
-	const apps = secrets.KeyGitHubAppID + ", " + secrets.KeyGitHubAppInstallationID + " and " + secrets.KeyGitHubAppPrivateKey
 	some := len(secret[secrets.KeyGitHubAppID])+len(secret[secrets.KeyGitHubAppInstallationID])+len(secret[secrets.KeyGitHubAppPrivateKey]) > 0
 	switch {
 	case some && len(secret[secrets.KeyToken]) > 0:
@@ -81,16 +113,22 @@ func githubCredential(name string, secret map[string][]byte) (token string, app 
 		token, err = tokenOf(name, secret, "put a token there, or the keys "+apps+" of a GitHub App")
 		return token, nil, err
 	}
-	app = &github.App{Key: secret[secrets.KeyGitHubAppPrivateKey]}
+	app, err = appOf(name, secret)
+	return "", app, err
+}
+
+// appOf reads the keys of a GitHub App, which are Flux's.
+func appOf(name string, secret map[string][]byte) (*github.App, error) {
+	app, err := &github.App{Key: secret[secrets.KeyGitHubAppPrivateKey]}, error(nil)
 	for key, into := range map[string]*int64{secrets.KeyGitHubAppID: &app.ID, secrets.KeyGitHubAppInstallationID: &app.Installation} {
 		if *into, err = strconv.ParseInt(string(bytes.TrimSpace(secret[key])), 10, 64); err != nil || *into <= 0 {
-			return "", nil, fmt.Errorf("reading Secret %q: the key %s has to be a positive number: a GitHub App takes all of %s", name, key, apps)
+			return nil, fmt.Errorf("reading Secret %q: the key %s has to be a positive number: a GitHub App takes all of %s", name, key, apps)
 		}
 	}
 	if len(bytes.TrimSpace(app.Key)) == 0 {
-		return "", nil, fmt.Errorf("reading Secret %q: it has no key %s: put the App's private key there, in PEM", name, secrets.KeyGitHubAppPrivateKey)
+		return nil, fmt.Errorf("reading Secret %q: it has no key %s: put the App's private key there, in PEM", name, secrets.KeyGitHubAppPrivateKey)
 	}
-	return "", app, nil
+	return app, nil
 }
 
 // tokenOf refuses what no forge gives out, such as a token with its file's
@@ -133,6 +171,12 @@ func RepositoryOf(sync *v1alpha1.Sync) (Repository, error) {
 	if at.field == gitURL && strings.HasPrefix(raw, "ssh://") {
 		return Repository{}, errors.New("reading spec.source.git.url: it is an ssh address, and the API of the forge is reached by https: set spec.pullRequests.url to https://host/owner/name")
 	}
+	return repositoryAt(at.field, raw, provider)
+}
+
+// repositoryAt reads an address of a repository, which was read from a field.
+func repositoryAt(field, raw string, provider v1alpha1.ForgeProvider) (Repository, error) {
+	at := Repository{field: field}
 	u, err := parseURL(raw)
 	if err != nil {
 		return Repository{}, fmt.Errorf("reading %s: %w", at.field, err)

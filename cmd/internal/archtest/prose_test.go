@@ -45,7 +45,8 @@ var foreign = map[string]int{
 	// client-go's, which returns this one without a type; controller-runtime's likewise.
 	"cmd/internal/cli/connection.go": 1, "cmd/internal/operator/run.go": 1,
 	// os.Root's; those of Git servers, and a secret that must not be shown of them.
-	"gitsource/dir/dir.go": 1, "gitsource/gogit/internal/remote/classify.go": 4,
+	"gitsource/dir/dir.go": 1, "gitsource/gogit/internal/remote/classify.go": 3,
+	"gitsource/gogit/internal/signature/keyring.go": 1, "gitsource/gogit/internal/signature/openpgp.go": 2, "gitsource/gogit/internal/signature/signature.go": 5, "gitsource/gogit/internal/signature/ssh.go": 1,
 	// Generated tables and the sources they come from; Karpenter's reasons; AMI aliases.
 	"provision/catalog/internal/generate/module.go": 1, "provision/catalog/table.go": 4, "provision/simulate/internal/placement/reasons.go": 2,
 	// Commands of SSH, whose client calls them text; go-git's hashes.

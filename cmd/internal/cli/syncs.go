@@ -265,11 +265,11 @@ func readyMessage(c *metav1.Condition) string {
 // beside are the messages on a confirmation that matches no pending change, and on a rollback, each on a line
 // of its own; empty where there is none.
 func beside(sync *v1alpha1.Sync) string {
-	out := ""
+	var out strings.Builder
 	for _, kind := range []string{"ConfirmationMismatch", rollback.Condition} {
 		if c := conditions.Get(sync, kind); c != nil && c.Status == metav1.ConditionTrue {
-			out += "\n" + c.Type + ": " + c.Message
+			fmt.Fprintf(&out, "\n%s: %s", c.Type, c.Message)
 		}
 	}
-	return out
+	return out.String()
 }

@@ -24,6 +24,8 @@ type repo struct {
 	token     string
 	branch    string
 	committed string
+	// signer signs commits, where it is set.
+	signer git.Signer
 }
 
 func newRepo(t *testing.T, url, user, token, branch string) *repo {
@@ -85,7 +87,7 @@ func (r *repo) commitOnly(message string) string {
 		r.t.Fatal(err)
 	}
 	author := &object.Signature{Name: "Platform Team", Email: "platform@example.com", When: time.Now()}
-	id, err := tree.Commit(message, &git.CommitOptions{Author: author, AllowEmptyCommits: true})
+	id, err := tree.Commit(message, &git.CommitOptions{Author: author, AllowEmptyCommits: true, Signer: r.signer})
 	if err != nil {
 		r.t.Fatal(err)
 	}

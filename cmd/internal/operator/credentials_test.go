@@ -12,6 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
@@ -53,8 +54,9 @@ func TestTheCredentialsForHTTPSAreThoseOfTheSecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			key := client.ObjectKey{Namespace: "poolwright-system", Name: "git"}
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: c.data}
-			a := &app{direct: reconcilertest.InstalledClient(t, secret)}
-			got, err := a.credentials(t.Context(), key, false)
+			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "dev"}}
+			sync.Spec.Source.Git = v1alpha1.GitSource{URL: "https://git.example.com/a/b", SecretRef: &v1alpha1.SecretRef{Name: key.Name}}
+			got, err := (&gitCredentials{live: reconcilertest.InstalledClient(t, secret), sync: sync}).read(t.Context())
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Errorf("credentials (-want +got):\n%s", d)
 			}
@@ -68,5 +70,47 @@ func TestTheCredentialsForHTTPSAreThoseOfTheSecret(t *testing.T) {
 				t.Errorf("error %v, want %s", err, c.text)
 			}
 		})
+	}
+}
+
+func TestAProxyIsThatOfItsSecret(t *testing.T) {
+	const value = "s3cret"
+	for name, c := range map[string]struct {
+		data map[string][]byte
+		want string
+		ok   bool
+	}{
+		"an address":                         {map[string][]byte{"address": []byte("http://proxy.example.com:3128")}, "http://proxy.example.com:3128", true},
+		"a user name and a password":         {map[string][]byte{"address": []byte("https://proxy.example.com"), "username": []byte("ada"), "password": []byte(value)}, "https://ada:" + value + "@proxy.example.com", true},
+		"one of SOCKS":                       {map[string][]byte{"address": []byte("socks5://127.0.0.1:1080")}, "socks5://127.0.0.1:1080", true},
+		"no address":                         {map[string][]byte{"username": []byte("ada"), "password": []byte(value)}, "", false},
+		"an empty address":                   {map[string][]byte{"address": {}}, "", false},
+		"an address that cannot be parsed":   {map[string][]byte{"address": []byte("http://ada:" + value + "@[::1")}, "", false},
+		"an address without a scheme":        {map[string][]byte{"address": []byte("proxy.example.com:3128/" + value)}, "", false},
+		"an address of a file":               {map[string][]byte{"address": []byte("file:///etc/" + value)}, "", false},
+		"an address without a host":          {map[string][]byte{"address": []byte("http:///" + value)}, "", false},
+		"the credentials of a repository":    {map[string][]byte{"password": []byte(value)}, "", false},
+		"an address with another scheme too": {map[string][]byte{"address": []byte("ssh://" + value + "@proxy.example.com")}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}
+			sync.Spec.Source.Git = v1alpha1.GitSource{URL: "https://git.example.com/a/b", ProxySecretRef: &v1alpha1.SecretRef{Name: "proxy"}}
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: "proxy"}, Data: c.data}
+			got, err := (&gitCredentials{live: reconcilertest.InstalledClient(t, secret), sync: sync}).read(t.Context())
+			if c.ok {
+				if err != nil || got.Proxy.String() != c.want {
+					t.Errorf("got %v, %v", got.Proxy, err)
+				}
+				return
+			}
+			if !errors.Is(err, gitsource.ErrUnauthorized) || !strings.Contains(err.Error(), "Secret proxy has no key address") || strings.Contains(err.Error(), value) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}
+	sync.Spec.Source.Git.ProxySecretRef = &v1alpha1.SecretRef{Name: "proxy"}
+	if _, err := (&gitCredentials{live: reconcilertest.InstalledClient(t), sync: sync}).read(t.Context()); !errors.Is(err, gitsource.ErrUnauthorized) || !strings.Contains(err.Error(), "proxySecretRef names Secret proxy") {
+		t.Errorf("without a Secret: %v", err)
 	}
 }

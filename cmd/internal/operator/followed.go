@@ -24,6 +24,9 @@ func (a *app) followed(sync *v1alpha1.Sync) func(context.Context) (gogit.Followe
 			return gogit.Followed{}, nil
 		}
 		from := syncpolicy.Followed(&now)
-		return gogit.Followed{Commit: from, AcceptsForcePush: func(to string) bool { return syncpolicy.AcceptsForcePush(&now, from, to) }}, nil
+		return gogit.Followed{
+			Commit: from, AcceptsForcePush: func(to string) bool { return syncpolicy.AcceptsForcePush(&now, from, to) },
+			Applied: commitOf(now.Status.LastAppliedRevision), Verified: verified(&now), Base: verificationBase(&now),
+		}, nil
 	}
 }

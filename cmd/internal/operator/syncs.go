@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/jitter"
-	"github.com/fluxcd/pkg/runtime/secrets"
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
@@ -247,74 +242,11 @@ func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 		URL: git.URL,
 		Ref: gogit.Ref{Branch: ref.Branch, Tag: ref.Tag, Commit: ref.Commit},
 		Dir: a.cfg.mirrors.sourceDir(sync), Disk: a.cfg.mirrors.all.Mirror(a.cfg.mirrors.sourceDir(sync)),
-		Followed: a.followed(sync),
+		Followed: a.followed(sync), Verification: a.verification(sync),
 	}
-	if git.SecretRef != nil {
-		key := client.ObjectKey{Namespace: sync.Namespace, Name: git.SecretRef.Name}
-		ssh := strings.HasPrefix(git.URL, "ssh://")
-		cfg.Credentials = func(ctx context.Context) (gogit.Credentials, error) { return a.credentials(ctx, key, ssh) }
+	if git.SecretRef != nil || git.ProxySecretRef != nil {
+		credentials := &gitCredentials{live: a.direct, sync: sync, now: time.Now}
+		cfg.Credentials, cfg.CredentialsRefused = credentials.read, credentials.forget
 	}
 	return cfg
-}
-
-// credentials reads the Secret of a repository, past every cache: the controller may read the Secrets of
-// its own namespace by name, and list none. Its keys are those of Flux. No error repeats a value.
-func (a *app) credentials(ctx context.Context, key client.ObjectKey, ssh bool) (gogit.Credentials, error) {
-	var secret corev1.Secret
-	err := a.direct.Get(ctx, key, &secret)
-	if apierrors.IsNotFound(err) {
-		return gogit.Credentials{}, fmt.Errorf("%w: secretRef names Secret %s, which is not in namespace %s", gitsource.ErrUnauthorized, key.Name, key.Namespace)
-	}
-	if err != nil {
-		return gogit.Credentials{}, fmt.Errorf("reading Secret %s: %w", key.Name, err)
-	}
-	// A key without a value is as good as none.
-	maps.DeleteFunc(secret.Data, func(_ string, value []byte) bool { return len(value) == 0 })
-	if ssh {
-		return sshCredentials(ctx, &secret)
-	}
-	return httpsCredentials(&secret)
-}
-
-// httpsCredentials are the keys of a Secret that https takes. They are not read by
-// secrets.BasicAuthFromSecret, which refuses a password without a username: many servers take a token so.
-func httpsCredentials(secret *corev1.Secret) (gogit.Credentials, error) {
-	c := gogit.Credentials{
-		Username:    string(secret.Data[secrets.KeyUsername]),
-		Password:    string(secret.Data[secrets.KeyPassword]),
-		BearerToken: string(secret.Data[secrets.KeyBearerToken]),
-		CABundle:    secret.Data[secrets.KeyCACert],
-		Certificate: secret.Data[secrets.KeyTLSCert],
-		PrivateKey:  secret.Data[secrets.KeyTLSPrivateKey],
-	}
-	var refused string
-	switch {
-	case c.Password != "" && c.BearerToken != "":
-		refused = "has both keys password and bearerToken, of which one is sent; remove the other"
-	case len(c.Certificate) > 0 && len(c.PrivateKey) == 0:
-		refused = "has key tls.crt without tls.key; put the private key of the client's certificate there"
-	case len(c.PrivateKey) > 0 && len(c.Certificate) == 0:
-		refused = "has key tls.key without tls.crt; put the client's certificate there"
-	case c.Password == "" && c.BearerToken == "" && len(c.CABundle) == 0 && len(c.Certificate) == 0:
-		refused = "has no key password; put the password or token there"
-	default:
-		return c, nil
-	}
-	return gogit.Credentials{}, fmt.Errorf("%w: Secret %s %s", gitsource.ErrUnauthorized, secret.Name, refused)
-}
-
-// sshCredentials are the keys of a Secret that ssh takes. The public key, which may be there
-// as identity.pub, is part of the private one.
-func sshCredentials(ctx context.Context, secret *corev1.Secret) (gogit.Credentials, error) {
-	auth, err := secrets.SSHAuthFromSecret(ctx, secret)
-	var missing *secrets.KeyNotFoundError
-	switch {
-	case errors.As(err, &missing) && missing.Key == secrets.KeySSHKnownHosts:
-		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key known_hosts; put the server's lines there, as ssh-keyscan prints them", gitsource.ErrHostKey, secret.Name)
-	case errors.As(err, &missing):
-		return gogit.Credentials{}, fmt.Errorf("%w: Secret %s has no key %s; put the private key for ssh there", gitsource.ErrUnauthorized, secret.Name, missing.Key)
-	case err != nil:
-		return gogit.Credentials{}, fmt.Errorf("reading Secret %s: %w", secret.Name, err)
-	}
-	return gogit.Credentials{Identity: auth.PrivateKey, KnownHosts: []byte(auth.KnownHosts), Password: auth.Password}, nil
 }

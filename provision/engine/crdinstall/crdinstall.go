@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// VersionAnnotation, on a CRD, is the Karpenter that it was written for.
+// VersionAnnotation is, on a CRD, the Karpenter that it was written for.
 const VersionAnnotation = "poolwright.dev/karpenter-version"
 
 // Install creates or updates a CRD, which has VersionAnnotation. It returns why the live one is kept, empty where

@@ -177,8 +177,23 @@ type Source struct {
 	Git GitSource `json:"git"`
 }
 
+// GitProvider is how requests to a repository are authenticated.
+type GitProvider string
+
+// The values of GitProvider, which are those of Flux's GitRepository.
+const (
+	// GitProviderGeneric is by what the Secret has.
+	GitProviderGeneric GitProvider = "generic"
+	// GitProviderGitHub is by a GitHub App.
+	GitProviderGitHub GitProvider = "github"
+)
+
 // GitSource is a Git repository and what to follow in it.
 // +kubebuilder:validation:XValidation:rule="!self.url.startsWith('ssh://') || has(self.secretRef)",message="an ssh:// url needs secretRef: a Secret with the keys identity and known_hosts"
+// +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider != 'github' || has(self.secretRef) && !self.url.startsWith('ssh://')",message="provider github needs an https:// url and secretRef: a Secret with the keys githubAppID, githubAppInstallationID and githubAppPrivateKey"
+// +kubebuilder:validation:XValidation:rule="!has(self.proxySecretRef) || self.url.startsWith('https://')",message="proxySecretRef needs an https:// url"
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !(self.verify.mode in ['Tag', 'TagAndHEAD']) || has(self.ref) && has(self.ref.tag)",message="verify.mode Tag and TagAndHEAD need ref.tag"
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || self.verify.mode != 'EveryCommit' || !has(self.ref) || !has(self.ref.commit)",message="verify.mode EveryCommit needs a branch or a tag"
 type GitSource struct {
 	// URL is an https:// address (http:// only to loopback), without
 	// credentials, or ssh://user@host/path.
@@ -205,6 +220,21 @@ type GitSource struct {
 	// password, which is the passphrase of identity.
 	// +optional
 	SecretRef *SecretRef `json:"secretRef,omitempty"`
+	// Provider is how requests to the repository are authenticated: generic (default) by the keys of
+	// SecretRef above, github by a GitHub App, with the keys githubAppID, githubAppInstallationID,
+	// githubAppPrivateKey and optionally ca.crt.
+	// +kubebuilder:validation:Enum=generic;github
+	// +optional
+	Provider GitProvider `json:"provider,omitempty"`
+	// ProxySecretRef names a Secret in the Sync's namespace with the proxy by which the repository
+	// is reached over https: address, and optionally username and password. Default: that of the
+	// controller's environment.
+	// +optional
+	ProxySecretRef *SecretRef `json:"proxySecretRef,omitempty"`
+	// Verify has only revisions applied that are signed. While the newest one is not, what was
+	// applied stays and drift from it is corrected.
+	// +optional
+	Verify *GitVerification `json:"verify,omitempty"`
 }
 
 // GitRef names one thing to follow.
@@ -248,7 +278,7 @@ type SyncStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; Healthy where
-	// objects have to be healthy; and ConfirmationMismatch while the annotation
+	// objects have to be healthy; SourceVerified where revisions have to be signed; and ConfirmationMismatch while the annotation
 	// poolwright.dev/confirm does not fit what waits.
 	// +listType=map
 	// +listMapKey=type
@@ -258,6 +288,10 @@ type SyncStatus struct {
 	// written branch@sha1:commit.
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
+	// SourceVerificationMode is the spec.source.git.verify.mode in which LastAppliedRevision was
+	// verified before it was applied; absent where it was not.
+	// +optional
+	SourceVerificationMode GitVerificationMode `json:"sourceVerificationMode,omitempty"`
 	// LastAttemptedRevision is the newest revision that the controller tried to apply.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`

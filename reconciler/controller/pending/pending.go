@@ -33,11 +33,11 @@ const NamedReasons = 10
 type Scope int
 
 const (
-	// Everything: the newest revision was compared as a whole.
+	// Everything means that the newest revision was compared as a whole.
 	Everything Scope = iota
-	// NoDeletions: the revision has problems, or is not the newest.
+	// NoDeletions means that the revision has problems, or is not the newest.
 	NoDeletions
-	// Nothing: there is no revision, or none by which more than drift is known.
+	// Nothing means that there is no revision, or none by which more than drift is known.
 	Nothing
 )
 

@@ -51,7 +51,7 @@ func (c *Connection) classify(ctx context.Context, doing string, err error) erro
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return wrap(gitsource.ErrEmpty, "push a commit")
 	case errors.Is(err, transport.ErrAuthenticationRequired):
-		if c.secret == "" {
+		if !c.authenticated {
 			return wrap(gitsource.ErrUnauthorized, "the server requires credentials and none are configured; set secretRef, with password or bearerToken in the Secret")
 		}
 		return wrap(gitsource.ErrUnauthorized, "the server refuses the configured credentials; check whether they are right and have not expired")
@@ -97,12 +97,16 @@ func (c *Connection) classifyConnection(ctx context.Context, doing string, cause
 	return fmt.Errorf("%s: %w: the server's response is cut short, or not that of a Git server", doing, gitsource.ErrCorrupt)
 }
 
-// redacted replaces the secret in a message, should one ever hold it.
+// redacted replaces secrets in a message, should one ever hold them.
 func (c *Connection) redacted(err error) error {
-	if c.secret == "" || !strings.Contains(err.Error(), c.secret) {
+	text := err.Error()
+	for _, secret := range c.secrets {
+		text = strings.ReplaceAll(text, secret, "(hidden)")
+	}
+	if text == err.Error() {
 		return err
 	}
-	return errors.New(strings.ReplaceAll(err.Error(), c.secret, "(hidden)"))
+	return errors.New(text)
 }
 
 // alertOfServer is the Op of the error that crypto/tls makes of an alert which the server has sent.

@@ -1,6 +1,10 @@
 package remote
 
-import "cmp"
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
 
 // Credentials authenticate to the server.
 type Credentials struct {
@@ -19,10 +23,21 @@ type Credentials struct {
 	// Certificate and PrivateKey, in PEM, are those of the client, for servers that require
 	// one of their own in TLS. Both or neither are set.
 	Certificate, PrivateKey []byte
+	// Proxy is the address of a proxy by which the server is reached by https, with the user name
+	// and the password that it requires; nil leaves it to the environment.
+	Proxy *url.URL
 }
 
-// secret is what must not appear in any message.
-func (c Credentials) secret() string { return cmp.Or(c.Password, c.BearerToken) }
+// secrets are what must not appear in any message.
+func (c Credentials) secrets() []string {
+	out := []string{c.Password, c.BearerToken}
+	if c.Proxy != nil {
+		password, _ := c.Proxy.User.Password()
+		_, escaped, _ := strings.Cut(c.Proxy.User.String(), ":")
+		out = append(out, password, escaped)
+	}
+	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
+}
 
 // String never shows the values.
 func (c Credentials) String() string { return "credentials (hidden)" }

@@ -41,9 +41,9 @@ type Remote struct {
 	credentials func(context.Context) (Credentials, error)
 	limits      Limits
 
-	mu     sync.Mutex
-	client *http.Client
-	tlsSum [sha256.Size]byte
+	mu        sync.Mutex
+	client    *http.Client
+	clientSum [sha256.Size]byte
 	// identity is the key that was parsed last.
 	identity parsedIdentity
 }
@@ -70,8 +70,10 @@ type Connection struct {
 	// errors holds the first fault of the connection itself, which go-git's
 	// errors do not always carry.
 	errors *errorRecorder
-	// secret is what must not appear in any message.
-	secret string
+	// authenticated is true where credentials for the server were sent.
+	authenticated bool
+	// secrets are what must not appear in any message.
+	secrets []string
 }
 
 // uploadSession requests objects of the server.
@@ -114,7 +116,7 @@ func (r *Remote) openHTTP(ctx context.Context, cred Credentials) (*Connection, e
 	if err != nil {
 		return nil, fmt.Errorf("opening a session: %w", err)
 	}
-	s := &Connection{session: ups, errors: &errorRecorder{}, secret: cred.secret()}
+	s := &Connection{session: ups, errors: &errorRecorder{}, authenticated: cred.Password != "" || cred.BearerToken != "", secrets: cred.secrets()}
 	s.adv, err = ups.AdvertisedReferencesContext(withErrorRecorder(ctx, s.errors))
 	if err != nil {
 		return nil, s.classify(ctx, "listing references", err)
@@ -135,12 +137,12 @@ func (c Credentials) httpAuth() transport.AuthMethod {
 }
 
 // httpClient keeps one client, and so its connections, until the certificates of either
-// side change.
+// side or the proxy change.
 func (r *Remote) httpClient(cred Credentials) (*http.Client, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	sum := cred.tlsSum()
-	if r.client != nil && sum == r.tlsSum {
+	sum := cred.clientSum()
+	if r.client != nil && sum == r.clientSum {
 		return r.client, nil
 	}
 	client, err := newHTTPClient(r.url, cred, r.limits)
@@ -150,6 +152,6 @@ func (r *Remote) httpClient(cred Credentials) (*http.Client, error) {
 	if r.client != nil {
 		r.client.CloseIdleConnections()
 	}
-	r.client, r.tlsSum = client, sum
+	r.client, r.clientSum = client, sum
 	return client, nil
 }

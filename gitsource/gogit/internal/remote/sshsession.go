@@ -36,7 +36,7 @@ func (r *Remote) openSSH(ctx context.Context, cred Credentials) (*Connection, er
 		return nil, err
 	}
 	s := &sshSession{server: server, command: uploadPackCommand(r.url), limits: r.limits, errors: &errorRecorder{}}
-	c := &Connection{session: s, errors: s.errors, secret: cred.Password}
+	c := &Connection{session: s, errors: s.errors, authenticated: true, secrets: cred.secrets()}
 	if c.adv, err = s.list(ctx); err != nil {
 		_ = s.Close()
 		return nil, c.classify(ctx, "listing references", err)

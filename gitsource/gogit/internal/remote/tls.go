@@ -39,10 +39,14 @@ func (c Credentials) tlsConfig() (*tls.Config, error) {
 	return out, nil
 }
 
-// tlsSum is equal for credentials with the same certificates and key.
-func (c Credentials) tlsSum() [sha256.Size]byte {
+// clientSum is equal for credentials with the same certificates, key and proxy.
+func (c Credentials) clientSum() [sha256.Size]byte {
 	hash := sha256.New()
-	for _, part := range [][]byte{c.CABundle, c.Certificate, c.PrivateKey} {
+	var proxy []byte
+	if c.Proxy != nil {
+		proxy = []byte(c.Proxy.String())
+	}
+	for _, part := range [][]byte{c.CABundle, c.Certificate, c.PrivateKey, proxy} {
 		sum := sha256.Sum256(part)
 		hash.Write(sum[:])
 	}

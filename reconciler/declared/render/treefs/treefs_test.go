@@ -5,9 +5,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 )

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/google/go-github/v88/github"
@@ -75,6 +76,8 @@ func (f *Forge) remedy(e *forge.Error, what permission, accepted string) string 
 type tokenGuard struct {
 	base       http.RoundTripper
 	repository string
+	// needs are the permissions that are requested.
+	needs []string
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -114,7 +117,11 @@ func (g tokenGuard) remedy(code int) string {
 	case http.StatusNotFound:
 		return "the App has no such installation: take the number at the end of the installation's address"
 	case http.StatusUnprocessableEntity:
-		return fmt.Sprintf("the installation does not reach %s, or lacks a permission: it needs %q and %q", g.repository, commenting.fine, setting.fine)
+		quoted := make([]string, len(g.needs))
+		for i, n := range g.needs {
+			quoted[i] = strconv.Quote(n)
+		}
+		return fmt.Sprintf("the installation does not reach %s, or lacks a permission: it needs %s", g.repository, strings.Join(quoted, " and "))
 	}
 	return ""
 }

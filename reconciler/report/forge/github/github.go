@@ -120,16 +120,10 @@ func newClient(address string, transport http.RoundTripper, more ...github.Clien
 // asApp authenticates as an installation, with a token that can do no more than is
 // needed here.
 func (f *Forge) asApp(app App, address string, transport http.RoundTripper) error {
-	guarded := tokenGuard{base: transport, repository: f.owner + "/" + f.name}
-	signing, err := ghinstallation.NewAppsTransport(guarded, app.ID, app.Key)
+	signing, err := app.signing(address, tokenGuard{base: transport, repository: f.owner + "/" + f.name, needs: []string{commenting.fine, setting.fine}})
 	if err != nil {
-		// The library's error may quote the key.
-		return errors.New("reading the GitHub App's private key: it is not an RSA key in PEM")
+		return err
 	}
-	if app.ID <= 0 || app.Installation <= 0 {
-		return fmt.Errorf("connecting to GitHub: App %d and installation %d have to be positive numbers", app.ID, app.Installation)
-	}
-	signing.BaseURL = address
 	installed := ghinstallation.NewFromAppsTransport(signing, app.Installation)
 	installed.InstallationTokenOptions = &github.InstallationTokenOptions{
 		Repositories: []string{f.name},
@@ -140,6 +134,20 @@ func (f *Forge) asApp(app App, address string, transport http.RoundTripper) erro
 	}
 	f.app, err = newClient(address, signing)
 	return err
+}
+
+// signing authenticates as the App itself.
+func (a App) signing(address string, transport http.RoundTripper) (*ghinstallation.AppsTransport, error) {
+	signing, err := ghinstallation.NewAppsTransport(transport, a.ID, a.Key)
+	if err != nil {
+		// The library's error may quote the key.
+		return nil, errors.New("reading the GitHub App's private key: it is not an RSA key in PEM")
+	}
+	if a.ID <= 0 || a.Installation <= 0 {
+		return nil, fmt.Errorf("connecting to GitHub: App %d and installation %d have to be positive numbers", a.ID, a.Installation)
+	}
+	signing.BaseURL = address
+	return signing, nil
 }
 
 // Limit is GitHub's.

@@ -1,0 +1,69 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/gitsource/gogit"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/controller/verification"
+	"github.com/poolwright/poolwright/reconciler/syncpolicy"
+)
+
+// verification is which signatures the Sync requires; nil for none. The Secret is read at each fetch,
+// past every cache, so that a key that is taken out counts at once.
+func (a *app) verification(sync *v1alpha1.Sync) *gogit.Verification {
+	v := sync.Spec.Source.Git.Verify
+	if v == nil {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: sync.Namespace, Name: v.SecretRef.Name}
+	return &gogit.Verification{Mode: gogit.VerificationMode(verification.Mode(sync)), Now: time.Now, Keys: func(ctx context.Context) (map[string][]byte, error) {
+		var secret corev1.Secret
+		err := a.direct.Get(ctx, key, &secret)
+		if apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("verify.secretRef names Secret %s, which is not in namespace %s", key.Name, key.Namespace)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading Secret %s: %w", key.Name, err)
+		}
+		return secret.Data, nil
+	}}
+}
+
+// commitPattern is a revision that ends with a commit.
+var commitPattern = regexp.MustCompile(`^(?:.+@)?sha1:([0-9a-f]{40})$`)
+
+// commitOf is the commit of a revision; empty where it has none, such as one of sha256.
+func commitOf(revision string) string {
+	if parts := commitPattern.FindStringSubmatch(revision); parts != nil {
+		return parts[1]
+	}
+	return ""
+}
+
+// verificationBase is the commit behind which the mode EveryCommit requires signatures. As with the branch that is
+// followed by fast-forward alone, there is none where the spec names another repository or branch since; another
+// tag of the same repository begins where the one before was.
+func verificationBase(sync *v1alpha1.Sync) string {
+	git := sync.Spec.Source.Git
+	if git.Ref.Tag == "" {
+		return syncpolicy.Followed(sync)
+	}
+	if sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
+		return ""
+	}
+	return commitOf(sync.Status.LastAttemptedRevision)
+}
+
+// verified reports whether what was applied last was verified in the mode that the Sync has.
+func verified(sync *v1alpha1.Sync) bool {
+	mode := verification.Mode(sync)
+	return mode != "" && sync.Status.SourceVerificationMode == mode
+}

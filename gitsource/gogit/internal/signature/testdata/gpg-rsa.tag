@@ -1,0 +1,20 @@
+object 00877a79e7f36363e553cef41b022fac312a7df7
+type commit
+tag v-gpg-rsa
+tagger Ada <ada@example.com> 1795827797 +0000
+
+release by gpg-rsa
+-----BEGIN PGP SIGNATURE-----
+
+iQHEBAABCgAuFiEE7lafIKNDzCYdqYFDwzQRi8as2qkFAmsKKFUQHHJvYkBleGFt
+cGxlLmNvbQAKCRDDNBGLxqzaqS2aC/4uLrjOBfoNShS747GES/bnYL6MgDFhGUz0
+bX3uCKgoSww/9Xmgwacg0v3JcPft+UxF6anWJdTyoI+we9SiMhQf55iZn8TUWX+0
+FKaDL/QhrdspZ60cQpyT35m3gdMT0en3/FL2t+PWmmpFum8LFlIY4MdG/nf27T+3
+57d8jXfN750mMZPV3tQ2aej1gCtAJMhpVGnErEuz+4kUs9VUK746shS810O1A2k4
+EtcV/nqk3UngAX8zv1SSR42LlJZrRIjxqHxpa3s6cn1rhU79AUToymhybdWiHTNE
++2HkrjudadmtXArVe99XC22rbkDt0wEcvroLJ+cDdU6U9uujYUzleA49+Oo4Phpf
+ppxtXpzdrfmzJTfdUl6SBFU8H4td4Hpfn5TABW6AJpTjteK2EMmK2qHZVmlFK/ci
+0WjV12W98J/dHfNqZtd5ZkQCTEnQxTHa+56+af4iaAWzdZmsMIK3iwAtNh9QFCKe
+K4ihpfNoLTupGcHnaQbjfVuxg6C8TF0=
+=9LR8
+-----END PGP SIGNATURE-----

@@ -1,0 +1,130 @@
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler"
+	"github.com/poolwright/poolwright/reconciler/state"
+)
+
+// accepting is a source that refuses revisions after it has returned them.
+type accepting struct {
+	keeping
+	// apply are those that may be applied, held is the one from which drift may be corrected.
+	apply map[string]bool
+	held  string
+}
+
+func (a *accepting) Accepts(_ context.Context, revision string) (apply, correct bool) {
+	return a.apply[revision], a.apply[revision] || revision == a.held
+}
+
+func (a *accepting) Last(context.Context) (gitsource.Snapshot, bool) {
+	return gitsource.Snapshot{Revision: a.held}, a.held != ""
+}
+
+func (a *accepting) Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool) {
+	if _, ok := a.Accepts(ctx, revision); !ok {
+		return gitsource.Snapshot{}, false
+	}
+	return a.keeping.Earlier(ctx, revision)
+}
+
+// revocation is a Loop of which r1 is applied as a whole, and r2, which is newer, in part: "new" could not be made.
+type revocation struct {
+	*dependent
+	from *accepting
+}
+
+func newRevocation(t *testing.T) *revocation {
+	t.Helper()
+	d := newDependent("r1", nil)
+	r := &revocation{dependent: d, from: &accepting{keeping: *d.source, apply: map[string]bool{"r1": true, "r2": true, "r3": true}}}
+	revs := revisions{"r1": things("a", "1", "left", "1"), "r2": things("a", "2", "new", "2")}
+	r.Loop = reconciler.NewLoop(r.from, revs.load, reconciler.NamedTarget{Name: "memory", Target: d.recorded}).ResumesFrom("r1").
+		WithDependencyCheck(func(context.Context, string) error { return d.waits })
+	r.run(t)
+	r.has(t, "a", "1", "left", "1")
+	return r
+}
+
+var errRefused = fmt.Errorf("%w: commit r2", gitsource.ErrCommitSignature)
+
+// TestARefusedRevisionIsNotApplied, in any state in which it may be: fetched, planned, or with another that waits
+// or cannot be loaded.
+func TestARefusedRevisionIsNotApplied(t *testing.T) {
+	for name, stale := range map[string]struct {
+		source   error
+		revision string
+		waits    error
+	}{
+		"it is refused":                    {errRefused, "r2", nil},
+		"the source cannot be reached":     {gitsource.ErrUnreachable, "r2", nil},
+		"a newer one cannot be loaded":     {nil, "r3", nil},
+		"a newer one waits":                {nil, "r3", errWaits},
+		"it is refused, and one has waits": {errRefused, "r2", errWaits},
+	} {
+		for _, planned := range []bool{true, false} {
+			for _, held := range []string{"r1", ""} {
+				t.Run(fmt.Sprintf("%s, planned %v, held %q", name, planned, held), func(t *testing.T) {
+					r := newRevocation(t)
+					r.from.revision = "r2"
+					if planned {
+						r.run(t)
+					} else if _, err := r.Fetch(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					delete(r.objects, "new")
+					delete(r.recorded.applied, "new")
+					r.objects["a"], r.recorded.applied["a"], r.writes = "edited", "1", nil
+					r.objects["more"], r.recorded.applied["more"] = "1", "1"
+
+					r.from.apply, r.from.held = map[string]bool{"r3": true}, held
+					r.from.err, r.from.revision, r.waits = stale.source, stale.revision, stale.waits
+					for range 2 {
+						result, err := r.RunOnce(t.Context(), reconciler.Options{})
+						if held == "" && err == nil || held != "" && (err != nil || result.Revision != "r1" || !result.OnlyDrift || result.SourceError == nil) {
+							t.Fatalf("RunOnce = %q, only drift %v, stale %v, %v", result.Revision, result.OnlyDrift, result.SourceError, err)
+						}
+						_, err = r.CorrectDrift(t.Context(), []state.Key{key("a"), key("new")}, reconciler.Options{})
+						if (err == nil) != (held != "") {
+							t.Errorf("correcting drift: %v", err)
+						}
+					}
+					want := []string{"update a"}
+					if held == "" {
+						want = nil
+					}
+					if diff := cmp.Diff(want, r.writes); diff != "" {
+						t.Errorf("writes (-want +got):\n%s", diff)
+					}
+
+					// Once it is accepted again it is applied, and prunes.
+					r.from.apply, r.from.err, r.from.revision, r.waits = map[string]bool{"r2": true}, nil, "r2", nil
+					if result, err := r.RunOnce(t.Context(), reconciler.Options{}); err != nil || result.OnlyDrift || result.SourceError != nil {
+						t.Fatalf("only drift %v, stale %v, %v", result.OnlyDrift, result.SourceError, err)
+					}
+					r.has(t, "a", "2", "new", "2")
+				})
+			}
+		}
+	}
+}
+
+// TestAnAcceptedRevisionGoesOnWhileANewerIsRefused as where the source cannot be read.
+func TestAnAcceptedRevisionGoesOnWhileANewerIsRefused(t *testing.T) {
+	r := newRevocation(t)
+	delete(r.objects, "left")
+	r.from.err = errRefused
+	result, err := r.RunOnce(t.Context(), reconciler.Options{})
+	if err != nil || !errors.Is(result.SourceError, gitsource.ErrCommitSignature) || result.OnlyDrift || result.Revision != "r1" {
+		t.Fatalf("%q, only drift %v, stale %v, %v", result.Revision, result.OnlyDrift, result.SourceError, err)
+	}
+	r.has(t, "a", "1", "left", "1")
+}

@@ -1,0 +1,51 @@
+// Package verification reports of a Sync whether the revision that it follows is signed as
+// spec.source.git.verify requires it.
+//
+// It verifies nothing: the source does, and returns no revision that is not. It refuses to conclude
+// from a failure of something else, such as a server that cannot be reached, that signatures are
+// accepted. Start reading at SetCondition.
+package verification
+
+import (
+	"errors"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+
+	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/rollback"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// Condition is the type of the condition, as in Flux's GitRepository.
+const Condition = "SourceVerified"
+
+// Mode is how revisions of a Sync are verified; empty where they are not. The commit that a Sync is rolled back
+// to has to be signed itself, whatever the mode is: no tag leads to it, and none before it are new.
+func Mode(sync *v1alpha1.Sync) v1alpha1.GitVerificationMode {
+	switch v := sync.Spec.Source.Git.Verify; {
+	case v == nil:
+		return ""
+	case rollback.Of(sync) != "":
+		return v1alpha1.GitVerificationHEAD
+	default:
+		return v.Mode
+	}
+}
+
+// SetCondition sets the condition in updated, a copy of the Sync: err is what kept it from its
+// newest revision, and revision is what the source returned otherwise. A partial run has not fetched from the
+// source, and changes nothing.
+func SetCondition(updated, sync *v1alpha1.Sync, partial bool, revision string, err error) {
+	switch {
+	case partial:
+	case Mode(sync) == "":
+		conditions.Delete(updated, Condition)
+	case errors.Is(err, gitsource.ErrCommitSignature), errors.Is(err, gitsource.ErrTagSignature), errors.Is(err, gitsource.ErrVerification):
+		reason, _ := gitsource.Reason(err)
+		conditions.MarkFalse(updated, Condition, reason, "%s", sanitize.Text(err.Error()))
+	case err == nil && revision != "":
+		conditions.MarkTrue(updated, Condition, fluxmeta.SucceededReason, "Verified the signatures of revision %s in mode %s", revision, Mode(sync))
+	}
+}
