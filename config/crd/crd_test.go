@@ -51,6 +51,7 @@ func digests() map[int]string {
 		33: "c0555872e18bb4333cf26476c7e048d0",
 		34: "cfe0d539bce2e32433b90e00a45440f0",
 		35: "d03229ca21ef360c03fc12c898bf82d6",
+		36: "c0b85aa18b296821622116aa62b0ffb5",
 	}
 }
 

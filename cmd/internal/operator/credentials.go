@@ -135,12 +135,12 @@ func (g *gitCredentials) installation(secret *corev1.Secret, proxy *url.URL, ver
 	return app, nil
 }
 
-// forget has the next fetch request a token anew.
-func (g *gitCredentials) forget() {
+// invalidate has the next fetch request a token anew.
+func (g *gitCredentials) invalidate() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.app != nil {
-		g.app.Forget()
+		g.app.Invalidate()
 	}
 }
 

@@ -246,7 +246,7 @@ func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	}
 	if git.SecretRef != nil || git.ProxySecretRef != nil {
 		credentials := &gitCredentials{live: a.direct, sync: sync, now: time.Now}
-		cfg.Credentials, cfg.CredentialsRefused = credentials.read, credentials.forget
+		cfg.Credentials, cfg.CredentialsRefused = credentials.read, credentials.invalidate
 	}
 	return cfg
 }

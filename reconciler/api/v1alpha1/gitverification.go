@@ -4,7 +4,7 @@ package v1alpha1
 type GitVerification struct {
 	// Mode is which objects have to be signed: HEAD (default) is the commit that is followed, Tag
 	// the annotated tag, TagAndHEAD both, and EveryCommit each commit that leads to the one that is
-	// followed and not to the one that was applied last, those of merged branches included.
+	// followed and not to the one that was attempted last, those of merged branches included.
 	// +kubebuilder:default=HEAD
 	// +optional
 	Mode GitVerificationMode `json:"mode,omitempty"`
@@ -25,6 +25,6 @@ const (
 	GitVerificationTag GitVerificationMode = "Tag"
 	// GitVerificationTagAndHEAD is the tag and the commit that it leads to.
 	GitVerificationTagAndHEAD GitVerificationMode = "TagAndHEAD"
-	// GitVerificationEveryCommit is each commit since the one that was applied last.
+	// GitVerificationEveryCommit is each commit since the one that was attempted last.
 	GitVerificationEveryCommit GitVerificationMode = "EveryCommit"
 )

@@ -3,7 +3,6 @@ package remote
 import (
 	"net/url"
 	"slices"
-	"strings"
 )
 
 // Credentials authenticate to the server.
@@ -33,8 +32,7 @@ func (c Credentials) secrets() []string {
 	out := []string{c.Password, c.BearerToken}
 	if c.Proxy != nil {
 		password, _ := c.Proxy.User.Password()
-		_, escaped, _ := strings.Cut(c.Proxy.User.String(), ":")
-		out = append(out, password, escaped)
+		out = append(out, password, url.UserPassword("", password).String()[1:]) // as it stands in an address, too
 	}
 	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
 }

@@ -50,8 +50,8 @@ func NewInstallation(config Config) (*Installation, error) {
 	return i, err
 }
 
-// Forget has the next Token request one: the server refused the last, which may have been revoked.
-func (i *Installation) Forget() {
+// Invalidate has the next Token request one: the server refused the last, which may have been revoked.
+func (i *Installation) Invalidate() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.current = nil

@@ -89,7 +89,7 @@ func TestATokenForGitReadsOneRepositoryAndNothingElse(t *testing.T) {
 	at = at.Add(2 * time.Minute)
 	next("ghs_s3cret2")
 	next("ghs_s3cret2")
-	i.Forget()
+	i.Invalidate()
 	next("ghs_s3cret3")
 	next("ghs_s3cret3")
 }
