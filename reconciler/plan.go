@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 
@@ -170,7 +171,11 @@ func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, 
 		opts.Apply.Order = append(slices.Clip(opts.Apply.Order), w.Name)
 	}
 	opts.Apply.NoDeletes = opts.Apply.NoDeletes || len(result.Problems) > 0 || result.SourceError != nil
+	began := time.Now()
 	result.Outcome = apply.Run(ctx, result.Plan, targets, opts.Apply)
+	if l.record != nil && len(result.Outcome.Results) > 0 {
+		l.record(result, time.Since(began))
+	}
 	return result, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 
@@ -49,6 +50,8 @@ type Loop struct {
 	applied string
 	// dependencies is why a revision must not be applied yet; may be nil.
 	dependencies func(ctx context.Context, revision string) error
+	// record is called with the result of each run that had changes to make; may be nil.
+	record func(result Result, took time.Duration)
 
 	// fetching is held while the source is read and what it gave is loaded, which may
 	// take minutes; taken before mu. last is written under both.
@@ -116,6 +119,13 @@ func (l *Loop) WithInputs(inputs Inputs) *Loop {
 // Loop, and is called before any other method.
 func (l *Loop) WithRevisionCache(shared *RevisionCache) *Loop {
 	l.cache = shared
+	return l
+}
+
+// WithRecord has record called with the result of each run that had changes to make, made or not, and how
+// long making them took. It must return at once. It returns the Loop, and is called before any other method.
+func (l *Loop) WithRecord(record func(result Result, took time.Duration)) *Loop {
+	l.record = record
 	return l
 }
 

@@ -1,0 +1,104 @@
+package history
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// archiveAt is how many records a State keeps before they are archived, and maxRecords how many of applies and of
+	// drift it has at most, whatever becomes of their archive.
+	archiveAt  = 200
+	maxRecords = 1000
+	// hoursAge is how old an hour is that nothing is added to any more, and recordAge how old another record.
+	hoursAge  = 3 * time.Hour
+	recordAge = 10 * time.Minute
+)
+
+// Archive is what is to be taken out of a State: records that do not change any more, as bytes.
+type Archive struct {
+	// Records are NodeClaims, applies and drift; Hours are PoolHours. Either is nil where there is none.
+	Records, Hours []byte
+
+	records History
+	hours   []hourKey
+}
+
+// Archive returns what is to be taken out, or nil where the State has not yet enough of it. Each part must be written, at the
+// end of an archive of its kind, and then Archived be called; until then all of it stays in the State.
+// The NodeClaims that are present are those with these UIDs: a record of one of them stays, so that it is not taken
+// for a new one.
+func (s *State) Archive(present func(uid string) bool) (*Archive, error) {
+	old := s.now.Add(-recordAge)
+	a := &Archive{}
+	for _, n := range s.closed {
+		if n.Terminated.Time.Before(old) && !present(n.UID) {
+			a.records.NodeClaims = append(a.records.NodeClaims, n)
+		}
+	}
+	for i, one := range s.applies {
+		if one.Time.Time.Before(old) || i < len(s.applies)-archiveAt {
+			a.records.Applies = append(a.records.Applies, one)
+		}
+	}
+	for i, d := range s.drift {
+		if d.last().Time.Before(old) || i < len(s.drift)-archiveAt {
+			a.records.Drift = append(a.records.Drift, d)
+		}
+	}
+	for key := range s.hours {
+		if time.Unix(key.hour, 0).Before(s.now.Add(-hoursAge)) {
+			a.hours = append(a.hours, key)
+		}
+	}
+	records := len(a.records.NodeClaims) + len(a.records.Applies) + len(a.records.Drift)
+	var err error
+	if records >= archiveAt {
+		a.Records, err = encode(document{History: a.records})
+	}
+	if err == nil && len(a.hours) >= archiveAt {
+		of := History{}
+		for _, key := range a.hours {
+			of.PoolHours = append(of.PoolHours, *s.hours[key])
+		}
+		sortHours(of.PoolHours)
+		a.Hours, err = encode(document{History: of})
+	}
+	if err != nil || a.Records == nil && a.Hours == nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// last is when the drift was found for the last time.
+func (d Drift) last() metav1.Time {
+	if d.Last.IsZero() {
+		return d.Time
+	}
+	return d.Last
+}
+
+// Archived takes out what is in an archive that was written.
+func (s *State) Archived(a *Archive) {
+	if a.Records != nil {
+		s.closed = without(s.closed, a.records.NodeClaims, func(x, y NodeClaim) bool { return x.UID == y.UID })
+		s.applies = without(s.applies, a.records.Applies, func(x, y Apply) bool { return x.Sync == y.Sync && x.Time.Equal(&y.Time) && x.Revision == y.Revision })
+		s.drift = without(s.drift, a.records.Drift, func(x, y Drift) bool {
+			return x.Sync == y.Sync && x.Object == y.Object && x.Time.Equal(&y.Time) && x.Last.Equal(&y.Last)
+		})
+	}
+	if a.Hours != nil {
+		maps.DeleteFunc(s.hours, func(key hourKey, _ *PoolHour) bool { return slices.Contains(a.hours, key) })
+	}
+	s.changed = true
+}
+
+// without is a list without the others.
+func without[T any](list, others []T, same func(a, b T) bool) []T {
+	return slices.DeleteFunc(list, func(a T) bool {
+		return slices.ContainsFunc(others, func(b T) bool { return same(a, b) })
+	})
+}

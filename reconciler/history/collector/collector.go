@@ -1,0 +1,304 @@
+// Package collector records the history of a cluster while this replica leads: it observes NodeClaims, Nodes and pods in the
+// manager's cache, takes in the results of Syncs, and has package store write what is new.
+//
+// It refuses to hold anything up: what cannot be written is written later, and a Sync or a termination waits for it for two
+// seconds at most. It sends no request while nothing happens and no node runs. Start reading at Collector.
+package collector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/pricelist"
+	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/store"
+)
+
+const (
+	// sampleInterval is how often nodes and pods are observed.
+	sampleInterval = 5 * time.Second
+	// changeDelay is how long a write waits for more changes, and sumDelay how long it waits where only sums
+	// grow. What a process that ends has not written of the sums is not observed: five minutes at most, until the next
+	// leader has begun.
+	changeDelay = 5 * time.Second
+	sumDelay    = 4 * time.Minute
+	// requestTimeout bounds reading and writing the history.
+	requestTimeout = 10 * time.Second
+	// terminationTimeout is how long a termination waits until it is recorded.
+	terminationTimeout = 2 * time.Second
+	// maxQueued is how much is taken in between two observations.
+	maxQueued = 4096
+)
+
+// Config is what a Collector works with. All fields are needed but Offerings.
+type Config struct {
+	// Cached reads the objects of the cluster, best from a cache.
+	Cached client.Reader
+	// Live reads past every cache, and writes only while this replica leads.
+	Live client.Client
+	// Namespace has the ConfigMaps of the history, and the Syncs.
+	Namespace string
+	// Offerings has the prices that AWS returned; may be nil, and return nil.
+	Offerings func() *pricelist.List
+	// Nodes is true where this process provisions nodes, and so observes them.
+	Nodes bool
+	// Registry gets the metrics.
+	Registry prometheus.Registerer
+	Clock    clock.WithTicker
+	Log      logr.Logger
+}
+
+// Collector records the history of a cluster. Make one with New, and put it on a manager. What it is given before it is on one
+// is kept until then.
+type Collector struct {
+	cfg    Config
+	types  *catalog.Catalog
+	writer *store.Store
+	series *metrics
+
+	mu sync.Mutex
+	// queued is what is to be done with the State, in order.
+	queued []func(*history.State)
+	// interruptions are the last reasons for which Karpenter reported an interruption, by the UID of the NodeClaim.
+	interruptions map[string]history.Reason
+	// recorded are the NodeClaims whose termination was recorded.
+	recorded map[string]bool
+
+	// flushes are those that wait for a write.
+	flushes chan chan<- error
+	// state is that of the goroutine of Start; nil before it is loaded.
+	state *history.State
+	// present are the NodeClaims of the last observation, and missing those that were not in the one before.
+	present, missing map[string]bool
+	saved            time.Time
+}
+
+// New returns a Collector that has nothing to work with yet: Start needs Configure.
+func New(log logr.Logger) *Collector {
+	return &Collector{
+		cfg: Config{Log: log, Clock: clock.RealClock{}}, interruptions: map[string]history.Reason{}, recorded: map[string]bool{},
+		flushes: make(chan chan<- error),
+	}
+}
+
+// AddTo puts the Collector on a manager, with what it works with. It runs on the leader.
+func (c *Collector) AddTo(mgr manager.Manager, cfg Config) error {
+	if err := c.configure(cfg); err != nil {
+		return err
+	}
+	if cfg.Nodes {
+		if err := c.follow(mgr); err != nil {
+			return err
+		}
+	}
+	if err := mgr.Add(c); err != nil {
+		return fmt.Errorf("registering the history: %w", err)
+	}
+	return nil
+}
+
+func (c *Collector) configure(cfg Config) error {
+	types, err := catalog.Load()
+	if err != nil {
+		return err
+	}
+	series, err := newMetrics(cfg.Registry)
+	if err != nil {
+		return err
+	}
+	c.cfg, c.types, c.series = cfg, types, series
+	c.writer = &store.Store{Kube: cfg.Live, Namespace: cfg.Namespace}
+	return nil
+}
+
+// follow takes in the last state of NodeClaims that are gone.
+func (c *Collector) follow(mgr manager.Manager) error {
+	informer, err := mgr.GetCache().GetInformer(context.Background(), &karpv1.NodeClaim{})
+	if err != nil {
+		return fmt.Errorf("watching NodeClaims: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
+		if claim, ok := object.(*karpv1.NodeClaim); ok { // Else it is not known when it went.
+			c.deleted(claim)
+		}
+	}})
+	if err != nil {
+		return fmt.Errorf("watching NodeClaims: %w", err)
+	}
+	return nil
+}
+
+// Start implements manager.Runnable.
+func (c *Collector) Start(ctx context.Context) error {
+	ticks := c.cfg.Clock.NewTicker(sampleInterval)
+	defer ticks.Stop()
+	for {
+		c.step(ctx, nil)
+		select {
+		case <-ctx.Done():
+			// The lease is given back after this, so that the write is not refused.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), terminationTimeout)
+			defer cancel()
+			c.step(last, make(chan<- error, 1))
+			return nil
+		case <-ticks.C():
+		case waiting := <-c.flushes:
+			c.step(ctx, waiting)
+		}
+	}
+}
+
+// step observes, and writes where that is due or somebody waits for it. A failure is tried again at the next step.
+func (c *Collector) step(ctx context.Context, waiting chan<- error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := c.observe(ctx)
+	if err == nil && (waiting != nil || c.due()) {
+		err = c.save(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.cfg.Log.Error(err, "The history could not be recorded, trying again", "after", sampleInterval)
+	}
+	if waiting != nil {
+		waiting <- err
+	}
+}
+
+// due reports whether the State is to be written.
+func (c *Collector) due() bool {
+	age := c.cfg.Clock.Now().Sub(c.saved)
+	return c.state.Changed() && age >= changeDelay || len(c.state.Open()) > 0 && age >= sumDelay
+}
+
+// observe takes in what was queued, and what is in the cache.
+func (c *Collector) observe(ctx context.Context) error {
+	if c.state == nil {
+		loaded, err := c.writer.Load(ctx, c.series.add)
+		if err != nil {
+			return err
+		}
+		c.state, c.saved = loaded, c.cfg.Clock.Now()
+	}
+	if err := c.observePullRequests(ctx); err != nil {
+		return err
+	}
+	if !c.cfg.Nodes {
+		c.drain()
+		return nil
+	}
+	observed, err := c.nodeClaims(ctx)
+	if err != nil {
+		return err
+	}
+	// What was deleted before the list was read is not in it, and was queued before.
+	c.drain()
+	now := c.cfg.Clock.Now()
+	c.state.Observe(now, observed.claims)
+	c.present = observed.present
+	c.series.retain(observed.pools)
+	return c.gone(ctx)
+}
+
+// drain does what was queued.
+func (c *Collector) drain() {
+	c.mu.Lock()
+	queued := c.queued
+	c.queued = nil
+	c.mu.Unlock()
+	for _, take := range queued {
+		take(c.state)
+	}
+}
+
+// queue has something done with the State. It does not wait for that.
+func (c *Collector) queue(take func(*history.State)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queued) < maxQueued {
+		c.queued = append(c.queued, take)
+	}
+}
+
+// gone finds which NodeClaims are gone without their deletion having been observed: those that were in no cache for two
+// observations, and are not there. A cache may begin with what is older than the State.
+func (c *Collector) gone(ctx context.Context) error {
+	missing := map[string]bool{}
+	for _, uid := range c.state.Open() {
+		if c.present[uid] {
+			continue
+		}
+		missing[uid] = true
+		if !c.missing[uid] {
+			continue
+		}
+		there, err := c.exists(ctx, uid)
+		if err != nil {
+			return err
+		}
+		if !there {
+			c.state.Gone(uid)
+		}
+	}
+	c.missing = missing
+	return nil
+}
+
+// exists reads whether there is a NodeClaim with a UID.
+func (c *Collector) exists(ctx context.Context, uid string) (bool, error) {
+	var all karpv1.NodeClaimList
+	if err := c.cfg.Live.List(ctx, &all); err != nil {
+		return false, fmt.Errorf("reading NodeClaims: %w", err)
+	}
+	for i := range all.Items {
+		if string(all.Items[i].UID) == uid {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// save writes the State. Where another has written it meanwhile, that is taken over, and what is only known here added to it.
+func (c *Collector) save(ctx context.Context) error {
+	err := c.writer.Save(ctx, c.state, func(uid string) bool { return c.present[uid] })
+	if store.IsConflict(err) {
+		loaded, loadErr := c.writer.Load(ctx, c.series.add)
+		if loadErr != nil {
+			return errors.Join(err, loadErr)
+		}
+		loaded.Absorb(c.state)
+		c.state = loaded
+		err = c.writer.Save(ctx, c.state, func(uid string) bool { return c.present[uid] })
+	}
+	if err == nil {
+		c.saved = c.cfg.Clock.Now()
+	}
+	return err
+}
+
+// flush waits until all that was queued is written, or the context ends.
+func (c *Collector) flush(ctx context.Context) error {
+	written := make(chan error, 1)
+	select {
+	case c.flushes <- written:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

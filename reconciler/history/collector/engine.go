@@ -1,0 +1,74 @@
+package collector
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+
+	"github.com/poolwright/poolwright/reconciler/history"
+)
+
+// Decorate returns what wraps Karpenter's cloud provider: a termination is recorded before it is carried out.
+func (c *Collector) Decorate(inner cloudprovider.CloudProvider) cloudprovider.CloudProvider {
+	return &decorator{inner, c}
+}
+
+type decorator struct {
+	cloudprovider.CloudProvider
+	collector *Collector
+}
+
+// Delete terminates the claim's instance. Karpenter calls it until the instance is gone, and then lets the claim go.
+func (d *decorator) Delete(ctx context.Context, claim *karpv1.NodeClaim) error {
+	d.collector.terminating(ctx, claim)
+	return d.CloudProvider.Delete(ctx, claim)
+}
+
+// terminating records that the instance of a claim is about to be terminated, once for each. A history that cannot be written
+// keeps no node.
+func (c *Collector) terminating(ctx context.Context, claim *karpv1.NodeClaim) {
+	uid := string(claim.UID)
+	c.mu.Lock()
+	known := c.recorded[uid] || c.types == nil
+	c.recorded[uid] = true
+	c.mu.Unlock()
+	if known {
+		return
+	}
+	now, o := c.cfg.Clock.Now(), c.observation(claim, nil)
+	c.queue(func(s *history.State) { s.Terminating(now, o) })
+	ctx, cancel := context.WithTimeout(ctx, terminationTimeout)
+	defer cancel()
+	if err := c.flush(ctx); err != nil && ctx.Err() == nil {
+		c.cfg.Log.Error(err, "The termination of a node could not be recorded before it", "nodeclaim", claim.Name)
+	}
+}
+
+// interruptions are the reasons of Karpenter's events for which it then deletes a NodeClaim.
+func interruptions() []history.Reason {
+	return []history.Reason{"SpotInterrupted", "CapacityReservationInstanceInterrupted", "InstanceStopping", "InstanceTerminating", "InstanceUnhealthy"}
+}
+
+// Recorder is a recorder of events that takes in why Karpenter deletes NodeClaims whose objects do not have the reason.
+func (c *Collector) Recorder(next record.EventRecorder) record.EventRecorder {
+	return eventObserver{next, c}
+}
+
+type eventObserver struct {
+	record.EventRecorder
+	collector *Collector
+}
+
+// Event implements record.EventRecorder; Karpenter calls no other of its methods.
+func (e eventObserver) Event(about runtime.Object, kind, reason, message string) {
+	if claim, is := about.(*karpv1.NodeClaim); is && slices.Contains(interruptions(), history.Reason(reason)) {
+		e.collector.mu.Lock()
+		e.collector.interruptions[string(claim.UID)] = history.Reason(reason)
+		e.collector.mu.Unlock()
+	}
+	e.EventRecorder.Event(about, kind, reason, message)
+}

@@ -1,0 +1,242 @@
+package collector
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/utils/pod"
+
+	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/gpu/readiness"
+	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+)
+
+// observed is what was read of the cluster's nodes.
+type observed struct {
+	claims []history.Observation
+	// present are the UIDs of all NodeClaims, pools the names of all NodePools that are not being deleted.
+	present, pools map[string]bool
+}
+
+// onNode is what the pods of a node are together.
+type onNode struct {
+	requested gpu.Resources
+	// first are the pods that came first, of those that do not come with every node.
+	first []corev1.Pod
+}
+
+// nodeClaims observes all NodeClaims in the cache.
+func (c *Collector) nodeClaims(ctx context.Context) (observed, error) {
+	out := observed{present: map[string]bool{}, pools: map[string]bool{}}
+	var claims karpv1.NodeClaimList
+	var pools karpv1.NodePoolList
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	for _, list := range []client.ObjectList{&claims, &pools, &nodes, &pods} {
+		if err := c.cfg.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return out, fmt.Errorf("reading nodes for the history: %w", err)
+		}
+	}
+	for i := range pools.Items {
+		if pools.Items[i].DeletionTimestamp.IsZero() {
+			out.pools[pools.Items[i].Name] = true
+		}
+	}
+	byName := map[string]*corev1.Node{}
+	for i := range nodes.Items {
+		byName[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	running := podsByNode(pods.Items, byName)
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		out.present[string(claim.UID)] = true
+		o := c.observation(claim, out.pools)
+		if node := byName[claim.Status.NodeName]; node != nil {
+			o.Pods = running[node.Name].names()
+			offered := gpusIn(node.Status.Allocatable)
+			o.Offers = offered > 0 && isReady(node)
+			if offered > 0 {
+				o.Requested = float64(running[node.Name].total()) / float64(offered)
+			}
+		}
+		out.claims = append(out.claims, o)
+	}
+	return out, nil
+}
+
+// podsByNode adds up the pods of each of the nodes.
+func podsByNode(pods []corev1.Pod, nodes map[string]*corev1.Node) map[string]*onNode {
+	out := map[string]*onNode{}
+	for i := range pods {
+		p := &pods[i]
+		if nodes[p.Spec.NodeName] == nil || pod.IsTerminal(p) {
+			continue
+		}
+		on := out[p.Spec.NodeName]
+		if on == nil {
+			on = &onNode{requested: gpu.Resources{}}
+			out[p.Spec.NodeName] = on
+		}
+		for name, n := range gpu.Requests(p.Spec) {
+			on.requested[name] += n
+		}
+		if !pod.IsOwnedByDaemonSet(p) && !pod.IsOwnedByNode(p) {
+			on.first = append(on.first, *p)
+		}
+	}
+	return out
+}
+
+// total is how many GPUs, or shares of them, the pods request.
+func (n *onNode) total() int64 {
+	var sum int64
+	if n == nil {
+		return sum
+	}
+	for _, requested := range n.requested {
+		sum += requested
+	}
+	return sum
+}
+
+// names are those of the pods that came first, those with GPUs before all others.
+func (n *onNode) names() []string {
+	if n == nil {
+		return nil
+	}
+	plain := func(p corev1.Pod) int {
+		if len(gpu.Requests(p.Spec)) > 0 {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(n.first, func(a, b corev1.Pod) int {
+		return cmp.Or(cmp.Compare(plain(a), plain(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+	})
+	var out []string
+	for _, p := range n.first {
+		out = append(out, p.Namespace+"/"+p.Name)
+	}
+	return out
+}
+
+// gpusIn is how many GPUs, or shares of them, a node offers.
+func gpusIn(list corev1.ResourceList) int64 {
+	var sum int64
+	for name, quantity := range list {
+		if strings.HasPrefix(string(name), "nvidia.com/") {
+			sum += quantity.Value()
+		}
+	}
+	return sum
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// observation is what the object of a NodeClaim has. Pools are those that there are; nil where that is not known.
+func (c *Collector) observation(claim *karpv1.NodeClaim, pools map[string]bool) history.Observation {
+	o := history.Observation{NodeClaim: history.NodeClaim{
+		Name: claim.Name, UID: string(claim.UID), Node: claim.Status.NodeName, NodePool: claim.Labels[karpv1.NodePoolLabelKey],
+		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
+		Zone: claim.Labels[corev1.LabelTopologyZone], Created: claim.CreationTimestamp,
+		Launched: becameTrue(claim, karpv1.ConditionTypeLaunched), Registered: becameTrue(claim, karpv1.ConditionTypeRegistered),
+		Initialized: becameTrue(claim, karpv1.ConditionTypeInitialized), Terminated: becameTrue(claim, karpv1.ConditionTypeInstanceTerminating),
+	}}
+	if ref := claim.Spec.NodeClassRef; ref != nil {
+		o.NodeClass = ref.Name
+	}
+	if n, err := strconv.ParseInt(claim.Labels[awsv1.LabelInstanceGPUCount], 10, 64); err == nil {
+		o.GPUs = n
+	} else if known, found := c.types.Lookup(o.InstanceType); found {
+		o.GPUs = int64(known.GPU.Count)
+	}
+	o.USDPerHour, o.PriceBasis = c.price(claim.Labels[corev1.LabelTopologyRegion], o.NodeClaim)
+	if drifted := conditionOf(claim, karpv1.ConditionTypeDrifted); drifted.Status == metav1.ConditionTrue {
+		o.Drifted, o.DriftReason = drifted.LastTransitionTime, drifted.Reason
+	}
+	if claim.DeletionTimestamp != nil {
+		o.Deleted = *claim.DeletionTimestamp
+		o.Reason, o.Message = c.reason(claim, pools)
+	}
+	return o
+}
+
+// registrationTimeout is after how long Karpenter deletes a NodeClaim whose node has not registered.
+const registrationTimeout = 15 * time.Minute
+
+// reason is why a NodeClaim is being deleted.
+func (c *Collector) reason(claim *karpv1.NodeClaim, pools map[string]bool) (history.Reason, string) {
+	if disrupted := conditionOf(claim, karpv1.ConditionTypeDisruptionReason); disrupted.Status == metav1.ConditionTrue {
+		message := ""
+		if history.Reason(disrupted.Reason) == history.ReasonDrifted {
+			message = conditionOf(claim, karpv1.ConditionTypeDrifted).Reason
+		}
+		return history.Reason(sanitize.Text(disrupted.Reason)), sanitize.Text(message)
+	}
+	if message, failed := claim.Annotations[readiness.FailedAnnotation]; failed {
+		return history.ReasonGPUsNotOffered, sanitize.Text(message)
+	}
+	c.mu.Lock()
+	interrupted := c.interruptions[string(claim.UID)]
+	c.mu.Unlock()
+	age := claim.DeletionTimestamp.Sub(claim.CreationTimestamp.Time)
+	registered := becameTrue(claim, karpv1.ConditionTypeRegistered)
+	switch expires := claim.Spec.ExpireAfter.Duration; {
+	case interrupted != "":
+		return interrupted, ""
+	case expires != nil && age >= *expires:
+		return history.ReasonExpired, ""
+	case pools != nil && !pools[claim.Labels[karpv1.NodePoolLabelKey]]:
+		return history.ReasonNodePoolDeleted, ""
+	case registered.IsZero() && age >= registrationTimeout:
+		return history.ReasonRegistrationTimeout, ""
+	}
+	return history.ReasonDeleted, ""
+}
+
+// deleted takes in the last state of a NodeClaim that is gone.
+func (c *Collector) deleted(claim *karpv1.NodeClaim) {
+	now := metav1.NewTime(c.cfg.Clock.Now())
+	o := c.observation(claim, nil)
+	if o.Terminated.IsZero() {
+		o.Terminated = now
+	}
+	c.queue(func(s *history.State) { s.Observe(now.Time, []history.Observation{o}) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.interruptions, o.UID)
+	delete(c.recorded, o.UID)
+}
+
+// conditionOf is a NodeClaim's condition; one that it does not have is empty.
+func conditionOf(claim *karpv1.NodeClaim, kind string) metav1.Condition {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == kind {
+			return metav1.Condition(c)
+		}
+	}
+	return metav1.Condition{}
+}
+
+// becameTrue is when a NodeClaim's condition became true; zero where it is not.
+func becameTrue(claim *karpv1.NodeClaim, kind string) metav1.Time {
+	if c := conditionOf(claim, kind); c.Status == metav1.ConditionTrue {
+		return c.LastTransitionTime
+	}
+	return metav1.Time{}
+}
