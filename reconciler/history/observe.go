@@ -129,8 +129,8 @@ func (n *openNodeClaim) merge(o *Observation) bool {
 		}
 	}
 	n.GPUs = max(n.GPUs, o.GPUs)
-	if n.USDPerHour == nil {
-		n.USDPerHour, n.PriceBasis = o.USDPerHour, o.PriceBasis
+	if n.USDPerHour == nil && o.USDPerHour != nil {
+		n.USDPerHour, n.PriceBasis, n.USD = o.USDPerHour, o.PriceBasis, new(float64)
 	}
 	for _, pod := range o.Pods {
 		if len(n.Pods) < maxPods && !slices.Contains(n.Pods, pod) {
@@ -273,10 +273,7 @@ func (s *State) add(n *openNodeClaim, from, to time.Time) {
 		}
 		usd.Paid = seconds * perSecond
 		hour.USD, hour.Approximate = hour.USD.Plus(usd), hour.Approximate || n.PriceBasis.Approximate()
-		total := usd.Paid
-		if n.USD != nil {
-			total += *n.USD
-		}
+		total := *n.USD + usd.Paid
 		n.USD = &total
 	}
 	if s.added != nil {
