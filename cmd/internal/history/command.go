@@ -112,7 +112,7 @@ func NewCommand(env get.Environment) *cobra.Command {
 	var f flags
 	cmd := &cobra.Command{
 		Use:   "history [" + sectionNames("|") + "]",
-		Short: "Print past nodes with their causes and costs, and past applies, drift and pull requests",
+		Short: "Print past nodes with causes and costs, and past applies, drift and pull requests",
 		Long: `Print what the controller has recorded of the last day, or of --since: which revisions were applied, what differed from the
 repository and which field manager had changed it, what was predicted and what happened for pull requests, why nodes were launched
 and terminated, and what they cost. Without an argument it prints every section that has a record.
@@ -133,12 +133,11 @@ It reads the ConfigMaps poolwright-history* of the namespace only. For single ev
 			if err := f.check(Outputs()); err != nil {
 				return err
 			}
-			h, err := read(cmd.Context(), env)
+			from, err := reader(env)
 			if err != nil {
 				return err
 			}
-			h = selected(h, f.from(env.Now()), f.pool).only(s)
-			return write(env, h, s, f.output)
+			return f.history(cmd.Context(), env, from, s)
 		},
 	}
 	f.add(cmd, Outputs())
@@ -161,13 +160,22 @@ func (f *flags) from(now time.Time) time.Time {
 	return now.Add(-f.since)
 }
 
-// read reads the history of the cluster.
-func read(ctx context.Context, env get.Environment) (history.History, error) {
+// reader connects to the cluster.
+func reader(env get.Environment) (history.Reader, error) {
 	kube, err := get.Connect(env)
 	if err != nil {
-		return history.History{}, err
+		return nil, err
 	}
-	return (&store.Store{Kube: kube, Namespace: env.Namespace()}).Read(ctx)
+	return &store.Store{Kube: kube, Namespace: env.Namespace()}, nil
+}
+
+// history prints a section, or all of them.
+func (f *flags) history(ctx context.Context, env get.Environment, from history.Reader, s sectionName) error {
+	h, err := from.Read(ctx)
+	if err != nil {
+		return err
+	}
+	return write(env, selected(h, f.from(env.Now()), f.pool).only(s), s, f.output)
 }
 
 // selection is a part of a History.
@@ -244,4 +252,3 @@ func reportEmpty(env get.Environment, h history.History, of string) {
 	}
 	fmt.Fprintf(env.Err, "No %s found; --since 0 prints all that is recorded.\n", of)
 }
-

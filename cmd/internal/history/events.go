@@ -113,10 +113,10 @@ func nodeEvents(n history.NodeClaim) []Event {
 		}
 		ended += duration.HumanDuration(n.Terminated.Sub(n.Launched.Time))
 		if n.USD != nil {
-			ended += " and $" + dollars(n.USD, n.PriceBasis.Approximate())
+			ended += ", for " + amount(*n.USD, n.PriceBasis.Approximate())
 		}
-		if n.GPUs > 0 {
-			ended += fmt.Sprintf("; %s requested", percent(n.GPUSeconds.Requested, n.GPUSeconds.Paid-n.GPUSeconds.Unobserved))
+		if observed := n.GPUSeconds.Paid - n.GPUSeconds.Unobserved; n.GPUs > 0 && observed > 0 {
+			ended += fmt.Sprintf("; GPUs were requested for %s of that", percent(n.GPUSeconds.Requested, observed))
 		}
 		add(n.Terminated, kind, EventTerminated, ended)
 	}
@@ -169,13 +169,13 @@ func driftEvent(d history.Drift) Event {
 
 func pullEvents(p history.PullRequest) []Event {
 	name := fmt.Sprintf("Sync/%s", p.Sync)
-	merged := fmt.Sprintf("#%d", p.Number)
+	merged := fmt.Sprintf("pull request #%d", p.Number)
 	if p.Predicted != nil {
 		merged += fmt.Sprintf("; predicted: %s replaced, %d removed", plural.Count(p.Predicted.Replaced, "node"), p.Predicted.Removed)
 	}
 	out := []Event{{Time: p.Merged, Type: "Normal", Reason: EventMerged, Object: name, Message: merged}}
 	if !p.RolledOut.IsZero() {
-		message := fmt.Sprintf("#%d; %s replaced, %d removed", p.Number, plural.Count(p.Happened.Replaced, "node"), p.Happened.Removed)
+		message := fmt.Sprintf("pull request #%d; %s replaced, %d removed", p.Number, plural.Count(p.Happened.Replaced, "node"), p.Happened.Removed)
 		if p.Happened.Seconds != nil {
 			message += " in " + seconds(*p.Happened.Seconds)
 		}
@@ -224,7 +224,11 @@ poolwright-history* of the namespace only.`,
 			if f.watch && f.output != "" {
 				return fmt.Errorf("--watch prints a table: leave -o %s out", f.output)
 			}
-			return f.events(cmd.Context(), env, time.After)
+			from, err := reader(env)
+			if err != nil {
+				return err
+			}
+			return f.events(cmd.Context(), env, from, time.After)
 		},
 	}
 	f.add(cmd, EventOutputs())
@@ -234,16 +238,16 @@ poolwright-history* of the namespace only.`,
 }
 
 // events prints events, and with --watch what comes until the context ends.
-func (f *flags) events(ctx context.Context, env get.Environment, after func(time.Duration) <-chan time.Time) error {
+func (f *flags) events(ctx context.Context, env get.Environment, from history.Reader, after func(time.Duration) <-chan time.Time) error {
 	printed := map[string]bool{}
 	for first := true; ; first = false {
-		h, err := read(ctx, env)
+		h, err := from.Read(ctx)
 		if err != nil {
 			return err
 		}
-		from := f.from(env.Now())
-		events := slices.DeleteFunc(EventsOf(selected(h, from, "").History), func(e Event) bool {
-			return e.Time.Time.Before(from) || f.of != "" && !e.matches(f.of) || printed[fmt.Sprint(e)]
+		oldest := f.from(env.Now())
+		events := slices.DeleteFunc(EventsOf(selected(h, oldest, "").History), func(e Event) bool {
+			return e.Time.Time.Before(oldest) || f.of != "" && !e.matches(f.of) || printed[fmt.Sprint(e)]
 		})
 		switch {
 		case f.output != "":

@@ -92,7 +92,7 @@ func difference(d history.Drift) string {
 	f := d.Fields[0]
 	text := fmt.Sprintf("%s: %s -> %s", f.Path, orNone(f.After), orNone(f.Before))
 	if more := len(d.Fields) - 1; more > 0 {
-		text += fmt.Sprintf(" +%d", more)
+		text += fmt.Sprintf(" (+%d more)", more)
 	}
 	return text
 }
@@ -213,15 +213,20 @@ func percent(part, whole float64) string {
 	return fmt.Sprintf("%.0f%%", 100*min(part/whole, 1))
 }
 
-// dollars is an amount with cents, with ~ before an approximate one; - where it is not known.
+// dollars is an amount for a column in dollars, with ~ before an approximate one; - where it is not known.
 func dollars(usd *float64, approximate bool) string {
-	const cent = 0.01
 	if usd == nil {
 		return "-"
 	}
-	text := fmt.Sprintf("%.2f", *usd)
-	if *usd > 0 && *usd < cent {
-		text = "<0.01"
+	return strings.Replace(amount(*usd, approximate), "$", "", 1)
+}
+
+// amount is an amount with cents, with ~ before an approximate one. One below a cent is not rounded to nothing.
+func amount(usd float64, approximate bool) string {
+	const cent = 0.01
+	text := fmt.Sprintf("$%.2f", usd)
+	if usd > 0 && usd < cent {
+		text = "<$0.01"
 	}
 	if approximate {
 		text = "~" + text
