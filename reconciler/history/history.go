@@ -76,7 +76,8 @@ type NodeClaim struct {
 	// USDPerHour is the price of the instance at its launch; absent where it is not known. PriceBasis is where it is from.
 	USDPerHour *float64   `json:"usdPerHour,omitempty"`
 	PriceBasis PriceBasis `json:"priceBasis,omitempty"`
-	// USD is what it cost until now, or until it was terminated; absent where the price is not known.
+	// USD is what it cost until now, or until it was terminated: a minute at least, as EC2 charges it. Absent where the
+	// price is not known.
 	USD *float64 `json:"usd,omitempty"`
 	// GPUSeconds are the seconds of its GPUs until now, or until it was terminated.
 	GPUSeconds States `json:"gpuSeconds,omitzero"`

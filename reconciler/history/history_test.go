@@ -148,6 +148,25 @@ func TestHoursEndWhereTheyEnd(t *testing.T) {
 	}
 }
 
+func TestAnInstanceIsPaidForAMinuteAtLeast(t *testing.T) {
+	for ran, want := range map[time.Duration]float64{20 * time.Second: 0.06, 59 * time.Second: 0.06, time.Minute: 0.06, 2 * time.Minute: 0.12} {
+		var added float64
+		s := NewState(func(_, _ string, _, usd States) { added += usd.Paid })
+		o := node("a", 0, -1)
+		o.Deleted, o.Terminated, o.Reason = at(ran), at(ran), ReasonEmpty
+		for range 2 {
+			s.Observe(start.Add(ran), []Observation{o})
+		}
+		h := merge(t, s)
+		if got := *h.NodeClaims[0].USD; math.Abs(got-want) > 1e-9 || math.Abs(h.PoolHours[0].USD.Paid-want) > 1e-9 || math.Abs(added-want) > 1e-9 {
+			t.Errorf("for %s %f dollars are paid, in the hour %f, added %f, want %f", ran, got, h.PoolHours[0].USD.Paid, added, want)
+		}
+		if got := h.NodeClaims[0].GPUSeconds.Paid; got != 2*ran.Seconds() {
+			t.Errorf("%f GPU seconds are paid for %s", got, ran)
+		}
+	}
+}
+
 func TestWhatAPriceIsNotKnownOfIsNotFree(t *testing.T) {
 	s := NewState(nil)
 	o := node("a", 0, 0)

@@ -215,8 +215,19 @@ func (s *State) Gone(uid string) {
 	s.close(open, open.Accounted, true)
 }
 
-// close moves an open NodeClaim to the closed ones.
+// minBilled is the shortest time that EC2 charges an instance for.
+const minBilled = time.Minute
+
+// close moves an open NodeClaim to the closed ones, with what EC2 charges of its first minute whether it ran or not.
 func (s *State) close(n *openNodeClaim, end time.Time, latest bool) {
+	if left := minBilled - end.Sub(n.Launched.Time); left > 0 && n.USDPerHour != nil {
+		usd := States{Paid: *n.USDPerHour * left.Hours()}
+		total, hour := *n.USD+usd.Paid, s.hour(n.NodePool, end)
+		n.USD, hour.USD = &total, hour.USD.Plus(usd)
+		if s.added != nil {
+			s.added(n.NodePool, n.CapacityType, States{}, usd)
+		}
+	}
 	n.Terminated, n.TerminatedLatest = metav1.NewTime(end), latest
 	if n.Deleted.IsZero() {
 		n.Deleted = n.Terminated

@@ -171,17 +171,33 @@ func pullEvents(p history.PullRequest) []Event {
 	name := fmt.Sprintf("Sync/%s", p.Sync)
 	merged := fmt.Sprintf("pull request #%d", p.Number)
 	if p.Predicted != nil {
-		merged += fmt.Sprintf("; predicted: %s replaced, %d removed", plural.Count(p.Predicted.Replaced, "node"), p.Predicted.Removed)
+		merged += "; predicted: " + nodesChanged(*p.Predicted)
 	}
 	out := []Event{{Time: p.Merged, Type: "Normal", Reason: EventMerged, Object: name, Message: merged}}
 	if !p.RolledOut.IsZero() {
-		message := fmt.Sprintf("pull request #%d; %s replaced, %d removed", p.Number, plural.Count(p.Happened.Replaced, "node"), p.Happened.Removed)
-		if p.Happened.Seconds != nil {
-			message += " in " + seconds(*p.Happened.Seconds)
-		}
+		message := fmt.Sprintf("pull request #%d: %s", p.Number, nodesChanged(p.Happened))
 		out = append(out, Event{Time: p.RolledOut, Type: "Normal", Reason: EventRolledOut, Object: name, Message: message})
 	}
 	return out
+}
+
+// nodesChanged is how many nodes are replaced and removed, and how long that took where it is known.
+func nodesChanged(n history.NodeChanges) string {
+	var parts []string
+	if n.Replaced > 0 {
+		parts = append(parts, plural.Count(n.Replaced, "node")+" replaced")
+	}
+	if n.Removed > 0 {
+		parts = append(parts, plural.Count(n.Removed, "node")+" removed")
+	}
+	if len(parts) == 0 {
+		return "no node replaced"
+	}
+	text := strings.Join(parts, ", ")
+	if n.Seconds != nil {
+		text += " in " + seconds(*n.Seconds)
+	}
+	return text
 }
 
 // matches reports whether an event is about an object that a person names, as KIND/NAME or NAME.

@@ -106,7 +106,7 @@ func pullsTable(pulls []history.PullRequest) *metav1.Table {
 			removed = fmt.Sprintf("%d of %d", p.Happened.Removed, p.Predicted.Removed)
 		}
 		took := "-"
-		if p.Happened.Seconds != nil {
+		if p.Happened.Seconds != nil && p.Happened.Replaced+p.Happened.Removed > 0 {
 			took = seconds(*p.Happened.Seconds)
 		}
 		addRow(t, instant(p.Merged), p.Sync, fmt.Sprintf("#%d", p.Number), instant(p.Applied), instant(p.RolledOut), replaced, removed, took, orDash(short(p.Commit)), orDash(p.Headline))

@@ -63,9 +63,10 @@ type eventObserver struct {
 	collector *Collector
 }
 
-// Event implements record.EventRecorder; Karpenter calls no other of its methods.
+// Event implements record.EventRecorder; Karpenter calls no other of its methods. That an instance is terminating is also
+// reported of one that Karpenter itself terminates, whose claim is being deleted by then.
 func (e eventObserver) Event(about runtime.Object, kind, reason, message string) {
-	if claim, is := about.(*karpv1.NodeClaim); is && slices.Contains(interruptions(), history.Reason(reason)) {
+	if claim, is := about.(*karpv1.NodeClaim); is && claim.DeletionTimestamp == nil && slices.Contains(interruptions(), history.Reason(reason)) {
 		e.collector.mu.Lock()
 		e.collector.interruptions[string(claim.UID)] = history.Reason(reason)
 		e.collector.mu.Unlock()

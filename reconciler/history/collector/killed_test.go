@@ -351,7 +351,7 @@ func (p *process) problems(h history.History) []string {
 				wrong("%s was terminated because of %s", n.Name, n.Reason)
 			}
 			paid += want
-			usd += want / gpusEach / 3600 * *n.USDPerHour
+			usd += max(want/gpusEach, 60) / 3600 * *n.USDPerHour
 		} else if n.UID != n.Name {
 			paid, usd = paid+n.GPUSeconds.Paid, usd+*n.USD
 			if want := h.Time.Sub(n.Launched.Time).Seconds() * gpusEach; math.Abs(n.GPUSeconds.Paid-want) > 1e-6 {
