@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // server reaches the API server that all tests of this package share.
@@ -23,6 +24,10 @@ var server client.Client
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if err := v1alpha1.AddToScheme(scheme.Scheme); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	log.SetLogger(logr.Discard())
 	os.Exit(run(m))
 }
