@@ -2,16 +2,16 @@
 // applied; what drifted, and who had changed it; what became of pull requests; and how much of the GPUs that were paid for
 // was requested.
 //
-// It is pure: a State takes in what was observed at a time and returns bytes. It refuses to read a clock, to connect to
-// anything, and to hold a value of a Secret: differences come in masked. It is bounded: what a State keeps in memory does not
-// grow with the number of nodes that there were. Package store reads and writes it in ConfigMaps, package collector observes
-// the cluster. Start reading at History, then at State.
+// It has the records alone, and refuses to hold a value of a Secret: differences come in masked. Package recorder makes them
+// of what package collector observes, and package store keeps them in ConfigMaps. Start reading at History.
 package history
 
 import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 // History is what was recorded of a cluster. Every list is in the order of time, the oldest first. In JSON, fields are
@@ -53,18 +53,8 @@ type NodeClaim struct {
 	// Pods are the first pods that Karpenter nominated for it or that ran on it, as namespace/name: at most three.
 	Pods []string `json:"pods,omitempty"`
 
-	// Created is when the NodeClaim was; the others are when its conditions of these names became true, zero where they
-	// did not.
-	Created     metav1.Time `json:"created"`
-	Launched    metav1.Time `json:"launched,omitzero"`
-	Registered  metav1.Time `json:"registered,omitzero"`
-	Initialized metav1.Time `json:"initialized,omitzero"`
-	// Deleted is when its deletion was requested, Terminated when its instance was terminated; zero while it is not.
-	Deleted    metav1.Time `json:"deleted,omitzero"`
-	Terminated metav1.Time `json:"terminated,omitzero"`
-	// TerminatedLatest is true where the termination was not observed: Terminated is then the last time at which the
-	// instance was observed, and it may have run for longer. Default false.
-	TerminatedLatest bool `json:"terminatedLatest,omitempty"`
+	// Lifecycle are its times.
+	Lifecycle `json:",inline"`
 
 	// Reason is why it was deleted; empty while it is not. Message is more about it, such as by which of its fields a
 	// drifted node differs.
@@ -81,6 +71,22 @@ type NodeClaim struct {
 	USD *float64 `json:"usd,omitempty"`
 	// GPUSeconds are the seconds of its GPUs until now, or until it was terminated.
 	GPUSeconds States `json:"gpuSeconds,omitzero"`
+}
+
+// Lifecycle is when a NodeClaim went through the stages of its lifetime.
+type Lifecycle struct {
+	// Created is when the NodeClaim was; the others are when its conditions of these names became true, zero where they
+	// did not.
+	Created     metav1.Time `json:"created"`
+	Launched    metav1.Time `json:"launched,omitzero"`
+	Registered  metav1.Time `json:"registered,omitzero"`
+	Initialized metav1.Time `json:"initialized,omitzero"`
+	// Deleted is when its deletion was requested, Terminated when its instance was terminated; zero while it is not.
+	Deleted    metav1.Time `json:"deleted,omitzero"`
+	Terminated metav1.Time `json:"terminated,omitzero"`
+	// TerminatedLatest is true where the termination was not observed: Terminated is then the last time at which the
+	// instance was observed, and it may have run for longer. Default false.
+	TerminatedLatest bool `json:"terminatedLatest,omitempty"`
 }
 
 // Reason is why a NodeClaim was deleted, in CamelCase: a reason of Karpenter's for disruption, or that of one of its events,
@@ -119,7 +125,6 @@ const (
 	PriceCatalog     PriceBasis = "listed"
 	PriceOtherRegion PriceBasis = "other-region"
 	PriceSpotAtMost  PriceBasis = "spot-at-most"
-	PriceUnknown     PriceBasis = ""
 )
 
 // Approximate reports whether the price is not one that AWS has for these instances.
@@ -205,7 +210,7 @@ type Drift struct {
 	Fields []FieldChange `json:"fields,omitempty"`
 	// Managers are those that had changed the fields, from the object's managedFields, the latest first. They are names of
 	// programs, not of persons. Empty where they are not known, as of resources in AWS.
-	Managers []Manager `json:"managers,omitempty"`
+	Managers []owner.Manager `json:"managers,omitempty"`
 	// Result is what became of it.
 	Result DriftResult `json:"result"`
 }
@@ -229,16 +234,6 @@ type FieldChange struct {
 	Path   string `json:"path"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
-}
-
-// Manager is an entry of an object's managedFields.
-type Manager struct {
-	// Name is the field manager, such as kubectl-edit.
-	Name string `json:"name"`
-	// Operation is Apply or Update.
-	Operation string `json:"operation,omitempty"`
-	// Time is when it last changed a field.
-	Time metav1.Time `json:"time,omitzero"`
 }
 
 // PullRequest is a pull request that was merged: what was predicted of it, and what happened.

@@ -32,26 +32,26 @@ func EventOutputs() []string { return document.Formats() }
 // defaultSince is how far back is printed.
 const defaultSince = 24 * time.Hour
 
-// sectionName names a part of the history that can be requested alone.
-type sectionName string
+// recordKind names a part of the history that can be requested alone.
+type recordKind string
 
 // The sections, in the order in which they are printed; the empty one is all of them.
 const (
-	sectionAll     sectionName = ""
-	sectionApplies sectionName = "applies"
-	sectionDrift   sectionName = "drift"
-	sectionPulls   sectionName = "pulls"
-	sectionNodes   sectionName = "nodes"
-	sectionCosts   sectionName = "costs"
+	sectionAll     recordKind = ""
+	sectionApplies recordKind = "applies"
+	sectionDrift   recordKind = "drift"
+	sectionPulls   recordKind = "pulls"
+	sectionNodes   recordKind = "nodes"
+	sectionCosts   recordKind = "costs"
 )
 
-func sections() []sectionName {
-	return []sectionName{sectionApplies, sectionDrift, sectionPulls, sectionNodes, sectionCosts}
+func sections() []recordKind {
+	return []recordKind{sectionApplies, sectionDrift, sectionPulls, sectionNodes, sectionCosts}
 }
 
 // synonyms are other names of sections: singulars, and those of the command get.
-func synonyms() map[string]sectionName {
-	return map[string]sectionName{
+func synonyms() map[string]recordKind {
+	return map[string]recordKind{
 		"apply": sectionApplies, "revisions": sectionApplies, "pull": sectionPulls, "pr": sectionPulls, "prs": sectionPulls, "pullrequests": sectionPulls,
 		"node": sectionNodes, "no": sectionNodes, "nodeclaim": sectionNodes, "nodeclaims": sectionNodes, "cost": sectionCosts, "pools": sectionCosts,
 	}
@@ -66,7 +66,7 @@ func sectionNames(separator string) string {
 }
 
 // sectionOf is the section that the arguments name.
-func sectionOf(args []string) (sectionName, error) {
+func sectionOf(args []string) (recordKind, error) {
 	switch {
 	case len(args) == 0:
 		return sectionAll, nil
@@ -77,14 +77,14 @@ func sectionOf(args []string) (sectionName, error) {
 	if s, found := synonyms()[name]; found {
 		return s, nil
 	}
-	if !slices.Contains(sections(), sectionName(name)) {
+	if !slices.Contains(sections(), recordKind(name)) {
 		return "", fmt.Errorf("%q is not one of %s", args[0], sectionNames(", "))
 	}
-	return sectionName(name), nil
+	return recordKind(name), nil
 }
 
-// flags are the input of both commands.
-type flags struct {
+// printFlags are the input of both commands.
+type printFlags struct {
 	output string
 	since  time.Duration
 	pool   string
@@ -92,12 +92,12 @@ type flags struct {
 	watch  bool
 }
 
-func (f *flags) add(cmd *cobra.Command, outputs []string) {
+func (f *printFlags) add(cmd *cobra.Command, outputs []string) {
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", strings.Join(outputs[:len(outputs)-1], ", ")+" or "+outputs[len(outputs)-1]+" (default: a table)")
 	cmd.Flags().DurationVar(&f.since, "since", defaultSince, "print what is newer than this; 0 for all that is recorded")
 }
 
-func (f *flags) check(outputs []string) error {
+func (f *printFlags) check(outputs []string) error {
 	switch {
 	case f.output != "" && !slices.Contains(outputs, f.output):
 		return fmt.Errorf("-o %q is not one of %s", f.output, strings.Join(outputs, ", "))
@@ -109,7 +109,7 @@ func (f *flags) check(outputs []string) error {
 
 // NewCommand makes the command history, without the flags of a connection.
 func NewCommand(env get.Environment) *cobra.Command {
-	var f flags
+	var f printFlags
 	cmd := &cobra.Command{
 		Use:   "history [" + sectionNames("|") + "]",
 		Short: "Print past nodes with causes and costs, and past applies, drift and pull requests",
@@ -153,7 +153,7 @@ func completeSections(_ *cobra.Command, args []string, _ string) ([]string, cobr
 }
 
 // from is the time from which on is printed; zero for all.
-func (f *flags) from(now time.Time) time.Time {
+func (f *printFlags) from(now time.Time) time.Time {
 	if f.since == 0 {
 		return time.Time{}
 	}
@@ -170,7 +170,7 @@ func reader(env get.Environment) (history.Reader, error) {
 }
 
 // history prints a section, or all of them.
-func (f *flags) history(ctx context.Context, env get.Environment, from history.Reader, s sectionName) error {
+func (f *printFlags) history(ctx context.Context, env get.Environment, from history.Reader, s recordKind) error {
 	h, err := from.Read(ctx)
 	if err != nil {
 		return err
@@ -178,11 +178,11 @@ func (f *flags) history(ctx context.Context, env get.Environment, from history.R
 	return write(env, selected(h, f.from(env.Now()), f.pool).only(s), s, f.output)
 }
 
-// selection is a part of a History.
-type selection struct{ history.History }
+// historyPart is a part of a History.
+type historyPart struct{ history.History }
 
 // selected is what of a History ended after a time, or has not ended, and of the nodes and costs that of a pool; an empty pool is all.
-func selected(h history.History, from time.Time, pool string) selection {
+func selected(h history.History, from time.Time, pool string) historyPart {
 	old := func(t metav1.Time) bool { return t.Time.Before(from) }
 	other := func(name string) bool { return pool != "" && name != pool }
 	h.NodeClaims = slices.DeleteFunc(h.NodeClaims, func(n history.NodeClaim) bool {
@@ -196,11 +196,11 @@ func selected(h history.History, from time.Time, pool string) selection {
 	h.PullRequests = slices.DeleteFunc(h.PullRequests, func(p history.PullRequest) bool {
 		return old(p.Merged) && old(p.RolledOut)
 	})
-	return selection{h}
+	return historyPart{h}
 }
 
 // only is one section, or all of them.
-func (s selection) only(name sectionName) history.History {
+func (s historyPart) only(name recordKind) history.History {
 	out := history.History{Time: s.Time}
 	switch name {
 	case sectionApplies:
@@ -220,7 +220,7 @@ func (s selection) only(name sectionName) history.History {
 }
 
 // write prints a History in a format of -o.
-func write(env get.Environment, h history.History, s sectionName, output string) error {
+func write(env get.Environment, h history.History, s recordKind, output string) error {
 	if slices.Contains(document.Formats(), output) {
 		return document.Value(env.Out, output, document.History, h)
 	}

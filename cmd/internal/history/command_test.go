@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 func now() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
@@ -30,31 +31,29 @@ func night() history.History {
 	h.NodeClaims = []history.NodeClaim{
 		{
 			Name: "gpu-old", UID: "1", Node: "ip-10-0-0-1", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", Zone: "eu-west-1a", GPUs: 1,
-			Created: ago(50 * time.Hour), Launched: ago(50 * time.Hour), Registered: ago(50 * time.Hour), Initialized: ago(50 * time.Hour), Deleted: ago(49 * time.Hour), Terminated: ago(49 * time.Hour),
-			Reason: history.ReasonEmpty, USDPerHour: pointer(1.0), PriceBasis: history.PriceList, USD: pointer(1.0), GPUSeconds: history.States{Paid: 3600, Allocatable: 3600, Idle: 3600},
+			Lifecycle: history.Lifecycle{Created: ago(50 * time.Hour), Launched: ago(50 * time.Hour), Registered: ago(50 * time.Hour), Initialized: ago(50 * time.Hour), Deleted: ago(49 * time.Hour), Terminated: ago(49 * time.Hour)},
+			Reason:    history.ReasonEmpty, USDPerHour: pointer(1.0), PriceBasis: history.PriceList, USD: pointer(1.0), GPUSeconds: history.States{Paid: 3600, Allocatable: 3600, Idle: 3600},
 		},
 		{
 			Name: "gpu-zk7rq", UID: "2", Node: "ip-10-0-0-2", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", Zone: "eu-west-1b", GPUs: 1, Pods: []string{"ml/train-3"},
-			Created: ago(3 * time.Hour), Launched: ago(179 * time.Minute), Registered: ago(178 * time.Minute), Initialized: ago(177 * time.Minute), Deleted: ago(2 * time.Hour), Terminated: ago(119 * time.Minute),
-			Reason: history.ReasonDrifted, Message: "NodePoolDrifted", Revision: "main@sha1:" + commit, USDPerHour: pointer(0.5), PriceBasis: history.PriceSpotAtMost, USD: pointer(0.5),
+			Lifecycle: history.Lifecycle{Created: ago(3 * time.Hour), Launched: ago(179 * time.Minute), Registered: ago(178 * time.Minute), Initialized: ago(177 * time.Minute), Deleted: ago(2 * time.Hour), Terminated: ago(119 * time.Minute)},
+			Reason:    history.ReasonDrifted, Message: "NodePoolDrifted", Revision: "main@sha1:" + commit, USDPerHour: pointer(0.5), PriceBasis: history.PriceSpotAtMost, USD: pointer(0.5),
 			GPUSeconds: history.States{Paid: 3600, Allocatable: 3480, Requested: 1740, Idle: 1740},
 		},
 		{
 			Name: "gpu-9fq2p", UID: "3", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "on-demand", GPUs: 1,
-			Created: ago(90 * time.Minute), Launched: ago(90 * time.Minute), Deleted: ago(75 * time.Minute), Terminated: ago(74 * time.Minute), Reason: history.ReasonRegistrationTimeout,
+			Lifecycle: history.Lifecycle{Created: ago(90 * time.Minute), Launched: ago(90 * time.Minute), Deleted: ago(75 * time.Minute), Terminated: ago(74 * time.Minute)}, Reason: history.ReasonRegistrationTimeout,
 			GPUSeconds: history.States{Paid: 960},
 		},
 		{
-			Name: "gpu-lost", UID: "4", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Created: ago(80 * time.Minute), Launched: ago(80 * time.Minute),
-			Deleted: ago(70 * time.Minute), Terminated: ago(70 * time.Minute), TerminatedLatest: true, Reason: history.ReasonUnknown, USDPerHour: pointer(1.0), USD: pointer(0.004), GPUSeconds: history.States{Paid: 600, Unobserved: 600},
+			Name: "gpu-lost", UID: "4", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(80 * time.Minute), Launched: ago(80 * time.Minute), Deleted: ago(70 * time.Minute), Terminated: ago(70 * time.Minute), TerminatedLatest: true}, Reason: history.ReasonUnknown, USDPerHour: pointer(1.0), USD: pointer(0.004), GPUSeconds: history.States{Paid: 600, Unobserved: 600},
 		},
 		{
-			Name: "gpu-hand", UID: "6", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Created: ago(60 * time.Minute), Launched: ago(60 * time.Minute),
-			Deleted: ago(time.Minute), Reason: history.ReasonDeleted, USDPerHour: pointer(1.0), USD: pointer(1.0), GPUSeconds: history.States{Paid: 3600, Allocatable: 3000, Requested: 3000},
+			Name: "gpu-hand", UID: "6", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(60 * time.Minute), Launched: ago(60 * time.Minute), Deleted: ago(time.Minute)}, Reason: history.ReasonDeleted, USDPerHour: pointer(1.0), USD: pointer(1.0), GPUSeconds: history.States{Paid: 3600, Allocatable: 3000, Requested: 3000},
 		},
 		{
 			Name: "general-x", UID: "5", Node: "ip-10-0-0-5", NodePool: "general", InstanceType: "m5.large", CapacityType: "on-demand", Pods: []string{"web/a", "web/b", "web/c"},
-			Created: ago(30 * time.Minute), Launched: ago(30 * time.Minute), Registered: ago(29 * time.Minute), Initialized: ago(29 * time.Minute), USDPerHour: pointer(0.1), PriceBasis: history.PriceOtherRegion, USD: pointer(0.05),
+			Lifecycle: history.Lifecycle{Created: ago(30 * time.Minute), Launched: ago(30 * time.Minute), Registered: ago(29 * time.Minute), Initialized: ago(29 * time.Minute)}, USDPerHour: pointer(0.1), PriceBasis: history.PriceOtherRegion, USD: pointer(0.05),
 		},
 	}
 	h.Applies = []history.Apply{
@@ -65,7 +64,7 @@ func night() history.History {
 		{
 			Sync: "dev", Object: "NodePool.karpenter.sh/gpu", Time: ago(100 * time.Minute), Result: history.DriftCorrected,
 			Fields:   []history.FieldChange{{Path: `spec.limits["nvidia.com/gpu"]`, Before: "64", After: "4"}, {Path: "spec.weight", Before: "9"}},
-			Managers: []history.Manager{{Name: "kubectl-edit", Operation: "Update", Time: ago(100 * time.Minute)}, {Name: "helm"}},
+			Managers: []owner.Manager{{Name: "kubectl-edit", Operation: "Update", Time: "2026-11-26T10:20:00Z"}, {Name: "helm"}},
 		},
 		{Sync: "dev", Object: "Secret/ml/token", Time: ago(95 * time.Minute), Result: history.DriftCorrected, Fields: []history.FieldChange{{Path: "data.token", Before: "(masked)", After: "(masked)"}}},
 		{Sync: "dev", Object: "aws Rule.events/SpotInterruption", Time: ago(30 * time.Hour), Last: ago(time.Minute), Result: history.DriftReported, Fields: []history.FieldChange{{Path: "state", Before: "DISABLED", After: "ENABLED"}}},
@@ -105,19 +104,19 @@ func environment(out *bytes.Buffer) get.Environment {
 
 func TestWhatHistoryPrints(t *testing.T) {
 	for name, test := range map[string]struct {
-		flags   flags
-		section sectionName
+		flags   printFlags
+		section recordKind
 		of      history.History
 	}{
-		"all":        {flags{since: defaultSince}, sectionAll, night()},
-		"wide":       {flags{since: defaultSince, output: "wide"}, sectionAll, night()},
-		"everything": {flags{}, sectionNodes, night()},
-		"pool":       {flags{pool: "general"}, sectionNodes, night()},
-		"costs":      {flags{}, sectionCosts, night()},
-		"json":       {flags{since: defaultSince, output: "json"}, sectionAll, night()},
-		"yaml":       {flags{since: defaultSince, output: "yaml"}, sectionPulls, night()},
-		"nothing":    {flags{since: defaultSince}, sectionAll, history.History{}},
-		"no-drift":   {flags{since: defaultSince}, sectionDrift, history.History{Time: ago(0)}},
+		"all":        {printFlags{since: defaultSince}, sectionAll, night()},
+		"wide":       {printFlags{since: defaultSince, output: "wide"}, sectionAll, night()},
+		"everything": {printFlags{}, sectionNodes, night()},
+		"pool":       {printFlags{pool: "general"}, sectionNodes, night()},
+		"costs":      {printFlags{}, sectionCosts, night()},
+		"json":       {printFlags{since: defaultSince, output: "json"}, sectionAll, night()},
+		"yaml":       {printFlags{since: defaultSince, output: "yaml"}, sectionPulls, night()},
+		"nothing":    {printFlags{since: defaultSince}, sectionAll, history.History{}},
+		"no-drift":   {printFlags{since: defaultSince}, sectionDrift, history.History{Time: ago(0)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -131,13 +130,13 @@ func TestWhatHistoryPrints(t *testing.T) {
 
 func TestWhatEventsPrint(t *testing.T) {
 	for name, test := range map[string]struct {
-		flags flags
+		flags printFlags
 		of    history.History
 	}{
-		"all":     {flags{since: defaultSince}, night()},
-		"json":    {flags{since: time.Hour, output: "json"}, night()},
-		"nothing": {flags{since: time.Second}, night()},
-		"empty":   {flags{since: time.Second, output: "json"}, history.History{}},
+		"all":     {printFlags{since: defaultSince}, night()},
+		"json":    {printFlags{since: time.Hour, output: "json"}, night()},
+		"nothing": {printFlags{since: time.Second}, night()},
+		"empty":   {printFlags{since: time.Second, output: "json"}, history.History{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -151,7 +150,7 @@ func TestWhatEventsPrint(t *testing.T) {
 
 func TestEventsAreSelectedByTheObjectThatTheyAreAbout(t *testing.T) {
 	for of, want := range map[string]int{
-		"pool/gpu": 12, "nodepool/general": 2, "gpu-zk7rq": 4, "nodeclaim/gpu-zk7rq": 4, "node/ip-10-0-0-5": 1, "node/general-x": 2,
+		"pool/gpu": 12, "nodepool/general": 2, "gpu-zk7rq": 4, "nodeclaim/gpu-zk7rq": 4, "node/ip-10-0-0-5": 2, "node/general-x": 2,
 		"sync/dev": 5, "Secret/ml/token": 1, "secret/token": 1, "dev": 5, "other": 0, "sync/gpu": 0,
 	} {
 		n := 0
@@ -182,7 +181,7 @@ func TestWatchingPrintsEachEventOnce(t *testing.T) {
 		close(elapsed)
 		return elapsed
 	}
-	if err := (&flags{since: time.Hour, of: "sync/dev", watch: true}).events(ctx, environment(&out), from, after); err != nil {
+	if err := (&printFlags{since: time.Hour, of: "sync/dev", watch: true}).events(ctx, environment(&out), from, after); err != nil {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "testdata/events-watch.golden", out.String())
@@ -192,7 +191,7 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	failure := errors.New("the API server is away")
 	from := &records{all: []history.History{{}}, err: failure}
 	var out bytes.Buffer
-	f := &flags{}
+	f := &printFlags{}
 	if err := f.history(t.Context(), environment(&out), from, sectionAll); !errors.Is(err, failure) {
 		t.Errorf("history: %v", err)
 	}
@@ -204,7 +203,7 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 func TestWhatArgumentsSelect(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
-		want sectionName
+		want recordKind
 		err  string
 	}{
 		"nothing is all":        {},
@@ -224,7 +223,7 @@ func TestWhatArgumentsSelect(t *testing.T) {
 			}
 		})
 	}
-	for name, f := range map[string]flags{"output": {output: "name"}, "since": {since: -1}} {
+	for name, f := range map[string]printFlags{"output": {output: "name"}, "since": {since: -1}} {
 		if err := f.check(Outputs()); err == nil || !strings.Contains(err.Error(), "-") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -29,6 +29,8 @@ type Event struct {
 	Object string `json:"object"`
 	// NodePool is the name of the NodePool of a NodeClaim; empty for all else.
 	NodePool string `json:"nodePool,omitempty"`
+	// Node is the name of the Node of a NodeClaim; empty for all else, and before it registers.
+	Node string `json:"node,omitempty"`
 	// Message has the cause, and what else is recorded.
 	Message string `json:"message"`
 }
@@ -78,7 +80,7 @@ func nodeEvents(n history.NodeClaim) []Event {
 	var out []Event
 	add := func(at metav1.Time, kind string, reason EventReason, message string) {
 		if !at.IsZero() {
-			out = append(out, Event{Time: at, Type: kind, Reason: reason, Object: "NodeClaim/" + n.Name, NodePool: n.NodePool, Message: message})
+			out = append(out, Event{Time: at, Type: kind, Reason: reason, Object: "NodeClaim/" + n.Name, NodePool: n.NodePool, Node: n.Node, Message: message})
 		}
 	}
 	launched := strings.Join(slices.DeleteFunc([]string{n.InstanceType, n.CapacityType, n.Zone}, func(s string) bool { return s == "" }), ", ")
@@ -133,7 +135,10 @@ func applyEvent(a history.Apply) Event {
 			counts = append(counts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
-	e := Event{Time: a.Time, Type: "Normal", Reason: EventApplied, Object: "Sync/" + a.Sync, Message: fmt.Sprintf("%s: %s in %s", short(a.Revision), strings.Join(counts, ", "), seconds(a.Seconds))}
+	e := Event{Time: a.Time, Type: "Normal", Reason: EventApplied, Object: "Sync/" + a.Sync, Message: fmt.Sprintf("%s in %s", strings.Join(counts, ", "), seconds(a.Seconds))}
+	if a.Revision != "" { // It has none where the Sync is deleted.
+		e.Message = short(a.Revision) + ": " + e.Message
+	}
 	if a.Failed > 0 {
 		e.Type, e.Reason = "Warning", EventApplyFailed
 	}
@@ -150,8 +155,8 @@ func driftEvent(d history.Drift) Event {
 	e := Event{Time: d.Time, Type: "Normal", Reason: EventDrifted, Object: d.Object, Message: difference(d)}
 	if len(d.Managers) > 0 {
 		e.Message += "; by " + d.Managers[0].Name
-		if !d.Managers[0].Time.IsZero() {
-			e.Message += " at " + instant(d.Managers[0].Time)
+		if at := d.Managers[0].Time; at != "" {
+			e.Message += " at " + at
 		}
 	}
 	switch d.Result {
@@ -210,9 +215,9 @@ func (e Event) matches(of string) bool {
 	case "pool", "nodepool", "nodepools":
 		return e.NodePool == name || strings.HasSuffix(e.Object, "NodePool.karpenter.sh/"+name)
 	case "":
-		return e.NodePool == name || strings.HasSuffix(e.Object, "/"+name)
+		return e.NodePool == name || e.Node == name || strings.HasSuffix(e.Object, "/"+name)
 	case "node", "nodes", "no":
-		return strings.HasPrefix(e.Object, "NodeClaim/") && (e.Object == "NodeClaim/"+name || strings.HasSuffix(e.Message, "node "+name))
+		return e.Node == name || e.Object == "NodeClaim/"+name
 	}
 	return strings.EqualFold(e.Object, of) || strings.HasPrefix(strings.ToLower(e.Object), strings.ToLower(kind)) && strings.HasSuffix(e.Object, "/"+name)
 }
@@ -222,7 +227,7 @@ const watchInterval = 5 * time.Second
 
 // NewEventsCommand makes the command events, without the flags of a connection.
 func NewEventsCommand(env get.Environment) *cobra.Command {
-	var f flags
+	var f printFlags
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Print what happened to nodes, Syncs, drifted objects and pull requests, in order",
@@ -254,7 +259,7 @@ poolwright-history* of the namespace only.`,
 }
 
 // events prints events, and with --watch what comes until the context ends.
-func (f *flags) events(ctx context.Context, env get.Environment, from history.Reader, after func(time.Duration) <-chan time.Time) error {
+func (f *printFlags) events(ctx context.Context, env get.Environment, from history.Reader, after func(time.Duration) <-chan time.Time) error {
 	printed := map[string]bool{}
 	for first := true; ; first = false {
 		h, err := from.Read(ctx)

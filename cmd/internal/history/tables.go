@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 // print writes a table.
@@ -40,7 +41,7 @@ func table(columns ...string) *metav1.Table {
 func addRow(t *metav1.Table, cells ...any) { t.Rows = append(t.Rows, metav1.TableRow{Cells: cells}) }
 
 // tableOf is a section as a table.
-func tableOf(h history.History, s sectionName, now time.Time) *metav1.Table {
+func tableOf(h history.History, s recordKind, now time.Time) *metav1.Table {
 	switch s {
 	case sectionApplies:
 		return appliesTable(h.Applies)
@@ -60,7 +61,7 @@ func tableOf(h history.History, s sectionName, now time.Time) *metav1.Table {
 func appliesTable(applies []history.Apply) *metav1.Table {
 	t := table("Applied", "Sync", "Revision", "Created", "Updated", "Deleted", "Failed", "Held", "Duration", "*Objects")
 	for _, a := range applies {
-		addRow(t, instant(a.Time), a.Sync, short(a.Revision), a.Created, a.Updated, a.Deleted, a.Failed, a.Held, seconds(a.Seconds), orDash(strings.Join(a.Objects, ",")))
+		addRow(t, instant(a.Time), a.Sync, orDash(short(a.Revision)), a.Created, a.Updated, a.Deleted, a.Failed, a.Held, seconds(a.Seconds), orDash(strings.Join(a.Objects, ",")))
 	}
 	return t
 }
@@ -68,7 +69,7 @@ func appliesTable(applies []history.Apply) *metav1.Table {
 func driftTable(drift []history.Drift) *metav1.Table {
 	t := table("Drifted", "Sync", "Object", "Result", "Manager", "Difference", "*Operation", "*Manager-time", "*Last-found")
 	for _, d := range drift {
-		var manager history.Manager
+		var manager owner.Manager
 		if len(d.Managers) > 0 {
 			manager = d.Managers[0]
 		}
@@ -76,7 +77,7 @@ func driftTable(drift []history.Drift) *metav1.Table {
 		if more := len(d.Managers) - 1; more > 0 {
 			name += fmt.Sprintf(" +%d", more)
 		}
-		addRow(t, instant(d.Time), d.Sync, d.Object, string(d.Result), name, difference(d), orDash(manager.Operation), instant(manager.Time), instant(d.Last))
+		addRow(t, instant(d.Time), d.Sync, d.Object, string(d.Result), name, difference(d), orDash(manager.Operation), orDash(manager.Time), instant(d.Last))
 	}
 	return t
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,6 +24,7 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/recorder"
 	"github.com/poolwright/poolwright/reconciler/history/store"
 )
 
@@ -70,22 +72,24 @@ type Collector struct {
 
 	mu sync.Mutex
 	// queued is what is to be done with the State, in order.
-	queued []func(*history.State)
+	queued []func(*recorder.State)
 	// interruptions are the last reasons for which Karpenter reported an interruption, by the UID of the NodeClaim.
 	interruptions map[string]history.Reason
 	// recorded are the NodeClaims whose termination was recorded.
 	recorded map[string]bool
 
+	// leads is true from the time on at which this replica leads.
+	leads atomic.Bool
 	// flushes are those that wait for a write.
 	flushes chan chan<- error
 	// state is that of the goroutine of Start; nil before it is loaded.
-	state *history.State
+	state *recorder.State
 	// present are the NodeClaims of the last observation, and missing those that were not in the one before.
 	present, missing map[string]bool
 	saved            time.Time
 }
 
-// New returns a Collector that has nothing to work with yet: Start needs Configure.
+// New returns a Collector that is on no manager yet: see AddTo.
 func New(log logr.Logger) *Collector {
 	return &Collector{
 		cfg: Config{Log: log, Clock: clock.RealClock{}}, interruptions: map[string]history.Reason{}, recorded: map[string]bool{},
@@ -142,6 +146,7 @@ func (c *Collector) follow(mgr manager.Manager) error {
 
 // Start implements manager.Runnable.
 func (c *Collector) Start(ctx context.Context) error {
+	c.leads.Store(true)
 	ticks := c.cfg.Clock.NewTicker(sampleInterval)
 	defer ticks.Stop()
 	for {
@@ -223,7 +228,7 @@ func (c *Collector) drain() {
 }
 
 // queue has something done with the State. It does not wait for that.
-func (c *Collector) queue(take func(*history.State)) {
+func (c *Collector) queue(take func(*recorder.State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queued) < maxQueued {
@@ -271,7 +276,9 @@ func (c *Collector) exists(ctx context.Context, uid string) (bool, error) {
 
 // save writes the State. Where another has written it meanwhile, that is taken over, and what is only known here added to it.
 func (c *Collector) save(ctx context.Context) error {
-	err := c.writer.Save(ctx, c.state, func(uid string) bool { return c.present[uid] })
+	// What is not observed may be present.
+	present := func(uid string) bool { return !c.cfg.Nodes || c.present[uid] }
+	err := c.writer.Save(ctx, c.state, present)
 	if store.IsConflict(err) {
 		loaded, loadErr := c.writer.Load(ctx, c.series.add)
 		if loadErr != nil {
@@ -279,7 +286,7 @@ func (c *Collector) save(ctx context.Context) error {
 		}
 		loaded.Absorb(c.state)
 		c.state = loaded
-		err = c.writer.Save(ctx, c.state, func(uid string) bool { return c.present[uid] })
+		err = c.writer.Save(ctx, c.state, present)
 	}
 	if err == nil {
 		c.saved = c.cfg.Clock.Now()

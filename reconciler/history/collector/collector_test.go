@@ -176,8 +176,8 @@ func TestAPriceIsThatOfAWSOrOfTheCatalog(t *testing.T) {
 		"reserved":                   {list, "us-east-1", "reserved", "g4dn.12xlarge", "us-east-1a", 5, history.PriceList},
 		"of the catalog":             {nil, "us-east-1", "on-demand", "g4dn.12xlarge", "", 3.912, history.PriceCatalog},
 		"of another region":          {nil, "eu-west-1", "on-demand", "g4dn.12xlarge", "", 3.912, history.PriceOtherRegion},
-		"of no type":                 {nil, "eu-west-1", "on-demand", "x9.none", "", 0, history.PriceUnknown},
-		"before the launch":          {nil, "eu-west-1", "on-demand", "", "", 0, history.PriceUnknown},
+		"of no type":                 {nil, "eu-west-1", "on-demand", "x9.none", "", 0, ""},
+		"before the launch":          {nil, "eu-west-1", "on-demand", "", "", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := collecting(t, clientOf(), func(c *Config) { c.Offerings = func() *pricelist.List { return test.list } })
@@ -299,7 +299,7 @@ func TestWhatARunLeavesInTheHistory(t *testing.T) {
 		t.Errorf("applies (-want +got):\n%s", d)
 	}
 	drifted := []history.Drift{
-		{Object: "NodePool.karpenter.sh/gpu", Result: history.DriftCorrected, Fields: []history.FieldChange{{Path: "spec.weight", Before: "64", After: "4"}}, Managers: []history.Manager{{Name: "kubectl-edit", Operation: "Update", Time: metav1.NewTime(noon.Add(-time.Minute))}, {Name: "odd"}}},
+		{Object: "NodePool.karpenter.sh/gpu", Result: history.DriftCorrected, Fields: []history.FieldChange{{Path: "spec.weight", Before: "64", After: "4"}}, Managers: []owner.Manager{{Name: "kubectl-edit", Operation: "Update", Time: "2026-11-01T11:59:00Z"}, {Name: "odd", Time: "none"}}},
 		{Object: "Secret/token", Result: history.DriftCorrected, Fields: []history.FieldChange{{Path: "data.a", Before: "(masked)", After: "(masked)"}}},
 		{Object: "ConfigMap/long", Result: history.DriftReported, Fields: []history.FieldChange{{Path: "data.a", Before: strings.Repeat("ä", 100) + "..."}, {Path: "data.b", After: `["x"]`}}},
 		{Object: "ConfigMap/gone", Result: history.DriftNotCorrected, Deleted: true},
@@ -440,6 +440,11 @@ func TestADeletionThatWasObservedEndsTheNode(t *testing.T) {
 	c.step(t.Context(), nil)
 	c.cfg.Cached = clientOf(poolOf("gpu"))
 	clock.Step(3 * time.Second)
+	c.deleted(claim) // This replica does not lead yet.
+	if len(c.queued) > 0 {
+		t.Error("a replica that does not lead records a deletion")
+	}
+	c.leads.Store(true)
 	c.deleted(claim) // Its finalizer was removed by hand.
 	clock.Step(2 * time.Second)
 	c.step(t.Context(), nil)

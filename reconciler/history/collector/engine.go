@@ -10,20 +10,21 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/recorder"
 )
 
 // Decorate returns what wraps Karpenter's cloud provider: a termination is recorded before it is carried out.
 func (c *Collector) Decorate(inner cloudprovider.CloudProvider) cloudprovider.CloudProvider {
-	return &decorator{inner, c}
+	return &terminationRecorder{inner, c}
 }
 
-type decorator struct {
+type terminationRecorder struct {
 	cloudprovider.CloudProvider
 	collector *Collector
 }
 
 // Delete terminates the claim's instance. Karpenter calls it until the instance is gone, and then lets the claim go.
-func (d *decorator) Delete(ctx context.Context, claim *karpv1.NodeClaim) error {
+func (d *terminationRecorder) Delete(ctx context.Context, claim *karpv1.NodeClaim) error {
 	d.collector.terminating(ctx, claim)
 	return d.CloudProvider.Delete(ctx, claim)
 }
@@ -40,7 +41,7 @@ func (c *Collector) terminating(ctx context.Context, claim *karpv1.NodeClaim) {
 		return
 	}
 	now, o := c.cfg.Clock.Now(), c.observation(claim, nil)
-	c.queue(func(s *history.State) { s.Terminating(now, o) })
+	c.queue(func(s *recorder.State) { s.Terminating(now, o) })
 	ctx, cancel := context.WithTimeout(ctx, terminationTimeout)
 	defer cancel()
 	if err := c.flush(ctx); err != nil && ctx.Err() == nil {

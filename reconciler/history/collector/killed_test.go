@@ -21,6 +21,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/recorder"
 	"github.com/poolwright/poolwright/reconciler/history/store"
 )
 
@@ -151,6 +152,7 @@ func (p *process) begin() {
 	for name := range p.claims {
 		p.read(name)
 	}
+	p.leads.Store(true)
 }
 
 // read updates the cache with a claim of the API server's.
@@ -215,7 +217,7 @@ func (p *process) terminate(name string) {
 	p.Helper()
 	if p.recordsFirst {
 		now, o := p.clock.Now(), p.observation(p.claims[name], nil)
-		p.queue(func(s *history.State) { s.Terminating(now, o) })
+		p.queue(func(s *recorder.State) { s.Terminating(now, o) })
 		waiting := make(chan error, 1)
 		p.step(p.Context(), waiting)
 	}
@@ -264,11 +266,11 @@ func (p *process) seed() {
 	p.must(err)
 	for i := range earlier {
 		price := 1.0
-		o := history.Observation{NodeClaim: history.NodeClaim{
+		o := recorder.Observation{NodeClaim: history.NodeClaim{
 			UID: fmt.Sprint("earlier-", i), Name: fmt.Sprint("earlier-", i), NodePool: fmt.Sprint("pool-", i), GPUs: gpusEach, USDPerHour: &price,
-			Created: metav1.NewTime(at), Launched: metav1.NewTime(at), Deleted: metav1.NewTime(at.Add(time.Minute)), Terminated: metav1.NewTime(at.Add(time.Minute)), Reason: history.ReasonEmpty,
+			Lifecycle: history.Lifecycle{Created: metav1.NewTime(at), Launched: metav1.NewTime(at), Deleted: metav1.NewTime(at.Add(time.Minute)), Terminated: metav1.NewTime(at.Add(time.Minute))}, Reason: history.ReasonEmpty,
 		}}
-		state.Observe(at.Add(time.Minute), []history.Observation{o})
+		state.Observe(at.Add(time.Minute), []recorder.Observation{o})
 	}
 	p.must(s.Save(p.Context(), state, func(string) bool { return true }))
 }

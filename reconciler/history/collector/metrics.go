@@ -35,7 +35,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// add implements history.Added.
+// add implements recorder.Added.
 func (m *metrics) add(pool, capacityType string, gpuSeconds, usd history.States) {
 	m.pools[pool] = true
 	for state, n := range byState(gpuSeconds) {

@@ -19,21 +19,29 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/recorder"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // observed is what was read of the cluster's nodes.
 type observed struct {
-	claims []history.Observation
+	claims []recorder.Observation
 	// present are the UIDs of all NodeClaims, pools the names of all NodePools that are not being deleted.
 	present, pools map[string]bool
 }
 
 // onNode is what the pods of a node are together.
 type onNode struct {
-	requested gpu.Resources
-	// first are the pods that came first, of those that do not come with every node.
-	first []corev1.Pod
+	// requested is how many GPUs, or shares of them, they request.
+	requested int64
+	// workloads are those that do not come with every node.
+	workloads []workload
+}
+
+// workload is a pod that Karpenter launches nodes for.
+type workload struct {
+	*corev1.Pod
+	gpus bool
 }
 
 // nodeClaims observes all NodeClaims in the cache.
@@ -63,11 +71,10 @@ func (c *Collector) nodeClaims(ctx context.Context) (observed, error) {
 		out.present[string(claim.UID)] = true
 		o := c.observation(claim, out.pools)
 		if node := byName[claim.Status.NodeName]; node != nil {
-			o.Pods = running[node.Name].names()
 			offered := gpusIn(node.Status.Allocatable)
 			o.Offers = offered > 0 && isReady(node)
-			if offered > 0 {
-				o.Requested = float64(running[node.Name].total()) / float64(offered)
+			if on := running[node.Name]; on != nil {
+				o.Pods, o.Requested = on.names(), float64(on.requested)/float64(max(offered, 1))
 			}
 		}
 		out.claims = append(out.claims, o)
@@ -85,48 +92,35 @@ func podsByNode(pods []corev1.Pod, nodes map[string]*corev1.Node) map[string]*on
 		}
 		on := out[p.Spec.NodeName]
 		if on == nil {
-			on = &onNode{requested: gpu.Resources{}}
+			on = &onNode{}
 			out[p.Spec.NodeName] = on
 		}
-		for name, n := range gpu.Requests(p.Spec) {
-			on.requested[name] += n
+		var gpus int64
+		for _, n := range gpu.Requests(p.Spec) {
+			gpus += n
 		}
+		on.requested += gpus
 		if !pod.IsOwnedByDaemonSet(p) && !pod.IsOwnedByNode(p) {
-			on.first = append(on.first, *p)
+			on.workloads = append(on.workloads, workload{p, gpus > 0})
 		}
 	}
 	return out
 }
 
-// total is how many GPUs, or shares of them, the pods request.
-func (n *onNode) total() int64 {
-	var sum int64
-	if n == nil {
-		return sum
-	}
-	for _, requested := range n.requested {
-		sum += requested
-	}
-	return sum
-}
-
 // names are those of the pods that came first, those with GPUs before all others.
 func (n *onNode) names() []string {
-	if n == nil {
-		return nil
-	}
-	plain := func(p corev1.Pod) int {
-		if len(gpu.Requests(p.Spec)) > 0 {
-			return 0
+	slices.SortFunc(n.workloads, func(a, b workload) int {
+		switch {
+		case a.gpus != b.gpus && a.gpus:
+			return -1
+		case a.gpus != b.gpus:
+			return 1
 		}
-		return 1
-	}
-	slices.SortFunc(n.first, func(a, b corev1.Pod) int {
-		return cmp.Or(cmp.Compare(plain(a), plain(b)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name))
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	var out []string
-	for _, p := range n.first {
-		out = append(out, p.Namespace+"/"+p.Name)
+	for _, w := range n.workloads {
+		out = append(out, w.Namespace+"/"+w.Name)
 	}
 	return out
 }
@@ -149,13 +143,11 @@ func isReady(node *corev1.Node) bool {
 }
 
 // observation is what the object of a NodeClaim has. Pools are those that there are; nil where that is not known.
-func (c *Collector) observation(claim *karpv1.NodeClaim, pools map[string]bool) history.Observation {
-	o := history.Observation{NodeClaim: history.NodeClaim{
+func (c *Collector) observation(claim *karpv1.NodeClaim, pools map[string]bool) recorder.Observation {
+	o := recorder.Observation{NodeClaim: history.NodeClaim{
 		Name: claim.Name, UID: string(claim.UID), Node: claim.Status.NodeName, NodePool: claim.Labels[karpv1.NodePoolLabelKey],
 		InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey],
-		Zone: claim.Labels[corev1.LabelTopologyZone], Created: claim.CreationTimestamp,
-		Launched: becameTrue(claim, karpv1.ConditionTypeLaunched), Registered: becameTrue(claim, karpv1.ConditionTypeRegistered),
-		Initialized: becameTrue(claim, karpv1.ConditionTypeInitialized), Terminated: becameTrue(claim, karpv1.ConditionTypeInstanceTerminating),
+		Zone: claim.Labels[corev1.LabelTopologyZone], Lifecycle: history.Lifecycle{Created: claim.CreationTimestamp, Launched: becameTrue(claim, karpv1.ConditionTypeLaunched), Registered: becameTrue(claim, karpv1.ConditionTypeRegistered), Initialized: becameTrue(claim, karpv1.ConditionTypeInitialized), Terminated: becameTrue(claim, karpv1.ConditionTypeInstanceTerminating)},
 	}}
 	if ref := claim.Spec.NodeClassRef; ref != nil {
 		o.NodeClass = ref.Name
@@ -209,14 +201,18 @@ func (c *Collector) reason(claim *karpv1.NodeClaim, pools map[string]bool) (hist
 	return history.ReasonDeleted, ""
 }
 
-// deleted takes in the last state of a NodeClaim that is gone.
+// deleted takes in the last state of a NodeClaim that is gone. A replica that does not lead passes it over: the
+// leader records it.
 func (c *Collector) deleted(claim *karpv1.NodeClaim) {
+	if !c.leads.Load() {
+		return
+	}
 	now := metav1.NewTime(c.cfg.Clock.Now())
 	o := c.observation(claim, nil)
 	if o.Terminated.IsZero() {
 		o.Terminated = now
 	}
-	c.queue(func(s *history.State) { s.Observe(now.Time, []history.Observation{o}) })
+	c.queue(func(s *recorder.State) { s.Observe(now.Time, []recorder.Observation{o}) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.interruptions, o.UID)

@@ -12,7 +12,7 @@ import (
 // Reserved capacity is paid for at the price on demand.
 func (c *Collector) price(region string, of history.NodeClaim) (*float64, history.PriceBasis) {
 	if of.InstanceType == "" {
-		return nil, history.PriceUnknown
+		return nil, ""
 	}
 	var list *pricelist.List
 	if c.cfg.Offerings != nil {
@@ -29,7 +29,7 @@ func (c *Collector) price(region string, of history.NodeClaim) (*float64, histor
 	if !known || price.USDPerHour == 0 {
 		var err error
 		if price, err = c.types.OnDemand(region, of.InstanceType); err != nil {
-			return nil, history.PriceUnknown
+			return nil, ""
 		}
 		basis = history.PriceCatalog
 		if price.Basis == catalog.OtherRegion {

@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/recorder"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -36,7 +37,7 @@ func (c *Collector) Run(sync string) func(reconciler.Result, time.Duration) {
 	return func(result reconciler.Result, took time.Duration) {
 		now := metav1.NewTime(c.cfg.Clock.Now())
 		applied, drifted := applyOf(sync, result, now, took), driftOf(sync, result, now)
-		c.queue(func(s *history.State) {
+		c.queue(func(s *recorder.State) {
 			s.RecordApply(applied)
 			for _, d := range drifted {
 				s.RecordDrift(d)
@@ -123,14 +124,14 @@ func resultOf(status apply.Status) history.DriftResult {
 }
 
 // managersOf are the managers that had changed what differs.
-func managersOf(c plan.Change) []history.Manager {
+func managersOf(c plan.Change) []owner.Manager {
 	if c.Before == nil {
 		return nil
 	}
-	var out []history.Manager
+	var out []owner.Manager
 	for _, m := range c.Before.Managers {
-		at, _ := time.Parse(time.RFC3339, m.Time) // The zero time is one that is not known.
-		out = append(out, history.Manager{Name: sanitize.Text(m.Name), Operation: m.Operation, Time: metav1.NewTime(at)})
+		m.Name = sanitize.Text(m.Name)
+		out = append(out, m)
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/recorder"
 )
 
 const (
@@ -87,7 +88,7 @@ func (s *Store) Read(ctx context.Context) (history.History, error) {
 	for _, c := range found {
 		contents = append(contents, c.BinaryData[dataKey])
 	}
-	return history.Merge(append(contents, state.BinaryData[dataKey])...)
+	return recorder.Merge(append(contents, state.BinaryData[dataKey])...)
 }
 
 // get reads a ConfigMap; one that is not there is empty.
@@ -109,12 +110,12 @@ func sequence(c *corev1.ConfigMap) int {
 }
 
 // Load reads the State. One that cannot be decoded is an error; nothing is written over it.
-func (s *Store) Load(ctx context.Context, added history.Added) (*history.State, error) {
+func (s *Store) Load(ctx context.Context, added recorder.Added) (*recorder.State, error) {
 	found := &corev1.ConfigMap{}
 	if err := s.get(ctx, stateName, found); err != nil {
 		return nil, err
 	}
-	out, err := history.Decode(found.BinaryData[dataKey], added)
+	out, err := recorder.Decode(found.BinaryData[dataKey], added)
 	if err != nil {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", s.Namespace, stateName, err)
 	}
@@ -124,7 +125,7 @@ func (s *Store) Load(ctx context.Context, added history.Added) (*history.State, 
 
 // Save writes the State, after it has archived what does not change any more and is of no NodeClaim that is present. A State
 // that another has written since Load is an error for which IsConflict is true; it must then be loaded again.
-func (s *Store) Save(ctx context.Context, state *history.State, present func(uid string) bool) error {
+func (s *Store) Save(ctx context.Context, state *recorder.State, present func(uid string) bool) error {
 	archive, err := state.Archive(present)
 	if err != nil {
 		return err
@@ -175,7 +176,7 @@ func (s *Store) write(ctx context.Context, c *corev1.ConfigMap) error {
 }
 
 // archive appends both parts to the archives of their kinds.
-func (s *Store) archive(ctx context.Context, a *history.Archive) error {
+func (s *Store) archive(ctx context.Context, a *recorder.Archive) error {
 	if a.Records != nil {
 		if err := s.append(ctx, names(recordsPrefix, recordArchives), a.Records); err != nil {
 			return err

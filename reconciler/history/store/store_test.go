@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/recorder"
 )
 
 const namespace = "poolwright-system"
@@ -28,11 +29,11 @@ var start = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 func random(i int) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(fmt.Sprint(i)))) }
 
 // terminated is a node that ran for twenty minutes of its own hour.
-func terminated(i int) history.Observation {
+func terminated(i int) recorder.Observation {
 	at := start.Add(time.Duration(i) * time.Hour)
-	return history.Observation{NodeClaim: history.NodeClaim{
+	return recorder.Observation{NodeClaim: history.NodeClaim{
 		Name: "gpu-" + random(i)[:5], UID: random(i), NodePool: "gpu", GPUs: 1, Pods: []string{random(-i), random(i + 1_000_000), random(i + 2_000_000)},
-		Created: metav1.NewTime(at), Launched: metav1.NewTime(at), Deleted: metav1.NewTime(at.Add(20 * time.Minute)), Terminated: metav1.NewTime(at.Add(20 * time.Minute)), Reason: history.ReasonEmpty,
+		Lifecycle: history.Lifecycle{Created: metav1.NewTime(at), Launched: metav1.NewTime(at), Deleted: metav1.NewTime(at.Add(20 * time.Minute)), Terminated: metav1.NewTime(at.Add(20 * time.Minute))}, Reason: history.ReasonEmpty,
 	}}
 }
 
@@ -47,7 +48,7 @@ func fill(t *testing.T, s *Store, from, to int) {
 	}
 	for i := from; i < to; i++ {
 		o := terminated(i)
-		state.Observe(o.Terminated.Time, []history.Observation{o})
+		state.Observe(o.Terminated.Time, []recorder.Observation{o})
 		if i%100 == 99 {
 			if err := s.Save(t.Context(), state, none); err != nil {
 				t.Fatal(err)
@@ -83,7 +84,7 @@ func TestAHistoryFillsEightConfigMapsAndThenLosesTheOldest(t *testing.T) {
 			t.Fatalf("node %d is %s", i, n.Name)
 		}
 	}
-	const all = 7000
+	const all = 9000
 	fill(t, s, first, all)
 	h, err = s.Read(t.Context())
 	if err != nil {
@@ -155,7 +156,7 @@ func TestAFailureNamesTheConfigMapAndKeepsTheState(t *testing.T) {
 	}
 	for i := range 500 {
 		o := terminated(i)
-		state.Observe(o.Terminated.Time, []history.Observation{o})
+		state.Observe(o.Terminated.Time, []recorder.Observation{o})
 	}
 	for _, failing = range []string{"create poolwright-history-records-0", "get poolwright-history-records-3", "create poolwright-history-hours-0", "create poolwright-history"} {
 		err := s.Save(t.Context(), state, none)

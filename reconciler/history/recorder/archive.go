@@ -1,4 +1,4 @@
-package history
+package recorder
 
 import (
 	"maps"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 const (
@@ -23,7 +25,7 @@ type Archive struct {
 	// Records are NodeClaims, applies and drift; Hours are PoolHours. Either is nil where there is none.
 	Records, Hours []byte
 
-	records History
+	records history.History
 	hours   []hourKey
 }
 
@@ -45,7 +47,7 @@ func (s *State) Archive(present func(uid string) bool) (*Archive, error) {
 		}
 	}
 	for i, d := range s.drift {
-		if d.last().Time.Before(old) || i < len(s.drift)-archiveAt {
+		if lastFound(d).Time.Before(old) || i < len(s.drift)-archiveAt {
 			a.records.Drift = append(a.records.Drift, d)
 		}
 	}
@@ -60,7 +62,7 @@ func (s *State) Archive(present func(uid string) bool) (*Archive, error) {
 		a.Records, err = encode(document{History: a.records})
 	}
 	if err == nil && len(a.hours) >= archiveAt {
-		of := History{}
+		of := history.History{}
 		for _, key := range a.hours {
 			of.PoolHours = append(of.PoolHours, *s.hours[key])
 		}
@@ -73,8 +75,8 @@ func (s *State) Archive(present func(uid string) bool) (*Archive, error) {
 	return a, nil
 }
 
-// last is when the drift was found for the last time.
-func (d Drift) last() metav1.Time {
+// lastFound is when the drift was found for the last time.
+func lastFound(d history.Drift) metav1.Time {
 	if d.Last.IsZero() {
 		return d.Time
 	}
@@ -84,14 +86,16 @@ func (d Drift) last() metav1.Time {
 // Archived takes out what is in an archive that was written.
 func (s *State) Archived(a *Archive) {
 	if a.Records != nil {
-		s.closed = without(s.closed, a.records.NodeClaims, func(x, y NodeClaim) bool { return x.UID == y.UID })
-		s.applies = without(s.applies, a.records.Applies, func(x, y Apply) bool { return x.Sync == y.Sync && x.Time.Equal(&y.Time) && x.Revision == y.Revision })
-		s.drift = without(s.drift, a.records.Drift, func(x, y Drift) bool {
+		s.closed = without(s.closed, a.records.NodeClaims, func(x, y history.NodeClaim) bool { return x.UID == y.UID })
+		s.applies = without(s.applies, a.records.Applies, func(x, y history.Apply) bool {
+			return x.Sync == y.Sync && x.Time.Equal(&y.Time) && x.Revision == y.Revision
+		})
+		s.drift = without(s.drift, a.records.Drift, func(x, y history.Drift) bool {
 			return x.Sync == y.Sync && x.Object == y.Object && x.Time.Equal(&y.Time) && x.Last.Equal(&y.Last)
 		})
 	}
 	if a.Hours != nil {
-		maps.DeleteFunc(s.hours, func(key hourKey, _ *PoolHour) bool { return slices.Contains(a.hours, key) })
+		maps.DeleteFunc(s.hours, func(key hourKey, _ *history.PoolHour) bool { return slices.Contains(a.hours, key) })
 	}
 	s.changed = true
 }

@@ -1,10 +1,12 @@
-package history
+package recorder
 
 import (
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 // maxGap is how long after an observation of a node what was observed is taken to hold. Nodes are observed more often;
@@ -18,7 +20,7 @@ const maxPods = 3
 type Observation struct {
 	// NodeClaim has what its object has: names, times, reason and price. What is only accounted for here, such as USD, is
 	// not read.
-	NodeClaim
+	history.NodeClaim
 	// NodeClass is the name of its node class.
 	NodeClass string
 	// Drifted is when it was found to differ from its NodePool or node class; zero where it does not. DriftReason is
@@ -32,19 +34,19 @@ type Observation struct {
 
 // openNodeClaim is a NodeClaim whose instance is not known to be terminated.
 type openNodeClaim struct {
-	NodeClaim
+	history.NodeClaim
 	// Accounted is until when it is in its own sums and those of the PoolHours.
 	Accounted time.Time `json:"accounted"`
 	// Terminating is when Karpenter began to terminate the instance; zero while it has not.
 	Terminating time.Time `json:"terminating,omitzero"`
 
 	// sample is what was observed last by this process; nil where nothing was.
-	sample *sample
+	sample *gpuSample
 }
 
-// sample is what of a node's GPUs is offered and requested from a time on. A node that is terminating offers no more
+// gpuSample is what of a node's GPUs is offered and requested from a time on. A node that is terminating offers no more
 // than what the pods request that still run on it.
-type sample struct {
+type gpuSample struct {
 	at                  time.Time
 	offers, terminating bool
 	requested           float64
@@ -76,7 +78,7 @@ func (s *State) observe(now time.Time, o *Observation) {
 		end = later(o.Terminated.Time, open.Accounted)
 	}
 	s.account(open, end)
-	open.sample = &sample{at: now, offers: o.Offers, terminating: !o.Deleted.IsZero(), requested: min(max(o.Requested, 0), 1)}
+	open.sample = &gpuSample{at: now, offers: o.Offers, terminating: !o.Deleted.IsZero(), requested: min(max(o.Requested, 0), 1)}
 	if !o.Terminated.IsZero() {
 		s.close(open, end, false)
 	}
@@ -87,7 +89,7 @@ func (s *State) openOf(uid string) *openNodeClaim {
 	if open := s.open[uid]; open != nil {
 		return open
 	}
-	at := slices.IndexFunc(s.closed, func(c NodeClaim) bool { return c.UID == uid })
+	at := slices.IndexFunc(s.closed, func(c history.NodeClaim) bool { return c.UID == uid })
 	switch {
 	case at >= 0 && !s.closed[at].TerminatedLatest:
 		return nil
@@ -137,7 +139,7 @@ func (n *openNodeClaim) merge(o *Observation) bool {
 			n.Pods = append(slices.Clip(n.Pods), pod)
 		}
 	}
-	if o.Reason != "" && (n.Reason == "" || n.Reason == ReasonDeleted) {
+	if o.Reason != "" && (n.Reason == "" || n.Reason == history.ReasonDeleted) {
 		n.Reason, n.Message = o.Reason, o.Message
 	}
 	return before.Launched.IsZero() || before.Deleted.IsZero() && !n.Deleted.IsZero() || before.Reason != n.Reason
@@ -145,7 +147,7 @@ func (n *openNodeClaim) merge(o *Observation) bool {
 
 // explain finds the revision whose change had the NodeClaim replaced: the last one that changed its NodePool or node class after
 // it was created, and before it was found to differ.
-func (s *State) explain(n *NodeClaim, o *Observation) {
+func (s *State) explain(n *history.NodeClaim, o *Observation) {
 	if n.Revision != "" {
 		return
 	}
@@ -159,7 +161,7 @@ func (s *State) explain(n *NodeClaim, o *Observation) {
 			objects = []string{nodePoolPrefix + n.NodePool, nodeClassPrefix + o.NodeClass}
 		}
 		n.Revision = s.lastChange(objects, n.Created.Time, o.Drifted.Time)
-	case n.Reason == ReasonNodePoolDeleted:
+	case n.Reason == history.ReasonNodePoolDeleted:
 		n.Revision = s.lastChange([]string{nodePoolPrefix + n.NodePool}, n.Created.Time, n.Deleted.Time)
 	}
 	if n.Revision != "" {
@@ -210,7 +212,7 @@ func (s *State) Gone(uid string) {
 		return
 	}
 	if open.Reason == "" {
-		open.Reason = ReasonUnknown
+		open.Reason = history.ReasonUnknown
 	}
 	s.close(open, open.Accounted, true)
 }
@@ -221,11 +223,11 @@ const minBilled = time.Minute
 // close moves an open NodeClaim to the closed ones, with what EC2 charges of its first minute whether it ran or not.
 func (s *State) close(n *openNodeClaim, end time.Time, latest bool) {
 	if left := minBilled - end.Sub(n.Launched.Time); left > 0 && n.USDPerHour != nil {
-		usd := States{Paid: *n.USDPerHour * left.Hours()}
+		usd := history.States{Paid: *n.USDPerHour * left.Hours()}
 		total, hour := *n.USD+usd.Paid, s.hour(n.NodePool, end)
 		n.USD, hour.USD = &total, hour.USD.Plus(usd)
 		if s.added != nil {
-			s.added(n.NodePool, n.CapacityType, States{}, usd)
+			s.added(n.NodePool, n.CapacityType, history.States{}, usd)
 		}
 	}
 	n.Terminated, n.TerminatedLatest = metav1.NewTime(end), latest
@@ -233,7 +235,7 @@ func (s *State) close(n *openNodeClaim, end time.Time, latest bool) {
 		n.Deleted = n.Terminated
 	}
 	if n.Reason == "" {
-		n.Reason = ReasonDeleted
+		n.Reason = history.ReasonDeleted
 	}
 	delete(s.open, n.UID)
 	s.closed, s.changed = append(s.closed, n.NodeClaim), true
@@ -257,7 +259,7 @@ func (s *State) account(n *openNodeClaim, end time.Time) {
 // add adds the time between two instants of one hour, between which the node was either initialized or not.
 func (s *State) add(n *openNodeClaim, from, to time.Time) {
 	seconds := to.Sub(from).Seconds()
-	gpus := States{Paid: seconds * float64(n.GPUs)}
+	gpus := history.States{Paid: seconds * float64(n.GPUs)}
 	switch ready := !n.Initialized.IsZero() && !from.Before(n.Initialized.Time); {
 	case !ready:
 	case n.sample == nil || to.Sub(n.sample.at) > maxGap:
@@ -274,7 +276,7 @@ func (s *State) add(n *openNodeClaim, from, to time.Time) {
 	hour := s.hour(n.NodePool, from)
 	hour.NodeSeconds += seconds
 	hour.GPUSeconds = hour.GPUSeconds.Plus(gpus)
-	var usd States
+	var usd history.States
 	if n.USDPerHour == nil {
 		hour.UnpricedSeconds += seconds
 	} else {
@@ -293,11 +295,11 @@ func (s *State) add(n *openNodeClaim, from, to time.Time) {
 }
 
 // hour is the PoolHour of a pool at a time.
-func (s *State) hour(pool string, at time.Time) *PoolHour {
+func (s *State) hour(pool string, at time.Time) *history.PoolHour {
 	key := hourKey{pool, at.UTC().Truncate(time.Hour).Unix()}
 	found := s.hours[key]
 	if found == nil {
-		found = &PoolHour{NodePool: pool, Hour: metav1.NewTime(time.Unix(key.hour, 0).UTC())}
+		found = &history.PoolHour{NodePool: pool, Hour: metav1.NewTime(time.Unix(key.hour, 0).UTC())}
 		s.hours[key] = found
 	}
 	return found

@@ -1,4 +1,9 @@
-package history
+// Package recorder makes the records of a history: a State takes in what was observed of nodes at a time, and what Syncs did, and
+// is bytes that are written.
+//
+// It is pure: it reads no clock and connects to nothing. It is bounded: what a State keeps in memory does not grow with the number of
+// nodes that there were, since Archive takes out what does not change any more. Start reading at State.
+package recorder
 
 import (
 	"maps"
@@ -6,6 +11,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 // State is the part of the history that the leader keeps in memory: the NodeClaims whose instances run, and the latest of all
@@ -15,13 +22,13 @@ type State struct {
 	// now is the time of the last observation.
 	now    time.Time
 	open   map[string]*openNodeClaim
-	closed []NodeClaim
-	hours  map[hourKey]*PoolHour
+	closed []history.NodeClaim
+	hours  map[hourKey]*history.PoolHour
 	// changes are the last changes of objects by which nodes drift.
 	changes []changedObject
-	applies []Apply
-	drift   []Drift
-	pulls   []PullRequest
+	applies []history.Apply
+	drift   []history.Drift
+	pulls   []history.PullRequest
 	// changed is true where something was recorded since the last Encoded that a write should not wait for.
 	changed bool
 	// added is called with what is added to a pool's sums; may be nil.
@@ -29,7 +36,7 @@ type State struct {
 }
 
 // Added is called with what is added to the sums of a NodePool: seconds of GPUs, and US dollars.
-type Added func(nodePool, capacityType string, gpuSeconds, usd States)
+type Added func(nodePool, capacityType string, gpuSeconds, usd history.States)
 
 // hourKey is a pool and the Unix time of an hour.
 type hourKey struct {
@@ -49,7 +56,7 @@ const maxChanges = 256
 
 // NewState returns a State without any record. It calls added, unless that is nil, with all that is added to sums from then on.
 func NewState(added Added) *State {
-	return &State{open: map[string]*openNodeClaim{}, hours: map[hourKey]*PoolHour{}, added: added}
+	return &State{open: map[string]*openNodeClaim{}, hours: map[hourKey]*history.PoolHour{}, added: added}
 }
 
 // Open lists the UIDs of the NodeClaims that are not known to be terminated, sorted.
@@ -67,12 +74,14 @@ func (s *State) Absorb(other *State) {
 		s.observe(n.Terminated.Time, &Observation{NodeClaim: n})
 	}
 	for _, a := range other.applies {
-		if !slices.ContainsFunc(s.applies, func(was Apply) bool { return was.Sync == a.Sync && was.Time.Equal(&a.Time) }) {
+		if !slices.ContainsFunc(s.applies, func(was history.Apply) bool { return was.Sync == a.Sync && was.Time.Equal(&a.Time) }) {
 			s.RecordApply(a)
 		}
 	}
 	for _, d := range other.drift {
-		if !slices.ContainsFunc(s.drift, func(was Drift) bool { return was.Sync == d.Sync && was.Object == d.Object && was.Time.Equal(&d.Time) }) {
+		if !slices.ContainsFunc(s.drift, func(was history.Drift) bool {
+			return was.Sync == d.Sync && was.Object == d.Object && was.Time.Equal(&d.Time)
+		}) {
 			s.RecordDrift(d)
 		}
 	}
@@ -83,7 +92,7 @@ func (s *State) Absorb(other *State) {
 }
 
 // RecordApply records a run of a Sync. One that changed nothing and failed in nothing is not recorded.
-func (s *State) RecordApply(a Apply) {
+func (s *State) RecordApply(a history.Apply) {
 	if a.Created+a.Updated+a.Deleted+a.Failed == 0 {
 		return
 	}
@@ -102,8 +111,8 @@ func (s *State) RecordApply(a Apply) {
 }
 
 // RecordDrift records drift. What is found again without a change in between is one record.
-func (s *State) RecordDrift(d Drift) {
-	if d.Result != DriftCorrected {
+func (s *State) RecordDrift(d history.Drift) {
+	if d.Result != history.DriftCorrected {
 		for i := range s.drift {
 			if was := &s.drift[i]; was.Result == d.Result && was.Sync == d.Sync && was.Object == d.Object && slices.Equal(was.Fields, d.Fields) && was.Deleted == d.Deleted {
 				was.Last = d.Time
@@ -118,17 +127,17 @@ func (s *State) RecordDrift(d Drift) {
 func latest[T any](records []T) []T { return records[max(0, len(records)-maxRecords):] }
 
 // RecordPullRequest records what is known of a pull request, in place of what was.
-func (s *State) RecordPullRequest(p PullRequest) {
-	at := slices.IndexFunc(s.pulls, func(was PullRequest) bool { return was.Sync == p.Sync && was.Number == p.Number })
+func (s *State) RecordPullRequest(p history.PullRequest) {
+	at := slices.IndexFunc(s.pulls, func(was history.PullRequest) bool { return was.Sync == p.Sync && was.Number == p.Number })
 	switch {
 	case at < 0:
 		s.pulls, s.changed = latest(append(s.pulls, p)), true
-	case !s.pulls[at].same(p):
+	case !samePullRequest(s.pulls[at], p):
 		s.pulls[at], s.changed = p, true
 	}
 }
 
-// same reports whether both have the same times: of a pull request that was merged nothing else changes.
-func (p PullRequest) same(other PullRequest) bool {
+// samePullRequest reports whether both have the same times: of a pull request that was merged nothing else changes.
+func samePullRequest(p, other history.PullRequest) bool {
 	return p.Merged.Equal(&other.Merged) && p.Applied.Equal(&other.Applied) && p.RolledOut.Equal(&other.RolledOut) && p.Commit == other.Commit
 }

@@ -1,4 +1,4 @@
-package history
+package recorder
 
 import (
 	"fmt"
@@ -11,6 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 // start is when the tests begin, at ten minutes to an hour.
@@ -25,9 +28,9 @@ func pointer[T any](v T) *T { return &v }
 
 // node is a NodeClaim with two GPUs for 3.6 dollars an hour, which was launched and initialized after these times.
 func node(name string, launched, initialized time.Duration) Observation {
-	o := Observation{NodeClass: "gpu", Offers: initialized >= 0, NodeClaim: NodeClaim{
+	o := Observation{NodeClass: "gpu", Offers: initialized >= 0, NodeClaim: history.NodeClaim{
 		Name: name, UID: "uid-" + name, Node: "ip-" + name, NodePool: "gpu", InstanceType: "g5.12xlarge", CapacityType: "on-demand", GPUs: 2,
-		Created: at(launched - time.Second), Launched: at(launched), USDPerHour: pointer(3.6), PriceBasis: PriceList,
+		Lifecycle: history.Lifecycle{Created: at(launched - time.Second), Launched: at(launched)}, USDPerHour: pointer(3.6), PriceBasis: history.PriceList,
 	}}
 	if initialized >= 0 {
 		o.Registered, o.Initialized = at(initialized), at(initialized)
@@ -43,7 +46,7 @@ func sampled(s *State, o Observation, from, to time.Duration) {
 }
 
 // merge is the History of a State alone, and of its archives before it.
-func merge(t *testing.T, s *State, archives ...[]byte) History {
+func merge(t *testing.T, s *State, archives ...[]byte) history.History {
 	t.Helper()
 	content, err := s.Encode()
 	if err != nil {
@@ -61,15 +64,15 @@ var near = cmpopts.EquateApprox(0, 1e-6)
 func TestPaidGPUsAreEitherStartingRequestedIdleOrNotObserved(t *testing.T) {
 	for name, test := range map[string]struct {
 		observe func(*State)
-		want    States
+		want    history.States
 	}{
 		"what is not initialized is paid for and nothing else": {
 			func(s *State) { sampled(s, node("a", 0, -1), 0, time.Minute) },
-			States{Paid: 120},
+			history.States{Paid: 120},
 		},
 		"a node without pods is idle": {
 			func(s *State) { sampled(s, node("a", 0, 0), 0, time.Minute) },
-			States{Paid: 120, Allocatable: 120, Idle: 120},
+			history.States{Paid: 120, Allocatable: 120, Idle: 120},
 		},
 		"a pod with a tenth of the shares leaves nine tenths idle": {
 			func(s *State) {
@@ -77,7 +80,7 @@ func TestPaidGPUsAreEitherStartingRequestedIdleOrNotObserved(t *testing.T) {
 				o.Requested = 0.1
 				sampled(s, o, 0, 100*time.Second)
 			},
-			States{Paid: 200, Allocatable: 200, Requested: 20, Idle: 180},
+			history.States{Paid: 200, Allocatable: 200, Requested: 20, Idle: 180},
 		},
 		"a node that offers no GPUs any more is paid for": {
 			func(s *State) {
@@ -85,7 +88,7 @@ func TestPaidGPUsAreEitherStartingRequestedIdleOrNotObserved(t *testing.T) {
 				o.Offers = false
 				sampled(s, o, 0, time.Minute)
 			},
-			States{Paid: 120},
+			history.States{Paid: 120},
 		},
 		"a node that is being deleted has what its pods request, and nothing idle": {
 			func(s *State) {
@@ -93,18 +96,18 @@ func TestPaidGPUsAreEitherStartingRequestedIdleOrNotObserved(t *testing.T) {
 				o.Requested, o.Deleted = 0.5, at(0)
 				sampled(s, o, 0, time.Minute)
 			},
-			States{Paid: 120, Allocatable: 60, Requested: 60},
+			history.States{Paid: 120, Allocatable: 60, Requested: 60},
 		},
 		"the start of a node is known without an observation": {
 			func(s *State) { s.Observe(start.Add(time.Minute), []Observation{node("a", 0, 40*time.Second)}) },
-			States{Paid: 120, Unobserved: 40},
+			history.States{Paid: 120, Unobserved: 40},
 		},
 		"what lies between two observations that are far apart was not observed": {
 			func(s *State) {
 				sampled(s, node("a", 0, 0), 0, 10*time.Second)
 				sampled(s, node("a", 0, 0), 130*time.Second, 140*time.Second)
 			},
-			States{Paid: 280, Allocatable: 40, Idle: 40, Unobserved: 240},
+			history.States{Paid: 280, Allocatable: 40, Idle: 40, Unobserved: 240},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +117,7 @@ func TestPaidGPUsAreEitherStartingRequestedIdleOrNotObserved(t *testing.T) {
 			if d := cmp.Diff(test.want, h.NodeClaims[0].GPUSeconds, near); d != "" {
 				t.Errorf("GPU seconds (-want +got):\n%s", d)
 			}
-			var sum, usd States
+			var sum, usd history.States
 			for _, hour := range h.PoolHours {
 				sum, usd = sum.Plus(hour.GPUSeconds), usd.Plus(hour.USD)
 			}
@@ -132,18 +135,18 @@ func TestHoursEndWhereTheyEnd(t *testing.T) {
 	s := NewState(nil)
 	o := node("a", 0, 0)
 	sampled(s, o, 0, 20*time.Minute)
-	o.Deleted, o.Terminated, o.Reason = at(20*time.Minute), at(20*time.Minute), ReasonEmpty
+	o.Deleted, o.Terminated, o.Reason = at(20*time.Minute), at(20*time.Minute), history.ReasonEmpty
 	s.Observe(start.Add(20*time.Minute+3*time.Second), []Observation{o})
 	h := merge(t, s)
-	want := []PoolHour{
-		{NodePool: "gpu", Hour: at(-50 * time.Minute), NodeSeconds: 600, GPUSeconds: States{Paid: 1200, Allocatable: 1200, Idle: 1200}, USD: States{Paid: 0.6, Allocatable: 0.6, Idle: 0.6}},
-		{NodePool: "gpu", Hour: at(10 * time.Minute), NodeSeconds: 600, GPUSeconds: States{Paid: 1200, Allocatable: 1200, Idle: 1200}, USD: States{Paid: 0.6, Allocatable: 0.6, Idle: 0.6}},
+	want := []history.PoolHour{
+		{NodePool: "gpu", Hour: at(-50 * time.Minute), NodeSeconds: 600, GPUSeconds: history.States{Paid: 1200, Allocatable: 1200, Idle: 1200}, USD: history.States{Paid: 0.6, Allocatable: 0.6, Idle: 0.6}},
+		{NodePool: "gpu", Hour: at(10 * time.Minute), NodeSeconds: 600, GPUSeconds: history.States{Paid: 1200, Allocatable: 1200, Idle: 1200}, USD: history.States{Paid: 0.6, Allocatable: 0.6, Idle: 0.6}},
 	}
 	if d := cmp.Diff(want, h.PoolHours, near); d != "" {
 		t.Errorf("hours (-want +got):\n%s", d)
 	}
 	got := h.NodeClaims[0]
-	if !same(got.Terminated, at(20*time.Minute)) || got.Reason != ReasonEmpty || math.Abs(*got.USD-1.2) > 1e-9 || got.TerminatedLatest {
+	if !same(got.Terminated, at(20*time.Minute)) || got.Reason != history.ReasonEmpty || math.Abs(*got.USD-1.2) > 1e-9 || got.TerminatedLatest {
 		t.Errorf("the node is %+v, and cost %v", got, *got.USD)
 	}
 }
@@ -151,9 +154,9 @@ func TestHoursEndWhereTheyEnd(t *testing.T) {
 func TestAnInstanceIsPaidForAMinuteAtLeast(t *testing.T) {
 	for ran, want := range map[time.Duration]float64{20 * time.Second: 0.06, 59 * time.Second: 0.06, time.Minute: 0.06, 2 * time.Minute: 0.12} {
 		var added float64
-		s := NewState(func(_, _ string, _, usd States) { added += usd.Paid })
+		s := NewState(func(_, _ string, _, usd history.States) { added += usd.Paid })
 		o := node("a", 0, -1)
-		o.Deleted, o.Terminated, o.Reason = at(ran), at(ran), ReasonEmpty
+		o.Deleted, o.Terminated, o.Reason = at(ran), at(ran), history.ReasonEmpty
 		for range 2 {
 			s.Observe(start.Add(ran), []Observation{o})
 		}
@@ -170,10 +173,10 @@ func TestAnInstanceIsPaidForAMinuteAtLeast(t *testing.T) {
 func TestWhatAPriceIsNotKnownOfIsNotFree(t *testing.T) {
 	s := NewState(nil)
 	o := node("a", 0, 0)
-	o.USDPerHour, o.PriceBasis = nil, PriceUnknown
+	o.USDPerHour, o.PriceBasis = nil, ""
 	sampled(s, o, 0, time.Minute)
 	h := merge(t, s)
-	if got := h.PoolHours[0]; got.UnpricedSeconds != 60 || got.USD != (States{}) || h.NodeClaims[0].USD != nil {
+	if got := h.PoolHours[0]; got.UnpricedSeconds != 60 || got.USD != (history.States{}) || h.NodeClaims[0].USD != nil {
 		t.Errorf("the hour is %+v, the node costs %v", got, h.NodeClaims[0].USD)
 	}
 }
@@ -181,7 +184,7 @@ func TestWhatAPriceIsNotKnownOfIsNotFree(t *testing.T) {
 func TestANodeIsRecordedOnceWithItsCauses(t *testing.T) {
 	for name, test := range map[string]struct {
 		observe func(*State)
-		want    []NodeClaim
+		want    []history.NodeClaim
 	}{
 		"what was never launched is not recorded": {
 			func(s *State) {
@@ -197,27 +200,27 @@ func TestANodeIsRecordedOnceWithItsCauses(t *testing.T) {
 					o.Pods = pods
 					s.Observe(start, []Observation{o})
 				}
-			}, []NodeClaim{{Name: "a", Pods: []string{"ml/a", "ml/b", "ml/c"}}},
+			}, []history.NodeClaim{{Name: "a", Pods: []string{"ml/a", "ml/b", "ml/c"}}},
 		},
 		"a reason of Karpenter's takes the place of none": {
 			func(s *State) {
 				o := node("a", 0, 0)
-				o.Deleted, o.Reason = at(time.Minute), ReasonDeleted
+				o.Deleted, o.Reason = at(time.Minute), history.ReasonDeleted
 				s.Observe(start.Add(time.Minute), []Observation{o})
-				o.Reason = ReasonUnderutilized
+				o.Reason = history.ReasonUnderutilized
 				s.Observe(start.Add(time.Minute), []Observation{o})
-				o.Reason = ReasonDeleted
+				o.Reason = history.ReasonDeleted
 				s.Observe(start.Add(time.Minute), []Observation{o})
-			}, []NodeClaim{{Name: "a", Reason: ReasonUnderutilized}},
+			}, []history.NodeClaim{{Name: "a", Reason: history.ReasonUnderutilized}},
 		},
 		"a node that stays in the cache after its termination is no second one": {
 			func(s *State) {
 				o := node("a", 0, 0)
-				o.Deleted, o.Terminated, o.Reason = at(time.Minute), at(time.Minute), ReasonEmpty
+				o.Deleted, o.Terminated, o.Reason = at(time.Minute), at(time.Minute), history.ReasonEmpty
 				for range 3 {
 					s.Observe(start.Add(2*time.Minute), []Observation{o})
 				}
-			}, []NodeClaim{{Name: "a", Reason: ReasonEmpty, Terminated: at(time.Minute)}},
+			}, []history.NodeClaim{{Name: "a", Reason: history.ReasonEmpty, Lifecycle: history.Lifecycle{Terminated: at(time.Minute)}}},
 		},
 		"one that is gone was there when it was observed last": {
 			func(s *State) {
@@ -225,32 +228,32 @@ func TestANodeIsRecordedOnceWithItsCauses(t *testing.T) {
 				s.Gone("uid-a")
 				s.Gone("uid-a")
 				s.Gone("uid-of-another")
-			}, []NodeClaim{{Name: "a", Reason: ReasonUnknown, Terminated: at(time.Minute), TerminatedLatest: true}},
+			}, []history.NodeClaim{{Name: "a", Reason: history.ReasonUnknown, Lifecycle: history.Lifecycle{Terminated: at(time.Minute), TerminatedLatest: true}}},
 		},
 		"one that was missing and is there was never gone": {
 			func(s *State) {
 				sampled(s, node("a", 0, 0), 0, time.Minute)
 				s.Gone("uid-a")
 				sampled(s, node("a", 0, 0), 2*time.Minute, 3*time.Minute)
-			}, []NodeClaim{{Name: "a", Reason: ReasonUnknown}},
+			}, []history.NodeClaim{{Name: "a", Reason: history.ReasonUnknown}},
 		},
 		"one that is gone after its termination was recorded ended then": {
 			func(s *State) {
 				o := node("a", 0, 0)
 				sampled(s, o, 0, time.Minute)
-				o.Deleted, o.Reason = at(50*time.Second), ReasonEmpty
+				o.Deleted, o.Reason = at(50*time.Second), history.ReasonEmpty
 				s.Terminating(start.Add(70*time.Second), o)
 				s.Terminating(start.Add(75*time.Second), o)
 				s.Gone("uid-a")
-			}, []NodeClaim{{Name: "a", Reason: ReasonEmpty, Terminated: at(75 * time.Second)}},
+			}, []history.NodeClaim{{Name: "a", Reason: history.ReasonEmpty, Lifecycle: history.Lifecycle{Terminated: at(75 * time.Second)}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewState(nil)
 			test.observe(s)
-			var got []NodeClaim
+			var got []history.NodeClaim
 			for _, n := range merge(t, s).NodeClaims {
-				got = append(got, NodeClaim{Name: n.Name, Pods: n.Pods, Reason: n.Reason, Terminated: n.Terminated, TerminatedLatest: n.TerminatedLatest})
+				got = append(got, history.NodeClaim{Name: n.Name, Pods: n.Pods, Reason: n.Reason, Lifecycle: history.Lifecycle{Terminated: n.Terminated, TerminatedLatest: n.TerminatedLatest}})
 			}
 			if d := cmp.Diff(test.want, got); d != "" {
 				t.Errorf("nodes (-want +got):\n%s", d)
@@ -261,18 +264,18 @@ func TestANodeIsRecordedOnceWithItsCauses(t *testing.T) {
 
 func TestADriftedNodeHasTheRevisionThatChangedItsPoolOrClass(t *testing.T) {
 	applied := func(s *State, after time.Duration, revision string, objects ...string) {
-		s.RecordApply(Apply{Sync: "dev", Revision: revision, Time: at(after), Updated: len(objects), Objects: objects})
+		s.RecordApply(history.Apply{Sync: "dev", Revision: revision, Time: at(after), Updated: len(objects), Objects: objects})
 	}
 	for name, test := range map[string]struct {
-		reason Reason
+		reason history.Reason
 		drift  string
 		want   string
 	}{
-		"the pool":                              {ReasonDrifted, "NodePoolDrifted", "main@sha1:pool"},
-		"the class":                             {ReasonDrifted, "NodeClassDrifted", "main@sha1:class"},
-		"either, where Karpenter names neither": {ReasonDrifted, "RequirementsDrifted", "main@sha1:class"},
-		"a pool that was deleted":               {ReasonNodePoolDeleted, "", "main@sha1:pool"},
-		"nothing where it did not drift":        {ReasonEmpty, "", ""},
+		"the pool":                              {history.ReasonDrifted, "NodePoolDrifted", "main@sha1:pool"},
+		"the class":                             {history.ReasonDrifted, "NodeClassDrifted", "main@sha1:class"},
+		"either, where Karpenter names neither": {history.ReasonDrifted, "RequirementsDrifted", "main@sha1:class"},
+		"a pool that was deleted":               {history.ReasonNodePoolDeleted, "", "main@sha1:pool"},
+		"nothing where it did not drift":        {history.ReasonEmpty, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewState(nil)
@@ -298,18 +301,18 @@ func TestADriftedNodeHasTheRevisionThatChangedItsPoolOrClass(t *testing.T) {
 
 func TestWhatHappenedOfAPullRequestIsCountedByItsCommit(t *testing.T) {
 	s := NewState(nil)
-	s.RecordApply(Apply{Sync: "dev", Revision: "main@sha1:abc", Time: at(time.Minute), Updated: 1, Objects: []string{"NodePool.karpenter.sh/gpu"}})
-	s.RecordPullRequest(PullRequest{Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Predicted: &NodeChanges{Replaced: 2}})
+	s.RecordApply(history.Apply{Sync: "dev", Revision: "main@sha1:abc", Time: at(time.Minute), Updated: 1, Objects: []string{"NodePool.karpenter.sh/gpu"}})
+	s.RecordPullRequest(history.PullRequest{Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Predicted: &history.NodeChanges{Replaced: 2}})
 	for _, name := range []string{"a", "b"} {
 		o := node(name, 0, 0)
-		o.Drifted, o.DriftReason, o.Deleted, o.Reason, o.Terminated = at(2*time.Minute), "NodePoolDrifted", at(3*time.Minute), ReasonDrifted, at(4*time.Minute)
+		o.Drifted, o.DriftReason, o.Deleted, o.Reason, o.Terminated = at(2*time.Minute), "NodePoolDrifted", at(3*time.Minute), history.ReasonDrifted, at(4*time.Minute)
 		s.Observe(start.Add(5*time.Minute), []Observation{o})
 	}
 	s.Observe(start.Add(5*time.Minute), []Observation{node("c", 0, 0)})
-	s.RecordPullRequest(PullRequest{Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Applied: at(time.Minute), RolledOut: at(4 * time.Minute), Predicted: &NodeChanges{Replaced: 2}})
-	want := []PullRequest{{
+	s.RecordPullRequest(history.PullRequest{Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Applied: at(time.Minute), RolledOut: at(4 * time.Minute), Predicted: &history.NodeChanges{Replaced: 2}})
+	want := []history.PullRequest{{
 		Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Applied: at(time.Minute), RolledOut: at(4 * time.Minute),
-		Predicted: &NodeChanges{Replaced: 2}, Happened: NodeChanges{Replaced: 2, Seconds: pointer(180.0)},
+		Predicted: &history.NodeChanges{Replaced: 2}, Happened: history.NodeChanges{Replaced: 2, Seconds: pointer(180.0)},
 	}}
 	if d := cmp.Diff(want, merge(t, s).PullRequests); d != "" {
 		t.Errorf("pull requests (-want +got):\n%s", d)
@@ -320,10 +323,10 @@ func TestRunsAndDriftThatRepeatAreOneRecord(t *testing.T) {
 	s := NewState(nil)
 	for i := range 3 {
 		now := at(time.Duration(i) * time.Minute)
-		s.RecordApply(Apply{Sync: "dev", Revision: "main@sha1:a", Time: now})
-		s.RecordApply(Apply{Sync: "dev", Revision: "main@sha1:b", Time: now, Failed: 1})
-		s.RecordDrift(Drift{Sync: "dev", Object: "ConfigMap/a", Time: now, Result: DriftReported})
-		s.RecordDrift(Drift{Sync: "dev", Object: "ConfigMap/b", Time: now, Result: DriftCorrected})
+		s.RecordApply(history.Apply{Sync: "dev", Revision: "main@sha1:a", Time: now})
+		s.RecordApply(history.Apply{Sync: "dev", Revision: "main@sha1:b", Time: now, Failed: 1})
+		s.RecordDrift(history.Drift{Sync: "dev", Object: "ConfigMap/a", Time: now, Result: history.DriftReported})
+		s.RecordDrift(history.Drift{Sync: "dev", Object: "ConfigMap/b", Time: now, Result: history.DriftCorrected})
 	}
 	h := merge(t, s)
 	if len(h.Applies) != 1 || len(h.Drift) != 4 || !same(h.Drift[0].Last, at(2*time.Minute)) {
@@ -335,10 +338,10 @@ func TestAStateIsTheSameAfterItWasWrittenAndRead(t *testing.T) {
 	s := NewState(nil)
 	sampled(s, node("a", 0, 0), 0, time.Minute)
 	o := node("b", 0, 0)
-	o.Deleted, o.Terminated, o.Reason = at(time.Minute), at(time.Minute), ReasonEmpty
+	o.Deleted, o.Terminated, o.Reason = at(time.Minute), at(time.Minute), history.ReasonEmpty
 	s.Observe(start.Add(time.Minute), []Observation{o})
-	s.RecordApply(Apply{Sync: "dev", Revision: "main@sha1:a", Time: at(0), Created: 1, Objects: []string{"NodePool.karpenter.sh/gpu"}})
-	s.RecordDrift(Drift{Sync: "dev", Object: "ConfigMap/a", Time: at(0), Fields: []FieldChange{{Path: "data.a", Before: "1", After: "2"}}, Managers: []Manager{{Name: "kubectl-edit", Operation: "Update", Time: at(0)}}})
+	s.RecordApply(history.Apply{Sync: "dev", Revision: "main@sha1:a", Time: at(0), Created: 1, Objects: []string{"NodePool.karpenter.sh/gpu"}})
+	s.RecordDrift(history.Drift{Sync: "dev", Object: "ConfigMap/a", Time: at(0), Fields: []history.FieldChange{{Path: "data.a", Before: "1", After: "2"}}, Managers: []owner.Manager{{Name: "kubectl-edit", Operation: "Update", Time: "2026-11-01T09:50:00Z"}}})
 	content, err := s.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -355,7 +358,7 @@ func TestAStateIsTheSameAfterItWasWrittenAndRead(t *testing.T) {
 	}
 	// What comes after it was read is not observed, and paid for all the same.
 	again.Observe(start.Add(2*time.Minute), []Observation{node("a", 0, 0)})
-	if d := cmp.Diff(States{Paid: 240, Allocatable: 120, Idle: 120, Unobserved: 120}, merge(t, again).NodeClaims[0].GPUSeconds, near); d != "" {
+	if d := cmp.Diff(history.States{Paid: 240, Allocatable: 120, Idle: 120, Unobserved: 120}, merge(t, again).NodeClaims[0].GPUSeconds, near); d != "" {
 		t.Errorf("GPU seconds (-want +got):\n%s", d)
 	}
 	if _, err := Decode([]byte("no gzip"), nil); err == nil {
@@ -375,7 +378,7 @@ func lives(t *testing.T, s *State, n int) (records, hours [][]byte) {
 		o.Created, o.Launched, o.Registered, o.Initialized = metav1.NewTime(now), metav1.NewTime(now.Add(2*time.Second)), metav1.NewTime(now.Add(40*time.Second)), metav1.NewTime(now.Add(60*time.Second))
 		o.NodePool, o.Pods = fmt.Sprintf("gpu-%d", i%7), []string{fmt.Sprintf("ml/train-%d", i)}
 		s.Observe(now.Add(5*time.Minute), []Observation{o})
-		o.Deleted, o.Terminated, o.Reason = metav1.NewTime(now.Add(20*time.Minute)), metav1.NewTime(now.Add(21*time.Minute)), ReasonEmpty
+		o.Deleted, o.Terminated, o.Reason = metav1.NewTime(now.Add(20*time.Minute)), metav1.NewTime(now.Add(21*time.Minute)), history.ReasonEmpty
 		now = now.Add(22 * time.Minute)
 		s.Observe(now, []Observation{o})
 		a, err := s.Archive(func(uid string) bool { return uid == o.UID })
@@ -418,7 +421,7 @@ func TestTenThousandNodesTakeBoundedMemoryAndBytes(t *testing.T) {
 	if want := float64(n) * 2 * (21*60 - 2); math.Abs(paid-want) > 1e-3 {
 		t.Errorf("%f GPU seconds are paid for, want %f", paid, want)
 	}
-	h, records, hours = History{}, nil, nil
+	h, records, hours = history.History{}, nil, nil
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	content, err := s.Encode()
@@ -439,10 +442,10 @@ func TestWhatIsInAnArchiveAndStillInTheStateIsThereOnce(t *testing.T) {
 	var archived *Archive
 	for i := range 2 * archiveAt {
 		o := node(fmt.Sprint("n", i), 0, 0)
-		o.Deleted, o.Terminated, o.Reason = at(time.Minute), at(time.Minute), ReasonEmpty
+		o.Deleted, o.Terminated, o.Reason = at(time.Minute), at(time.Minute), history.ReasonEmpty
 		s.Observe(start.Add(time.Minute), []Observation{o})
-		s.RecordApply(Apply{Sync: "dev", Revision: fmt.Sprint("main@sha1:", i), Time: at(0), Created: 1})
-		s.RecordDrift(Drift{Sync: "dev", Object: fmt.Sprint("ConfigMap/", i), Time: at(0), Result: DriftCorrected})
+		s.RecordApply(history.Apply{Sync: "dev", Revision: fmt.Sprint("main@sha1:", i), Time: at(0), Created: 1})
+		s.RecordDrift(history.Drift{Sync: "dev", Object: fmt.Sprint("ConfigMap/", i), Time: at(0), Result: history.DriftCorrected})
 	}
 	s.hour("gpu", start)
 	for i := range archiveAt {
@@ -482,10 +485,10 @@ func TestAbsorbTakesOverWhatOnlyTheOtherRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := node("a", 0, 0)
-	o.Deleted, o.Terminated, o.Reason = at(2*time.Minute), at(2*time.Minute), ReasonEmpty
+	o.Deleted, o.Terminated, o.Reason = at(2*time.Minute), at(2*time.Minute), history.ReasonEmpty
 	s.Observe(start.Add(2*time.Minute), []Observation{o})
-	s.RecordApply(Apply{Sync: "dev", Revision: "main@sha1:a", Time: at(0), Created: 1})
-	s.RecordDrift(Drift{Sync: "dev", Object: "ConfigMap/a", Time: at(0), Result: DriftCorrected})
+	s.RecordApply(history.Apply{Sync: "dev", Revision: "main@sha1:a", Time: at(0), Created: 1})
+	s.RecordDrift(history.Drift{Sync: "dev", Object: "ConfigMap/a", Time: at(0), Result: history.DriftCorrected})
 	for range 2 {
 		written.Absorb(s)
 	}
@@ -496,8 +499,8 @@ func TestAbsorbTakesOverWhatOnlyTheOtherRecorded(t *testing.T) {
 }
 
 func TestAddedHasAllThatIsAddedToTheSums(t *testing.T) {
-	var seconds, usd States
-	s := NewState(func(pool, capacityType string, gpus, dollars States) {
+	var seconds, usd history.States
+	s := NewState(func(pool, capacityType string, gpus, dollars history.States) {
 		if pool != "gpu" || capacityType != "on-demand" {
 			t.Errorf("added to %s, %s", pool, capacityType)
 		}

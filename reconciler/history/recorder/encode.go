@@ -1,4 +1,4 @@
-package history
+package recorder
 
 import (
 	"bytes"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 // document is what is written of a State, or of what was taken out of one.
@@ -19,7 +21,7 @@ type document struct {
 	Time    time.Time       `json:"time,omitzero"`
 	Open    []openNodeClaim `json:"open,omitempty"`
 	Changes []changedObject `json:"changes,omitempty"`
-	History
+	history.History
 }
 
 // maxDecoded bounds the bytes of what is read, in case that another wrote it.
@@ -64,7 +66,7 @@ func decode(content []byte) ([]document, error) {
 
 // Encode is the State as bytes.
 func (s *State) Encode() ([]byte, error) {
-	d := document{Time: s.now, Changes: s.changes, History: History{
+	d := document{Time: s.now, Changes: s.changes, History: history.History{
 		NodeClaims: s.closed, Applies: s.applies, Drift: s.drift, PullRequests: s.pulls,
 	}}
 	for _, uid := range s.Open() {
@@ -102,13 +104,13 @@ func Decode(content []byte, added Added) (*State, error) {
 
 // Merge is the History of what was written: of archives, the oldest first, and last of a State. What is in several of them
 // is taken from the last one: an archive is written before what is in it is taken out of the State.
-func Merge(contents ...[]byte) (History, error) {
-	var out History
+func Merge(contents ...[]byte) (history.History, error) {
+	var out history.History
 	var m merged
 	for _, content := range contents {
 		documents, err := decode(content)
 		if err != nil {
-			return History{}, err
+			return history.History{}, err
 		}
 		for _, d := range documents {
 			m.add(d)
@@ -119,33 +121,33 @@ func Merge(contents ...[]byte) (History, error) {
 	}
 	out.NodeClaims, out.Applies, out.Drift = m.claims.all(), m.applies.all(), m.drift.all()
 	out.PullRequests, out.PoolHours = m.pulls.all(), m.hours.all()
-	slices.SortStableFunc(out.NodeClaims, func(a, b NodeClaim) int {
+	slices.SortStableFunc(out.NodeClaims, func(a, b history.NodeClaim) int {
 		return cmp.Or(a.Created.Compare(b.Created.Time), strings.Compare(a.Name, b.Name))
 	})
-	slices.SortStableFunc(out.Applies, func(a, b Apply) int { return a.Time.Compare(b.Time.Time) })
-	slices.SortStableFunc(out.Drift, func(a, b Drift) int { return a.Time.Compare(b.Time.Time) })
-	slices.SortStableFunc(out.PullRequests, func(a, b PullRequest) int { return a.Merged.Compare(b.Merged.Time) })
+	slices.SortStableFunc(out.Applies, func(a, b history.Apply) int { return a.Time.Compare(b.Time.Time) })
+	slices.SortStableFunc(out.Drift, func(a, b history.Drift) int { return a.Time.Compare(b.Time.Time) })
+	slices.SortStableFunc(out.PullRequests, func(a, b history.PullRequest) int { return a.Merged.Compare(b.Merged.Time) })
 	sortHours(out.PoolHours)
 	for i := range out.PullRequests {
-		out.PullRequests[i].Happened = out.happened(out.PullRequests[i])
+		out.PullRequests[i].Happened = happened(out, out.PullRequests[i])
 	}
 	return out, nil
 }
 
-func sortHours(hours []PoolHour) {
-	slices.SortFunc(hours, func(a, b PoolHour) int {
+func sortHours(hours []history.PoolHour) {
+	slices.SortFunc(hours, func(a, b history.PoolHour) int {
 		return cmp.Or(a.Hour.Compare(b.Hour.Time), strings.Compare(a.NodePool, b.NodePool))
 	})
 }
 
 // happened counts the nodes that were replaced or removed for a pull request.
-func (h History) happened(p PullRequest) NodeChanges {
-	var out NodeChanges
+func happened(h history.History, p history.PullRequest) history.NodeChanges {
+	var out history.NodeChanges
 	for _, n := range h.NodeClaims {
 		if p.Commit == "" || n.Terminated.IsZero() || !strings.HasSuffix(n.Revision, p.Commit) {
 			continue
 		}
-		if n.Reason == ReasonNodePoolDeleted {
+		if n.Reason == history.ReasonNodePoolDeleted {
 			out.Removed++
 		} else {
 			out.Replaced++
@@ -160,11 +162,11 @@ func (h History) happened(p PullRequest) NodeChanges {
 
 // merged are records without those that occur again later.
 type merged struct {
-	claims  unique[string, NodeClaim]
-	applies unique[string, Apply]
-	drift   unique[string, Drift]
-	pulls   unique[string, PullRequest]
-	hours   unique[hourKey, PoolHour]
+	claims  unique[string, history.NodeClaim]
+	applies unique[string, history.Apply]
+	drift   unique[string, history.Drift]
+	pulls   unique[string, history.PullRequest]
+	hours   unique[hourKey, history.PoolHour]
 }
 
 func (m *merged) add(d document) {
