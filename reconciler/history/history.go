@@ -96,10 +96,8 @@ type Reason string
 // The reasons. Empty, Underutilized, Drifted and Unhealthy are Karpenter's; an interruption has the reason of Karpenter's
 // event, such as SpotInterrupted.
 const (
-	ReasonEmpty         Reason = "Empty"
-	ReasonUnderutilized Reason = "Underutilized"
-	ReasonDrifted       Reason = "Drifted"
-	ReasonUnhealthy     Reason = "Unhealthy"
+	ReasonEmpty   Reason = "Empty"
+	ReasonDrifted Reason = "Drifted"
 	// ReasonExpired is a node that was older than expireAfter.
 	ReasonExpired Reason = "Expired"
 	// ReasonNodePoolDeleted is a node whose NodePool was deleted.

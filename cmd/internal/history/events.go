@@ -92,7 +92,7 @@ func nodeEvents(n history.NodeClaim) []Event {
 		add(n.Initialized, "Normal", EventInitialized, fmt.Sprintf("%s after the launch; node %s", duration.HumanDuration(n.Initialized.Sub(n.Launched.Time)), n.Node))
 	}
 	kind := "Normal"
-	if slices.Contains([]history.Reason{history.ReasonGPUsNotOffered, history.ReasonRegistrationTimeout, history.ReasonUnhealthy, history.ReasonUnknown}, n.Reason) || n.Reason == "SpotInterrupted" {
+	if slices.Contains([]history.Reason{history.ReasonGPUsNotOffered, history.ReasonRegistrationTimeout, "Unhealthy", history.ReasonUnknown}, n.Reason) || n.Reason == "SpotInterrupted" {
 		kind = "Warning"
 	}
 	cause := string(n.Reason)

@@ -96,7 +96,7 @@ func TestWhyANodeClaimIsDeleted(t *testing.T) {
 		message string
 	}{
 		"while it is not":              {claim: claimOf("a")},
-		"a reason of Karpenter's":      {claim: claimOf("a", deletedNow, set(karpv1.ConditionTypeDisruptionReason, "Underutilized")), want: history.ReasonUnderutilized},
+		"a reason of Karpenter's":      {claim: claimOf("a", deletedNow, set(karpv1.ConditionTypeDisruptionReason, "Underutilized")), want: "Underutilized"},
 		"drift, with what drifted":     {claim: claimOf("a", deletedNow, set(karpv1.ConditionTypeDrifted, "AMIDrift"), set(karpv1.ConditionTypeDisruptionReason, "Drifted")), want: history.ReasonDrifted, message: "AMIDrift"},
 		"GPUs that were never offered": {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{readiness.FailedAnnotation: "NoDriver"} }), want: history.ReasonGPUsNotOffered, message: "NoDriver"},
 		"an interruption":              {claim: claimOf("a", deletedNow), event: "SpotInterrupted", want: "SpotInterrupted"},

@@ -207,11 +207,11 @@ func TestANodeIsRecordedOnceWithItsCauses(t *testing.T) {
 				o := node("a", 0, 0)
 				o.Deleted, o.Reason = at(time.Minute), history.ReasonDeleted
 				s.Observe(start.Add(time.Minute), []Observation{o})
-				o.Reason = history.ReasonUnderutilized
+				o.Reason = "Underutilized"
 				s.Observe(start.Add(time.Minute), []Observation{o})
 				o.Reason = history.ReasonDeleted
 				s.Observe(start.Add(time.Minute), []Observation{o})
-			}, []history.NodeClaim{{Name: "a", Reason: history.ReasonUnderutilized}},
+			}, []history.NodeClaim{{Name: "a", Reason: "Underutilized"}},
 		},
 		"a node that stays in the cache after its termination is no second one": {
 			func(s *State) {
