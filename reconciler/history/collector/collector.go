@@ -156,28 +156,50 @@ func (c *Collector) Start(ctx context.Context) error {
 			// The lease is given back after this, so that the write is not refused.
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), terminationTimeout)
 			defer cancel()
-			c.step(last, make(chan<- error, 1))
+			c.step(last, nil)
+			c.step(last, []chan<- error{make(chan error, 1)})
 			return nil
 		case <-ticks.C():
-		case waiting := <-c.flushes:
-			c.step(ctx, waiting)
+		case first := <-c.flushes:
+			c.step(ctx, c.waiting(first))
 		}
 	}
 }
 
-// step observes, and writes where that is due or somebody waits for it. A failure is tried again at the next step.
-func (c *Collector) step(ctx context.Context, waiting chan<- error) {
+// waiting are all that wait for a write now: one is enough for them.
+func (c *Collector) waiting(first chan<- error) []chan<- error {
+	all := []chan<- error{first}
+	for {
+		select {
+		case another := <-c.flushes:
+			all = append(all, another)
+		default:
+			return all
+		}
+	}
+}
+
+// step observes, and writes where that is due; where somebody waits for a write, it writes what was queued at once. A failure is
+// tried again at the next step.
+func (c *Collector) step(ctx context.Context, waiting []chan<- error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err := c.observe(ctx)
-	if err == nil && (waiting != nil || c.due()) {
+	err := c.load(ctx)
+	switch {
+	case err != nil:
+	case len(waiting) > 0:
+		c.drain()
 		err = c.save(ctx)
+	default:
+		if err = c.observe(ctx); err == nil && c.due() {
+			err = c.save(ctx)
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		c.cfg.Log.Error(err, "The history could not be recorded, trying again", "after", sampleInterval)
 	}
-	if waiting != nil {
-		waiting <- err
+	for _, one := range waiting {
+		one <- err
 	}
 }
 
@@ -187,15 +209,21 @@ func (c *Collector) due() bool {
 	return c.state.Changed() && age >= changeDelay || len(c.state.Open()) > 0 && age >= sumDelay
 }
 
+// load reads what is recorded, where that was not read yet.
+func (c *Collector) load(ctx context.Context) error {
+	if c.state != nil {
+		return nil
+	}
+	loaded, err := c.writer.Load(ctx, c.series.add)
+	if err != nil {
+		return err
+	}
+	c.state, c.saved = loaded, c.cfg.Clock.Now()
+	return nil
+}
+
 // observe takes in what was queued, and what is in the cache.
 func (c *Collector) observe(ctx context.Context) error {
-	if c.state == nil {
-		loaded, err := c.writer.Load(ctx, c.series.add)
-		if err != nil {
-			return err
-		}
-		c.state, c.saved = loaded, c.cfg.Clock.Now()
-	}
 	if err := c.observePullRequests(ctx); err != nil {
 		return err
 	}
@@ -277,7 +305,7 @@ func (c *Collector) exists(ctx context.Context, uid string) (bool, error) {
 // save writes the State. Where another has written it meanwhile, that is taken over, and what is only known here added to it.
 func (c *Collector) save(ctx context.Context) error {
 	// What is not observed may be present.
-	present := func(uid string) bool { return !c.cfg.Nodes || c.present[uid] }
+	present := func(uid string) bool { return c.present == nil || c.present[uid] }
 	err := c.writer.Save(ctx, c.state, present)
 	if store.IsConflict(err) {
 		loaded, loadErr := c.writer.Load(ctx, c.series.add)

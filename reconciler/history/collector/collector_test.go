@@ -31,6 +31,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/recorder"
 	"github.com/poolwright/poolwright/reconciler/history/store"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
@@ -513,5 +514,33 @@ func TestATerminationDoesNotWaitForAHistoryThatCannotBeWritten(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil || writes == 0 {
 		t.Errorf("%d writes, %v", writes, err)
+	}
+}
+
+func TestManyTerminationsShareAWrite(t *testing.T) {
+	const many = 100
+	writes, failure := 0, error(nil)
+	c, _ := collecting(t, clientOf(poolOf("gpu")), func(cfg *Config) { cfg.Live = counted(clientOf(), &writes, &failure) })
+	written := make(chan error, many)
+	for i := range many {
+		o := c.observation(claimOf("a", deletedNow), nil)
+		o.UID = strings.Repeat("x", i+1)
+		c.queue(func(s *recorder.State) { s.Terminating(noon, o) })
+		go func() { written <- c.flush(t.Context()) }()
+	}
+	// All wait, before the first of them is served.
+	first := <-c.flushes
+	all := c.waiting(first)
+	for len(all) < many {
+		all = append(all, <-c.flushes)
+	}
+	c.step(t.Context(), all)
+	for range many {
+		if err := <-written; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if writes != 1 || len(c.state.Open()) != many {
+		t.Errorf("%d writes for %d nodes", writes, len(c.state.Open()))
 	}
 }

@@ -219,7 +219,7 @@ func (p *process) terminate(name string) {
 		now, o := p.clock.Now(), p.observation(p.claims[name], nil)
 		p.queue(func(s *recorder.State) { s.Terminating(now, o) })
 		waiting := make(chan error, 1)
-		p.step(p.Context(), waiting)
+		p.step(p.Context(), []chan<- error{waiting})
 	}
 	if p.kube.dead {
 		return
@@ -304,7 +304,8 @@ func (p *process) live() history.History {
 		}
 	}
 	for range 2 { // Once more, so that nothing waits to be written, and whoever is missing is missing twice.
-		p.step(p.Context(), make(chan<- error, 1))
+		p.step(p.Context(), nil)
+		p.step(p.Context(), []chan<- error{make(chan<- error, 1)})
 	}
 	h, err := (&store.Store{Kube: server, Namespace: p.namespace}).Read(p.Context())
 	p.must(err)

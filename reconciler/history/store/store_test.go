@@ -33,7 +33,7 @@ func terminated(i int) recorder.Observation {
 	at := start.Add(time.Duration(i) * time.Hour)
 	return recorder.Observation{NodeClaim: history.NodeClaim{
 		Name: "gpu-" + random(i)[:5], UID: random(i), NodePool: "gpu", GPUs: 1, Pods: []string{random(-i), random(i + 1_000_000), random(i + 2_000_000)},
-		Lifecycle: history.Lifecycle{Created: metav1.NewTime(at), Launched: metav1.NewTime(at), Deleted: metav1.NewTime(at.Add(20 * time.Minute)), Terminated: metav1.NewTime(at.Add(20 * time.Minute))}, Reason: history.ReasonEmpty,
+		Lifecycle: history.Lifecycle{Created: metav1.NewTime(at), Launched: metav1.NewTime(at), Deleted: metav1.NewTime(at.Add(20 * time.Minute)), Terminated: metav1.NewTime(at.Add(20 * time.Minute))}, Reason: history.ReasonEmpty, Message: random(i+3_000_000) + random(i+4_000_000),
 	}}
 }
 
