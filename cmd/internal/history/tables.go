@@ -226,10 +226,10 @@ func dollars(usd *float64, approximate bool) string {
 func amount(usd float64, approximate bool) string {
 	const cent = 0.01
 	text := fmt.Sprintf("$%.2f", usd)
-	if usd > 0 && usd < cent {
+	switch {
+	case usd > 0 && usd < cent:
 		text = "<$0.01"
-	}
-	if approximate {
+	case approximate:
 		text = "~" + text
 	}
 	return text
