@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 
@@ -171,10 +170,13 @@ func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, 
 		opts.Apply.Order = append(slices.Clip(opts.Apply.Order), w.Name)
 	}
 	opts.Apply.NoDeletes = opts.Apply.NoDeletes || len(result.Problems) > 0 || result.SourceError != nil
-	began := time.Now()
+	ended := func(Result) {}
+	if l.record != nil {
+		ended = l.record()
+	}
 	result.Outcome = apply.Run(ctx, result.Plan, targets, opts.Apply)
-	if l.record != nil && len(result.Outcome.Results) > 0 {
-		l.record(result, time.Since(began))
+	if len(result.Outcome.Results) > 0 {
+		ended(result)
 	}
 	return result, nil
 }

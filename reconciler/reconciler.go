@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 
@@ -50,8 +49,8 @@ type Loop struct {
 	applied string
 	// dependencies is why a revision must not be applied yet; may be nil.
 	dependencies func(ctx context.Context, revision string) error
-	// record is called with the result of each run that had changes to make; may be nil.
-	record func(result Result, took time.Duration)
+	// record is called when a run begins to make changes, and what it returns with the result; may be nil.
+	record func() (ended func(Result))
 
 	// fetching is held while the source is read and what it gave is loaded, which may
 	// take minutes; taken before mu. last is written under both.
@@ -122,9 +121,9 @@ func (l *Loop) WithRevisionCache(shared *RevisionCache) *Loop {
 	return l
 }
 
-// WithRecord has record called with the result of each run that had changes to make, made or not, and how
-// long making them took. It must return at once. It returns the Loop, and is called before any other method.
-func (l *Loop) WithRecord(record func(result Result, took time.Duration)) *Loop {
+// WithRecord has record called when a run begins to make changes, and what that returns with the result of each run that
+// had any to make, made or not. Both must return at once. It returns the Loop, and is called before any other method.
+func (l *Loop) WithRecord(record func() (ended func(Result))) *Loop {
 	l.record = record
 	return l
 }

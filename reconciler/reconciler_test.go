@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -387,12 +386,15 @@ func TestRunsThatHadSomethingToChangeAreRecorded(t *testing.T) {
 	w := &fakeTarget{objects: map[string]string{}}
 	var recorded []string
 	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "2")}.load, reconciler.NamedTarget{Name: "memory", Target: w}).
-		WithRecord(func(result reconciler.Result, took time.Duration) {
-			if took < 0 {
-				t.Errorf("it took %s", took)
-			}
-			for _, r := range result.Outcome.Results {
-				recorded = append(recorded, result.Revision+" "+string(r.Change.Action)+" "+r.Change.Key.Name+" "+string(r.Status))
+		WithRecord(func() func(reconciler.Result) {
+			before := len(w.writes)
+			return func(result reconciler.Result) {
+				if len(w.writes) == before {
+					t.Error("it did not begin before the first change")
+				}
+				for _, r := range result.Outcome.Results {
+					recorded = append(recorded, result.Revision+" "+string(r.Change.Action)+" "+r.Change.Key.Name+" "+string(r.Status))
+				}
 			}
 		})
 	for range 2 {

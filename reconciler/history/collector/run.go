@@ -33,16 +33,19 @@ const (
 )
 
 // Run returns what takes in the results of a Sync's runs.
-func (c *Collector) Run(sync string) func(reconciler.Result, time.Duration) {
-	return func(result reconciler.Result, took time.Duration) {
-		now := metav1.NewTime(c.cfg.Clock.Now())
-		applied, drifted := applyOf(sync, result, now, took), driftOf(sync, result, now)
-		c.queue(func(s *recorder.State) {
-			s.RecordApply(applied)
-			for _, d := range drifted {
-				s.RecordDrift(d)
-			}
-		})
+func (c *Collector) Run(sync string) func() func(reconciler.Result) {
+	return func() func(reconciler.Result) {
+		began := c.cfg.Clock.Now()
+		return func(result reconciler.Result) {
+			now := metav1.NewTime(c.cfg.Clock.Now())
+			applied, drifted := applyOf(sync, result, now, now.Sub(began)), driftOf(sync, result, now)
+			c.queue(func(s *recorder.State) {
+				s.RecordApply(applied)
+				for _, d := range drifted {
+					s.RecordDrift(d)
+				}
+			})
+		}
 	}
 }
 

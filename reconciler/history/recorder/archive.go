@@ -41,16 +41,8 @@ func (s *State) Archive(present func(uid string) bool) (*Archive, error) {
 			a.records.NodeClaims = append(a.records.NodeClaims, n)
 		}
 	}
-	for i, one := range s.applies {
-		if one.Time.Time.Before(old) || i < len(s.applies)-archiveAt {
-			a.records.Applies = append(a.records.Applies, one)
-		}
-	}
-	for i, d := range s.drift {
-		if lastFound(d).Time.Before(old) || i < len(s.drift)-archiveAt {
-			a.records.Drift = append(a.records.Drift, d)
-		}
-	}
+	a.records.Applies = unchanging(s.applies, func(one history.Apply) bool { return one.Time.Time.Before(old) })
+	a.records.Drift = unchanging(s.drift, func(d history.Drift) bool { found := lastFound(d); return found.Time.Before(old) })
 	for key := range s.hours {
 		if time.Unix(key.hour, 0).Before(s.now.Add(-hoursAge)) {
 			a.hours = append(a.hours, key)
@@ -73,6 +65,17 @@ func (s *State) Archive(present func(uid string) bool) (*Archive, error) {
 		return nil, err
 	}
 	return a, nil
+}
+
+// unchanging are the records that are old, and those of which there are many newer ones.
+func unchanging[T any](records []T, old func(T) bool) []T {
+	var out []T
+	for i, one := range records {
+		if old(one) || i < len(records)-archiveAt {
+			out = append(out, one)
+		}
+	}
+	return out
 }
 
 // lastFound is when the drift was found for the last time.

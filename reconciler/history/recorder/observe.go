@@ -130,6 +130,12 @@ func (n *openNodeClaim) merge(o *Observation) bool {
 			*field.to = *field.from
 		}
 	}
+	n.mergeCauses(o)
+	return before.Launched.IsZero() || before.Deleted.IsZero() && !n.Deleted.IsZero() || before.Reason != n.Reason
+}
+
+// mergeCauses takes over price, pods and reason.
+func (n *openNodeClaim) mergeCauses(o *Observation) {
 	n.GPUs = max(n.GPUs, o.GPUs)
 	if n.USDPerHour == nil && o.USDPerHour != nil {
 		n.USDPerHour, n.PriceBasis, n.USD = o.USDPerHour, o.PriceBasis, new(float64)
@@ -142,7 +148,6 @@ func (n *openNodeClaim) merge(o *Observation) bool {
 	if o.Reason != "" && (n.Reason == "" || n.Reason == history.ReasonDeleted) {
 		n.Reason, n.Message = o.Reason, o.Message
 	}
-	return before.Launched.IsZero() || before.Deleted.IsZero() && !n.Deleted.IsZero() || before.Reason != n.Reason
 }
 
 // explain finds the revision whose change had the NodeClaim replaced: the last one that changed its NodePool or node class after
