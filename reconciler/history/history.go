@@ -29,6 +29,9 @@ type History struct {
 	PullRequests []PullRequest `json:"pullRequests,omitempty"`
 	// PoolHours are the GPUs and the costs of NodePools, hour by hour, then by the pool's name.
 	PoolHours []PoolHour `json:"poolHours,omitempty"`
+	// Omitted is how many NodeClaims whose instances run are not in NodeClaims, since there are too many for a ConfigMap.
+	// They are recorded when they terminate. Default 0.
+	Omitted int `json:"omitted,omitempty"`
 }
 
 // Reader reads the History of a cluster. Any number may call it at a time, on every replica.
@@ -63,11 +66,15 @@ type NodeClaim struct {
 	// Revision is the one whose change had it replaced, as branch@sha1:commit; empty where none is known.
 	Revision string `json:"revision,omitempty"`
 
-	// USDPerHour is the price of the instance at its launch; absent where it is not known. PriceBasis is where it is from.
+	// AccountedFrom is from when USD and GPUSeconds are, where the instance was launched long before it was observed for the
+	// first time; zero where that is from its launch.
+	AccountedFrom metav1.Time `json:"accountedFrom,omitzero"`
+	// USDPerHour is the price of the instance at its launch, or the first that AWS returned after it; absent where it is not
+	// known. PriceBasis is where it is from.
 	USDPerHour *float64   `json:"usdPerHour,omitempty"`
 	PriceBasis PriceBasis `json:"priceBasis,omitempty"`
 	// USD is what it cost until now, or until it was terminated: a minute at least, as EC2 charges it. Absent where the
-	// price is not known.
+	// price is not known. Where AccountedFrom is set, it is what it cost from then on.
 	USD *float64 `json:"usd,omitempty"`
 	// GPUSeconds are the seconds of its GPUs until now, or until it was terminated.
 	GPUSeconds States `json:"gpuSeconds,omitzero"`

@@ -1,14 +1,16 @@
 // Package collector records the history of a cluster while this replica leads: it observes NodeClaims, Nodes and pods in the
 // manager's cache, takes in the results of Syncs, and has package store write what is new.
 //
-// It refuses to hold anything up: what cannot be written is written later, and a Sync or a termination waits for it for two
-// seconds at most. It sends no request while nothing happens and no node runs. Start reading at Collector.
+// It refuses to hold anything up: what cannot be written is written later, a Sync does not wait for it, and a termination for two
+// seconds at most, so that one may be carried out before it is recorded. It ends where it fails, and nothing with it. It sends no request while nothing happens and no node runs. Start reading at Collector.
 package collector
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,12 +38,21 @@ const (
 	// leader has begun.
 	changeDelay = 5 * time.Second
 	sumDelay    = 4 * time.Minute
-	// requestTimeout bounds reading and writing the history.
+	// slowBytes is by how many bytes of the State changeDelay grows by itself: what takes long to write is written less often. A State
+	// of more than largeBytes is not written for each termination either.
+	slowBytes  = 64 << 10
+	largeBytes = 256 << 10
+	// logInterval is how often a failure is logged.
+	logInterval = time.Minute
+	// requestTimeout bounds an observation with its write, and goneTimeout the part in which NodeClaims are read past the cache.
 	requestTimeout = 10 * time.Second
+	goneTimeout    = 4 * time.Second
 	// terminationTimeout is how long a termination waits until it is recorded.
 	terminationTimeout = 2 * time.Second
-	// maxQueued is how much is taken in between two observations.
+	// maxQueued is how much is taken in between two observations, and maxUnread how much of it is kept where the history cannot
+	// be read.
 	maxQueued = 4096
+	maxUnread = 256
 )
 
 // Config is what a Collector works with. All fields are needed but Offerings.
@@ -78,6 +89,8 @@ type Collector struct {
 	// recorded are the NodeClaims whose termination was recorded.
 	recorded map[string]bool
 
+	// off is true after a failure of the program: nothing is recorded any more by this process.
+	off atomic.Bool
 	// leads is true from the time on at which this replica leads.
 	leads atomic.Bool
 	// flushes are those that wait for a write.
@@ -86,7 +99,12 @@ type Collector struct {
 	state *recorder.State
 	// present are the NodeClaims of the last observation, and missing those that were not in the one before.
 	present, missing map[string]bool
-	saved            time.Time
+	saved, logged    time.Time
+	// ending is true for the last write.
+	ending bool
+	// prices are those of AWS, as they were read last.
+	prices   *pricelist.List
+	pricesAt time.Time
 }
 
 // New returns a Collector that is on no manager yet: see AddTo.
@@ -151,11 +169,15 @@ func (c *Collector) Start(ctx context.Context) error {
 	defer ticks.Stop()
 	for {
 		c.step(ctx, nil)
+		if c.off.Load() {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
 			// The lease is given back after this, so that the write is not refused.
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), terminationTimeout)
 			defer cancel()
+			c.ending = true
 			c.step(last, nil)
 			c.step(last, []chan<- error{make(chan error, 1)})
 			return nil
@@ -184,29 +206,67 @@ func (c *Collector) waiting(first chan<- error) []chan<- error {
 func (c *Collector) step(ctx context.Context, waiting []chan<- error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err := c.load(ctx)
-	switch {
-	case err != nil:
-	case len(waiting) > 0:
-		c.drain()
-		err = c.save(ctx)
-	default:
-		if err = c.observe(ctx); err == nil && c.due() {
-			err = c.save(ctx)
-		}
-	}
-	if err != nil && ctx.Err() == nil {
+	err := c.attempt(ctx, len(waiting) > 0)
+	if now := c.cfg.Clock.Now(); err != nil && !errors.Is(err, errPostponed) && (c.logged.IsZero() || now.Sub(c.logged).Abs() >= logInterval) {
 		c.cfg.Log.Error(err, "The history could not be recorded, trying again", "after", sampleInterval)
+		c.logged = now
 	}
 	for _, one := range waiting {
 		one <- err
 	}
 }
 
+// errPostponed is that a State is too large to be written at once.
+var errPostponed = errors.New("the history is written later")
+
+// attempt is a step that ends whatever happens.
+func (c *Collector) attempt(ctx context.Context, write bool) error {
+	defer c.guard()
+	if err := c.load(ctx); err != nil {
+		c.mu.Lock()
+		c.queued = slices.Clone(c.queued[max(0, len(c.queued)-maxUnread):])
+		c.mu.Unlock()
+		return err
+	}
+	if write {
+		c.drain()
+		if c.writer.Bytes() > largeBytes && c.age() < c.changeDelay() && !c.ending {
+			return errPostponed
+		}
+		return c.save(ctx)
+	}
+	err := c.observe(ctx)
+	if c.due() {
+		err = errors.Join(err, c.save(ctx))
+	}
+	return err
+}
+
+// guard is deferred by whatever works on the history: a failure of the program ends the records, and nothing else.
+func (c *Collector) guard() {
+	if v := recover(); v != nil {
+		c.off.Store(true)
+		c.cfg.Log.Error(fmt.Errorf("%v", v), "The history failed, and is not recorded any more until this process ends", "stack", string(debug.Stack()))
+	}
+}
+
+// age is for how long nothing was written; after a step of the clock backwards, for long enough.
+func (c *Collector) age() time.Duration {
+	if age := c.cfg.Clock.Now().Sub(c.saved); age >= 0 {
+		return age
+	}
+	return sumDelay
+}
+
+// changeDelay is how long a write waits for more changes.
+func (c *Collector) changeDelay() time.Duration {
+	return changeDelay * time.Duration(1+c.writer.Bytes()/slowBytes)
+}
+
 // due reports whether the State is to be written.
 func (c *Collector) due() bool {
-	age := c.cfg.Clock.Now().Sub(c.saved)
-	return c.state.Changed() && age >= changeDelay || len(c.state.Open()) > 0 && age >= sumDelay
+	age := c.age()
+	return c.state.Changed() && age >= c.changeDelay() || len(c.state.Open()) > 0 && age >= sumDelay
 }
 
 // load reads what is recorded, where that was not read yet.
@@ -229,6 +289,7 @@ func (c *Collector) observe(ctx context.Context) error {
 	}
 	if !c.cfg.Nodes {
 		c.drain()
+		c.state.Observe(c.cfg.Clock.Now(), nil)
 		return nil
 	}
 	observed, err := c.nodeClaims(ctx)
@@ -240,7 +301,8 @@ func (c *Collector) observe(ctx context.Context) error {
 	now := c.cfg.Clock.Now()
 	c.state.Observe(now, observed.claims)
 	c.present = observed.present
-	c.series.retain(observed.pools)
+	c.series.retain(observed.paid)
+	c.forget()
 	return c.gone(ctx)
 }
 
@@ -259,61 +321,23 @@ func (c *Collector) drain() {
 func (c *Collector) queue(take func(*recorder.State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.queued) < maxQueued {
+	if len(c.queued) < maxQueued && !c.off.Load() {
 		c.queued = append(c.queued, take)
 	}
 }
 
-// gone finds which NodeClaims are gone without their deletion having been observed: those that were in no cache for two
-// observations, and are not there. A cache may begin with what is older than the State.
-func (c *Collector) gone(ctx context.Context) error {
-	missing := map[string]bool{}
-	for _, uid := range c.state.Open() {
-		if c.present[uid] {
-			continue
-		}
-		missing[uid] = true
-		if !c.missing[uid] {
-			continue
-		}
-		there, err := c.exists(ctx, uid)
-		if err != nil {
-			return err
-		}
-		if !there {
-			c.state.Gone(uid)
-		}
-	}
-	c.missing = missing
-	return nil
-}
-
-// exists reads whether there is a NodeClaim with a UID.
-func (c *Collector) exists(ctx context.Context, uid string) (bool, error) {
-	var all karpv1.NodeClaimList
-	if err := c.cfg.Live.List(ctx, &all); err != nil {
-		return false, fmt.Errorf("reading NodeClaims: %w", err)
-	}
-	for i := range all.Items {
-		if string(all.Items[i].UID) == uid {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// save writes the State. Where another has written it meanwhile, that is taken over, and what is only known here added to it.
+// save writes the State. Where another has written it meanwhile, what only the other knows is taken over.
 func (c *Collector) save(ctx context.Context) error {
 	// What is not observed may be present.
 	present := func(uid string) bool { return c.present == nil || c.present[uid] }
 	err := c.writer.Save(ctx, c.state, present)
 	if store.IsConflict(err) {
-		loaded, loadErr := c.writer.Load(ctx, c.series.add)
+		// This State has all sums that were added since it was read: it stays.
+		other, loadErr := c.writer.Load(ctx, nil)
 		if loadErr != nil {
 			return errors.Join(err, loadErr)
 		}
-		loaded.Absorb(c.state)
-		c.state = loaded
+		c.state.Absorb(other)
 		err = c.writer.Save(ctx, c.state, present)
 	}
 	if err == nil {

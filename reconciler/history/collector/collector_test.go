@@ -58,7 +58,8 @@ func collecting(t *testing.T, kube client.Client, change ...func(*Config)) (*Col
 }
 
 func clientOf(objects ...client.Object) client.WithWatch {
-	return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithStatusSubresource(&karpv1.NodeClaim{}).Build()
+	return fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithStatusSubresource(&karpv1.NodeClaim{}).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 }
 
 // claimOf is a NodeClaim that was launched and initialized half an hour ago.
@@ -243,6 +244,19 @@ func TestTheSeriesOfANodePoolEndWithIt(t *testing.T) {
 		t.Errorf("there are %d series of one pool", n)
 	}
 	if err := kube.Delete(t.Context(), poolOf("gpu")); err != nil {
+		t.Fatal(err)
+	}
+	clock.Step(time.Second)
+	c.step(t.Context(), nil)
+	if n := testutil.CollectAndCount(c.series.seconds); n != 5 {
+		t.Errorf("there are %d series of a pool that is gone, and whose node runs", n)
+	}
+	claim := claimOf("a")
+	if err := kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+		t.Fatal(err)
+	}
+	claim.Finalizers = nil
+	if err := errors.Join(kube.Update(t.Context(), claim), kube.Delete(t.Context(), claim)); err != nil {
 		t.Fatal(err)
 	}
 	clock.Step(time.Second)

@@ -2,8 +2,10 @@ package collector
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -13,7 +15,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/history/recorder"
 )
 
-// Decorate returns what wraps Karpenter's cloud provider: a termination is recorded before it is carried out.
+// Decorate returns what wraps Karpenter's cloud provider: a termination is recorded before it is carried out, where
+// that can be written in two seconds.
 func (c *Collector) Decorate(inner cloudprovider.CloudProvider) cloudprovider.CloudProvider {
 	return &terminationRecorder{inner, c}
 }
@@ -32,19 +35,23 @@ func (d *terminationRecorder) Delete(ctx context.Context, claim *karpv1.NodeClai
 // terminating records that the instance of a claim is about to be terminated, once for each. A history that cannot be written
 // keeps no node.
 func (c *Collector) terminating(ctx context.Context, claim *karpv1.NodeClaim) {
+	defer c.guard()
 	uid := string(claim.UID)
 	c.mu.Lock()
-	known := c.recorded[uid] || c.types == nil
+	known := c.recorded[uid] || c.types == nil || c.off.Load()
 	c.recorded[uid] = true
 	c.mu.Unlock()
 	if known {
 		return
 	}
-	now, o := c.cfg.Clock.Now(), c.observation(claim, nil)
-	c.queue(func(s *recorder.State) { s.Terminating(now, o) })
+	now, o, region := c.cfg.Clock.Now(), c.observation(claim, nil), claim.Labels[corev1.LabelTopologyRegion]
+	c.queue(func(s *recorder.State) {
+		c.addPrice(s, region, &o)
+		s.Terminating(now, o)
+	})
 	ctx, cancel := context.WithTimeout(ctx, terminationTimeout)
 	defer cancel()
-	if err := c.flush(ctx); err != nil && ctx.Err() == nil {
+	if err := c.flush(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errPostponed) {
 		c.cfg.Log.Error(err, "The termination of a node could not be recorded before it", "nodeclaim", claim.Name)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -110,7 +111,8 @@ type process struct {
 }
 
 // List implements client.Reader, as a cache does.
-func (p *process) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+func (p *process) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	options := (&client.ListOptions{}).ApplyOptions(opts)
 	switch list := into.(type) {
 	case *karpv1.NodeClaimList:
 		for _, c := range p.claims {
@@ -127,7 +129,7 @@ func (p *process) List(_ context.Context, into client.ObjectList, _ ...client.Li
 		}
 	case *corev1.PodList:
 		for _, l := range lifetimes() {
-			if l.shares > 0 && p.claims[l.name] != nil {
+			if l.shares > 0 && p.claims[l.name] != nil && options.FieldSelector.Matches(fields.Set{"spec.nodeName": "ip-" + l.name}) {
 				pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: "pod-" + l.name}}
 				pod.Spec.NodeName = "ip-" + l.name
 				pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(l.shares, resource.DecimalSI)}}}}

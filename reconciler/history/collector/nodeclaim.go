@@ -20,14 +20,14 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 	"github.com/poolwright/poolwright/reconciler/history"
 	"github.com/poolwright/poolwright/reconciler/history/recorder"
-	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // observed is what was read of the cluster's nodes.
 type observed struct {
 	claims []recorder.Observation
-	// present are the UIDs of all NodeClaims, pools the names of all NodePools that are not being deleted.
-	present, pools map[string]bool
+	// present are the UIDs of all NodeClaims, pools the names of all NodePools that are not being deleted, and paid those of all that
+	// there are or that have nodes.
+	present, pools, paid map[string]bool
 }
 
 // onNode is what the pods of a node are together.
@@ -44,19 +44,22 @@ type workload struct {
 	gpus bool
 }
 
+// podsUntil is until what age of a node without GPUs its first pods are looked up.
+const podsUntil = time.Hour
+
 // nodeClaims observes all NodeClaims in the cache.
 func (c *Collector) nodeClaims(ctx context.Context) (observed, error) {
-	out := observed{present: map[string]bool{}, pools: map[string]bool{}}
+	out := observed{present: map[string]bool{}, pools: map[string]bool{}, paid: map[string]bool{}}
 	var claims karpv1.NodeClaimList
 	var pools karpv1.NodePoolList
 	var nodes corev1.NodeList
-	var pods corev1.PodList
-	for _, list := range []client.ObjectList{&claims, &pools, &nodes, &pods} {
+	for _, list := range []client.ObjectList{&claims, &pools, &nodes} {
 		if err := c.cfg.Cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return out, fmt.Errorf("reading nodes for the history: %w", err)
 		}
 	}
 	for i := range pools.Items {
+		out.paid[pools.Items[i].Name] = true
 		if pools.Items[i].DeletionTimestamp.IsZero() {
 			out.pools[pools.Items[i].Name] = true
 		}
@@ -65,16 +68,26 @@ func (c *Collector) nodeClaims(ctx context.Context) (observed, error) {
 	for i := range nodes.Items {
 		byName[nodes.Items[i].Name] = &nodes.Items[i]
 	}
-	running := podsByNode(pods.Items, byName)
+	now := c.cfg.Clock.Now()
 	for i := range claims.Items {
 		claim := &claims.Items[i]
 		out.present[string(claim.UID)] = true
 		o := c.observation(claim, out.pools)
+		out.paid[o.NodePool] = true
+		c.addPrice(c.state, claim.Labels[corev1.LabelTopologyRegion], &o)
 		if node := byName[claim.Status.NodeName]; node != nil {
 			offered := gpusIn(node.Status.Allocatable)
 			o.Offers = offered > 0 && isReady(node)
-			if on := running[node.Name]; on != nil {
-				o.Pods, o.Requested = on.names(), float64(on.requested)/float64(max(offered, 1))
+			// The pods of most nodes change nothing of what is recorded, and there are many.
+			if o.GPUs > 0 || offered > 0 || !c.state.HasPods(o.UID) && now.Sub(claim.CreationTimestamp.Time) < podsUntil {
+				on, err := c.podsOn(ctx, node.Name)
+				if err != nil {
+					return out, err
+				}
+				o.Requested = float64(on.requested) / float64(max(offered, 1))
+				if !c.state.HasPods(o.UID) {
+					o.Pods = on.names()
+				}
 			}
 		}
 		out.claims = append(out.claims, o)
@@ -82,29 +95,28 @@ func (c *Collector) nodeClaims(ctx context.Context) (observed, error) {
 	return out, nil
 }
 
-// podsByNode adds up the pods of each of the nodes.
-func podsByNode(pods []corev1.Pod, nodes map[string]*corev1.Node) map[string]*onNode {
-	out := map[string]*onNode{}
-	for i := range pods {
-		p := &pods[i]
-		if nodes[p.Spec.NodeName] == nil || pod.IsTerminal(p) {
+// podsOn adds up the pods of a node, by the index that Karpenter has of them.
+func (c *Collector) podsOn(ctx context.Context, node string) (onNode, error) {
+	var out onNode
+	var pods corev1.PodList
+	if err := c.cfg.Cached.List(ctx, &pods, client.MatchingFields{"spec.nodeName": node}, client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("reading the pods of node %s for the history: %w", node, err)
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if pod.IsTerminal(p) {
 			continue
-		}
-		on := out[p.Spec.NodeName]
-		if on == nil {
-			on = &onNode{}
-			out[p.Spec.NodeName] = on
 		}
 		var gpus int64
 		for _, n := range gpu.Requests(p.Spec) {
 			gpus += n
 		}
-		on.requested += gpus
+		out.requested += gpus
 		if !pod.IsOwnedByDaemonSet(p) && !pod.IsOwnedByNode(p) {
-			on.workloads = append(on.workloads, workload{p, gpus > 0})
+			out.workloads = append(out.workloads, workload{p, gpus > 0})
 		}
 	}
-	return out
+	return out, nil
 }
 
 // names are those of the pods that came first, those with GPUs before all others.
@@ -157,7 +169,6 @@ func (c *Collector) observation(claim *karpv1.NodeClaim, pools map[string]bool) 
 	} else if known, found := c.types.Lookup(o.InstanceType); found {
 		o.GPUs = int64(known.GPU.Count)
 	}
-	o.USDPerHour, o.PriceBasis = c.price(claim.Labels[corev1.LabelTopologyRegion], o.NodeClaim)
 	if drifted := conditionOf(claim, karpv1.ConditionTypeDrifted); drifted.Status == metav1.ConditionTrue {
 		o.Drifted, o.DriftReason = drifted.LastTransitionTime, drifted.Reason
 	}
@@ -178,10 +189,10 @@ func (c *Collector) reason(claim *karpv1.NodeClaim, pools map[string]bool) (hist
 		if history.Reason(disrupted.Reason) == history.ReasonDrifted {
 			message = conditionOf(claim, karpv1.ConditionTypeDrifted).Reason
 		}
-		return history.Reason(sanitize.Text(disrupted.Reason)), sanitize.Text(message)
+		return history.Reason(shortened(disrupted.Reason)), shortened(message)
 	}
 	if message, failed := claim.Annotations[readiness.FailedAnnotation]; failed {
-		return history.ReasonGPUsNotOffered, sanitize.Text(message)
+		return history.ReasonGPUsNotOffered, shortened(message)
 	}
 	c.mu.Lock()
 	interrupted := c.interruptions[string(claim.UID)]
@@ -204,6 +215,7 @@ func (c *Collector) reason(claim *karpv1.NodeClaim, pools map[string]bool) (hist
 // deleted takes in the last state of a NodeClaim that is gone. A replica that does not lead passes it over: the
 // leader records it.
 func (c *Collector) deleted(claim *karpv1.NodeClaim) {
+	defer c.guard()
 	if !c.leads.Load() {
 		return
 	}
@@ -212,7 +224,11 @@ func (c *Collector) deleted(claim *karpv1.NodeClaim) {
 	if o.Terminated.IsZero() {
 		o.Terminated = now
 	}
-	c.queue(func(s *recorder.State) { s.Observe(now.Time, []recorder.Observation{o}) })
+	region := claim.Labels[corev1.LabelTopologyRegion]
+	c.queue(func(s *recorder.State) {
+		c.addPrice(s, region, &o)
+		s.Observe(now.Time, []recorder.Observation{o})
+	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.interruptions, o.UID)

@@ -37,8 +37,12 @@ func (c *Collector) Run(sync string) func() func(reconciler.Result) {
 	return func() func(reconciler.Result) {
 		began := c.cfg.Clock.Now()
 		return func(result reconciler.Result) {
+			defer c.guard()
 			now := metav1.NewTime(c.cfg.Clock.Now())
 			applied, drifted := applyOf(sync, result, now, now.Sub(began)), driftOf(sync, result, now)
+			if applied.Created+applied.Updated+applied.Deleted+applied.Failed == 0 && len(drifted) == 0 {
+				return
+			}
 			c.queue(func(s *recorder.State) {
 				s.RecordApply(applied)
 				for _, d := range drifted {
@@ -132,7 +136,7 @@ func managersOf(c plan.Change) []owner.Manager {
 		return nil
 	}
 	var out []owner.Manager
-	for _, m := range c.Before.Managers {
+	for _, m := range c.Before.Managers[:min(len(c.Before.Managers), maxFields)] {
 		m.Name = sanitize.Text(m.Name)
 		out = append(out, m)
 	}
@@ -141,7 +145,7 @@ func managersOf(c plan.Change) []owner.Manager {
 
 // fieldOf is a field's difference in short.
 func fieldOf(f report.Field) history.FieldChange {
-	out := history.FieldChange{Path: sanitize.Text(f.Path)}
+	out := history.FieldChange{Path: shortened(f.Path)}
 	switch {
 	case f.Masked == "added":
 		out.After = sanitize.Masked
@@ -172,6 +176,11 @@ func textOf(value any) string {
 		}
 		text = string(content)
 	}
+	return shortened(text)
+}
+
+// shortened is a text that another has written, without what a terminal would interpret, and of bounded length.
+func shortened(text string) string {
 	text = sanitize.Text(text)
 	if len(text) > maxValue {
 		text = strings.ToValidUTF8(text[:maxValue], "") + "..."
@@ -200,7 +209,7 @@ func (c *Collector) observePullRequests(ctx context.Context) error {
 }
 
 func pullRequestOf(sync string, p v1alpha1.PullRequestStatus) history.PullRequest {
-	out := history.PullRequest{Sync: sync, Number: p.Number, Headline: sanitize.Text(p.Headline), Commit: p.MergeCommit, Merged: *p.MergedTime}
+	out := history.PullRequest{Sync: sync, Number: p.Number, Headline: shortened(p.Headline), Commit: p.MergeCommit, Merged: *p.MergedTime}
 	if p.AppliedTime != nil {
 		out.Applied = *p.AppliedTime
 	}

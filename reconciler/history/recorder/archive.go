@@ -1,8 +1,10 @@
 package recorder
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,9 +14,15 @@ import (
 
 const (
 	// archiveAt is how many records a State keeps before they are archived, and maxRecords how many of applies and of
-	// drift it has at most, whatever becomes of their archive.
+	// drift it has at most, whatever becomes of their archive. maxClosed and maxHours are how many of NodeClaims that were
+	// terminated and of hours.
 	archiveAt  = 200
 	maxRecords = 1000
+	maxClosed  = 10_000
+	maxHours   = 20_000
+	// maxArchived is how many records of a kind are archived at once, in maxArchiveBytes at most.
+	maxArchived     = 1000
+	maxArchiveBytes = 256 << 10
 	// hoursAge is how old an hour is that nothing is added to any more, and recordAge how old another record.
 	hoursAge  = 3 * time.Hour
 	recordAge = 10 * time.Minute
@@ -29,7 +37,8 @@ type Archive struct {
 	hours   []hourKey
 }
 
-// Archive returns what is to be taken out, or nil where the State has not yet enough of it. Each part must be written, at the
+// Archive returns what is to be taken out, or nil where the State has not yet enough of it. There may be more of it, after
+// this was archived. Each part must be written, at the
 // end of an archive of its kind, and then Archived be called; until then all of it stays in the State.
 // The NodeClaims that are present are those with these UIDs: a record of one of them stays, so that it is not taken
 // for a new one.
@@ -51,21 +60,42 @@ func (s *State) Archive(present func(uid string) bool) (*Archive, error) {
 	records := len(a.records.NodeClaims) + len(a.records.Applies) + len(a.records.Drift)
 	var err error
 	if records >= archiveAt {
-		a.Records, err = encode(document{History: a.records})
+		all := a.records
+		a.Records, err = fit(func(n int) document {
+			a.records = history.History{NodeClaims: first(all.NodeClaims, n), Applies: first(all.Applies, n), Drift: first(all.Drift, n)}
+			return document{History: a.records}
+		})
 	}
 	if err == nil && len(a.hours) >= archiveAt {
-		of := history.History{}
-		for _, key := range a.hours {
-			of.PoolHours = append(of.PoolHours, *s.hours[key])
-		}
-		sortHours(of.PoolHours)
-		a.Hours, err = encode(document{History: of})
+		slices.SortFunc(a.hours, func(a, b hourKey) int { return cmp.Or(cmp.Compare(a.hour, b.hour), strings.Compare(a.pool, b.pool)) })
+		all := a.hours
+		a.Hours, err = fit(func(n int) document {
+			a.hours = first(all, n)
+			of := history.History{}
+			for _, key := range a.hours {
+				of.PoolHours = append(of.PoolHours, *s.hours[key])
+			}
+			return document{History: of}
+		})
 	}
 	if err != nil || a.Records == nil && a.Hours == nil {
 		return nil, err
 	}
 	return a, nil
 }
+
+// fit encodes as many records of each kind as take maxArchiveBytes at most, and one at least.
+func fit(of func(n int) document) ([]byte, error) {
+	for n := maxArchived; ; n /= 2 {
+		content, err := encode(of(n))
+		if err != nil || len(content) <= maxArchiveBytes || n == 1 {
+			return content, err
+		}
+	}
+}
+
+// first are the first n of a list, or all of it.
+func first[T any](list []T, n int) []T { return list[:min(n, len(list))] }
 
 // unchanging are the records that are old, and those of which there are many newer ones.
 func unchanging[T any](records []T, old func(T) bool) []T {

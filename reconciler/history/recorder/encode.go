@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -18,11 +19,19 @@ import (
 
 // document is what is written of a State, or of what was taken out of one.
 type document struct {
+	// Version is that of the format.
+	Version int             `json:"version,omitempty"`
 	Time    time.Time       `json:"time,omitzero"`
 	Open    []openNodeClaim `json:"open,omitempty"`
 	Changes []changedObject `json:"changes,omitempty"`
 	history.History
 }
+
+// formatVersion is the version that is written. A newer one is not read, so that nothing is written over it.
+const formatVersion = 1
+
+// MaxBytes is how many bytes a State has at most: a ConfigMap may have 1 MiB.
+const MaxBytes = 900 << 10
 
 // maxDecoded bounds the bytes of what is read, in case that another wrote it.
 const maxDecoded = 64 << 20
@@ -31,6 +40,7 @@ const maxDecoded = 64 << 20
 func encode(d document) ([]byte, error) {
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
+	d.Version = formatVersion
 	if err := json.NewEncoder(zip).Encode(d); err != nil {
 		return nil, fmt.Errorf("encoding the history: %w", err)
 	}
@@ -60,23 +70,97 @@ func decode(content []byte) ([]document, error) {
 		if err != nil {
 			return nil, fmt.Errorf("decoding the history: %w", err)
 		}
+		if d.Version > formatVersion {
+			return nil, fmt.Errorf("the history has version %d of a newer release, this one reads up to %d", d.Version, formatVersion)
+		}
 		out = append(out, d)
 	}
 }
 
-// Encode is the State as bytes.
+// Encode is the State as bytes: MaxBytes at most. What does not fit is omitted, and stays in the State: of the NodeClaims that run
+// those that were created last, of all else what is oldest, which is archived before long.
 func (s *State) Encode() ([]byte, error) {
-	d := document{Time: s.now, Changes: s.changes, History: history.History{
+	whole := document{Time: s.now, Changes: s.changes, History: history.History{
 		NodeClaims: s.closed, Applies: s.applies, Drift: s.drift, PullRequests: s.pulls,
 	}}
 	for _, uid := range s.Open() {
-		d.Open = append(d.Open, *s.open[uid])
+		whole.Open = append(whole.Open, s.open[uid].rounded())
 	}
+	slices.SortStableFunc(whole.Open, func(a, b openNodeClaim) int { return a.Created.Compare(b.Created.Time) })
 	for _, h := range s.hours {
-		d.PoolHours = append(d.PoolHours, *h)
+		whole.PoolHours = append(whole.PoolHours, *h)
 	}
-	sortHours(d.PoolHours)
-	return encode(d)
+	sortHours(whole.PoolHours)
+	d := whole
+	for {
+		d.Omitted = len(whole.Open) - len(d.Open)
+		content, err := encode(d)
+		if err != nil || len(content) <= MaxBytes {
+			return content, err
+		}
+		d = d.part(0.95 * MaxBytes / float64(len(content)))
+	}
+}
+
+// part is a part of the document, from 0 to 1. PoolHours are left whole while there is anything else: they have the sums.
+func (d document) part(factor float64) document {
+	of := func(n int) int { return int(float64(n) * factor) }
+	if len(d.Open)+len(d.NodeClaims)+len(d.Applies)+len(d.Drift)+len(d.PullRequests) == 0 {
+		d.PoolHours = latest(d.PoolHours, of(len(d.PoolHours)))
+		d.Changes = latest(d.Changes, of(len(d.Changes)))
+	}
+	d.Open = first(d.Open, of(len(d.Open)))
+	d.NodeClaims = latest(d.NodeClaims, of(len(d.NodeClaims)))
+	d.Applies, d.Drift = latest(d.Applies, of(len(d.Applies))), latest(d.Drift, of(len(d.Drift)))
+	d.PullRequests = latest(d.PullRequests, of(len(d.PullRequests)))
+	return d
+}
+
+// rounded is the NodeClaim with sums of milliseconds and of millionths of a dollar, which are written in fewer bytes.
+func (n *openNodeClaim) rounded() openNodeClaim {
+	out := *n
+	out.Unpriced, out.GPUSeconds = round(n.Unpriced, 1e3), history.States{
+		Paid: round(n.GPUSeconds.Paid, 1e3), Allocatable: round(n.GPUSeconds.Allocatable, 1e3), Requested: round(n.GPUSeconds.Requested, 1e3),
+		Idle: round(n.GPUSeconds.Idle, 1e3), Unobserved: round(n.GPUSeconds.Unobserved, 1e3),
+	}
+	if n.USD != nil {
+		usd := round(*n.USD, 1e6)
+		out.USD = &usd
+	}
+	return out
+}
+
+func round(n, parts float64) float64 { return math.Round(n*parts) / parts }
+
+// mend completes what somebody else has written, so that it can be accounted for and written again.
+func (n *openNodeClaim) mend() {
+	if n.USDPerHour != nil && (*n.USDPerHour < 0 || *n.USDPerHour > maxUSDPerHour) {
+		n.USDPerHour, n.PriceBasis, n.USD = nil, "", nil
+	}
+	if n.USDPerHour != nil {
+		usd := finite(valueOf(n.USD))
+		n.USD = &usd
+	}
+	n.GPUs = min(max(n.GPUs, 0), maxGPUs)
+	n.GPUSeconds, n.Unpriced = finiteStates(n.GPUSeconds), finite(n.Unpriced)
+}
+
+const (
+	// maxUSDPerHour and maxGPUs are more than any instance has, and maxSum more than what any number of them adds up to.
+	maxUSDPerHour, maxGPUs = 1e6, 1e6
+	maxSum                 = 1e15
+)
+
+// finite is a sum that can be added to.
+func finite(n float64) float64 {
+	if math.Abs(n) <= maxSum {
+		return n
+	}
+	return 0
+}
+
+func finiteStates(s history.States) history.States {
+	return history.States{Paid: finite(s.Paid), Allocatable: finite(s.Allocatable), Requested: finite(s.Requested), Idle: finite(s.Idle), Unobserved: finite(s.Unobserved)}
 }
 
 // Encoded records that what Encode returned was written.
@@ -92,10 +176,19 @@ func Decode(content []byte, added Added) (*State, error) {
 	for _, d := range documents {
 		s.now, s.changes = later(s.now, d.Time), d.Changes
 		s.closed, s.applies, s.drift, s.pulls = d.NodeClaims, d.Applies, d.Drift, d.PullRequests
+		if d.Omitted > 0 {
+			s.omittedBefore = d.Time
+		}
 		for _, n := range d.Open {
+			if n.UID == "" {
+				continue
+			}
+			n.mend()
 			s.open[n.UID] = &n
 		}
 		for _, h := range d.PoolHours {
+			h.NodeSeconds, h.UnpricedSeconds = finite(h.NodeSeconds), finite(h.UnpricedSeconds)
+			h.GPUSeconds, h.USD = finiteStates(h.GPUSeconds), finiteStates(h.USD)
 			s.hours[hourKey{h.NodePool, h.Hour.Unix()}] = &h
 		}
 	}
@@ -115,7 +208,7 @@ func Merge(contents ...[]byte) (history.History, error) {
 		for _, d := range documents {
 			m.add(d)
 			if d.Time.After(out.Time.Time) {
-				out.Time = metav1.NewTime(d.Time)
+				out.Time, out.Omitted = metav1.NewTime(d.Time), d.Omitted
 			}
 		}
 	}
@@ -186,7 +279,7 @@ func (m *merged) add(d document) {
 		m.pulls.put(fmt.Sprint(p.Sync, "\x00", p.Number), p)
 	}
 	for _, h := range d.PoolHours {
-		m.hours.put(hourKey{h.NodePool, h.Hour.Unix()}, h)
+		m.hours.putUnless(hourKey{h.NodePool, h.Hour.Unix()}, h, func(was history.PoolHour) bool { return was.NodeSeconds > h.NodeSeconds })
 	}
 }
 
@@ -196,12 +289,18 @@ type unique[K comparable, V any] struct {
 	list []V
 }
 
-func (u *unique[K, V]) put(key K, value V) {
+func (u *unique[K, V]) put(key K, value V) { u.putUnless(key, value, func(V) bool { return false }) }
+
+// putUnless takes a value over, unless the one before is to stay: what is added to an hour long after it is a record of its own,
+// and less than the hour.
+func (u *unique[K, V]) putUnless(key K, value V, stays func(V) bool) {
 	if u.at == nil {
 		u.at = map[K]int{}
 	}
 	if at, known := u.at[key]; known {
-		u.list[at] = value
+		if !stays(u.list[at]) {
+			u.list[at] = value
+		}
 		return
 	}
 	u.at[key] = len(u.list)

@@ -1,7 +1,10 @@
 package recorder
 
 import (
+	"cmp"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +15,14 @@ import (
 // maxGap is how long after an observation of a node what was observed is taken to hold. Nodes are observed more often;
 // what lies between two observations that are further apart was not observed.
 const maxGap = time.Minute
+
+const (
+	// maxBacklog is how long before its first observation a NodeClaim is accounted for. It is longer than a cluster is
+	// without a leader.
+	maxBacklog = time.Hour
+	// maxStep is how much is accounted for at once, such as after a step of the clock.
+	maxStep = 7 * 24 * time.Hour
+)
 
 // maxPods is how many pods a NodeClaim has the names of.
 const maxPods = 3
@@ -39,6 +50,9 @@ type openNodeClaim struct {
 	Accounted time.Time `json:"accounted"`
 	// Terminating is when Karpenter began to terminate the instance; zero while it has not.
 	Terminating time.Time `json:"terminating,omitzero"`
+
+	// Unpriced are the seconds that are accounted for without a price.
+	Unpriced float64 `json:"unpriced,omitempty"`
 
 	// sample is what was observed last by this process; nil where nothing was.
 	sample *gpuSample
@@ -69,13 +83,14 @@ func (s *State) observe(now time.Time, o *Observation) {
 	if open == nil {
 		return
 	}
-	if open.merge(o) {
+	if open.merge(o, now, s.omittedBefore) {
 		s.changed = true
 	}
+	s.reprice(open, o)
 	s.explain(&open.NodeClaim, o)
 	end := now
 	if !o.Terminated.IsZero() {
-		end = later(o.Terminated.Time, open.Accounted)
+		end = later(earlier(o.Terminated.Time, now), open.Accounted)
 	}
 	s.account(open, end)
 	open.sample = &gpuSample{at: now, offers: o.Offers, terminating: !o.Deleted.IsZero(), requested: min(max(o.Requested, 0), 1)}
@@ -96,6 +111,7 @@ func (s *State) openOf(uid string) *openNodeClaim {
 	case at >= 0:
 		// It was missing from what was read, and is there all the same.
 		open := &openNodeClaim{NodeClaim: s.closed[at], Accounted: s.closed[at].Terminated.Time}
+		open.mend()
 		open.Terminated, open.TerminatedLatest = metav1.Time{}, false
 		s.closed, s.changed = slices.Delete(s.closed, at, at+1), true
 		s.open[uid] = open
@@ -108,10 +124,16 @@ func (s *State) openOf(uid string) *openNodeClaim {
 
 // merge takes over what was observed, and reports whether anything is new that is worth a write. What was known stays
 // where nothing is observed any more.
-func (n *openNodeClaim) merge(o *Observation) bool {
+func (n *openNodeClaim) merge(o *Observation, now, omittedBefore time.Time) bool {
 	before := n.NodeClaim
 	if n.UID == "" {
-		n.UID, n.Name, n.Created, n.Accounted = o.UID, o.Name, o.Created, o.Launched.Time
+		n.UID, n.Name, n.Created, n.Accounted = o.UID, o.Name, o.Created, later(o.Launched.Time, omittedBefore)
+		if now.Sub(n.Accounted) > maxBacklog {
+			n.Accounted = now
+		}
+		if n.Accounted.After(o.Launched.Time) {
+			n.AccountedFrom = metav1.NewTime(n.Accounted)
+		}
 	}
 	for _, field := range []struct {
 		to   *string
@@ -134,12 +156,9 @@ func (n *openNodeClaim) merge(o *Observation) bool {
 	return before.Launched.IsZero() || before.Deleted.IsZero() && !n.Deleted.IsZero() || before.Reason != n.Reason
 }
 
-// mergeCauses takes over price, pods and reason.
+// mergeCauses takes over GPUs, pods and reason.
 func (n *openNodeClaim) mergeCauses(o *Observation) {
 	n.GPUs = max(n.GPUs, o.GPUs)
-	if n.USDPerHour == nil && o.USDPerHour != nil {
-		n.USDPerHour, n.PriceBasis, n.USD = o.USDPerHour, o.PriceBasis, new(float64)
-	}
 	for _, pod := range o.Pods {
 		if len(n.Pods) < maxPods && !slices.Contains(n.Pods, pod) {
 			n.Pods = append(slices.Clip(n.Pods), pod)
@@ -226,16 +245,16 @@ func (s *State) Gone(uid string) {
 const minBilled = time.Minute
 
 // close moves an open NodeClaim to the closed ones, with what EC2 charges of its first minute whether it ran or not.
-func (s *State) close(n *openNodeClaim, end time.Time, latest bool) {
-	if left := minBilled - end.Sub(n.Launched.Time); left > 0 && n.USDPerHour != nil {
+func (s *State) close(n *openNodeClaim, end time.Time, atLatest bool) {
+	if left := minBilled - end.Sub(n.Launched.Time); left > 0 && left <= minBilled && n.USDPerHour != nil && n.AccountedFrom.IsZero() {
 		usd := history.States{Paid: *n.USDPerHour * left.Hours()}
-		total, hour := *n.USD+usd.Paid, s.hour(n.NodePool, end)
+		total, hour := valueOf(n.USD)+usd.Paid, s.hour(n.NodePool, end)
 		n.USD, hour.USD = &total, hour.USD.Plus(usd)
 		if s.added != nil {
 			s.added(n.NodePool, n.CapacityType, history.States{}, usd)
 		}
 	}
-	n.Terminated, n.TerminatedLatest = metav1.NewTime(end), latest
+	n.Terminated, n.TerminatedLatest = metav1.NewTime(end), atLatest
 	if n.Deleted.IsZero() {
 		n.Deleted = n.Terminated
 	}
@@ -243,11 +262,12 @@ func (s *State) close(n *openNodeClaim, end time.Time, latest bool) {
 		n.Reason = history.ReasonDeleted
 	}
 	delete(s.open, n.UID)
-	s.closed, s.changed = append(s.closed, n.NodeClaim), true
+	s.closed, s.changed = latest(append(s.closed, n.NodeClaim), maxClosed), true
 }
 
-// account adds the time of an open NodeClaim from where it is accounted for to an end, hour by hour.
+// account adds the time of an open NodeClaim from where it is accounted for to an end, hour by hour: a week at most.
 func (s *State) account(n *openNodeClaim, end time.Time) {
+	n.Accounted = later(n.Accounted, end.Add(-maxStep))
 	for from := n.Accounted; from.Before(end); {
 		to := from.Truncate(time.Hour).Add(time.Hour)
 		for _, boundary := range []time.Time{end, n.Initialized.Time} {
@@ -284,6 +304,7 @@ func (s *State) add(n *openNodeClaim, from, to time.Time) {
 	var usd history.States
 	if n.USDPerHour == nil {
 		hour.UnpricedSeconds += seconds
+		n.Unpriced += seconds
 	} else {
 		perSecond := *n.USDPerHour / time.Hour.Seconds()
 		if n.GPUs > 0 {
@@ -291,7 +312,7 @@ func (s *State) add(n *openNodeClaim, from, to time.Time) {
 		}
 		usd.Paid = seconds * perSecond
 		hour.USD, hour.Approximate = hour.USD.Plus(usd), hour.Approximate || n.PriceBasis.Approximate()
-		total := *n.USD + usd.Paid
+		total := valueOf(n.USD) + usd.Paid
 		n.USD = &total
 	}
 	if s.added != nil {
@@ -304,10 +325,24 @@ func (s *State) hour(pool string, at time.Time) *history.PoolHour {
 	key := hourKey{pool, at.UTC().Truncate(time.Hour).Unix()}
 	found := s.hours[key]
 	if found == nil {
+		s.boundHours()
 		found = &history.PoolHour{NodePool: pool, Hour: metav1.NewTime(time.Unix(key.hour, 0).UTC())}
 		s.hours[key] = found
 	}
 	return found
+}
+
+// boundHours deletes the oldest tenth of the hours where there are as many as may be kept: they could not be archived.
+func (s *State) boundHours() {
+	if len(s.hours) < maxHours {
+		return
+	}
+	keys := slices.SortedFunc(maps.Keys(s.hours), func(a, b hourKey) int {
+		return cmp.Or(cmp.Compare(a.hour, b.hour), strings.Compare(a.pool, b.pool))
+	})
+	for _, key := range keys[:maxHours/10] {
+		delete(s.hours, key)
+	}
 }
 
 func later(a, b time.Time) time.Time {
@@ -315,4 +350,19 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// valueOf is a number that may be absent.
+func valueOf(number *float64) float64 {
+	if number == nil {
+		return 0
+	}
+	return *number
 }

@@ -20,10 +20,13 @@ import (
 // any more. It may be used by one goroutine at a time.
 type State struct {
 	// now is the time of the last observation.
-	now    time.Time
-	open   map[string]*openNodeClaim
-	closed []history.NodeClaim
-	hours  map[hourKey]*history.PoolHour
+	now time.Time
+	// omittedBefore is until when NodeClaims were accounted for that are not in what was read, since they were too many; zero
+	// where there were none.
+	omittedBefore time.Time
+	open          map[string]*openNodeClaim
+	closed        []history.NodeClaim
+	hours         map[hourKey]*history.PoolHour
 	// changes are the last changes of objects by which nodes drift.
 	changes []changedObject
 	applies []history.Apply
@@ -70,8 +73,7 @@ func (s *State) Changed() bool { return s.changed }
 // observed of GPUs is not observed here.
 func (s *State) Absorb(other *State) {
 	for i := range other.closed {
-		n := other.closed[i]
-		s.observe(n.Terminated.Time, &Observation{NodeClaim: n})
+		s.absorb(other.closed[i])
 	}
 	for _, a := range other.applies {
 		if !slices.ContainsFunc(s.applies, func(was history.Apply) bool { return was.Sync == a.Sync && was.Time.Equal(&a.Time) }) {
@@ -91,6 +93,19 @@ func (s *State) Absorb(other *State) {
 	s.changed = true
 }
 
+// absorb takes over the end of a NodeClaim. An old one that is not open may be in an archive already.
+func (s *State) absorb(n history.NodeClaim) {
+	if s.open[n.UID] == nil && n.Terminated.Time.Before(s.now.Add(-recordAge)) || slices.ContainsFunc(s.closed, func(c history.NodeClaim) bool { return c.UID == n.UID }) {
+		return
+	}
+	s.observe(later(s.now, n.Terminated.Time), &Observation{NodeClaim: n})
+	for i := range s.closed {
+		if s.closed[i].UID == n.UID {
+			s.closed[i].TerminatedLatest = n.TerminatedLatest
+		}
+	}
+}
+
 // RecordApply records a run of a Sync. One that changed nothing and failed in nothing is not recorded.
 func (s *State) RecordApply(a history.Apply) {
 	if a.Created+a.Updated+a.Deleted+a.Failed == 0 {
@@ -102,12 +117,16 @@ func (s *State) RecordApply(a history.Apply) {
 	}
 	s.changes = s.changes[max(0, len(s.changes)-maxChanges):]
 	// A run that fails is tried again, and fails as before until somebody acts.
-	if last := len(s.applies) - 1; last >= 0 && a.Created+a.Updated+a.Deleted == 0 {
-		if was := s.applies[last]; was.Sync == a.Sync && was.Revision == a.Revision && was.Failed == a.Failed && was.Created+was.Updated+was.Deleted == 0 {
+	last := len(s.applies) - 1
+	for last >= 0 && s.applies[last].Sync != a.Sync {
+		last--
+	}
+	if last >= 0 && a.Created+a.Updated+a.Deleted == 0 {
+		if was := s.applies[last]; was.Revision == a.Revision && was.Failed == a.Failed && was.Created+was.Updated+was.Deleted == 0 {
 			return
 		}
 	}
-	s.applies, s.changed = latest(append(s.applies, a)), true
+	s.applies, s.changed = latest(append(s.applies, a), maxRecords), true
 }
 
 // RecordDrift records drift. What is found again without a change in between is one record.
@@ -120,18 +139,18 @@ func (s *State) RecordDrift(d history.Drift) {
 			}
 		}
 	}
-	s.drift, s.changed = latest(append(s.drift, d)), true
+	s.drift, s.changed = latest(append(s.drift, d), maxRecords), true
 }
 
 // latest are as many of the last records as may be kept.
-func latest[T any](records []T) []T { return records[max(0, len(records)-maxRecords):] }
+func latest[T any](records []T, n int) []T { return records[max(0, len(records)-n):] }
 
 // RecordPullRequest records what is known of a pull request, in place of what was.
 func (s *State) RecordPullRequest(p history.PullRequest) {
 	at := slices.IndexFunc(s.pulls, func(was history.PullRequest) bool { return was.Sync == p.Sync && was.Number == p.Number })
 	switch {
 	case at < 0:
-		s.pulls, s.changed = latest(append(s.pulls, p)), true
+		s.pulls, s.changed = latest(append(s.pulls, p), maxRecords), true
 	case !samePullRequest(s.pulls[at], p):
 		s.pulls[at], s.changed = p, true
 	}

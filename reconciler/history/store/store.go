@@ -1,5 +1,6 @@
 // Package store keeps a history in ConfigMaps: one with the State of the leader, which it replaces, and archives, to which
-// it appends. There are at most eight, of at most half a MiB each; when the archives are full, the oldest is replaced.
+// it appends. There are at most eight: the State has 900 KiB at most, an archive half a MiB; when the archives are full, the oldest
+// is replaced.
 //
 // It refuses to write what another has changed meanwhile. What is archived is written before the State without it, so that a
 // process that ends in between loses nothing, and a Reader has it once: package history merges by identity. Start
@@ -35,6 +36,9 @@ const (
 	// sequenceAnnotation counts the archives of a kind that were begun: the greatest is that to which is appended.
 	sequenceAnnotation = "poolwright.dev/history-sequence"
 )
+
+// maxSequence is more than what is ever reached: a number above it is none.
+const maxSequence = 1 << 30
 
 // maxArchive is how many bytes an archive has before the next one is begun.
 const maxArchive = 384 << 10
@@ -102,11 +106,11 @@ func (s *Store) get(ctx context.Context, name string, into *corev1.ConfigMap) er
 
 // sequence is when an archive was begun; 0 for one that is empty.
 func sequence(c *corev1.ConfigMap) int {
-	n, err := strconv.Atoi(c.Annotations[sequenceAnnotation])
-	if err != nil {
+	n, err := strconv.ParseUint(c.Annotations[sequenceAnnotation], 10, 31)
+	if err != nil || n > maxSequence {
 		return 0
 	}
-	return n
+	return int(n)
 }
 
 // Load reads the State. One that cannot be decoded is an error; nothing is written over it.
@@ -124,17 +128,20 @@ func (s *Store) Load(ctx context.Context, added recorder.Added) (*recorder.State
 }
 
 // Save writes the State, after it has archived what does not change any more and is of no NodeClaim that is present. A State
-// that another has written since Load is an error for which IsConflict is true; it must then be loaded again.
+// that another has written since Load is an error for which IsConflict is true; it must then be loaded again. One that
+// somebody has deleted is written anew.
 func (s *Store) Save(ctx context.Context, state *recorder.State, present func(uid string) bool) error {
-	archive, err := state.Archive(present)
-	if err != nil {
-		return err
-	}
-	if archive != nil {
-		if err := s.archive(ctx, archive); err != nil {
+	for {
+		archive, err := state.Archive(present)
+		if err != nil {
 			return err
 		}
-		state.Archived(archive)
+		if archive == nil {
+			break
+		}
+		if err := s.archive(ctx, state, archive); err != nil {
+			return err
+		}
 	}
 	content, err := state.Encode()
 	if err != nil {
@@ -142,7 +149,13 @@ func (s *Store) Save(ctx context.Context, state *recorder.State, present func(ui
 	}
 	next := s.configMap(stateName, s.state)
 	next.BinaryData = map[string][]byte{dataKey: content}
-	if err := s.write(ctx, next); err != nil {
+	err = s.write(ctx, next)
+	if apierrors.IsNotFound(err) && next.ResourceVersion != "" {
+		next = s.configMap(stateName, &corev1.ConfigMap{})
+		next.BinaryData = map[string][]byte{dataKey: content}
+		err = s.write(ctx, next)
+	}
+	if err != nil {
 		return err
 	}
 	s.state = next
@@ -157,8 +170,23 @@ func IsConflict(err error) bool { return apierrors.IsConflict(err) || apierrors.
 func (s *Store) configMap(name string, before *corev1.ConfigMap) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.Namespace, Name: name, ResourceVersion: before.ResourceVersion,
-		Labels: map[string]string{"app.kubernetes.io/name": "poolwright", "app.kubernetes.io/component": "history"},
+		Labels: labels(),
 	}}
+}
+
+// labels are those of each ConfigMap.
+func labels() map[string]string {
+	return map[string]string{"app.kubernetes.io/name": "poolwright", "app.kubernetes.io/component": "history"}
+}
+
+// IsHistory reports whether a ConfigMap has the labels of a history.
+func IsHistory(c *corev1.ConfigMap) bool {
+	for key, value := range labels() {
+		if c.Labels[key] != value {
+			return false
+		}
+	}
+	return true
 }
 
 // write creates a ConfigMap, or replaces the one with its version.
@@ -175,17 +203,32 @@ func (s *Store) write(ctx context.Context, c *corev1.ConfigMap) error {
 	return nil
 }
 
-// archive appends both parts to the archives of their kinds.
-func (s *Store) archive(ctx context.Context, a *recorder.Archive) error {
+// archive appends both parts to the archives of their kinds. A part that is written is not written again where the other is
+// refused.
+func (s *Store) archive(ctx context.Context, state *recorder.State, a *recorder.Archive) error {
+	records, hours := *a, *a
+	records.Hours, hours.Records = nil, nil
 	if a.Records != nil {
 		if err := s.append(ctx, names(recordsPrefix, recordArchives), a.Records); err != nil {
 			return err
 		}
+		state.Archived(&records)
 	}
 	if a.Hours != nil {
-		return s.append(ctx, names(hoursPrefix, hourArchives), a.Hours)
+		if err := s.append(ctx, names(hoursPrefix, hourArchives), a.Hours); err != nil {
+			return err
+		}
+		state.Archived(&hours)
 	}
 	return nil
+}
+
+// Bytes is how many bytes the State had when it was read or written last.
+func (s *Store) Bytes() int {
+	if s.state == nil {
+		return 0
+	}
+	return len(s.state.BinaryData[dataKey])
 }
 
 // append writes content to the end of the archive that was begun last, or begins the next one in place of the oldest.
