@@ -240,10 +240,12 @@ func happened(h history.History, p history.PullRequest) history.NodeChanges {
 		if p.Commit == "" || n.Terminated.IsZero() || !strings.HasSuffix(n.Revision, p.Commit) {
 			continue
 		}
-		if n.Reason == history.ReasonNodePoolDeleted {
+		switch n.Reason {
+		case history.ReasonNodePoolDeleted:
 			out.Removed++
-		} else {
+		case history.ReasonDrifted:
 			out.Replaced++
+		default: // It drifted, and went because of something else.
 		}
 	}
 	if !p.Applied.IsZero() && !p.RolledOut.IsZero() {

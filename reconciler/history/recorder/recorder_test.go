@@ -308,7 +308,9 @@ func TestWhatHappenedOfAPullRequestIsCountedByItsCommit(t *testing.T) {
 		o.Drifted, o.DriftReason, o.Deleted, o.Reason, o.Terminated = at(2*time.Minute), "NodePoolDrifted", at(3*time.Minute), history.ReasonDrifted, at(4*time.Minute)
 		s.Observe(start.Add(5*time.Minute), []Observation{o})
 	}
-	s.Observe(start.Add(5*time.Minute), []Observation{node("c", 0, 0)})
+	interrupted := node("d", 0, 0)
+	interrupted.Drifted, interrupted.DriftReason, interrupted.Deleted, interrupted.Reason, interrupted.Terminated = at(2*time.Minute), "NodePoolDrifted", at(3*time.Minute), "SpotInterrupted", at(4*time.Minute)
+	s.Observe(start.Add(5*time.Minute), []Observation{node("c", 0, 0), interrupted})
 	s.RecordPullRequest(history.PullRequest{Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Applied: at(time.Minute), RolledOut: at(4 * time.Minute), Predicted: &history.NodeChanges{Replaced: 2}})
 	want := []history.PullRequest{{
 		Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Applied: at(time.Minute), RolledOut: at(4 * time.Minute),
