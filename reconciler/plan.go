@@ -170,7 +170,14 @@ func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, 
 		opts.Apply.Order = append(slices.Clip(opts.Apply.Order), w.Name)
 	}
 	opts.Apply.NoDeletes = opts.Apply.NoDeletes || len(result.Problems) > 0 || result.SourceError != nil
+	ended := func(Result) {}
+	if l.record != nil {
+		ended = l.record()
+	}
 	result.Outcome = apply.Run(ctx, result.Plan, targets, opts.Apply)
+	if len(result.Outcome.Results) > 0 {
+		ended(result)
+	}
 	return result, nil
 }
 

@@ -49,6 +49,8 @@ type Loop struct {
 	applied string
 	// dependencies is why a revision must not be applied yet; may be nil.
 	dependencies func(ctx context.Context, revision string) error
+	// record is called when a run begins to make changes, and what it returns with the result; may be nil.
+	record func() (ended func(Result))
 
 	// fetching is held while the source is read and what it gave is loaded, which may
 	// take minutes; taken before mu. last is written under both.
@@ -116,6 +118,13 @@ func (l *Loop) WithInputs(inputs Inputs) *Loop {
 // Loop, and is called before any other method.
 func (l *Loop) WithRevisionCache(shared *RevisionCache) *Loop {
 	l.cache = shared
+	return l
+}
+
+// WithRecord has record called when a run begins to make changes, and what that returns with the result of each run that
+// had any to make, made or not. Both must return at once. It returns the Loop, and is called before any other method.
+func (l *Loop) WithRecord(record func() (ended func(Result))) *Loop {
+	l.record = record
 	return l
 }
 

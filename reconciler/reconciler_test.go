@@ -382,6 +382,38 @@ func TestASecondRunWritesNothing(t *testing.T) {
 	}
 }
 
+func TestRunsThatHadSomethingToChangeAreRecorded(t *testing.T) {
+	w := &fakeTarget{objects: map[string]string{}}
+	var recorded []string
+	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "2")}.load, reconciler.NamedTarget{Name: "memory", Target: w}).
+		WithRecord(func() func(reconciler.Result) {
+			before := len(w.writes)
+			return func(result reconciler.Result) {
+				if len(w.writes) == before {
+					t.Error("it did not begin before the first change")
+				}
+				for _, r := range result.Outcome.Results {
+					recorded = append(recorded, result.Revision+" "+string(r.Change.Action)+" "+r.Change.Key.Name+" "+string(r.Status))
+				}
+			}
+		})
+	for range 2 {
+		if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.objects["a"] = "by hand"
+	if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"r1 create a applied", "r1 create b applied", "r1 update a applied"}, recorded); d != "" {
+		t.Errorf("recorded (-want +got):\n%s", d)
+	}
+	if _, err := loop.Plan(t.Context(), reconciler.Options{}); err != nil || len(recorded) != 3 {
+		t.Errorf("a plan is recorded as %v, %v", recorded, err)
+	}
+}
+
 func TestPlanWritesNothingAndAgreesWithTheRun(t *testing.T) {
 	w := &fakeTarget{objects: map[string]string{"old": "1"}}
 	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})

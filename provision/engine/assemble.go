@@ -162,10 +162,14 @@ func (e *Engine) dependencies(ctx context.Context, mgr manager.Manager, config a
 		// Clusters with a DNS of their own have no such service.
 		log.FromContext(ctx).V(1).Info("the kube-dns service has no address to give to nodes", "reason", err.Error())
 	}
+	recorder := eventRecorder(mgr)
+	if e.config.Recorder != nil {
+		recorder = e.config.Recorder(recorder)
+	}
 	return dependencies{
 		kube:     kube,
 		client:   mgr.GetClient(),
-		recorder: events.NewRecorder(eventRecorder(mgr)),
+		recorder: events.NewRecorder(recorder),
 		clock:    e.clock,
 		elected:  mgr.Elected(),
 		caBundle: *bundle,

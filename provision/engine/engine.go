@@ -20,6 +20,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,6 +70,8 @@ type Config struct {
 	// Karpenter's own hooks. A hook runs in a goroutine of its own, for every NodeClaim whose
 	// node exists and is not registered, until it returns an empty result.
 	Hooks func(client.Client) []cloudprovider.NodeLifecycleHook
+	// Recorder, where it is not nil, makes what records Karpenter's events of the default one.
+	Recorder func(record.EventRecorder) record.EventRecorder
 	// Clock is by which Karpenter's controllers measure ages and tolerations; nil is the system's.
 	Clock clock.Clock
 }

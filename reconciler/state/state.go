@@ -200,6 +200,9 @@ type Observation struct {
 	// Ignored are the live values of the fields that CorrectionPolicy.Ignore of the wanted Item
 	// names, in that order.
 	Ignored []IgnoredValue `json:",omitempty"`
+	// Managers are those that changed what differs, other than Poolwright, the latest first; none where that is
+	// not known.
+	Managers []owner.Manager `json:",omitempty"`
 }
 
 // Quota is what a vCPU quota of EC2 allows the declared NodePools.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/cmd/internal/history"
 	"github.com/poolwright/poolwright/cmd/internal/wait"
 )
 
@@ -71,7 +72,7 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"folder", "Commands for a folder of a repository:", []*cobra.Command{newInit(streams), newPlan(conn, streams), newLint(streams), newCost(streams), newConvert(streams)}},
-		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams), newExplain(conn, streams), newWait(conn, streams)}},
+		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams), newExplain(conn, streams), newHistory(conn, streams), newEvents(conn, streams), newWait(conn, streams)}},
 		{"sync", "Commands for a Sync:", []*cobra.Command{newReconcile(conn, streams), newSuspend(conn, streams), newResume(conn, streams), newRollback(conn, streams)}},
 		{"installation", "Commands for the installation:", []*cobra.Command{newCheck(conn, streams), newBootstrap(conn, streams), newUninstall(conn, streams), newRun(conn, streams)}},
 	} {
@@ -91,10 +92,22 @@ func (c *connection) environment(streams Streams) get.Environment {
 }
 
 func newGet(conn *connection, streams Streams) *cobra.Command {
-	cmd := get.NewCommand(conn.environment(streams))
-	conn.addFlags(cmd.Flags())
-	conn.completeConnection(cmd)
-	completeOutput(cmd, get.Outputs()...)
+	return conn.connected(get.NewCommand(conn.environment(streams)), get.Outputs())
+}
+
+func newHistory(conn *connection, streams Streams) *cobra.Command {
+	return conn.connected(history.NewCommand(conn.environment(streams)), history.Outputs())
+}
+
+func newEvents(conn *connection, streams Streams) *cobra.Command {
+	return conn.connected(history.NewEventsCommand(conn.environment(streams)), history.EventOutputs())
+}
+
+// connected is a command with the flags of a connection, and the completion of these and of -o.
+func (c *connection) connected(cmd *cobra.Command, outputs []string) *cobra.Command {
+	c.addFlags(cmd.Flags())
+	c.completeConnection(cmd)
+	completeOutput(cmd, outputs...)
 	return cmd
 }
 

@@ -21,9 +21,11 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/cmd/internal/history"
 	"github.com/poolwright/poolwright/cmd/internal/lintoutput"
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/cost"
+	recorded "github.com/poolwright/poolwright/reconciler/history"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
@@ -38,6 +40,8 @@ var documentTypes = map[document.Kind]reflect.Type{
 	document.Conversion: reflect.TypeFor[converted](),
 	document.Checks:     reflect.TypeFor[check.Report](),
 	document.Version:    reflect.TypeFor[versionInfo](),
+	document.History:    reflect.TypeFor[recorded.History](),
+	document.Events:     reflect.TypeFor[history.Events](),
 	"Overview":          reflect.TypeFor[get.Report](),
 	"Explanation":       reflect.TypeFor[explain.Explanation](),
 }
@@ -124,6 +128,8 @@ func printedDocuments(t *testing.T) map[document.Kind][]string {
 		document.Findings: {"testdata/lint-json.golden"},
 		document.Costs:    {"testdata/cost-altanova-json.golden", "testdata/cost-pingvas-json.golden"},
 		document.Checks:   {"testdata/check-json.golden"},
+		document.History:  {"../history/testdata/history-json.golden", "../history/testdata/history-yaml.golden"},
+		document.Events:   {"../history/testdata/events-json.golden"},
 		"Overview":        {"../get/testdata/pools-json.golden", "../get/testdata/quota-yaml.golden"},
 		"Explanation":     {"../explain/testdata/pod-json.golden"},
 	} {

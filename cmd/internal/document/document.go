@@ -31,6 +31,8 @@ const (
 	Conversion Kind = "Conversion"
 	Checks     Kind = "Checks"
 	Version    Kind = "Version"
+	History    Kind = "History"
+	Events     Kind = "Events"
 )
 
 // Formats are the formats that a document has.

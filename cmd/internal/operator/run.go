@@ -42,6 +42,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/controller/gpunode"
 	"github.com/poolwright/poolwright/reconciler/events"
+	"github.com/poolwright/poolwright/reconciler/history/collector"
 	"github.com/poolwright/poolwright/reconciler/notification"
 	"github.com/poolwright/poolwright/reconciler/receiver"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
@@ -100,7 +101,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return ignoreEnd(ctx, err)
 	}
 	cfg.mirrors = newMirrors(cfg)
-	a := &app{cfg: cfg, direct: direct}
+	a := &app{cfg: cfg, direct: direct, history: collector.New(cfg.Logger.WithName("history"))}
 	a.children, a.renders = newChildren(), &rendercache.Cache{}
 	if a.fence, err = leaderelection.New(cfg.REST); err != nil {
 		return err
@@ -226,6 +227,8 @@ type app struct {
 	// engine is what has read of AWS by what forecasts are made; nil without an engine.
 	engine   *engine.Engine
 	gpuNodes *gpunode.Controllers
+	// history records what happens.
+	history *collector.Collector
 	// notifier sends the events of Syncs; nil without an address.
 	notifier *notification.Notifier
 	// parameters keeps the values of Syncs' SSM parameters.
@@ -298,7 +301,13 @@ func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked
 // addGPUs makes the engine register and provision GPU nodes by what is known of their GPUs.
 func (a *app) addGPUs(config *engine.Config) {
 	config.TransformNode = startuptaint.WithRecordedCapacity(a.cfg.Logger.WithName("gpu"))
-	config.Decorate = func(c client.Client) engine.Decorator { return startuptaint.Decorate(a.gpuNodes.TaintConfig(c)) }
+	config.Decorate = func(c client.Client) engine.Decorator {
+		taints := startuptaint.Decorate(a.gpuNodes.TaintConfig(c))
+		return func(provider cloudprovider.CloudProvider) cloudprovider.CloudProvider {
+			return a.history.Decorate(taints(provider))
+		}
+	}
+	config.Recorder = a.history.Recorder
 	config.Hooks = func(c client.Client) []cloudprovider.NodeLifecycleHook {
 		return []cloudprovider.NodeLifecycleHook{startuptaint.NewHook(c, a.gpuNodes.Sharing)}
 	}
@@ -361,10 +370,22 @@ func (a *app) addOurs(mgr manager.Manager) error {
 		},
 		Events: events.Escape(a.notifier.Record(eventRecorder(mgr))),
 	})
-	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr)); err != nil {
+	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced)); err != nil {
 		return err
 	}
 	return a.cluster.AddTo(mgr)
+}
+
+// addHistory puts what records the history on the manager.
+func (a *app) addHistory(mgr manager.Manager, fenced client.Client) error {
+	cfg := collector.Config{
+		Cached: mgr.GetClient(), Live: fenced, Namespace: a.cfg.Namespace, Nodes: a.engine != nil,
+		Registry: metrics.Registry, Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("history"),
+	}
+	if a.engine != nil {
+		cfg.Offerings = a.engine.Offerings
+	}
+	return a.history.AddTo(mgr, cfg)
 }
 
 // addReceiver puts the webhook server on the manager, if it has an address.

@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/history/store"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -163,6 +164,9 @@ func (u *Uninstall) deleteInstallation(ctx context.Context) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the controller's lease: %w", err)
 	}
+	if err := u.deleteHistory(ctx); err != nil {
+		return err
+	}
 	others, err := u.others(ctx)
 	if err != nil {
 		return err
@@ -178,6 +182,27 @@ func (u *Uninstall) deleteInstallation(ctx context.Context) error {
 		return err
 	}
 	u.req.Progress(fmt.Sprintf("Namespace %s stays, because of what is in it: %s", u.req.Namespace, strings.Join(others, ", ")))
+	return nil
+}
+
+// deleteHistory deletes the ConfigMaps with the history. Others of their names, which do not have its labels, stay.
+func (u *Uninstall) deleteHistory(ctx context.Context) error {
+	for _, name := range store.Names() {
+		var found corev1.ConfigMap
+		err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: name}, &found)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading ConfigMap %s/%s: %w", u.req.Namespace, name, err)
+		}
+		if !store.IsHistory(&found) {
+			continue
+		}
+		if err := u.remover(ctx, &found); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

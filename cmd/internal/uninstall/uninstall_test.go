@@ -24,6 +24,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/history/store"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
@@ -420,5 +421,35 @@ func TestWhatEarlierReleasesNamedOtherwiseIsExpected(t *testing.T) {
 		if diff := cmp.Diff([]string{"ClusterRole", "ClusterRoleBinding"}, names[name]); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+func TestTheHistoryGoesWithTheInstallation(t *testing.T) {
+	labels := map[string]string{"app.kubernetes.io/name": "poolwright", "app.kubernetes.io/component": "history"}
+	var objects []client.Object
+	for i, name := range store.Names() {
+		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: name, Labels: labels}}
+		if i == 1 {
+			c.Labels = nil
+		}
+		objects = append(objects, c)
+	}
+	objects = append(objects, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: store.Names()[0], Labels: labels}})
+	u := removal(t, objects...)
+	for range 2 {
+		if err := u.deleteHistory(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var left corev1.ConfigMapList
+	if err := u.direct.List(t.Context(), &left); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range left.Items {
+		names = append(names, c.Namespace+"/"+c.Name)
+	}
+	if d := cmp.Diff([]string{"gpu/" + store.Names()[1], "other/" + store.Names()[0]}, names); d != "" {
+		t.Errorf("ConfigMaps (-want +got):\n%s", d)
 	}
 }

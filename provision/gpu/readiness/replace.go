@@ -11,10 +11,10 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// failedAnnotation on a NodeClaim is why it is replaced. It is written before the
+// FailedAnnotation on a NodeClaim is why it is replaced. It is written before the
 // deletion, for whoever reads a claim that goes; it is taken away again when the node
 // offers its GPUs after all.
-const failedAnnotation = "poolwright.dev/gpu-failed"
+const FailedAnnotation = "poolwright.dev/gpu-failed"
 
 // overdue replaces a node that has not offered its GPUs in time. It returns how
 // long the node still has, or 0.
@@ -138,16 +138,16 @@ func (k *Controller) deleteClaim(ctx context.Context, s nodeView, claim *karpv1.
 // annotate writes on a claim why it is replaced, and leaves it as it is after the
 // writing; an empty reason takes the mark away.
 func (k *Controller) annotate(ctx context.Context, claim *karpv1.NodeClaim, reason string) error {
-	if claim.Annotations[failedAnnotation] == reason {
+	if claim.Annotations[FailedAnnotation] == reason {
 		return nil
 	}
 	before := claim.DeepCopy()
 	if claim.Annotations == nil {
 		claim.Annotations = map[string]string{}
 	}
-	claim.Annotations[failedAnnotation] = reason
+	claim.Annotations[FailedAnnotation] = reason
 	if reason == "" {
-		delete(claim.Annotations, failedAnnotation)
+		delete(claim.Annotations, FailedAnnotation)
 	}
 	if err := k.cfg.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("marking NodeClaim %q by whether its node offers its GPUs: %w", claim.Name, err)

@@ -33,3 +33,13 @@ func (r Reference) String() string {
 	}
 	return string(r.Kind) + " " + r.Name
 }
+
+// Manager is an entry of an object's metadata.managedFields.
+type Manager struct {
+	// Name is the field manager, such as kubectl-edit.
+	Name string `json:"name"`
+	// Operation is Apply or Update.
+	Operation string `json:"operation,omitempty"`
+	// Time is when it last changed a field, RFC 3339; empty where that is not known.
+	Time string `json:"time,omitempty"`
+}

@@ -249,6 +249,33 @@ func TestDriftWhileNobodyWatchedIsFoundOnce(t *testing.T) {
 	b.converged(declared)
 }
 
+func TestDriftHasTheManagersThatMadeIt(t *testing.T) {
+	b := newBench(t)
+	declared := b.declare(web, config)
+	b.reconcile(declared)
+	b.edit("apps/v1", "Deployment", "web", func(o map[string]any) { set(o, int64(9), "spec", "replicas") })
+	observed, err := b.target.ObserveOnly(t.Context(), b.want(declared))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range observed.Items() {
+		var names []string
+		for _, m := range item.Managers {
+			names = append(names, m.Name+" "+m.Operation)
+			if at, err := time.Parse(time.RFC3339, m.Time); err != nil || at.IsZero() {
+				t.Errorf("%s changed it at %q, %v", m.Name, m.Time, err)
+			}
+		}
+		want := []string{"kubectl-edit Update"}
+		if item.Key.Kind != "Deployment" {
+			want = nil
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("%s was changed by %v, want %v", item.Key, names, want)
+		}
+	}
+}
+
 func TestTwoManagersOfOneFieldAreHeldApart(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	b := newBench(t, func(c *kubernetes.Config) { c.Clock = clock })

@@ -2,6 +2,9 @@ package fields
 
 import (
 	"slices"
+	"strings"
+
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 // Entry is one manager's claim in metadata.managedFields.
@@ -57,39 +60,16 @@ func Applied(object map[string]any, manager string) Tree {
 	return found
 }
 
-// Owners lists the managers, other than the given one, that own the field at
-// path (plain field names), the most recent first.
-func Owners(object map[string]any, except string, path ...string) []string {
-	var claims []Entry
+// Managers lists the claims of managers, other than the given one, on the field at path (plain field
+// names), the most recent first.
+func Managers(object map[string]any, except string, path ...string) []owner.Manager {
+	var out []owner.Manager
 	for _, e := range Entries(object) {
-		if e.Manager == except {
-			continue
-		}
-		at := e.Fields
-		for _, name := range path {
-			if at = child(at, name); at == nil {
-				break
-			}
-		}
-		if at != nil {
-			claims = append(claims, e)
+		if e.Manager != except && Claims(e.Fields, path...) {
+			out = append(out, owner.Manager{Name: e.Manager, Operation: e.Operation, Time: e.Time})
 		}
 	}
-	slices.SortStableFunc(claims, func(a, b Entry) int {
-		switch {
-		case a.Time > b.Time:
-			return -1
-		case a.Time < b.Time:
-			return 1
-		}
-		return 0
-	})
-	var out []string
-	for _, e := range claims {
-		if !slices.Contains(out, e.Manager) {
-			out = append(out, e.Manager)
-		}
-	}
+	slices.SortStableFunc(out, func(a, b owner.Manager) int { return strings.Compare(b.Time, a.Time) })
 	return out
 }
 

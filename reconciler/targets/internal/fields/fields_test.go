@@ -218,12 +218,19 @@ func labels(o map[string]any) map[string]any {
 
 func generation(o map[string]any, n int64) { o["metadata"].(map[string]any)["generation"] = n }
 
-func TestOwnersAreNamedTheLatestFirst(t *testing.T) {
+func TestManagersAreNamedTheLatestFirst(t *testing.T) {
 	o := read(t, live)
-	if d := cmp.Diff([]string{"late", "other"}, Owners(o, "us", "spec", "paused")); d != "" {
+	var names []string
+	for _, m := range Managers(o, "us", "spec", "paused") {
+		names = append(names, m.Name)
+		if m.Operation == "" || m.Time == "" {
+			t.Errorf("of %s there is neither operation nor time: %+v", m.Name, m)
+		}
+	}
+	if d := cmp.Diff([]string{"late", "other"}, names); d != "" {
 		t.Error(d)
 	}
-	if got := Owners(o, "us", "spec", "replicas"); len(got) != 0 {
+	if got := Managers(o, "us", "spec", "replicas"); len(got) != 0 {
 		t.Errorf("%v own what is only ours", got)
 	}
 }
@@ -309,6 +316,6 @@ func FuzzTake(f *testing.F) {
 		if a != b {
 			t.Error("two prints of one object differ")
 		}
-		Owners(o, "us", "spec")
+		Managers(o, "us", "spec")
 	})
 }

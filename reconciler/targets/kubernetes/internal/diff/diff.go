@@ -57,7 +57,7 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 	}
 	found.Ignored = state.IgnoredValues(item.Ignore, wanted.Object, live.Object)
 	found.DeletionImpact = d.cfg.Losses.Update(ctx, losses.Update{Key: item.Key, Before: found.Object, After: item.Object, Live: live})
-	d.keepOwners(item, live, found.Object)
+	found.Managers = d.keepOwners(item, live, found.Object)
 	same := state.Equal(found.Object, item.Object)
 	found.Object = d.compared(found, wanted, same)
 	if same && found.DryRunError == "" && found.Ownership == nil && !d.Blind(item.Key) && !d.cfg.OnlyManaged {

@@ -3,6 +3,8 @@ package diff
 import (
 	"errors"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
@@ -78,18 +81,26 @@ func (d *Differ) Retain(desired func(state.Key) bool) {
 	maps.DeleteFunc(d.owners, func(k state.Key, _ Owners) bool { return !desired(k) })
 }
 
-// keepOwners keeps what an update needs of the object.
-func (d *Differ) keepOwners(item state.Item, live *unstructured.Unstructured, object map[string]any) {
+// keepOwners keeps what an update needs of the object, and returns the managers that changed what differs.
+func (d *Differ) keepOwners(item state.Item, live *unstructured.Unstructured, object map[string]any) []owner.Manager {
 	var o Owners
+	var managers []owner.Manager
 	for _, path := range fields.Differing(object, item.Object) {
-		o.ConflictingManagers = append(o.ConflictingManagers, fields.Owners(live.Object, v1alpha1.FieldManager, path...)...)
+		for _, m := range fields.Managers(live.Object, v1alpha1.FieldManager, path...) {
+			o.ConflictingManagers = append(o.ConflictingManagers, m.Name)
+			if !slices.Contains(managers, m) {
+				managers = append(managers, m)
+			}
+		}
 	}
+	slices.SortStableFunc(managers, func(a, b owner.Manager) int { return strings.Compare(b.Time, a.Time) })
 	for _, e := range fields.Entries(live.Object) {
 		o.ClientSide = o.ClientSide || e.Manager == manifest.ClientSideManager && e.Operation == "Update"
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.owners[item.Key] = o
+	return managers
 }
 
 // Options are how the object with that key is compared.

@@ -1,0 +1,254 @@
+// Package history makes the commands history and events, which print what the controller has recorded of a cluster: nodes with
+// the causes at both ends, applies, drift, pull requests, and what GPUs cost.
+//
+// It refuses to write anything, and reads nothing but the ConfigMaps of the history. Start reading at NewCommand, which prints
+// records, and at EventsOf, which makes events of them.
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/poolwright/poolwright/cmd/internal/document"
+	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/store"
+)
+
+// Outputs are the values of -o of the command history, and EventOutputs those of events.
+func Outputs() []string { return []string{"wide", "json", "yaml"} }
+
+// EventOutputs are the values of -o of the command events.
+func EventOutputs() []string { return document.Formats() }
+
+// defaultSince is how far back is printed.
+const defaultSince = 24 * time.Hour
+
+// recordKind names a part of the history that can be requested alone.
+type recordKind string
+
+// The sections, in the order in which they are printed; the empty one is all of them.
+const (
+	sectionAll     recordKind = ""
+	sectionApplies recordKind = "applies"
+	sectionDrift   recordKind = "drift"
+	sectionPulls   recordKind = "pulls"
+	sectionNodes   recordKind = "nodes"
+	sectionCosts   recordKind = "costs"
+)
+
+func sections() []recordKind {
+	return []recordKind{sectionApplies, sectionDrift, sectionPulls, sectionNodes, sectionCosts}
+}
+
+// synonyms are other names of sections: singulars, and those of the command get.
+func synonyms() map[string]recordKind {
+	return map[string]recordKind{
+		"apply": sectionApplies, "revisions": sectionApplies, "pull": sectionPulls, "pr": sectionPulls, "prs": sectionPulls, "pullrequests": sectionPulls,
+		"node": sectionNodes, "no": sectionNodes, "nodeclaim": sectionNodes, "nodeclaims": sectionNodes, "cost": sectionCosts, "pools": sectionCosts,
+	}
+}
+
+func sectionNames(separator string) string {
+	var out []string
+	for _, s := range sections() {
+		out = append(out, string(s))
+	}
+	return strings.Join(out, separator)
+}
+
+// sectionOf is the section that the arguments name.
+func sectionOf(args []string) (recordKind, error) {
+	switch {
+	case len(args) == 0:
+		return sectionAll, nil
+	case len(args) > 1:
+		return "", fmt.Errorf("history takes one of %s, and got %d arguments", sectionNames(", "), len(args))
+	}
+	name := strings.ToLower(args[0])
+	if s, found := synonyms()[name]; found {
+		return s, nil
+	}
+	if !slices.Contains(sections(), recordKind(name)) {
+		return "", fmt.Errorf("%q is not one of %s", args[0], sectionNames(", "))
+	}
+	return recordKind(name), nil
+}
+
+// printFlags are the input of both commands.
+type printFlags struct {
+	output string
+	since  time.Duration
+	pool   string
+	of     string
+	watch  bool
+}
+
+func (f *printFlags) add(cmd *cobra.Command, outputs []string) {
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", strings.Join(outputs[:len(outputs)-1], ", ")+" or "+outputs[len(outputs)-1]+" (default: a table)")
+	cmd.Flags().DurationVar(&f.since, "since", defaultSince, "print what is newer than this; 0 for all that is recorded")
+}
+
+func (f *printFlags) check(outputs []string) error {
+	switch {
+	case f.output != "" && !slices.Contains(outputs, f.output):
+		return fmt.Errorf("-o %q is not one of %s", f.output, strings.Join(outputs, ", "))
+	case f.since < 0:
+		return fmt.Errorf("--since %s is negative", f.since)
+	}
+	return nil
+}
+
+// NewCommand makes the command history, without the flags of a connection.
+func NewCommand(env get.Environment) *cobra.Command {
+	var f printFlags
+	cmd := &cobra.Command{
+		Use:   "history [" + sectionNames("|") + "]",
+		Short: "Print past nodes with causes and costs, and past applies, drift and pull requests",
+		Long: `Print what the controller has recorded of the last day, or of --since: which revisions were applied, what differed from the
+repository and which field manager had changed it, what was predicted and what happened for pull requests, why nodes were launched
+and terminated, and what they cost. Without an argument it prints every section that has a record.
+
+GPU hours are of devices. Those that are paid for are requested, idle, not allocatable yet, or not observed. Prices are of
+instances only: ~ marks those of another region, and those of spot instances of which only the maximum is known; - a price that
+is not known.
+
+It reads the ConfigMaps poolwright-history* of the namespace only. For single events in order: poolwright events.`,
+		Example:           "  poolwright history\n  poolwright history nodes --pool gpu\n  poolwright history applies --since 168h\n  poolwright history costs --since 0 -o json",
+		Args:              func(_ *cobra.Command, args []string) error { _, err := sectionOf(args); return err },
+		ValidArgsFunction: completeSections,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := sectionOf(args)
+			if err != nil {
+				return err
+			}
+			if err := f.check(Outputs()); err != nil {
+				return err
+			}
+			from, err := reader(env)
+			if err != nil {
+				return err
+			}
+			return f.history(cmd.Context(), env, from, s)
+		},
+	}
+	f.add(cmd, Outputs())
+	cmd.Flags().StringVar(&f.pool, "pool", "", "print nodes and costs of this NodePool only")
+	return cmd
+}
+
+func completeSections(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return strings.Split(sectionNames(" "), " "), cobra.ShellCompDirectiveNoFileComp
+}
+
+// from is the time from which on is printed; zero for all.
+func (f *printFlags) from(now time.Time) time.Time {
+	if f.since == 0 {
+		return time.Time{}
+	}
+	return now.Add(-f.since)
+}
+
+// reader connects to the cluster.
+func reader(env get.Environment) (history.Reader, error) {
+	kube, err := get.Connect(env)
+	if err != nil {
+		return nil, err
+	}
+	return &store.Store{Kube: kube, Namespace: env.Namespace()}, nil
+}
+
+// history prints a section, or all of them.
+func (f *printFlags) history(ctx context.Context, env get.Environment, from history.Reader, s recordKind) error {
+	h, err := from.Read(ctx)
+	if err != nil {
+		return err
+	}
+	return write(env, selected(h, f.from(env.Now()), f.pool).only(s), s, f.output)
+}
+
+// historyPart is a part of a History.
+type historyPart struct{ history.History }
+
+// selected is what of a History ended after a time, or has not ended, and of the nodes and costs that of a pool; an empty pool is all.
+func selected(h history.History, from time.Time, pool string) historyPart {
+	old := func(t metav1.Time) bool { return t.Time.Before(from) }
+	other := func(name string) bool { return pool != "" && name != pool }
+	h.NodeClaims = slices.DeleteFunc(h.NodeClaims, func(n history.NodeClaim) bool {
+		return !n.Terminated.IsZero() && old(n.Terminated) || other(n.NodePool)
+	})
+	h.PoolHours = slices.DeleteFunc(h.PoolHours, func(p history.PoolHour) bool {
+		return old(metav1.NewTime(p.Hour.Add(time.Hour))) || other(p.NodePool)
+	})
+	h.Applies = slices.DeleteFunc(h.Applies, func(a history.Apply) bool { return old(a.Time) })
+	h.Drift = slices.DeleteFunc(h.Drift, func(d history.Drift) bool { return old(d.Time) && old(d.Last) })
+	h.PullRequests = slices.DeleteFunc(h.PullRequests, func(p history.PullRequest) bool {
+		return old(p.Merged) && old(p.RolledOut)
+	})
+	return historyPart{h}
+}
+
+// only is one section, or all of them.
+func (s historyPart) only(name recordKind) history.History {
+	out := history.History{Time: s.Time}
+	switch name {
+	case sectionApplies:
+		out.Applies = s.Applies
+	case sectionDrift:
+		out.Drift = s.Drift
+	case sectionPulls:
+		out.PullRequests = s.PullRequests
+	case sectionNodes:
+		out.NodeClaims = s.NodeClaims
+	case sectionCosts:
+		out.PoolHours = s.PoolHours
+	case sectionAll:
+		return s.History
+	}
+	return out
+}
+
+// write prints a History in a format of -o.
+func write(env get.Environment, h history.History, s recordKind, output string) error {
+	if slices.Contains(document.Formats(), output) {
+		return document.Value(env.Out, output, document.History, h)
+	}
+	printed := 0
+	for _, name := range sections() {
+		t := tableOf(h, name, env.Now())
+		if s != sectionAll && s != name || len(t.Rows) == 0 {
+			continue
+		}
+		if printed > 0 {
+			fmt.Fprintln(env.Out)
+		}
+		printed++
+		if err := print(env.Out, t, printers.PrintOptions{Wide: output == "wide"}); err != nil {
+			return err
+		}
+	}
+	if printed == 0 {
+		reportEmpty(env, h, cmp.Or(string(s), "records"))
+	}
+	return nil
+}
+
+// reportEmpty reports that there is nothing to print, and why.
+func reportEmpty(env get.Environment, h history.History, of string) {
+	if h.Time.IsZero() {
+		fmt.Fprintf(env.Err, "No history is recorded in namespace %s.\n", env.Namespace())
+		return
+	}
+	fmt.Fprintf(env.Err, "No %s found; --since 0 prints all that is recorded.\n", of)
+}
