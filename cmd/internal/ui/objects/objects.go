@@ -1,0 +1,145 @@
+// Package objects reads what poolwright ui serves, with the rights of its user: one watch of each kind, however many people read the
+// pages.
+//
+// It refuses to write anything and to read a Secret. A kind that the user may not list, or that the cluster does not have, is left out
+// and named in the report, as get does. Start reading at Start.
+package objects
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/explain"
+	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// eventReason is the field by which events are selected.
+const eventReason = "reason"
+
+// Watched are the objects of a cluster, kept up to date by watches.
+type Watched struct {
+	reader    *reader
+	types     *catalog.Catalog
+	now       func() time.Time
+	namespace string
+	changed   chan struct{}
+	// explaining is held while an object is explained: Karpenter's scheduler runs on a snapshot of the whole cluster.
+	explaining sync.Mutex
+}
+
+// Start begins to watch what may be watched, with Syncs of the namespace, or with an empty one of all. It returns once each kind has
+// been listed. The watches end with the context.
+func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() time.Time) (*Watched, error) {
+	types, err := catalog.Load()
+	if err != nil {
+		return nil, err
+	}
+	direct, err := connect.DirectClient(cfg)
+	if err != nil {
+		return nil, err
+	}
+	informers, err := cache.New(cfg, cache.Options{
+		Scheme:           scheme.Scheme,
+		Mapper:           direct.RESTMapper(),
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.Sync{}: {Namespaces: map[string]cache.Config{namespace: {}}},
+			&corev1.Event{}:  {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {}}},
+		},
+		ReaderFailOnMissingInformer: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making the cache: %w", err)
+	}
+	err = informers.IndexField(ctx, &corev1.Event{}, eventReason, func(o client.Object) []string { return []string{o.(*corev1.Event).Reason} })
+	if err != nil {
+		return nil, fmt.Errorf("indexing events: %w", err)
+	}
+	w := &Watched{reader: &reader{direct: direct, cached: informers, kinds: map[reflect.Type]bool{}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1)}
+	if err := w.watch(ctx, informers); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// watch starts a watch of each kind that may be listed.
+func (w *Watched) watch(ctx context.Context, informers cache.Cache) error {
+	readable, err := get.Readable(ctx, w.reader.direct, w.namespace)
+	if err != nil {
+		return err
+	}
+	for _, object := range readable {
+		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watching %T: %w", object, err)
+		}
+		handler := toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { w.notify() }, DeleteFunc: func(any) { w.notify() },
+			UpdateFunc: func(before, after any) {
+				if !same(before, after) {
+					w.notify()
+				}
+			},
+		}
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return fmt.Errorf("watching %T: %w", object, err)
+		}
+		w.reader.kinds[reflect.TypeOf(object).Elem()] = true
+	}
+	go func() { _ = informers.Start(ctx) }() // it ends with the context, and has no other error
+	if !informers.WaitForCacheSync(ctx) {
+		return fmt.Errorf("listing the objects: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// same reports whether an informer repeats what it has.
+func same(before, after any) bool {
+	a, okBefore := before.(client.Object)
+	b, okAfter := after.(client.Object)
+	return okBefore && okAfter && a.GetResourceVersion() == b.GetResourceVersion()
+}
+
+// notify records that something changed, without waiting for who is notified.
+func (w *Watched) notify() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Changed receives when objects have changed since it received last.
+func (w *Watched) Changed() <-chan struct{} { return w.changed }
+
+// Report is the document that get prints, of the objects as they are now. It sends no request for what is watched.
+func (w *Watched) Report(ctx context.Context) (get.Report, error) {
+	o, err := get.Read(ctx, w.reader.shared(), w.namespace)
+	if err != nil {
+		return get.Report{}, err
+	}
+	return get.NewReport(o, w.now(), w.types), nil
+}
+
+// Explain is the document that explain prints, of one object at a time.
+func (w *Watched) Explain(ctx context.Context, object explain.Object) (explain.Explanation, error) {
+	w.explaining.Lock()
+	defer w.explaining.Unlock()
+	if ctx.Err() != nil {
+		return explain.Explanation{}, context.Cause(ctx)
+	}
+	return explain.Of(ctx, w.reader, w.types, w.now, object)
+}

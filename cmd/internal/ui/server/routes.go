@@ -1,0 +1,210 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/poolwright/poolwright/cmd/internal/explain"
+	"github.com/poolwright/poolwright/cmd/internal/ui/page"
+)
+
+// policy is the Content-Security-Policy: everything from this server, and nothing inline.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+
+// Handler serves the requests.
+func (s *Server) Handler() (http.Handler, error) {
+	assets, err := page.Assets()
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(assets)))
+	mux.HandleFunc("GET /{$}", s.page)
+	mux.HandleFunc("GET /favicon.svg", s.favicon)
+	mux.HandleFunc("GET /pods/{namespace}/{name}", s.page)
+	mux.HandleFunc("GET /nodes/{name}", s.page)
+	mux.HandleFunc("GET /pools/{name}", s.page)
+	mux.Handle("GET /updates/", http.StripPrefix("/updates", s.updates()))
+	mux.HandleFunc("GET /api/v1/overview", s.overviewJSON)
+	mux.HandleFunc("GET /api/v1/pods/{namespace}/{name}", s.explanationJSON)
+	mux.HandleFunc("GET /api/v1/nodes/{name}", s.explanationJSON)
+	mux.HandleFunc("GET /api/v1/pools/{name}", s.explanationJSON)
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, http.StatusNotFound, "There is no such page", "")
+	})
+	return s.guard(mux), nil
+}
+
+// guard lets only requests pass that are for this server, change nothing, and have the cookie.
+func (s *Server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("X-Robots-Tag", "noindex")
+		h.Set("Cache-Control", "no-store")
+		switch {
+		case !slices.Contains(s.Hosts, r.Host):
+			http.Error(w, "this is not the host of the server", http.StatusMisdirectedRequest)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			h.Set("Allow", "GET, HEAD")
+			http.Error(w, "the pages change nothing: only GET and HEAD are allowed", http.StatusMethodNotAllowed)
+		case r.URL.Path == "/login":
+			s.login(w, r)
+		case !s.authenticated(r):
+			http.Error(w, "run poolwright ui, and open the address that it prints", http.StatusUnauthorized)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// login exchanges the token for the cookie. The redirect takes the token out of the address.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	session, ok := s.exchange(r.URL.Query().Get("token"))
+	if !ok {
+		http.Error(w, "the token is not valid, or was used already: run poolwright ui again", http.StatusUnauthorized)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+// longestWindow is that of which nodes that are gone are read.
+const longestWindow = 7 * 24 * time.Hour
+
+// document renders the page of a path.
+func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, error) {
+	report, err := s.Documents.Report(ctx)
+	if err != nil {
+		return page.Document{}, err
+	}
+	object, isObject := objectOf(r)
+	if isObject {
+		e, err := s.Documents.Explain(ctx, object)
+		if err != nil {
+			return page.Document{}, err
+		}
+		return page.Explanation(e, r.URL.EscapedPath(), object.Name, report)
+	}
+	in := page.Input{Report: report, Window: windowOf(r)}
+	if s.History != nil {
+		if in.Lives, err = s.History.Lives(ctx, s.Now().Add(-longestWindow)); err != nil {
+			return page.Document{}, err
+		}
+	}
+	return page.Overview(in)
+}
+
+// windowOf is the length of the timeline that a request selects; zero where it selects none that there is.
+func windowOf(r *http.Request) time.Duration {
+	hours, err := strconv.Atoi(r.URL.Query().Get("hours"))
+	window := time.Duration(hours) * time.Hour
+	if err != nil || !slices.Contains(page.Windows(), window) {
+		return 0
+	}
+	return window
+}
+
+// objectOf is what a path explains.
+func objectOf(r *http.Request) (explain.Object, bool) {
+	o := explain.Object{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	switch {
+	case o.Name == "":
+		return o, false
+	case o.Namespace != "":
+		o.Kind = explain.KindPod
+	case strings.Contains(r.Pattern, "/nodes/"):
+		o.Kind = explain.KindNode
+	default:
+		o.Kind = explain.KindPool
+	}
+	return o, true
+}
+
+func (s *Server) page(w http.ResponseWriter, r *http.Request) {
+	d, err := s.document(r.Context(), r)
+	if err != nil {
+		s.failed(w, r, err)
+		return
+	}
+	s.write(w, http.StatusOK, d)
+}
+
+// failed is the response to a request whose documents could not be read.
+func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if missing, is := errors.AsType[explain.NotFound](err); is {
+		s.fail(w, r, http.StatusNotFound, "Not found", missing.Error())
+		return
+	}
+	s.fail(w, r, http.StatusBadGateway, "The cluster could not be read", err.Error())
+}
+
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, code int, title, message string) {
+	// Without a report, the page lacks the cluster's name.
+	report, _ := s.Documents.Report(r.Context())
+	d, err := page.Failure(title, message, report)
+	if err != nil {
+		http.Error(w, "rendering the page failed", http.StatusInternalServerError)
+		return
+	}
+	s.write(w, code, d)
+}
+
+func (s *Server) write(w http.ResponseWriter, code int, d page.Document) {
+	var content bytes.Buffer
+	if err := d.Write(&content); err != nil {
+		http.Error(w, "rendering the page failed", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write(content.Bytes()) // the reader is gone
+}
+
+func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
+	report, err := s.Documents.Report(r.Context())
+	s.writeJSON(w, err, report.WriteJSON)
+}
+
+func (s *Server) explanationJSON(w http.ResponseWriter, r *http.Request) {
+	object, _ := objectOf(r)
+	e, err := s.Documents.Explain(r.Context(), object)
+	s.writeJSON(w, err, e.WriteJSON)
+}
+
+// writeJSON writes a document of the API, or the error as text.
+func (s *Server) writeJSON(w http.ResponseWriter, err error, write func(io.Writer) error) {
+	var content bytes.Buffer
+	if err == nil {
+		err = write(&content)
+	}
+	if err != nil {
+		code := http.StatusBadGateway
+		if _, is := errors.AsType[explain.NotFound](err); is {
+			code = http.StatusNotFound
+		}
+		http.Error(w, page.Text(err.Error()), code)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(content.Bytes()) // the reader is gone
+}
+
+// favicon is the mark in a colour of the cluster's.
+func (s *Server) favicon(w http.ResponseWriter, r *http.Request) {
+	report, _ := s.Documents.Report(r.Context()) // without one, it has no colour
+	w.Header().Set("Content-Type", "image/svg+xml")
+	_, _ = w.Write(page.Favicon(report)) // the reader is gone
+}
