@@ -58,10 +58,13 @@ type NodePoolCauses struct {
 }
 
 // NotFound is the error of an object that is not in the cluster, or that Karpenter does not manage.
-type NotFound struct{ text string }
+type NotFound struct {
+	// Message is what is not there.
+	Message string
+}
 
 // Error is what was not found.
-func (e NotFound) Error() string { return e.text }
+func (e NotFound) Error() string { return e.Message }
 
 // Of explains an object by the objects of the cluster, as the command does. The error is NotFound where there is no such
 // object, or Karpenter does not manage it.

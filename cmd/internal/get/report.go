@@ -86,6 +86,16 @@ type Report struct {
 	NotRead     []IncompleteKind `json:"notRead,omitempty"`
 }
 
+// SyncsRead reports whether all Syncs of the namespace were read: without them, what they report is not known.
+func (r Report) SyncsRead() bool { return r.read(kindSyncs) }
+
+// PoolsRead reports whether all NodePools were read.
+func (r Report) PoolsRead() bool { return r.read(kindPools) }
+
+func (r Report) read(kind string) bool {
+	return !slices.ContainsFunc(r.NotRead, func(u IncompleteKind) bool { return u.Kind == kind })
+}
+
 // PendingPod is a pod that requests GPUs and has no node.
 type PendingPod struct {
 	Namespace string `json:"namespace"`

@@ -8,6 +8,7 @@ package objects
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/cmd/internal/ui/page"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -32,14 +34,37 @@ const eventReason = "reason"
 
 // Watched are the objects of a cluster, kept up to date by watches.
 type Watched struct {
-	reader    *reader
-	types     *catalog.Catalog
-	now       func() time.Time
-	namespace string
-	changed   chan struct{}
+	reader       *reader
+	types        *catalog.Catalog
+	now          func() time.Time
+	namespace    string
+	changed      chan struct{}
+	interruption interruption
+
 	// explaining is held while an object is explained: Karpenter's scheduler runs on a snapshot of the whole cluster.
-	explaining sync.Mutex
+	explaining   sync.Mutex
+	explanations map[explain.Object]explained
+
+	reading sync.Mutex
+	report  get.Report
+	readAt  time.Time
 }
+
+// explained is an explanation, and when it was made.
+type explained struct {
+	explain.Explanation
+	at time.Time
+}
+
+const (
+	// requestTimeout bounds each request that is not a watch.
+	requestTimeout = 30 * time.Second
+	// explanationAge is how old an explanation may be, reportAge a report.
+	explanationAge = 5 * time.Second
+	reportAge      = 500 * time.Millisecond
+	// maxExplanations is how many explanations are kept.
+	maxExplanations = 64
+)
 
 // Start begins to watch what may be watched, with Syncs of the namespace, or with an empty one of all. It returns once each kind has
 // been listed. The watches end with the context.
@@ -48,10 +73,13 @@ func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() t
 	if err != nil {
 		return nil, err
 	}
-	direct, err := connect.DirectClient(cfg)
+	bounded := rest.CopyConfig(cfg)
+	bounded.Timeout = requestTimeout
+	direct, err := connect.DirectClient(bounded)
 	if err != nil {
 		return nil, err
 	}
+	w := &Watched{reader: &reader{direct: direct, kinds: map[reflect.Type]bool{}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1), explanations: map[explain.Object]explained{}}
 	informers, err := cache.New(cfg, cache.Options{
 		Scheme:           scheme.Scheme,
 		Mapper:           direct.RESTMapper(),
@@ -61,6 +89,11 @@ func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() t
 			&corev1.Event{}:  {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {}}},
 		},
 		ReaderFailOnMissingInformer: true,
+		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
+			if w.interruption.record(now(), err) {
+				w.notify()
+			}
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("making the cache: %w", err)
@@ -69,7 +102,7 @@ func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() t
 	if err != nil {
 		return nil, fmt.Errorf("indexing events: %w", err)
 	}
-	w := &Watched{reader: &reader{direct: direct, cached: informers, kinds: map[reflect.Type]bool{}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1)}
+	w.reader.cached = informers
 	if err := w.watch(ctx, informers); err != nil {
 		return nil, err
 	}
@@ -125,21 +158,40 @@ func (w *Watched) notify() {
 // Changed receives when objects have changed since it received last.
 func (w *Watched) Changed() <-chan struct{} { return w.changed }
 
-// Report is the document that get prints, of the objects as they are now. It sends no request for what is watched.
+// Report is the document that get prints, of the objects as they are now or were half a second ago. Nobody may change it. It sends no request for what is watched.
 func (w *Watched) Report(ctx context.Context) (get.Report, error) {
+	w.reading.Lock()
+	defer w.reading.Unlock()
+	now := w.now()
+	if passed := now.Sub(w.readAt); passed >= 0 && passed < reportAge {
+		return w.report, nil
+	}
 	o, err := get.Read(ctx, w.reader.shared(), w.namespace)
 	if err != nil {
 		return get.Report{}, err
 	}
-	return get.NewReport(o, w.now(), w.types), nil
+	w.report, w.readAt = get.NewReport(o, now, w.types), now
+	return w.report, nil
 }
 
-// Explain is the document that explain prints, of one object at a time.
+// Interrupted is since when the API server cannot be read, and why; nil where it can.
+func (w *Watched) Interrupted() *page.Interruption { return w.interruption.since(w.now()) }
+
+// Explain is the document that explain prints, at most some seconds old. One object is explained at a time.
 func (w *Watched) Explain(ctx context.Context, object explain.Object) (explain.Explanation, error) {
 	w.explaining.Lock()
 	defer w.explaining.Unlock()
 	if ctx.Err() != nil {
 		return explain.Explanation{}, context.Cause(ctx)
 	}
-	return explain.Of(ctx, w.reader, w.types, w.now, object)
+	now := w.now()
+	maps.DeleteFunc(w.explanations, func(_ explain.Object, e explained) bool { return now.Sub(e.at) >= explanationAge })
+	if e, found := w.explanations[object]; found {
+		return e.Explanation, nil
+	}
+	e, err := explain.Of(ctx, w.reader, w.types, w.now, object)
+	if err == nil && len(w.explanations) < maxExplanations {
+		w.explanations[object] = explained{e, now}
+	}
+	return e, err
 }

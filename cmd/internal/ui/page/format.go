@@ -61,14 +61,7 @@ func money(u *get.USD) string {
 	if u == nil {
 		return unknown
 	}
-	text := "$" + amount(u.Least)
-	if most := amount(u.Most); "$"+most != text {
-		text += "–" + most
-	}
-	if u.Approximate {
-		return "~" + text
-	}
-	return text
+	return priceRange(u, amount(u.Least), amount(u.Most))
 }
 
 // monthly is what a price by the hour is for a month.
@@ -76,9 +69,17 @@ func monthly(u *get.USD) string {
 	if u == nil {
 		return unknown
 	}
-	text := "$" + thousands(u.Least*hoursPerMonth)
-	if most := thousands(u.Most * hoursPerMonth); "$"+most != text {
+	return priceRange(u, thousands(u.Least*hoursPerMonth), thousands(u.Most*hoursPerMonth))
+}
+
+// priceRange is a price from the least to the most, as texts.
+func priceRange(u *get.USD, least, most string) string {
+	text := "$" + least
+	if most != least {
 		text += "–" + most
+	}
+	if u.Approximate {
+		return "~" + text
 	}
 	return text
 }

@@ -58,7 +58,7 @@ func overviewOf(in Input) overviewModel {
 	m := overviewModel{statusModel: statusOf(r), Report: r, Window: in.window(), Windows: Windows()}
 	m.Ticks = ticksOf(r.Time.Time, m.Window)
 	m.IdleUSD = idleUSD(r.Nodes)
-	m.Attention = attentionOf(r)
+	m.Attention = attentionOf(in)
 	for _, p := range r.Pools {
 		m.PoolRows = append(m.PoolRows, poolRowOf(r, p))
 	}
@@ -121,6 +121,14 @@ func (m overviewModel) ReadySyncs() int {
 	return n
 }
 
+// InSync is whether every Sync reports that nothing has drifted.
+func (m overviewModel) InSync() bool {
+	if !m.Report.SyncsRead() || len(m.Report.Syncs) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(m.Report.Syncs, func(s get.Sync) bool { return s.Drifted != string(metav1.ConditionFalse) })
+}
+
 // Age is how long ago something was.
 func (m statusModel) Age(t metav1.Time) string { return age(m.Time.Time, t) }
 
@@ -161,7 +169,7 @@ func gpuGaugeOf(g get.GPUs) gpuGauge {
 }
 
 func poolRowOf(r get.Report, p get.Pool) poolRow {
-	row := poolRow{Pool: p, Path: "/pools/" + url.PathEscape(p.Name), Gauge: gpuGaugeOf(p.GPUs), State: clean(p.State), Reason: clean(p.Reason), Message: clean(p.Message)}
+	row := poolRow{Pool: p, Path: pathOf("pools", p.Name), Gauge: gpuGaugeOf(p.GPUs), State: clean(p.State), Reason: clean(p.Reason), Message: clean(p.Message)}
 	for _, l := range p.Limits {
 		row.Limits = append(row.Limits, gaugeOf(l))
 	}
@@ -198,7 +206,7 @@ type nodeRow struct {
 
 func nodeRowOf(n get.Node, ends, now time.Time, window time.Duration) nodeRow {
 	row := nodeRow{
-		Name: shortName(clean(n.Name)), FullName: clean(n.Name), Path: "/nodes/" + url.PathEscape(cmp.Or(n.NodeClaim, n.Name)), Pool: clean(n.NodePool), InstanceType: clean(n.InstanceType),
+		Name: shortName(clean(n.Name)), FullName: clean(n.Name), Path: pathOf("nodes", cmp.Or(n.NodeClaim, n.Name)), Pool: clean(n.NodePool), InstanceType: clean(n.InstanceType),
 		Spot: n.CapacityType == "spot", CapacityType: clean(n.CapacityType), Zone: clean(n.Zone), GPUs: n.GPUs, Pods: n.Pods, USDPerHour: n.USDPerHour,
 		Created: n.Created, State: clean(n.State), Reason: clean(n.Reason), Message: clean(n.Message), Class: classOf(n.State),
 		Timeline: timelineOf(n.Phases, ends, now, window),
@@ -210,6 +218,20 @@ func nodeRowOf(n get.Node, ends, now time.Time, window time.Duration) nodeRow {
 		row.Marks = append(row.Marks, "SchedulingDisabled")
 	}
 	return row
+}
+
+// pathOf is the path of an object's page. Of a name that no object has, it is that of the overview.
+func pathOf(kind string, names ...string) string {
+	// The API server accepts no longer ones.
+	const maxName = 253
+	out := "/" + kind
+	for _, name := range names {
+		if name == "" || len(name) > maxName || clean(name) != name {
+			return "/"
+		}
+		out += "/" + url.PathEscape(name)
+	}
+	return out
 }
 
 // shortName is a node's name without the domain of EC2, which all nodes of a cluster have in common.
@@ -243,34 +265,23 @@ const (
 )
 
 // attentionOf lists what is not as it should be, the most severe first.
-func attentionOf(r get.Report) []attentionRow {
+func attentionOf(in Input) []attentionRow {
+	r := in.Report
 	var out []attentionRow
-	for _, s := range r.Syncs {
-		switch {
-		case s.Suspended:
-			out = append(out, attentionRow{Sign: signNote, Class: "note", Text: "Sync " + clean(s.Name) + " is suspended: " + cmp.Or(clean(s.SuspendReason), "no reason was given"), Command: "poolwright resume " + clean(s.Name) + " -n " + clean(s.Namespace)})
-		case s.Ready != string(metav1.ConditionTrue):
-			out = append(out, attentionRow{Sign: signError, Class: "error", Text: fmt.Sprintf("Sync %s is not ready: %s: %s", clean(s.Name), orDash(s.Reason), orDash(s.Message)), Command: "poolwright reconcile " + clean(s.Name) + " -n " + clean(s.Namespace)})
-		}
+	if i := in.Interrupted; i != nil {
+		out = append(out, attentionRow{Sign: signError, Class: "error", Text: fmt.Sprintf("The cluster could not be read since %s UTC, and the page has the state of then: %s", i.Since.UTC().Format(time.TimeOnly), clean(i.Message))})
 	}
+	out = append(out, syncAttention(r)...)
+	out = append(out, podAttention(r)...)
 	for _, p := range r.Pools {
 		if p.State == "Ready" || p.State == "Terminating" {
 			continue
 		}
-		out = append(out, attentionRow{Sign: signWarning, Class: "warning", Text: fmt.Sprintf("NodePool %s is %s: %s", clean(p.Name), clean(p.State), cmp.Or(clean(p.Message), clean(p.Reason))), Path: "/pools/" + url.PathEscape(p.Name), Link: "why"})
-	}
-	for _, p := range r.PendingPods[:min(len(r.PendingPods), maxAttention)] {
-		out = append(out, attentionRow{
-			Sign: signWarning, Class: "warning", Path: "/pods/" + url.PathEscape(p.Namespace) + "/" + url.PathEscape(p.Name), Link: "why",
-			Text: fmt.Sprintf("Pod %s/%s requests %s and is pending for %s", clean(p.Namespace), clean(p.Name), plural.Count(int(p.GPUs), "GPU"), age(r.Time.Time, p.Created)),
-		})
-	}
-	if s := r.Summary; s != nil && s.PendingGPUPods != nil && *s.PendingGPUPods > maxAttention {
-		out = append(out, attentionRow{Sign: signWarning, Class: "warning", Text: plural.Count(*s.PendingGPUPods-maxAttention, "more pod") + " with GPUs pending"})
+		out = append(out, attentionRow{Sign: signWarning, Class: "warning", Text: fmt.Sprintf("NodePool %s is %s: %s", clean(p.Name), clean(p.State), cmp.Or(clean(p.Message), clean(p.Reason))), Path: pathOf("pools", p.Name), Link: "why"})
 	}
 	for _, n := range r.Nodes {
 		if n.State == "NotReady" {
-			out = append(out, attentionRow{Sign: signWarning, Class: "warning", Text: fmt.Sprintf("Node %s is NotReady: %s", clean(n.Name), cmp.Or(clean(n.Message), clean(n.Reason))), Path: "/nodes/" + url.PathEscape(n.Name), Link: "why"})
+			out = append(out, attentionRow{Sign: signWarning, Class: "warning", Text: fmt.Sprintf("Node %s is NotReady: %s", clean(n.Name), cmp.Or(clean(n.Message), clean(n.Reason))), Path: pathOf("nodes", n.Name), Link: "why"})
 		}
 	}
 	for _, u := range r.NotRead {
@@ -278,6 +289,41 @@ func attentionOf(r get.Report) []attentionRow {
 	}
 	severity := map[string]int{"error": 0, "warning": 1, "note": 2}
 	slices.SortStableFunc(out, func(a, b attentionRow) int { return cmp.Compare(severity[a.Class], severity[b.Class]) })
+	return out
+}
+
+// syncAttention lists the Syncs that are not ready, or suspended.
+func syncAttention(r get.Report) []attentionRow {
+	var out []attentionRow
+	for _, s := range r.Syncs {
+		switch {
+		case s.Suspended:
+			out = append(out, attentionRow{Sign: signNote, Class: "note", Text: "Sync " + clean(s.Name) + " is suspended: " + cmp.Or(clean(s.SuspendReason), "no reason was given"), Command: "poolwright resume " + clean(s.Name) + " -n " + clean(s.Namespace)})
+		case s.Ready != string(metav1.ConditionTrue):
+			row := attentionRow{Sign: signError, Class: "error", Text: fmt.Sprintf("Sync %s is not ready: %s: %s", clean(s.Name), orDash(s.Reason), orDash(s.Message))}
+			if s.Pending > 0 {
+				row.Path, row.Link = "#drift", plural.Count(s.Pending, "change")
+			} else {
+				row.Command = "poolwright reconcile " + clean(s.Name) + " -n " + clean(s.Namespace)
+			}
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// podAttention lists the pending pods that have waited longest.
+func podAttention(r get.Report) []attentionRow {
+	var out []attentionRow
+	for _, p := range r.PendingPods[:min(len(r.PendingPods), maxAttention)] {
+		out = append(out, attentionRow{
+			Sign: signWarning, Class: "warning", Path: pathOf("pods", p.Namespace, p.Name), Link: "why",
+			Text: fmt.Sprintf("Pod %s/%s requests %s and is pending for %s", clean(p.Namespace), clean(p.Name), plural.Count(int(p.GPUs), "GPU"), age(r.Time.Time, p.Created)),
+		})
+	}
+	if s := r.Summary; s != nil && s.PendingGPUPods != nil && *s.PendingGPUPods > maxAttention {
+		out = append(out, attentionRow{Sign: signWarning, Class: "warning", Text: plural.Count(*s.PendingGPUPods-maxAttention, "more pod") + " with GPUs pending"})
+	}
 	return out
 }
 

@@ -12,6 +12,7 @@ import (
 	"html/template"
 	"io"
 	"io/fs"
+	"sync"
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/explain"
@@ -57,14 +58,14 @@ func (d Document) Write(w io.Writer) error {
 	return nil
 }
 
-// templates are all of a page.
-func templates() (*template.Template, error) {
+// templates are all of a page, parsed once.
+var templates = sync.OnceValues(func() (*template.Template, error) {
 	t, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parsing the templates: %w", err)
 	}
 	return t, nil
-}
+})
 
 // Windows are the lengths of time that the timeline of nodes can have.
 func Windows() []time.Duration {
@@ -81,10 +82,20 @@ type NodeLife struct {
 	EndReason string
 }
 
+// Interruption is a time in which the cluster could not be read.
+type Interruption struct {
+	// Since is when it began.
+	Since time.Time
+	// Message is the error.
+	Message string
+}
+
 // Input is what the overview is made of.
 type Input struct {
 	// Report is the document that get prints; its time is that of the page.
 	Report get.Report
+	// Interrupted is what has kept the objects from being up to date; nil where nothing has.
+	Interrupted *Interruption
 	// Lives are nodes that are gone. Without a history there are none.
 	Lives []NodeLife
 	// Window is how much of the past the timeline has, one of Windows. Zero is the shortest that has all nodes from their beginning, of at

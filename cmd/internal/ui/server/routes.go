@@ -65,6 +65,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		case !s.authenticated(r):
 			http.Error(w, "run poolwright ui, and open the address that it prints", http.StatusUnauthorized)
 		default:
+			// A stream sets its own for each write.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // where there is none, a write does not end
 			next.ServeHTTP(w, r)
 		}
 	})
@@ -98,7 +100,7 @@ func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, 
 		}
 		return page.Explanation(e, r.URL.EscapedPath(), object.Name, report)
 	}
-	in := page.Input{Report: report, Window: windowOf(r)}
+	in := page.Input{Report: report, Window: windowOf(r), Interrupted: s.Documents.Interrupted()}
 	if s.History != nil {
 		if in.Lives, err = s.History.Lives(ctx, s.Now().Add(-longestWindow)); err != nil {
 			return page.Document{}, err
@@ -145,7 +147,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 // failed is the response to a request whose documents could not be read.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if missing, is := errors.AsType[explain.NotFound](err); is {
-		s.fail(w, r, http.StatusNotFound, "Not found", missing.Error())
+		s.fail(w, r, http.StatusNotFound, "Not found", missing.Message)
 		return
 	}
 	s.fail(w, r, http.StatusBadGateway, "The cluster could not be read", err.Error())

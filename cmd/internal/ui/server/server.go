@@ -24,6 +24,8 @@ type Documents interface {
 	Report(ctx context.Context) (get.Report, error)
 	// Explain is the document that explain prints.
 	Explain(ctx context.Context, object explain.Object) (explain.Explanation, error)
+	// Interrupted is what keeps reports from being up to date; nil where nothing does.
+	Interrupted() *page.Interruption
 	// Changed receives when reports may differ from those before.
 	Changed() <-chan struct{}
 }

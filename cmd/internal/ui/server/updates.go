@@ -152,6 +152,10 @@ func (s *Server) updates() http.Handler {
 }
 
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return
+	}
 	updates, leave, ok := s.hub.subscribe(r)
 	if !ok {
 		w.Header().Set("Retry-After", "30")
@@ -159,7 +163,6 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	w.Header().Set("Content-Type", "text/event-stream")
 	out := http.NewResponseController(w)
 	sent := map[string]string{}
 	heartbeat := time.NewTicker(explainInterval)

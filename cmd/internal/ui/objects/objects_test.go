@@ -1,0 +1,243 @@
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/poolwright/poolwright/cmd/internal/explain"
+	"github.com/poolwright/poolwright/cmd/internal/get"
+)
+
+func nodePool(name string) string {
+	return fmt.Sprintf(`{"kind":"NodePool","apiVersion":"karpenter.sh/v1","metadata":{"name":%q,"uid":%q,"resourceVersion":"2"},"spec":{"template":{"spec":{"requirements":[],"nodeClassRef":{"group":"karpenter.k8s.aws","kind":"EC2NodeClass","name":"gpu"}}}}}`, name, name)
+}
+
+func pod(name string) string {
+	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"ml","uid":%q,"resourceVersion":"2","annotations":{"secret":"hunter2"}},"spec":{"containers":[{"name":"a","env":[{"name":"PASSWORD","value":"hunter2"}],"resources":{"requests":{"nvidia.com/gpu":"1"},"limits":{"nvidia.com/gpu":"1"}}}]}}`, name, name)
+}
+
+// clock is the time, which only the test advances.
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time { return c.at }
+
+// read is the report after so much time.
+func (c *clock) read(t *testing.T, w *Watched, after time.Duration) get.Report {
+	t.Helper()
+	c.at = c.at.Add(after)
+	r, err := w.Report(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// changes waits until a report is as required.
+func (c *clock) changes(t *testing.T, w *Watched, is func(get.Report) bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for !is(c.read(t, w, reportAge)) {
+		select {
+		case <-w.Changed():
+		case <-deadline:
+			t.Fatal("the report does not change")
+		}
+	}
+}
+
+func TestTheReportFollowsTheWatches(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	api.objects["nodepools"] = []string{nodePool("gpu")}
+	api.objects["pods"] = []string{pod("train-1")}
+	c := &clock{time.Now()}
+	w, err := Start(t.Context(), cfg, "", c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.changes(t, w, func(r get.Report) bool {
+		return len(r.Pools) == 1 && *r.Summary.PendingGPUPods == 1 && len(r.NotRead) == 0 && r.PendingPods[0].Name == "train-1"
+	})
+	api.send("pods", "ADDED", pod("train-2"))
+	c.changes(t, w, func(r get.Report) bool { return *r.Summary.PendingGPUPods == 2 })
+	api.send("pods", "DELETED", pod("train-1"))
+	c.changes(t, w, func(r get.Report) bool { return *r.Summary.PendingGPUPods == 1 && r.PendingPods[0].Name == "train-2" })
+}
+
+// What a viewer costs is paid by the watches alone: no request is sent for a report, however often it is read.
+func TestAReportSendsNoRequest(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	c := &clock{time.Now()}
+	w, err := Start(t.Context(), cfg, "", c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A change that is reported proves that all watches are open.
+	for _, of := range []string{"pods", "nodepools"} {
+		waitFor(t, func() bool {
+			return slices.ContainsFunc(api.received(), func(r string) bool { return strings.HasSuffix(r, of+" watch") })
+		})
+	}
+	watches := 0
+	waitFor(t, func() bool {
+		watches = 0
+		for _, r := range api.received() {
+			if strings.HasSuffix(r, " watch") {
+				watches++
+			}
+		}
+		return watches == len(resources)
+	})
+	before := api.received()
+	for range 1000 {
+		c.read(t, w, reportAge)
+	}
+	if after := api.received(); len(after) != len(before) {
+		t.Errorf("1000 reports sent %v", after[len(before):])
+	}
+	for _, r := range before {
+		if !strings.HasPrefix(r, http.MethodGet+" ") || strings.Contains(r, "secrets") {
+			t.Errorf("it sent %s", r)
+		}
+	}
+}
+
+func waitFor(t *testing.T, is func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for !is() {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-deadline:
+			t.Fatal("it does not happen")
+		}
+	}
+}
+
+func TestWhatMayNotBeListedOrIsNotInstalledIsNamedAndNotWatched(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	api.forbidden, api.missing = []string{"pods"}, []string{"deviceplugins"}
+	api.objects["nodepools"] = []string{nodePool("gpu")}
+	c := &clock{time.Now()}
+	w, err := Start(t.Context(), cfg, "", c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		r := c.read(t, w, reportAge)
+		var got []string
+		for _, u := range r.NotRead {
+			got = append(got, u.Kind+" "+u.Reason)
+		}
+		if want := []string{"deviceplugins.poolwright.dev NotInstalled", "pods Forbidden"}; !slices.Equal(got, want) {
+			t.Errorf("not read are %v, not %v", got, want)
+		}
+		if r.Summary.PendingGPUPods != nil || len(r.Pools) != 1 {
+			t.Errorf("pods that were not read are counted, or pools that were are not: %+v", r.Summary)
+		}
+	}
+	for _, r := range api.received() {
+		if strings.HasSuffix(r, "pods watch") {
+			t.Error("a kind that may not be listed is watched")
+		}
+	}
+}
+
+func TestAClusterThatCannotBeReadAtAllIsAnError(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	api.stop()
+	if _, err := Start(t.Context(), cfg, "", time.Now); err == nil {
+		t.Error("it has started")
+	}
+}
+
+// After the API server is gone, the last state is served, and marked as such.
+func TestAnInterruptionIsReportedUntilItIsOver(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	api.objects["nodepools"] = []string{nodePool("gpu")}
+	c := &clock{time.Now()}
+	w, err := Start(t.Context(), cfg, "", c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.changes(t, w, func(r get.Report) bool { return len(r.Pools) == 1 })
+	waitFor(t, func() bool {
+		return slices.ContainsFunc(api.received(), func(r string) bool { return strings.HasSuffix(r, "nodepools watch") })
+	})
+	if i := w.Interrupted(); i != nil {
+		t.Fatalf("before it is interrupted it has %+v", i)
+	}
+	api.stop()
+	waitFor(t, func() bool { return w.Interrupted() != nil })
+	if i := w.Interrupted(); !i.Since.Equal(c.at) || i.Message == "" {
+		t.Errorf("it is %+v", i)
+	}
+	if r := c.read(t, w, reportAge); len(r.Pools) != 1 {
+		t.Errorf("the pools are %+v", r.Pools)
+	}
+}
+
+func TestTheEndOfAWatchIsNoInterruption(t *testing.T) {
+	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	var i interruption
+	for _, err := range []error{io.EOF, apierrors.NewResourceExpired("old"), apierrors.NewGone("gone")} {
+		if i.record(at, err) || i.since(at) != nil {
+			t.Errorf("%v is one", err)
+		}
+	}
+	if !i.record(at, errors.New("refused")) || i.since(at) == nil {
+		t.Error("an error is none")
+	}
+	if i.record(at.Add(50*time.Second), errors.New("still refused")) {
+		t.Error("the second error begins another one")
+	}
+	if got := i.since(at.Add(100 * time.Second)); got == nil || !got.Since.Equal(at) || got.Message != "still refused" {
+		t.Errorf("it is %+v", got)
+	}
+	if got := i.since(at.Add(111 * time.Second)); got != nil {
+		t.Errorf("a minute after the last error it is %+v", got)
+	}
+}
+
+func TestAnExplanationIsKeptForSomeSeconds(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	c := &clock{time.Now()}
+	w, err := Start(t.Context(), cfg, "", c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := explain.Object{Kind: explain.KindPool, Name: "gpu"}
+	w.explanations[object] = explained{explain.Explanation{Object: "kept"}, c.at}
+	before := len(api.received())
+	for range 10 {
+		if e, err := w.Explain(t.Context(), object); err != nil || e.Object != "kept" {
+			t.Fatalf("it is %+v, %v", e, err)
+		}
+	}
+	if after := len(api.received()); after != before {
+		t.Errorf("%d requests were sent", after-before)
+	}
+	c.at = c.at.Add(explanationAge)
+	if _, err := w.Explain(t.Context(), object); err == nil {
+		t.Error("an explanation that is too old is served")
+	}
+}
+
+func TestAPodThatIsNotThereIsNotFound(t *testing.T) {
+	_, cfg := newAPIServer(t)
+	w, err := Start(t.Context(), cfg, "", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.Explain(t.Context(), explain.Object{Kind: explain.KindPod, Namespace: "ml", Name: "train"})
+	if _, is := errors.AsType[explain.NotFound](err); !is {
+		t.Errorf("the error is %v", err)
+	}
+}
