@@ -83,6 +83,16 @@ monitoring: build ## Record the metrics of the demo anew, on which the queries o
 dashboards: ## Draw the pictures of the dashboards in docs/images from their JSON and the recorded demo
 	GOWORK=off GOFLAGS= go -C .ci/monitoring test -count=1 -run '^TestTheImages' . -update
 
+# axe.min.js of axe-core, by which make browser checks every page besides its own checks.
+AXE ?=
+.PHONY: browser
+browser: build ## Open the page of poolwright ui in Chromium, in a sandbox, and check what the browser reports (AXE=axe.min.js)
+	GOWORK=off GOFLAGS= go -C .ci/browser test -count=1 -timeout 20m . -root '$(CURDIR)' $(if $(AXE),-axe '$(abspath $(AXE))') $(ARGS)
+
+.PHONY: screenshots
+screenshots: ## Write the pictures of the page of poolwright ui in docs/images anew
+	@$(MAKE) browser ARGS='-images $(CURDIR)/docs/images'
+
 .PHONY: prove
 prove: build ## Prove every scenario with every fault, and every control (ARGS="-o json")
 	@bin/poolwright-sandbox prove --controls $(ARGS)
@@ -122,6 +132,7 @@ vet: ## Run go vet on every module, and check the product for Linux on arm64 and
 	GOWORK=off GOFLAGS= go -C .ci/chart vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/monitoring vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/argocd vet ./...
+	GOWORK=off GOFLAGS= go -C .ci/browser vet ./...
 	@# For the other platforms of a release by the sources: GOOS=darwin go vet compiles 1,500 packages first.
 	GOWORK=off GOFLAGS= go run -C .ci/release ./platforms -root '$(CURDIR)'
 	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off GOFLAGS= go vet -trimpath ./...

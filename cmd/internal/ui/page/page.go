@@ -42,6 +42,8 @@ type Document struct {
 	Title string
 	// Updates is the path of the stream of its sections.
 	Updates string
+	// Data is the path of the document that it is made of; empty where there is none.
+	Data string
 	// Sections are in the order of the page; the first is in its header.
 	Sections []Section
 }
@@ -124,25 +126,24 @@ func (in Input) window() time.Duration {
 // Overview renders the first page.
 func Overview(in Input) (Document, error) {
 	m := overviewOf(in)
-	return render(m.Title, "/updates/"+windowQuery(in.Window), m, "status", "summary", "attention", "pools", "nodes", "pulls", "drift", "syncs", "quotas")
+	return render(Document{Title: m.Title, Updates: "/updates/" + windowQuery(in.Window), Data: "/api/v1/overview"}, m, "status", "summary", "attention", "pools", "nodes", "pulls", "drift", "syncs", "quotas")
 }
 
 // Explanation renders the page of a pod or a node, whose name is the title. The cluster is that of the summary, which may be nil.
 func Explanation(e explain.Explanation, path, name string, in get.Report) (Document, error) {
 	m := explanationOf(e, name, in)
-	return render(m.Title, "/updates"+path, m, "status", "explanation")
+	return render(Document{Title: m.Title, Updates: "/updates" + path, Data: "/api/v1" + path}, m, "status", "explanation")
 }
 
 // Failure renders the page of what could not be read, or does not exist.
 func Failure(title, message string, in get.Report) (Document, error) {
 	m := failureModel{statusModel: statusOf(in), Heading: clean(title), Message: clean(message)}
 	m.Title = m.titled(m.Heading)
-	return render(m.Title, "", m, "status", "failure")
+	return render(Document{Title: m.Title}, m, "status", "failure")
 }
 
-// render renders each section from one model by the template of its name.
-func render(title, updates string, model any, sections ...string) (Document, error) {
-	out := Document{Title: title, Updates: updates}
+// render renders each section of a page from one model by the template of its name.
+func render(out Document, model any, sections ...string) (Document, error) {
 	t, err := templates()
 	if err != nil {
 		return out, err

@@ -66,7 +66,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			http.Error(w, "run poolwright ui, and open the address that it prints", http.StatusUnauthorized)
 		default:
 			// A stream sets its own for each write.
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // where there is none, a write does not end
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(responseTimeout)) // where there is none, a write does not end
 			next.ServeHTTP(w, r)
 		}
 	})
@@ -82,6 +82,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
+
+// responseTimeout bounds a response: Karpenter's scheduler explains an object of a large cluster.
+const responseTimeout = 2 * time.Minute
 
 // longestWindow is that of which nodes that are gone are read.
 const longestWindow = 7 * 24 * time.Hour
