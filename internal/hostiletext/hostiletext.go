@@ -16,7 +16,7 @@ func All() map[string]string {
 		"mentions":         "@everyone @org/team",
 		"many ticks":       strings.Repeat("`", 100) + " @everyone",
 		"table bars":       `a | b \| c \\| d`,
-		"references":       "see #1, GH-1 and deadbeefcafe, org/repo#2 :smile: https://evil.example www.evil.example a@b.c *x* _y_ [a](b) ![i](u) 1. x ~~s~~ $x$ (@a) &lt; \\` 1)",
+		"references":       "in #1, GH-1 and deadbeefcafe, org/repo#2 :smile: https://evil.example www.evil.example a@b.c *x* _y_ [a](b) ![i](u) 1. x ~~s~~ $x$ (@a) &lt; \\` 1)",
 		"ansi escapes":     "\x1b[2J\x1b]0;owned\x07 \x9b31m \u009b31m",
 		"bidi overrides":   "user\u202egnp.exe \u2066x\u2069 \u200bzero",
 		"line ends":        "a\rb\r\nc\vd\fe\u2028f\u2029g\u0085h",

@@ -12,7 +12,6 @@ import (
 	"html/template"
 	"io"
 	"io/fs"
-	"sync"
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/internal/explain"
@@ -60,14 +59,14 @@ func (d Document) Write(w io.Writer) error {
 	return nil
 }
 
-// templates are all of a page, parsed once.
-var templates = sync.OnceValues(func() (*template.Template, error) {
+// templates are all of a page. A page is rendered at most once a second: they are not kept.
+func templates() (*template.Template, error) {
 	t, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parsing the templates: %w", err)
 	}
 	return t, nil
-})
+}
 
 // Windows are the lengths of time that the timeline of nodes can have.
 func Windows() []time.Duration {
