@@ -79,11 +79,11 @@ func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() t
 	if err != nil {
 		return nil, err
 	}
-	w := &Watched{reader: &reader{direct: direct, kinds: map[reflect.Type]bool{}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1), explanations: map[explain.Object]explained{}}
+	w := &Watched{reader: &reader{direct: direct, kinds: map[reflect.Type]bool{}, unreadable: &unreadable{now: now, lists: map[listOf]refusal{}}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1), explanations: map[explain.Object]explained{}}
 	informers, err := cache.New(cfg, cache.Options{
 		Scheme:           scheme.Scheme,
 		Mapper:           direct.RESTMapper(),
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: reduced,
 		ByObject: map[client.Object]cache.ByObject{
 			&v1alpha1.Sync{}: {Namespaces: map[string]cache.Config{namespace: {}}},
 			&corev1.Event{}:  {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {}}},

@@ -10,10 +10,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	quantity "k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/provision/simulate/diagnosis"
+	"github.com/poolwright/poolwright/reconciler/causes"
 )
 
 func nodePool(name string) string {
@@ -239,5 +247,101 @@ func TestAPodThatIsNotThereIsNotFound(t *testing.T) {
 	_, err = w.Explain(t.Context(), explain.Object{Kind: explain.KindPod, Namespace: "ml", Name: "train"})
 	if _, is := errors.AsType[explain.NotFound](err); !is {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// A kind that the user may not list is requested again after a minute, and not for each report.
+func TestWhatMayNotBeListedIsNotRequestedForEachReport(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	api.forbidden, api.missing = []string{"pods"}, []string{"deviceplugins"}
+	c := &clock{time.Now()}
+	w, err := Start(t.Context(), cfg, "", c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists := func() (n int) {
+		for _, r := range api.received() {
+			if strings.HasSuffix(r, "/pods") || strings.HasSuffix(r, "/deviceplugins") {
+				n++
+			}
+		}
+		return n
+	}
+	c.read(t, w, reportAge)
+	first := lists()
+	for range 100 {
+		r := c.read(t, w, reportAge)
+		if len(r.NotRead) != 2 {
+			t.Fatalf("not read are %+v", r.NotRead)
+		}
+	}
+	if n := lists(); n != first {
+		t.Errorf("100 reports in 50 seconds requested them %d times", n-first)
+	}
+	c.read(t, w, refusalAge)
+	if n := lists(); n == first {
+		t.Error("after a minute they were not requested again")
+	}
+}
+
+// What is left of a pod is what a report and an explanation read.
+func TestAPodIsKeptWithoutWhatNothingReads(t *testing.T) {
+	whole := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ml", Name: "train", UID: "1", ResourceVersion: "7", Labels: map[string]string{"app": "train"},
+			Annotations:     map[string]string{karpv1.DoNotDisruptAnnotationKey: "true", corev1.LastAppliedConfigAnnotation: "hunter2"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Job", Name: "train"}}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: "other", NodeSelector: map[string]string{"a": "b"}, SchedulingGates: []corev1.PodSchedulingGate{{Name: "gate"}},
+			Containers: []corev1.Container{{Name: "a", Image: "x", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}}, Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": quantity.MustParse("1")}}}},
+			Volumes: []corev1.Volume{
+				{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
+				{Name: "key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "hunter2"}}},
+			},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/3"}}},
+	}
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ml", Name: "train", UID: "1", ResourceVersion: "7", Labels: whole.Labels, OwnerReferences: whole.OwnerReferences,
+			Annotations: map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: "other", NodeSelector: whole.Spec.NodeSelector, SchedulingGates: whole.Spec.SchedulingGates, Volumes: whole.Spec.Volumes[:1],
+			Containers: []corev1.Container{{Name: "a", Resources: whole.Spec.Containers[0].Resources}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}},
+	}
+	got, err := reduced(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(any(want), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(causes.Pod(causes.Objects{}, whole, diagnosis.Result{}, nil), causes.Pod(causes.Objects{}, want, diagnosis.Result{}, nil)); diff != "" {
+		t.Errorf("it is explained otherwise (-whole +reduced):\n%s", diff)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{ManagedFields: whole.ManagedFields}, Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"x"}}}, Phase: corev1.NodeRunning}}
+	if got, err := reduced(node); err != nil || !cmp.Equal(any(&corev1.Node{Status: corev1.NodeStatus{Phase: corev1.NodeRunning}}), got) {
+		t.Errorf("of a node there is %+v, %v", got, err)
+	}
+}
+
+func TestTheWatchesKeepReducedPods(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	api.objects["pods"] = []string{pod("train-1")}
+	c := &clock{time.Now()}
+	w, err := Start(t.Context(), cfg, "", c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept corev1.Pod
+	if err := w.reader.Get(t.Context(), client.ObjectKey{Namespace: "ml", Name: "train-1"}, &kept); err != nil {
+		t.Fatal(err)
+	}
+	if len(kept.Spec.Containers) != 1 || len(kept.Spec.Containers[0].Env) > 0 || len(kept.Annotations) > 0 || kept.UID != "train-1" {
+		t.Errorf("it is %+v", kept)
 	}
 }
