@@ -49,18 +49,21 @@ type lackRow struct {
 // explanationModel is what the page of a pod, a node or a pool is rendered from.
 type explanationModel struct {
 	statusModel
-	Object  string
-	Since   string
-	Causes  []causeRow
-	Pools   []lackRow
-	Unknown []string
+	// Interrupted is what has kept it from being up to date; empty where nothing has.
+	Interrupted string
+	Object      string
+	Since       string
+	Causes      []causeRow
+	Pools       []lackRow
+	Unknown     []string
 }
 
-func explanationOf(e explain.Explanation, name string, in get.Report) explanationModel {
-	m := explanationModel{statusModel: statusOf(in), Object: clean(e.Object)}
-	m.Time, m.Clock = e.Time, e.Time.UTC().Format("15:04:05")
+func explanationOf(in ExplanationInput) explanationModel {
+	e, report := in.Explanation, in.Report
+	report.Time = e.Time
+	m := explanationModel{statusModel: statusOf(report, in.Interrupted), Interrupted: interruptionText(in.Interrupted, e.Time.Time), Object: clean(e.Object)}
 	m.Since = m.Age(e.Since)
-	m.Title = m.titled(clean(name))
+	m.Title = m.titled(clean(in.Name))
 	for _, c := range e.Causes {
 		row := causeRow{Reason: clean(string(c.Reason)), Possible: c.Possible, Text: clean(e.Sentence(c)), Message: clean(c.Message)}
 		for _, ch := range c.Changes {

@@ -95,12 +95,22 @@ func pendingPod() explain.Explanation {
 	}
 }
 
+// renderer has the templates.
+func renderer(t testing.TB) *Renderer {
+	t.Helper()
+	r, err := NewRenderer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // rendered is a page as HTML.
 func rendered(t testing.TB, d Document, err error) string {
 	t.Helper()
 	var out strings.Builder
 	if err == nil {
-		err = d.Write(&out)
+		err = renderer(t).Write(&out, d)
 	}
 	if err != nil {
 		t.Fatal(err)

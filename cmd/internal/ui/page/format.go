@@ -201,6 +201,6 @@ func Text(s string) string { return clean(s) }
 func Favicon(r get.Report) []byte {
 	const degrees = 360
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(statusOf(r).titled())) // a hash takes everything
+	_, _ = h.Write([]byte(statusOf(r, nil).titled())) // a hash takes everything
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><g fill="hsl(%d 55%% 42%%)"><rect x="1" y="1" width="6" height="6" rx="1.5"/><rect x="9" y="1" width="6" height="6" rx="1.5"/><rect x="1" y="9" width="6" height="6" rx="1.5"/></g></svg>`, h.Sum32()%degrees)
 }

@@ -43,11 +43,11 @@ func hostilePages(t testing.TB, text string) map[string]string {
 	e := pendingPod()
 	plant(reflect.ValueOf(&in).Elem(), text)
 	plant(reflect.ValueOf(&e).Elem(), text)
-	overview, err := Overview(in)
+	overview, err := renderer(t).Overview(in)
 	out := map[string]string{"overview": rendered(t, overview, err)}
-	explained, err := Explanation(e, "/pods/a/b", text, in.Report)
+	explained, err := renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/pods/a/b", Name: text, Report: in.Report, Interrupted: in.Interrupted})
 	out["explanation"] = rendered(t, explained, err)
-	failed, err := Failure(text, text, in.Report)
+	failed, err := renderer(t).Failure(text, text, in.Report)
 	out["failure"] = rendered(t, failed, err)
 	return out
 }
@@ -145,9 +145,9 @@ func TestNoSecretIsOnAPage(t *testing.T) {
 
 // The rows and cells of a table are named for who cannot read its layout.
 func TestTablesHaveTheirHeaders(t *testing.T) {
-	d, err := Overview(Input{Report: fleet(), Lives: lives()})
+	d, err := renderer(t).Overview(Input{Report: fleet(), Lives: lives()})
 	overview := rendered(t, d, err)
-	d, err = Explanation(pendingPod(), "/", "x", fleet())
+	d, err = renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/", Name: "x", Report: fleet()})
 	for _, page := range []string{overview, rendered(t, d, err)} {
 		for table := range strings.SplitSeq(page, "<table") {
 			table, _, found := strings.Cut(table, "</table>")

@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,17 +19,33 @@ type statusModel struct {
 	Title           string
 	Cluster, Region string
 	Account         string
-	// Time is when the objects were read, Clock the time of day of it.
-	Time  metav1.Time
-	Clock string
+	// Time is that of the documents. AsOf is that of the objects in them, and Clock its time of day; zero and empty where nothing was read.
+	Time, AsOf metav1.Time
+	Clock      string
 }
 
-func statusOf(r get.Report) statusModel {
-	m := statusModel{Time: r.Time, Clock: r.Time.UTC().Format("15:04:05")}
+func statusOf(r get.Report, interrupted *Interruption) statusModel {
+	m := statusModel{Time: r.Time, AsOf: r.Time}
+	if interrupted != nil {
+		m.AsOf = metav1.NewTime(interrupted.Since)
+	}
+	m.Clock = clock(m.AsOf.Time, r.Time.Time)
 	if s := r.Summary; s != nil {
 		m.Cluster, m.Region, m.Account = clean(s.Cluster), clean(s.Region), clean(s.Account)
 	}
 	return m
+}
+
+// clock is the time of day, of a time that is a day ago with its date; empty of the zero time.
+func clock(t, now time.Time) string {
+	const day = 24 * time.Hour
+	switch {
+	case t.IsZero():
+		return ""
+	case now.Sub(t) >= day:
+		return t.UTC().Format("Jan 2 " + time.TimeOnly)
+	}
+	return t.UTC().Format(time.TimeOnly)
 }
 
 // titled is the title of a page about something: with the cluster, since one window must not be taken for another cluster's.
@@ -46,7 +61,9 @@ type overviewModel struct {
 	IdleUSD   *get.USD
 	Attention []attentionRow
 	PoolRows  []poolRow
+	// NodeRows are those of at most maxNodes nodes, NodesLeft is how many more there are.
 	NodeRows  []nodeRow
+	NodesLeft int
 	// Window is that of the timeline.
 	Window  time.Duration
 	Windows []time.Duration
@@ -55,17 +72,20 @@ type overviewModel struct {
 
 func overviewOf(in Input) overviewModel {
 	r := in.Report
-	m := overviewModel{statusModel: statusOf(r), Report: r, Window: in.window(), Windows: Windows()}
+	m := overviewModel{statusModel: statusOf(r, in.Interrupted), Report: r, Window: in.window(), Windows: Windows()}
 	m.Ticks = ticksOf(r.Time.Time, m.Window)
 	m.IdleUSD = idleUSD(r.Nodes)
 	m.Attention = attentionOf(in)
 	for _, p := range r.Pools {
 		m.PoolRows = append(m.PoolRows, poolRowOf(r, p))
 	}
-	for _, n := range r.Nodes {
+	nodes := firstNodes(r.Nodes)
+	lives := in.Lives[max(0, len(in.Lives)-(maxNodes-len(nodes))):]
+	m.NodesLeft = len(r.Nodes) - len(nodes) + len(in.Lives) - len(lives)
+	for _, n := range nodes {
 		m.NodeRows = append(m.NodeRows, nodeRowOf(n, r.Time.Time, r.Time.Time, m.Window))
 	}
-	for _, l := range in.Lives {
+	for _, l := range lives {
 		row := nodeRowOf(l.Node, l.Ended, r.Time.Time, m.Window)
 		row.Gone, row.State, row.Reason = true, "Ended", clean(l.EndReason)
 		m.NodeRows = append(m.NodeRows, row)
@@ -73,6 +93,40 @@ func overviewOf(in Input) overviewModel {
 	slices.SortStableFunc(m.NodeRows, func(a, b nodeRow) int { return cmp.Compare(a.Pool, b.Pool) })
 	m.Title = m.overviewTitle()
 	return m
+}
+
+// maxNodes is how many nodes are on the page: their ages and timelines change with time, and are sent anew.
+const maxNodes = 200
+
+// firstNodes are at most maxNodes of the nodes, in their order: those that are not ready before those whose GPUs are idle, and these before
+// the others, the youngest first.
+func firstNodes(nodes []get.Node) []get.Node {
+	if len(nodes) <= maxNodes {
+		return nodes
+	}
+	rank := func(n get.Node) int {
+		switch {
+		case n.State != "Ready":
+			return 0
+		case n.GPUs.Idle != nil && *n.GPUs.Idle > 0:
+			return 1
+		}
+		return 2
+	}
+	order := make([]int, len(nodes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(rank(nodes[a]), rank(nodes[b])), nodes[b].Created.Compare(nodes[a].Created.Time))
+	})
+	order = order[:maxNodes]
+	slices.Sort(order)
+	out := make([]get.Node, 0, maxNodes)
+	for _, i := range order {
+		out = append(out, nodes[i])
+	}
+	return out
 }
 
 // overviewTitle is what the window of the overview is called: the price and what is idle first, since a tab has few characters.
@@ -241,90 +295,6 @@ func shortName(name string) string {
 		return host
 	}
 	return name
-}
-
-// attentionRow is something that a person should know of.
-type attentionRow struct {
-	// Sign is that of its severity.
-	Sign, Class string
-	Text        string
-	// Path and Link are a page with more about it; empty where there is none.
-	Path, Link string
-	// Command is what a person can run; empty where there is nothing to run.
-	Command string
-}
-
-const (
-	// maxAttention is how many rows of one kind there are.
-	maxAttention = 5
-	// The signs are of fonts that every system has; emoji are not.
-	signError   = "✕"
-	signWarning = "⚠"
-	signNote    = "○"
-	signGood    = "✓"
-)
-
-// attentionOf lists what is not as it should be, the most severe first.
-func attentionOf(in Input) []attentionRow {
-	r := in.Report
-	var out []attentionRow
-	if i := in.Interrupted; i != nil {
-		out = append(out, attentionRow{Sign: signError, Class: "error", Text: fmt.Sprintf("The cluster could not be read since %s UTC, and the page has the state of then: %s", i.Since.UTC().Format(time.TimeOnly), clean(i.Message))})
-	}
-	out = append(out, syncAttention(r)...)
-	out = append(out, podAttention(r)...)
-	for _, p := range r.Pools {
-		if p.State == "Ready" || p.State == "Terminating" {
-			continue
-		}
-		out = append(out, attentionRow{Sign: signWarning, Class: "warning", Text: fmt.Sprintf("NodePool %s is %s: %s", clean(p.Name), clean(p.State), cmp.Or(clean(p.Message), clean(p.Reason))), Path: pathOf("pools", p.Name), Link: "why"})
-	}
-	for _, n := range r.Nodes {
-		if n.State == "NotReady" {
-			out = append(out, attentionRow{Sign: signWarning, Class: "warning", Text: fmt.Sprintf("Node %s is NotReady: %s", clean(n.Name), cmp.Or(clean(n.Message), clean(n.Reason))), Path: pathOf("nodes", n.Name), Link: "why"})
-		}
-	}
-	for _, u := range r.NotRead {
-		out = append(out, attentionRow{Sign: signNote, Class: "note", Text: "Not read: " + clean(u.Message)})
-	}
-	severity := map[string]int{"error": 0, "warning": 1, "note": 2}
-	slices.SortStableFunc(out, func(a, b attentionRow) int { return cmp.Compare(severity[a.Class], severity[b.Class]) })
-	return out
-}
-
-// syncAttention lists the Syncs that are not ready, or suspended.
-func syncAttention(r get.Report) []attentionRow {
-	var out []attentionRow
-	for _, s := range r.Syncs {
-		switch {
-		case s.Suspended:
-			out = append(out, attentionRow{Sign: signNote, Class: "note", Text: "Sync " + clean(s.Name) + " is suspended: " + cmp.Or(clean(s.SuspendReason), "no reason was given"), Command: "poolwright resume " + clean(s.Name) + " -n " + clean(s.Namespace)})
-		case s.Ready != string(metav1.ConditionTrue):
-			row := attentionRow{Sign: signError, Class: "error", Text: fmt.Sprintf("Sync %s is not ready: %s: %s", clean(s.Name), orDash(s.Reason), orDash(s.Message))}
-			if s.Pending > 0 {
-				row.Path, row.Link = "#drift", plural.Count(s.Pending, "change")
-			} else {
-				row.Command = "poolwright reconcile " + clean(s.Name) + " -n " + clean(s.Namespace)
-			}
-			out = append(out, row)
-		}
-	}
-	return out
-}
-
-// podAttention lists the pending pods that have waited longest.
-func podAttention(r get.Report) []attentionRow {
-	var out []attentionRow
-	for _, p := range r.PendingPods[:min(len(r.PendingPods), maxAttention)] {
-		out = append(out, attentionRow{
-			Sign: signWarning, Class: "warning", Path: pathOf("pods", p.Namespace, p.Name), Link: "why",
-			Text: fmt.Sprintf("Pod %s/%s requests %s and is pending for %s", clean(p.Namespace), clean(p.Name), plural.Count(int(p.GPUs), "GPU"), age(r.Time.Time, p.Created)),
-		})
-	}
-	if s := r.Summary; s != nil && s.PendingGPUPods != nil && *s.PendingGPUPods > maxAttention {
-		out = append(out, attentionRow{Sign: signWarning, Class: "warning", Text: plural.Count(*s.PendingGPUPods-maxAttention, "more pod") + " with GPUs pending"})
-	}
-	return out
 }
 
 // QuotaGauges are the quotas.

@@ -2,7 +2,7 @@
 //
 // It is a function of documents and a time: it reads no clock, no object and no network, and changes nothing. What the documents contain
 // is text to it, and never markup. It refuses inline scripts and styles, which the server's Content-Security-Policy refuses too. Start
-// reading at Overview.
+// reading at NewRenderer.
 package page
 
 import (
@@ -47,25 +47,26 @@ type Document struct {
 	Sections []Section
 }
 
-// Write writes the page as HTML.
-func (d Document) Write(w io.Writer) error {
-	t, err := templates()
-	if err != nil {
-		return err
-	}
-	if err := t.ExecuteTemplate(w, "layout.html", d); err != nil {
-		return fmt.Errorf("rendering the page: %w", err)
-	}
-	return nil
+// Renderer renders pages by the templates, which it has parsed. Several pages can be rendered at a time.
+type Renderer struct {
+	templates *template.Template
 }
 
-// templates are all of a page. A page is rendered at most once a second: they are not kept.
-func templates() (*template.Template, error) {
+// NewRenderer parses the templates.
+func NewRenderer() (*Renderer, error) {
 	t, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, fmt.Errorf("parsing the templates: %w", err)
 	}
-	return t, nil
+	return &Renderer{t}, nil
+}
+
+// Write writes a page as HTML.
+func (r *Renderer) Write(w io.Writer, d Document) error {
+	if err := r.templates.ExecuteTemplate(w, "layout.html", d); err != nil {
+		return fmt.Errorf("rendering the page: %w", err)
+	}
+	return nil
 }
 
 // Windows are the lengths of time that the timeline of nodes can have.
@@ -123,33 +124,59 @@ func (in Input) window() time.Duration {
 }
 
 // Overview renders the first page.
-func Overview(in Input) (Document, error) {
+func (r *Renderer) Overview(in Input) (Document, error) {
 	m := overviewOf(in)
-	return render(Document{Title: m.Title, Updates: "/updates/" + windowQuery(in.Window), Data: "/api/v1/overview"}, m, "status", "summary", "attention", "pools", "nodes", "pulls", "drift", "syncs", "quotas")
+	return r.render(Document{Title: m.Title, Updates: "/updates/" + windowQuery(in.Window), Data: "/api/v1/overview"}, m, "status", "summary", "attention", "pools", "nodes", "pulls", "drift", "syncs", "quotas")
 }
 
-// Explanation renders the page of a pod or a node, whose name is the title. The cluster is that of the summary, which may be nil.
-func Explanation(e explain.Explanation, path, name string, in get.Report) (Document, error) {
-	m := explanationOf(e, name, in)
-	return render(Document{Title: m.Title, Updates: "/updates" + path, Data: "/api/v1" + path}, m, "status", "explanation")
+// ExplanationInput is what the page of a pod, a node or a pool is made of.
+type ExplanationInput struct {
+	// Explanation is the document that explain prints; its time is that of the page.
+	Explanation explain.Explanation
+	// Path is that of the page, Name what it is called.
+	Path, Name string
+	// Report has the cluster in its summary, which may be nil.
+	Report get.Report
+	// Interrupted is what has kept the objects from being up to date; nil where nothing has.
+	Interrupted *Interruption
+}
+
+// Explanation renders the page of a pod, a node or a pool.
+func (r *Renderer) Explanation(in ExplanationInput) (Document, error) {
+	m := explanationOf(in)
+	return r.render(Document{Title: m.Title, Updates: "/updates" + in.Path, Data: "/api/v1" + in.Path}, m, "status", "explanation")
 }
 
 // Failure renders the page of what could not be read, or does not exist.
-func Failure(title, message string, in get.Report) (Document, error) {
-	m := failureModel{statusModel: statusOf(in), Heading: clean(title), Message: clean(message)}
+func (r *Renderer) Failure(title, message string, in get.Report) (Document, error) {
+	m := failureModel{statusModel: statusOf(in, nil), Heading: clean(title), Message: clean(message)}
 	m.Title = m.titled(m.Heading)
-	return render(Document{Title: m.Title}, m, "status", "failure")
+	return r.render(Document{Title: m.Title}, m, "status", "failure")
+}
+
+// Outdated renders the section of an open page that stands for one which could not be rendered anew: of the overview what needs
+// attention, of another page its explanation.
+func (r *Renderer) Outdated(overview bool, title, message string) (Section, error) {
+	title, message = clean(title), clean(message)
+	if !overview {
+		d, err := r.render(Document{}, failureModel{Heading: title, Message: message}, "failure")
+		if err != nil {
+			return Section{}, err
+		}
+		return Section{ID: "explanation", HTML: d.Sections[0].HTML}, nil
+	}
+	d, err := r.render(Document{}, overviewModel{Attention: []attentionRow{{Sign: signError, Class: "error", Text: title + ", and the page has an earlier state: " + message}}}, "attention")
+	if err != nil {
+		return Section{}, err
+	}
+	return d.Sections[0], nil
 }
 
 // render renders each section of a page from one model by the template of its name.
-func render(out Document, model any, sections ...string) (Document, error) {
-	t, err := templates()
-	if err != nil {
-		return out, err
-	}
+func (r *Renderer) render(out Document, model any, sections ...string) (Document, error) {
 	for _, id := range sections {
 		var content bytes.Buffer
-		if err := t.ExecuteTemplate(&content, id+".html", model); err != nil {
+		if err := r.templates.ExecuteTemplate(&content, id+".html", model); err != nil {
 			return out, fmt.Errorf("rendering the section %s: %w", id, err)
 		}
 		// html/template has escaped what is in it.

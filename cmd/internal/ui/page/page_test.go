@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,15 +16,23 @@ import (
 
 func TestThePages(t *testing.T) {
 	for name, of := range map[string]func() (Document, error){
-		"overview": func() (Document, error) { return Overview(Input{Report: fleet(), Window: 6 * time.Hour}) },
+		"overview": func() (Document, error) { return renderer(t).Overview(Input{Report: fleet(), Window: 6 * time.Hour}) },
 		"history": func() (Document, error) {
-			return Overview(Input{Report: fleet(), Lives: lives(), Window: time.Hour * 24})
+			return renderer(t).Overview(Input{Report: fleet(), Lives: lives(), Window: time.Hour * 24})
 		},
-		"empty":   func() (Document, error) { return Overview(Input{Report: get.Report{Time: metav1.NewTime(now())}}) },
-		"pod":     func() (Document, error) { return Explanation(pendingPod(), "/pods/ml/train-7", "train-7", fleet()) },
-		"failure": func() (Document, error) { return Failure("Not found", "there is no pod", fleet()) },
+		"empty": func() (Document, error) {
+			return renderer(t).Overview(Input{Report: get.Report{Time: metav1.NewTime(now())}})
+		},
+		"pod": func() (Document, error) {
+			return renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/pods/ml/train-7", Name: "train-7", Report: fleet()})
+		},
+		"interrupted-pod": func() (Document, error) {
+			return renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/pods/ml/train-7", Name: "train-7", Report: fleet(), Interrupted: &Interruption{Since: now().Add(-26 * time.Hour), Message: "connection refused"}})
+		},
+		"no-report": func() (Document, error) { return renderer(t).Failure("Not found", "there is no pod", get.Report{}) },
+		"failure":   func() (Document, error) { return renderer(t).Failure("Not found", "there is no pod", fleet()) },
 		"interrupted": func() (Document, error) {
-			return Overview(Input{Report: get.Report{Time: metav1.NewTime(now())}, Interrupted: &Interruption{Since: now().Add(-time.Minute), Message: "connection refused"}})
+			return renderer(t).Overview(Input{Report: get.Report{Time: metav1.NewTime(now())}, Interrupted: &Interruption{Since: now().Add(-time.Minute), Message: "connection refused"}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,10 +44,10 @@ func TestThePages(t *testing.T) {
 
 func TestAPageIsAFunctionOfItsInput(t *testing.T) {
 	in := Input{Report: fleet(), Lives: lives()}
-	a, err := Overview(in)
+	a, err := renderer(t).Overview(in)
 	first := rendered(t, a, err)
 	for range 20 {
-		b, err := Overview(in)
+		b, err := renderer(t).Overview(in)
 		if again := rendered(t, b, err); again != first {
 			t.Fatal(cmp.Diff(first, again))
 		}
@@ -46,7 +55,7 @@ func TestAPageIsAFunctionOfItsInput(t *testing.T) {
 }
 
 func TestTheTitleHasThePriceWhatIsIdleAndTheCluster(t *testing.T) {
-	d, err := Overview(Input{Report: fleet()})
+	d, err := renderer(t).Overview(Input{Report: fleet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +66,7 @@ func TestTheTitleHasThePriceWhatIsIdleAndTheCluster(t *testing.T) {
 
 // What a Content-Security-Policy without unsafe-inline would refuse is not in a page.
 func TestAPageHasNothingInline(t *testing.T) {
-	d, err := Overview(Input{Report: fleet(), Lives: lives()})
+	d, err := renderer(t).Overview(Input{Report: fleet(), Lives: lives()})
 	got := rendered(t, d, err)
 	for _, pattern := range []string{`<script>`, `<style`, ` style=`, ` on[a-z]+=`, `javascript:`, `https?://`, `<form`, `<iframe`} {
 		if at := regexp.MustCompile(pattern).FindString(got); at != "" {
@@ -182,6 +191,121 @@ func TestAttentionBeginsWithTheMostSevere(t *testing.T) {
 	}
 }
 
+// manyNodes are nodes of which the first are not ready, and the next have an idle GPU.
+func manyNodes(all, notReady, idle int) get.Report {
+	r := get.Report{Time: metav1.NewTime(now()), Summary: &get.Summary{}}
+	for i := range all {
+		n := get.Node{Name: fmt.Sprintf("ip-%04d.eu-west-1.compute.internal", i), NodePool: "gpu", InstanceType: "g5.xlarge", State: "Ready", GPUs: gpus(1, 1, 0), USDPerHour: usd(1, 2), Created: ago(time.Duration(i+1) * time.Second), Phases: phases("Launching", 100, "Registering", 99, "Ready", 90)}
+		switch at := all - 1 - i; {
+		case at < notReady:
+			n.State = "NotReady"
+		case at < notReady+idle:
+			n.GPUs = gpus(1, 0, 1)
+		}
+		r.Nodes = append(r.Nodes, n)
+	}
+	return r
+}
+
+func TestThePageOfALargeClusterIsBounded(t *testing.T) {
+	in := Input{Report: manyNodes(5000, 150, 30), Lives: lives()}
+	m := overviewOf(in)
+	if len(m.NodeRows) != maxNodes || m.NodesLeft != 5001-maxNodes {
+		t.Fatalf("%d nodes are on the page, %d are left", len(m.NodeRows), m.NodesLeft)
+	}
+	counts := map[string]int{}
+	for _, row := range m.NodeRows {
+		switch {
+		case row.State == "NotReady":
+			counts["not ready"]++
+		case *row.GPUs.Idle > 0:
+			counts["idle"]++
+		default:
+			counts[row.Name]++
+		}
+	}
+	want := map[string]int{"not ready": 150, "idle": 30}
+	for i := range maxNodes - 180 {
+		want[fmt.Sprintf("ip-%04d", i)] = 1
+	}
+	if diff := cmp.Diff(want, counts); diff != "" {
+		t.Errorf("other nodes are on the page (-want +got):\n%s", diff)
+	}
+	d, err := renderer(t).Overview(in)
+	got := rendered(t, d, err)
+	if len(got) > 400_000 {
+		t.Errorf("the page has %d bytes", len(got))
+	}
+	if !strings.Contains(got, "4801 more nodes") {
+		t.Error("what is left out is not on the page")
+	}
+}
+
+func TestAttentionHasSomeRowsOfEachKindAndHowManyMoreThereAre(t *testing.T) {
+	r := manyNodes(300, 150, 0)
+	for i := range 7 {
+		r.Pools = append(r.Pools, get.Pool{Name: fmt.Sprintf("pool-%d", i), State: "BackOff"})
+	}
+	for i := range 6 {
+		r.Syncs = append(r.Syncs, get.Sync{Name: fmt.Sprintf("sync-%d", i), Ready: "False"})
+	}
+	var got []string
+	for _, row := range attentionOf(Input{Report: r}) {
+		if row.Path == "" && row.Command == "" {
+			got = append(got, row.Text)
+		}
+	}
+	if diff := cmp.Diff([]string{"1 more Sync not ready", "2 more NodePools not ready", "145 more nodes not ready"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if rows := len(attentionOf(Input{Report: r})); rows != 3*maxAttention+3 {
+		t.Errorf("there are %d rows", rows)
+	}
+}
+
+// The time of a page is that of the objects, not that at which it was rendered.
+func TestAPageIsAsOfWhenTheClusterCouldBeRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		time        time.Time
+		interrupted *Interruption
+		want        string
+	}{
+		"up to date":        {now(), nil, "14:02:11"},
+		"interrupted":       {now(), &Interruption{Since: now().Add(-time.Hour)}, "13:02:11"},
+		"for more than day": {now(), &Interruption{Since: now().Add(-25 * time.Hour)}, "Nov 25 13:02:11"},
+		"nothing was read":  {time.Time{}, nil, ""},
+	} {
+		if got := statusOf(get.Report{Time: metav1.NewTime(c.time)}, c.interrupted).Clock; got != c.want {
+			t.Errorf("%s: as of %q, not %q", name, got, c.want)
+		}
+	}
+}
+
+// A live region that is replaced each second is announced each second.
+func TestTheStateOfTheConnectionIsInNoSectionThatIsReplaced(t *testing.T) {
+	d, err := renderer(t).Overview(Input{Report: fleet()})
+	if got := rendered(t, d, err); strings.Count(got, `role="status"`) != 1 {
+		t.Errorf("the page has not one state of the connection")
+	}
+	for _, s := range d.Sections {
+		if strings.Contains(string(s.HTML), `role="status"`) {
+			t.Errorf("the section %s has it", s.ID)
+		}
+	}
+}
+
+func TestAPageThatCannotBeRenderedAnewHasTheError(t *testing.T) {
+	for overview, want := range map[bool]string{true: "attention", false: "explanation"} {
+		s, err := renderer(t).Outdated(overview, "Not found", "there is no <b>pod</b> ghp_0123456789abcdefABCDEF0123456789abcd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if html := string(s.HTML); s.ID != want || !strings.Contains(html, "Not found") || !strings.Contains(html, "&lt;b&gt;") || strings.Contains(html, "ghp_0123") {
+			t.Errorf("it is %+v", s)
+		}
+	}
+}
+
 func TestTheColourOfTheIconIsOfTheCluster(t *testing.T) {
 	a, b := fleet(), fleet()
 	b.Summary = &get.Summary{Cluster: "prod-euw1", Region: "eu-west-1", Account: "111122223333"}
@@ -223,7 +347,7 @@ func TestASectionThatWasNotReadIsNotReportedAsEmpty(t *testing.T) {
 		"no drift":                  {ready, "drift", "Everything is as"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := Overview(Input{Report: c.report})
+			d, err := renderer(t).Overview(Input{Report: c.report})
 			if err != nil {
 				t.Fatal(err)
 			}

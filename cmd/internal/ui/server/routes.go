@@ -72,16 +72,34 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// login exchanges the token for the cookie. The redirect takes the token out of the address.
+// login exchanges the token for the cookie. It answers with a page that leads to the overview, not with a redirect: of a link in another
+// site, such as a terminal in the browser, a redirect would be requested without the cookie, which is of the same site only.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	session, ok := s.exchange(r.URL.Query().Get("token"))
-	if !ok {
-		http.Error(w, "the token is not valid, or was used already: run poolwright ui again", http.StatusUnauthorized)
+	if r.Method != http.MethodGet {
+		// What fetches the header of a link in advance must not use the token up.
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "only GET is allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	if !s.authenticated(r) {
+		session, ok := s.exchange(r.URL.Query().Get("token"))
+		if !ok {
+			http.Error(w, "the token is not valid, or was used already: run poolwright ui again", http.StatusUnauthorized)
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = io.WriteString(w, entrance) // the reader is gone
 }
+
+// entrance is the page that leads to the overview. Its place in the history of the browser is taken by the overview.
+const entrance = `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Poolwright</title></head>
+<body><p><a href="/">Overview</a></p></body>
+</html>
+`
 
 // responseTimeout bounds a response: Karpenter's scheduler explains an object of a large cluster.
 const responseTimeout = 2 * time.Minute
@@ -101,7 +119,7 @@ func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, 
 		if err != nil {
 			return page.Document{}, err
 		}
-		return page.Explanation(e, r.URL.EscapedPath(), object.Name, report)
+		return s.pages.Explanation(page.ExplanationInput{Explanation: e, Path: r.URL.EscapedPath(), Name: object.Name, Report: report, Interrupted: s.Documents.Interrupted()})
 	}
 	in := page.Input{Report: report, Window: windowOf(r), Interrupted: s.Documents.Interrupted()}
 	if s.History != nil {
@@ -109,7 +127,7 @@ func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, 
 			return page.Document{}, err
 		}
 	}
-	return page.Overview(in)
+	return s.pages.Overview(in)
 }
 
 // windowOf is the length of the timeline that a request selects; zero where it selects none that there is.
@@ -149,17 +167,22 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 
 // failed is the response to a request whose documents could not be read.
 func (s *Server) failed(w http.ResponseWriter, r *http.Request, err error) {
+	code, title, message := failureOf(err)
+	s.fail(w, r, code, title, message)
+}
+
+// failureOf is what a page has in place of documents that could not be read.
+func failureOf(err error) (code int, title, message string) {
 	if missing, is := errors.AsType[explain.NotFound](err); is {
-		s.fail(w, r, http.StatusNotFound, "Not found", missing.Message)
-		return
+		return http.StatusNotFound, "Not found", missing.Message
 	}
-	s.fail(w, r, http.StatusBadGateway, "The cluster could not be read", err.Error())
+	return http.StatusBadGateway, "The cluster could not be read", err.Error()
 }
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, code int, title, message string) {
 	// Without a report, the page lacks the cluster's name.
 	report, _ := s.Documents.Report(r.Context())
-	d, err := page.Failure(title, message, report)
+	d, err := s.pages.Failure(title, message, report)
 	if err != nil {
 		http.Error(w, "rendering the page failed", http.StatusInternalServerError)
 		return
@@ -169,7 +192,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, code int, title, m
 
 func (s *Server) write(w http.ResponseWriter, code int, d page.Document) {
 	var content bytes.Buffer
-	if err := d.Write(&content); err != nil {
+	if err := s.pages.Write(&content, d); err != nil {
 		http.Error(w, "rendering the page failed", http.StatusInternalServerError)
 		return
 	}
@@ -196,10 +219,7 @@ func (s *Server) writeJSON(w http.ResponseWriter, err error, write func(io.Write
 		err = write(&content)
 	}
 	if err != nil {
-		code := http.StatusBadGateway
-		if _, is := errors.AsType[explain.NotFound](err); is {
-			code = http.StatusNotFound
-		}
+		code, _, _ := failureOf(err)
 		http.Error(w, page.Text(err.Error()), code)
 		return
 	}

@@ -51,23 +51,38 @@ type Config struct {
 // Server serves the pages.
 type Server struct {
 	Config
-	hub *hub
+	hub    *hub
+	pages  *page.Renderer
+	cookie string
+	// end ends the streams.
+	end context.CancelFunc
+	// reused is closed when the token is used a second time.
+	reused chan struct{}
 
 	mu sync.Mutex
-	// token and session are hashes of the secrets; token is empty once it was exchanged.
+	// token and session are hashes of the secrets; session is empty until the token was exchanged.
 	token, session []byte
-	cookie         string
+	// refused is whether the token was used a second time: nothing is served any more.
+	refused bool
 }
 
 // New makes a server, and the token for which it gives its cookie once. Until the context ends it renders the pages that somebody
-// reads.
-func New(ctx context.Context, cfg Config) (*Server, string) {
-	s := &Server{Config: cfg, cookie: "poolwright-" + cfg.Port}
+// reads. The error is of the templates.
+func New(ctx context.Context, cfg Config) (s *Server, token string, err error) {
+	pages, err := page.NewRenderer()
+	if err != nil {
+		return nil, "", err
+	}
+	ctx, end := context.WithCancel(ctx)
+	token = rand.Text()
+	s = &Server{Config: cfg, pages: pages, cookie: "poolwright-" + cfg.Port, end: end, reused: make(chan struct{}), token: hash(token)}
 	s.hub = newHub(ctx, s)
-	token := rand.Text()
-	s.token = hash(token)
-	return s, token
+	return s, token, nil
 }
+
+// Reused is closed when the token was used a second time, by somebody without the cookie: two have the token, of whom one should not.
+// From then on nothing is served, and who runs the server ends it.
+func (s *Server) Reused() <-chan struct{} { return s.reused }
 
 // hash is what of a secret is kept and compared.
 func hash(secret string) []byte {
@@ -75,15 +90,21 @@ func hash(secret string) []byte {
 	return sum[:]
 }
 
-// exchange returns the value of the cookie for the token, once.
+// exchange returns the value of the cookie for the token, once. A second use ends the session of the first.
 func (s *Server) exchange(token string) (session string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.token) == 0 || subtle.ConstantTimeCompare(s.token, hash(token)) != 1 {
+	switch {
+	case s.refused || subtle.ConstantTimeCompare(s.token, hash(token)) != 1:
+		return "", false
+	case len(s.session) > 0:
+		s.session, s.refused = nil, true
+		close(s.reused)
+		s.end()
 		return "", false
 	}
 	session = rand.Text()
-	s.token, s.session = nil, hash(session)
+	s.session = hash(session)
 	return session, true
 }
 

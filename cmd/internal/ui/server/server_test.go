@@ -63,7 +63,10 @@ func newDocuments() *documents { return &documents{changed: make(chan struct{}, 
 // started is a server with its token.
 func started(t *testing.T, d Documents) (http.Handler, *Server, string) {
 	t.Helper()
-	s, token := New(t.Context(), Config{Documents: d, Hosts: []string{host, "localhost:8090"}, Port: "8090", Now: time.Now})
+	s, token, err := New(t.Context(), Config{Documents: d, Hosts: []string{host, "localhost:8090"}, Port: "8090", Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h, err := s.Handler()
 	if err != nil {
 		t.Fatal(err)
@@ -99,33 +102,66 @@ func body(t *testing.T, r *http.Response) string {
 func loggedIn(t *testing.T, h http.Handler, token string) func(*http.Request) {
 	t.Helper()
 	r := do(h, http.MethodGet, "/login?token="+token)
-	if r.StatusCode != http.StatusSeeOther || len(r.Cookies()) != 1 {
+	if r.StatusCode != http.StatusOK || len(r.Cookies()) != 1 {
 		t.Fatalf("the login returned %s and %d cookies", r.Status, len(r.Cookies()))
 	}
 	return func(req *http.Request) { req.AddCookie(r.Cookies()[0]) }
 }
 
 func TestTheTokenIsExchangedOnceAndIsGoneFromTheAddress(t *testing.T) {
-	h, _, token := started(t, newDocuments())
+	h, s, token := started(t, newDocuments())
 	for name, target := range map[string]string{"a wrong token": "/login?token=x", "no token": "/login", "an empty token": "/login?token=", "the token of another path": "/?token=" + token} {
 		if r := do(h, http.MethodGet, target); r.StatusCode != http.StatusUnauthorized || len(r.Cookies()) > 0 {
 			t.Errorf("%s: %s", name, r.Status)
 		}
 	}
 	r := do(h, http.MethodGet, "/login?token="+token)
-	if r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/" {
-		t.Fatalf("the login returned %s to %q", r.Status, r.Header.Get("Location"))
+	// A redirect would be requested without the cookie where another site has the link.
+	if got := body(t, r); r.StatusCode != http.StatusOK || !strings.Contains(got, `content="0;url=/"`) || strings.Contains(got, token) {
+		t.Fatalf("the login returned %s: %s", r.Status, got)
 	}
 	c := r.Cookies()[0]
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Value == token || len(c.Value) < 20 || c.Name != "poolwright-8090" {
 		t.Errorf("the cookie is %+v", c)
 	}
-	if again := do(h, http.MethodGet, "/login?token="+token); again.StatusCode != http.StatusUnauthorized || len(again.Cookies()) > 0 {
-		t.Errorf("a second use returned %s", again.Status)
-	}
-	if r := do(h, http.MethodGet, "/", func(r *http.Request) { r.AddCookie(c) }); r.StatusCode != http.StatusOK {
+	withCookie := func(r *http.Request) { r.AddCookie(c) }
+	if r := do(h, http.MethodGet, "/", withCookie); r.StatusCode != http.StatusOK {
 		t.Errorf("with the cookie: %s", r.Status)
 	}
+	if r := do(h, http.MethodGet, "/login?token="+token, withCookie); r.StatusCode != http.StatusOK || len(r.Cookies()) > 0 {
+		t.Errorf("the browser that has the cookie got %s and %d more", r.Status, len(r.Cookies()))
+	}
+	select {
+	case <-s.Reused():
+		t.Error("one browser alone has ended the server")
+	default:
+	}
+}
+
+// Of two who have the token one should not: neither is served any more.
+func TestASecondUseOfTheTokenEndsTheSession(t *testing.T) {
+	h, s, token := started(t, newDocuments())
+	cookie := loggedIn(t, h, token)
+	for range 2 {
+		if again := do(h, http.MethodGet, "/login?token="+token); again.StatusCode != http.StatusUnauthorized || len(again.Cookies()) > 0 {
+			t.Errorf("a second use returned %s", again.Status)
+		}
+	}
+	<-s.Reused()
+	<-s.hub.ctx.Done()
+	for _, target := range []string{"/", "/updates/", "/api/v1/overview"} {
+		if r := do(h, http.MethodGet, target, cookie); r.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s with the cookie of the first: %s", target, r.Status)
+		}
+	}
+}
+
+func TestOnlyGetUsesTheTokenUp(t *testing.T) {
+	h, _, token := started(t, newDocuments())
+	if r := do(h, http.MethodHead, "/login?token="+token); r.StatusCode != http.StatusMethodNotAllowed || r.Header.Get("Allow") != http.MethodGet || len(r.Cookies()) > 0 {
+		t.Errorf("HEAD: %s", r.Status)
+	}
+	loggedIn(t, h, token)
 }
 
 func TestNothingIsServedWithoutTheCookie(t *testing.T) {
@@ -295,7 +331,10 @@ func (h *history) Lives(_ context.Context, since time.Time) ([]page.NodeLife, er
 
 func TestNodesThatAreGoneComeFromTheHistory(t *testing.T) {
 	past := &history{}
-	s, token := New(t.Context(), Config{Documents: newDocuments(), History: past, Hosts: []string{host}, Now: func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }})
+	s, token, err := New(t.Context(), Config{Documents: newDocuments(), History: past, Hosts: []string{host}, Now: func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h, err := s.Handler()
 	if err != nil {
 		t.Fatal(err)

@@ -1,10 +1,11 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,8 @@ const (
 	renderInterval = time.Second
 	// ageInterval is how often a page is rendered because time passes.
 	ageInterval = 10 * time.Second
+	// readerRate is how many bytes a second each reader of a page is sent on average: a large page is rendered less often.
+	readerRate = 64 << 10
 	// explainInterval is how often an explanation is made anew.
 	explainInterval = 15 * time.Second
 	// writeTimeout bounds each write to a stream.
@@ -29,6 +32,8 @@ const (
 type hub struct {
 	ctx    context.Context
 	render func(context.Context, *http.Request) (page.Document, error)
+	// outdated is the section of a page that could not be rendered.
+	outdated func(*http.Request, error) (page.Section, error)
 
 	mu      sync.Mutex
 	streams int
@@ -39,14 +44,20 @@ type hub struct {
 
 // liveDocument is a page with those who read it.
 type liveDocument struct {
-	readers map[chan []page.Section]bool
-	// sections are the last rendering.
-	sections []page.Section
-	stop     context.CancelFunc
+	readers map[chan []sectionEvent]bool
+	// events are the last rendering.
+	events []sectionEvent
+	stop   context.CancelFunc
+}
+
+// sectionEvent is a section as a server-sent event, which all readers share.
+type sectionEvent struct {
+	section page.Section
+	encoded string
 }
 
 func newHub(ctx context.Context, s *Server) *hub {
-	h := &hub{ctx: ctx, render: s.document, live: map[string]*liveDocument{}, changed: make(chan struct{})}
+	h := &hub{ctx: ctx, render: s.document, outdated: s.outdated, live: map[string]*liveDocument{}, changed: make(chan struct{})}
 	go h.follow(s.Documents.Changed())
 	return h
 }
@@ -67,7 +78,7 @@ func (h *hub) follow(changes <-chan struct{}) {
 }
 
 // subscribe adds a reader of the page of a request. It returns false where there are too many.
-func (h *hub) subscribe(r *http.Request) (updates chan []page.Section, leave func(), ok bool) {
+func (h *hub) subscribe(r *http.Request) (updates chan []sectionEvent, leave func(), ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.streams >= maxStreams {
@@ -78,14 +89,14 @@ func (h *hub) subscribe(r *http.Request) (updates chan []page.Section, leave fun
 	one, found := h.live[key]
 	if !found {
 		ctx, cancel := context.WithCancel(h.ctx)
-		one = &liveDocument{readers: map[chan []page.Section]bool{}, stop: cancel}
+		one = &liveDocument{readers: map[chan []sectionEvent]bool{}, stop: cancel}
 		h.live[key] = one
 		go h.run(ctx, one, r.Clone(ctx))
 	}
-	updates = make(chan []page.Section, 1)
+	updates = make(chan []sectionEvent, 1)
 	one.readers[updates] = true
-	if one.sections != nil {
-		updates <- one.sections
+	if one.events != nil {
+		updates <- one.events
 	}
 	return updates, func() {
 		h.mu.Lock()
@@ -107,9 +118,7 @@ func (h *hub) run(ctx context.Context, one *liveDocument, r *http.Request) {
 		h.mu.Lock()
 		changed := h.changed
 		h.mu.Unlock()
-		if d, err := h.render(ctx, r); err == nil {
-			h.publish(one, d.Sections)
-		}
+		pause := h.publish(one, h.sections(ctx, r))
 		interval, atChange := ageInterval, changed
 		if _, isObject := objectOf(r); isObject {
 			interval, atChange = explainInterval, nil
@@ -117,7 +126,7 @@ func (h *hub) run(ctx context.Context, one *liveDocument, r *http.Request) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(renderInterval):
+		case <-time.After(pause):
 		}
 		select {
 		case <-ctx.Done():
@@ -128,18 +137,59 @@ func (h *hub) run(ctx context.Context, one *liveDocument, r *http.Request) {
 	}
 }
 
-// publish gives a rendering to all readers. One that has not taken the last yet gets only the newest.
-func (h *hub) publish(one *liveDocument, sections []page.Section) {
+// sections renders a page. Of one that cannot be rendered it returns the section which has the error: the others keep what they have.
+func (h *hub) sections(ctx context.Context, r *http.Request) []page.Section {
+	d, err := h.render(ctx, r)
+	if err == nil || ctx.Err() != nil {
+		return d.Sections
+	}
+	one, err := h.outdated(r, err)
+	if err != nil {
+		return nil
+	}
+	return []page.Section{one}
+}
+
+// publish gives a rendering to all readers. One that has not taken the last yet gets only the newest. It returns how long to wait before
+// the next.
+func (h *hub) publish(one *liveDocument, sections []page.Section) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	one.sections = sections
+	// Readers hold the events before: they are not changed.
+	events, changed := slices.Clone(one.events), 0
+	for _, s := range sections {
+		i := slices.IndexFunc(events, func(e sectionEvent) bool { return e.section.ID == s.ID })
+		switch {
+		case i < 0:
+			events = append(events, sectionEvent{s, encode(s)})
+			i = len(events) - 1
+		case events[i].section.HTML == s.HTML:
+			continue
+		default:
+			events[i] = sectionEvent{s, encode(s)}
+		}
+		changed += len(events[i].encoded)
+	}
+	pause := max(renderInterval, time.Duration(changed)*time.Second/readerRate)
+	if changed == 0 {
+		return pause
+	}
+	one.events = events
 	for updates := range one.readers {
 		select {
 		case <-updates:
 		default:
 		}
-		updates <- sections
+		updates <- events
 	}
+	return pause
+}
+
+// outdated is the section of an open page that could not be rendered anew.
+func (s *Server) outdated(r *http.Request, err error) (page.Section, error) {
+	_, isObject := objectOf(r)
+	_, title, message := failureOf(err)
+	return s.pages.Outdated(!isObject, title, message)
 }
 
 // updates streams the sections of a page that change.
@@ -168,28 +218,30 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	heartbeat := time.NewTicker(explainInterval)
 	defer heartbeat.Stop()
 	for {
-		var content bytes.Buffer
+		var parts []string
 		select {
 		case <-r.Context().Done():
 			return
 		case <-s.hub.ctx.Done():
 			return
 		case <-heartbeat.C:
-			content.WriteString(":\n\n")
-		case sections := <-updates:
-			for _, one := range sections {
-				if html := string(one.HTML); sent[one.ID] != html {
-					sent[one.ID] = html
-					writeEvent(&content, one.ID, html)
+			parts = []string{":\n\n"}
+		case events := <-updates:
+			for _, e := range events {
+				if id := e.section.ID; sent[id] != e.encoded {
+					sent[id] = e.encoded
+					parts = append(parts, e.encoded)
 				}
 			}
 		}
-		if content.Len() == 0 {
+		if len(parts) == 0 {
 			continue
 		}
 		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout)) // without one, the write fails or does not
-		if _, err := w.Write(content.Bytes()); err != nil {
-			return
+		for _, part := range parts {
+			if _, err := io.WriteString(w, part); err != nil {
+				return
+			}
 		}
 		if err := out.Flush(); err != nil {
 			return
@@ -197,11 +249,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// writeEvent writes a server-sent event, whose lines each have a prefix.
-func writeEvent(w *bytes.Buffer, name, data string) {
-	fmt.Fprintf(w, "event: %s\n", name)
-	for line := range strings.Lines(data) {
-		fmt.Fprintf(w, "data: %s\n", strings.Trim(line, "\r\n"))
+// encode is a section as a server-sent event, whose lines each have a prefix.
+func encode(s page.Section) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "event: %s\n", s.ID)
+	for line := range strings.Lines(string(s.HTML)) {
+		fmt.Fprintf(&out, "data: %s\n", strings.Trim(line, "\r\n"))
 	}
-	w.WriteString("\n")
+	out.WriteString("\n")
+	return out.String()
 }

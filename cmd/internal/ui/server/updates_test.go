@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"html/template"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -9,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/poolwright/poolwright/cmd/internal/ui/page"
 )
@@ -16,18 +19,24 @@ import (
 // reader is somebody who reads a stream.
 type reader struct {
 	*httptest.ResponseRecorder
-	events chan string
+	// events are what is written until each flush.
+	events  chan string
+	written strings.Builder
 }
 
-func (r *reader) Write(content []byte) (int, error) {
-	r.events <- string(content)
-	return len(content), nil
+func (r *reader) Write(content []byte) (int, error) { return r.written.Write(content) }
+
+func (r *reader) WriteString(content string) (int, error) { return r.written.WriteString(content) }
+
+func (r *reader) Flush() {
+	r.events <- r.written.String()
+	r.written.Reset()
 }
 
 // read opens the stream of a page in the bubble of the test.
 func read(t *testing.T, s *Server, target string) (r *reader, leave func()) {
 	t.Helper()
-	out := &reader{httptest.NewRecorder(), make(chan string, 100)}
+	out := &reader{ResponseRecorder: httptest.NewRecorder(), events: make(chan string, 100)}
 	request := httptest.NewRequest(http.MethodGet, "http://"+host+target, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -41,12 +50,12 @@ func read(t *testing.T, s *Server, target string) (r *reader, leave func()) {
 	}
 }
 
-var event = regexp.MustCompile(`(?m)^event: (.*)$`)
+var eventName = regexp.MustCompile(`(?m)^event: (.*)$`)
 
 // sections are those that an event has.
 func sections(text string) string {
 	var out []string
-	for _, m := range event.FindAllStringSubmatch(text, -1) {
+	for _, m := range eventName.FindAllStringSubmatch(text, -1) {
 		out = append(out, m[1])
 	}
 	return strings.Join(out, " ")
@@ -203,11 +212,11 @@ func TestASlowReaderGetsTheNewestPage(t *testing.T) {
 		defer leave()
 		synctest.Wait()
 		one := s.hub.live["/?0s"]
-		for _, id := range []string{"a", "b", "c"} {
-			s.hub.publish(one, []page.Section{{ID: id}})
+		for _, html := range []string{"a", "b", "c"} {
+			s.hub.publish(one, []page.Section{{ID: "status", HTML: template.HTML(html)}})
 		}
-		if got := <-updates; got[0].ID != "c" {
-			t.Errorf("it got %s", got[0].ID)
+		if got := <-updates; got[0].section.HTML != "c" {
+			t.Errorf("it got %s", got[0].section.HTML)
 		}
 	})
 }
@@ -236,4 +245,84 @@ func TestAnExplanationIsMadeAnewByTimeOnly(t *testing.T) {
 			t.Errorf("after its interval it was explained %d times", n)
 		}
 	})
+}
+
+// All readers of a page share its events, and a large page is rendered less often.
+func TestALargePageIsEncodedOnceAndRenderedLessOften(t *testing.T) {
+	one := &liveDocument{readers: map[chan []sectionEvent]bool{}}
+	h := &hub{}
+	sections := []page.Section{{ID: "status", HTML: "a"}, {ID: "nodes", HTML: template.HTML(strings.Repeat("x", 10*readerRate))}}
+	if pause := h.publish(one, sections); pause < 10*time.Second || pause > 11*time.Second {
+		t.Errorf("a page of ten seconds' bytes is rendered again after %v", pause)
+	}
+	nodes := one.events[1]
+	sections[0].HTML = "b"
+	if pause := h.publish(one, sections); pause != renderInterval {
+		t.Errorf("a page of which little changes is rendered again after %v", pause)
+	}
+	if unsafe.StringData(one.events[1].encoded) != unsafe.StringData(nodes.encoded) {
+		t.Error("a section that did not change was encoded again")
+	}
+	for range maxStreams {
+		one.readers[make(chan []sectionEvent, 1)] = true
+	}
+	sections[1].HTML = "y"
+	h.publish(one, sections)
+	for updates := range one.readers {
+		if got := <-updates; unsafe.StringData(got[1].encoded) != unsafe.StringData(one.events[1].encoded) {
+			t.Fatal("a reader has its own copy of an event")
+		}
+	}
+}
+
+// A page of what is no more, or cannot be read, must not stay as it was.
+func TestAStreamHasTheErrorOfWhatCannotBeRendered(t *testing.T) {
+	for target, want := range map[string]string{"/": "attention", "/pods/ml/train": "explanation"} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDocuments()
+			_, s, _ := started(t, d)
+			r, leave := read(t, s, target)
+			defer leave()
+			<-r.events
+			d.err = errors.New("refused <b> ghp_0123456789abcdefABCDEF0123456789abcd")
+			next := func() string {
+				for {
+					if text := <-r.events; !strings.HasPrefix(text, ":") {
+						return text
+					}
+				}
+			}
+			got := next()
+			if sections(got) != want || !strings.Contains(got, "could not be read") || strings.Contains(got, "<b>") || strings.Contains(got, "ghp_") {
+				t.Errorf("%s: the stream has %s", target, got)
+			}
+			d.err = nil
+			if got := next(); sections(got) != want || strings.Contains(got, "could not be read") {
+				t.Errorf("%s: after it can be read again the stream has %s", target, got)
+			}
+		})
+	}
+}
+
+func TestAPageOfWhatIsNoMoreHasNoCausesAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, s, _ := started(t, newDocuments())
+		r, leave := read(t, s, "/pods/ml/missing")
+		defer leave()
+		if got := <-r.events; sections(got) != "explanation" || !strings.Contains(got, "Not found") {
+			t.Errorf("the stream has %s", got)
+		}
+	})
+}
+
+func TestTheInterruptionIsOnEveryPage(t *testing.T) {
+	d := newDocuments()
+	d.interrupted = &page.Interruption{Since: time.Date(2026, 11, 26, 10, 30, 0, 0, time.UTC), Message: "refused"}
+	h, _, token := started(t, d)
+	cookie := loggedIn(t, h, token)
+	for _, target := range []string{"/", "/pods/ml/train", "/nodes/a", "/pools/a"} {
+		if got := body(t, do(h, http.MethodGet, target, cookie)); !strings.Contains(got, "could not be read since 10:30:00 UTC") || !strings.Contains(got, ">10:30:00</time>") {
+			t.Errorf("%s is not as of the interruption: %s", target, got)
+		}
+	}
 }

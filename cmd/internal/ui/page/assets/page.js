@@ -31,11 +31,8 @@ function replace(id, html) {
   }
   held.delete(id);
   const focus = position(section, document.activeElement);
-  const state = document.getElementById("connection")?.className;
-  const text = document.getElementById("connection")?.textContent;
   section.innerHTML = html;
   if (focus >= 0) section.querySelectorAll("a, input")[focus]?.focus({preventScroll: true});
-  if (state) connection(text, state);
   const title = section.querySelector("[data-title]");
   if (title) document.title = title.dataset.title;
 }
@@ -44,11 +41,26 @@ document.addEventListener("selectionchange", () => {
   for (const [id, html] of held) replace(id, html);
 });
 
-if (updates) {
-  const source = new EventSource(updates);
+// A browser has at most six connections to a server, for all its windows: one that nobody looks at has none.
+let source;
+
+function follow() {
+  if (document.hidden) {
+    source?.close();
+    source = undefined;
+    connection("paused", "");
+    return;
+  }
+  if (source) return;
+  source = new EventSource(updates);
   source.onopen = () => connection("● live", "live");
-  source.onerror = () => connection(source.readyState === EventSource.CLOSED ? "closed: run poolwright ui again" : "reconnecting …", "lost");
-  for (const element of document.querySelectorAll("header[id], section[id]")) {
+  source.onerror = (event) => connection(event.target.readyState === EventSource.CLOSED ? "closed: run poolwright ui again" : "reconnecting …", "lost");
+  for (const element of document.querySelectorAll("#status, section[id]")) {
     source.addEventListener(element.id, (event) => replace(element.id, event.data));
   }
+}
+
+if (updates) {
+  document.addEventListener("visibilitychange", follow);
+  follow();
 }
