@@ -58,11 +58,16 @@ spec:
 // hostile is what somebody wrote into an annotation that is on the page.
 const hostile = `<img src=x onerror=alert(1)></bdi><script>alert(1)</script> ghp_0123456789abcdefABCDEF0123456789abcd`
 
-// process runs a program until the test ends, and sends the lines that it prints.
+// process runs a program of bin until the test ends, and sends the lines that it prints.
 func process(t *testing.T, env []string, name string, args ...string) <-chan string {
 	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), env...)
+	// The demo has the examples of the clone that it is run in.
+	clone, err := filepath.Abs(*root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(clone, "bin", name), args...)
+	cmd.Dir, cmd.Env = clone, append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r, w := io.Pipe()
 	cmd.Stdout, cmd.Stderr = w, w
@@ -126,7 +131,7 @@ func started(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, kubeconfig: os.Getenv("KUBECONFIG"), kubectl: os.Getenv("KUBECTL")}
 	if c.kubectl == "" {
-		lines := process(t, nil, filepath.Join(*root, "bin/poolwright-sandbox"), "demo", "--keep")
+		lines := process(t, nil, "poolwright-sandbox", "demo", "--keep")
 		c.kubeconfig = line(t, lines, `^export KUBECONFIG='(.*)'`)
 		c.kubectl = line(t, lines, `(\S*/kubectl) get syncs`)
 	}
@@ -204,7 +209,7 @@ func live() chromedp.Action { return chromedp.WaitVisible("#connection.live") }
 
 func TestThePageInABrowser(t *testing.T) {
 	c := started(t)
-	address := line(t, process(t, []string{"KUBECONFIG=" + c.kubeconfig}, filepath.Join(*root, "bin/poolwright"), "ui", "--no-browser"), `^(http://.*)$`)
+	address := line(t, process(t, []string{"KUBECONFIG=" + c.kubeconfig}, "poolwright", "ui", "--no-browser"), `^(http://.*)$`)
 	origin := regexp.MustCompile(`^http://[^/]*`).FindString(address)
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox, chromedp.DisableGPU)
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), options...)

@@ -120,7 +120,6 @@ func hostsOf(listens net.Addr) (hosts []string, port string, err error) {
 		return nil, "", fmt.Errorf("listening on %s: %w", listens, err)
 	}
 	const httpPort = 80
-	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	port = strconv.Itoa(int(at.Port()))
 	hosts = []string{at.String(), net.JoinHostPort("localhost", port)}
 	if at.Port() == httpPort {
