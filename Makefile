@@ -108,6 +108,16 @@ gpu-recording: gpu-recorder ## Record NVIDIA's programs anew, as root on a machi
 	@cp bin/gpu/recording.json bin/gpu/dra.json $(GPU_RECORDING)/
 	go test -count=1 ./reconciler/deviceplugin/recording ./provision/sandbox/nodes/internal/...
 
+# axe.min.js of axe-core, by which make browser checks every page besides its own checks.
+AXE ?=
+.PHONY: browser
+browser: build ## Open the page of poolwright ui in Chromium, in a sandbox, and check what the browser reports (AXE=axe.min.js)
+	GOWORK=off GOFLAGS= go -C .ci/browser test -count=1 -timeout 20m . -root '$(CURDIR)' $(if $(AXE),-axe '$(abspath $(AXE))') $(ARGS)
+
+.PHONY: screenshots
+screenshots: ## Write the pictures of the page of poolwright ui in docs/images anew
+	@$(MAKE) browser ARGS='-images $(CURDIR)/docs/images'
+
 .PHONY: prove
 prove: build ## Prove every scenario with every fault, and every control (ARGS="-o json")
 	@bin/poolwright-sandbox prove --controls $(ARGS)
@@ -149,6 +159,7 @@ vet: ## Run go vet on every module, and check the product for Linux on arm64 and
 	GOWORK=off GOFLAGS= go -C .ci/monitoring vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/argocd vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/gpu vet ./...
+	GOWORK=off GOFLAGS= go -C .ci/browser vet ./...
 	@# For the other platforms of a release by the sources: GOOS=darwin go vet compiles 1,500 packages first.
 	GOWORK=off GOFLAGS= go run -C .ci/release ./platforms -root '$(CURDIR)'
 	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off GOFLAGS= go vet -trimpath ./...

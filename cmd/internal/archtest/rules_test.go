@@ -155,11 +155,11 @@ var directions = []direction{
 		forbids: func(_ *pkg, i string) bool { dir, ok := ours(i); return ok && within(dir, compositionRoot) },
 	},
 	{
-		why:  "golden files and the emulated accounts of kinds are for tests, and the flag that rewrites golden files is none of the product's",
+		why:  "golden files, hostile texts and the emulated accounts of kinds are for tests, and the flag that rewrites golden files is none of the product's",
 		from: func(*pkg) bool { return true },
 		forbids: func(_ *pkg, i string) bool {
 			dir, ok := ours(i)
-			return ok && within(dir, "internal/golden", "reconciler/targets/aws/internal/kindtest")
+			return ok && within(dir, "internal/golden", "internal/hostiletext", "reconciler/targets/aws/internal/kindtest")
 		},
 	},
 	{

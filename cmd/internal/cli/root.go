@@ -20,6 +20,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/cmd/internal/history"
+	"github.com/poolwright/poolwright/cmd/internal/ui"
 	"github.com/poolwright/poolwright/cmd/internal/wait"
 )
 
@@ -72,7 +73,7 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"folder", "Commands for a folder of a repository:", []*cobra.Command{newInit(streams), newPlan(conn, streams), newLint(streams), newCost(streams), newConvert(streams)}},
-		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams), newExplain(conn, streams), newHistory(conn, streams), newEvents(conn, streams), newWait(conn, streams)}},
+		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams), newExplain(conn, streams), newUI(conn, streams), newHistory(conn, streams), newEvents(conn, streams), newWait(conn, streams)}},
 		{"sync", "Commands for a Sync:", []*cobra.Command{newReconcile(conn, streams), newSuspend(conn, streams), newResume(conn, streams), newRollback(conn, streams)}},
 		{"installation", "Commands for the installation:", []*cobra.Command{newCheck(conn, streams), newBootstrap(conn, streams), newUninstall(conn, streams), newRun(conn, streams)}},
 	} {
@@ -121,6 +122,13 @@ func newExplain(conn *connection, streams Streams) *cobra.Command {
 	namespace.DefValue, namespace.Usage = "", "namespace of the pod (default: that of the kubeconfig's context)"
 	conn.completeConnection(cmd)
 	completeOutput(cmd, explain.Outputs()...)
+	return cmd
+}
+
+func newUI(conn *connection, streams Streams) *cobra.Command {
+	cmd := ui.NewCommand(conn.environment(streams))
+	conn.addFlags(cmd.Flags())
+	conn.completeConnection(cmd)
 	return cmd
 }
 

@@ -8,6 +8,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -24,29 +25,39 @@ import (
 func Outputs() []string { return []string{"json", "yaml"} }
 
 // Kinds are what can be explained.
-func Kinds() []string { return []string{kindPod, kindNode, kindPool} }
+func Kinds() []string { return []string{KindPod, KindNode, KindPool} }
 
 // The kinds that can be explained.
 const (
-	kindPod  = "pod"
-	kindNode = "node"
-	kindPool = "pool"
+	// KindPod explains why a pod is pending.
+	KindPod = "pod"
+	// KindNode explains why Karpenter does not disrupt a node.
+	KindNode = "node"
+	// KindPool explains why Karpenter launches no node of a NodePool.
+	KindPool = "pool"
 )
 
 // synonyms are the other names of the kinds that kubectl takes.
 func synonyms() map[string]string {
 	return map[string]string{
-		"pods": kindPod, "po": kindPod, "nodes": kindNode, "no": kindNode, "nodeclaim": kindNode, "nodeclaims": kindNode,
-		"pools": kindPool, "nodepool": kindPool, "nodepools": kindPool,
+		"pods": KindPod, "po": KindPod, "nodes": KindNode, "no": KindNode, "nodeclaim": KindNode, "nodeclaims": KindNode,
+		"pools": KindPool, "nodepool": KindPool, "nodepools": KindPool,
 	}
 }
 
-// explainedObject is what is to be explained.
-type explainedObject struct{ kind, namespace, name string }
+// Object is what is to be explained.
+type Object struct {
+	// Kind is KindPod, KindNode or KindPool.
+	Kind string
+	// Namespace is a pod's, and empty for another kind.
+	Namespace string
+	// Name is the object's; a node has that of its NodeClaim, too.
+	Name string
+}
 
 // parse reads the arguments: a kind and a name, or kind/name. A pod may be namespace/name.
-func parse(args []string, namespace func() string) (explainedObject, error) {
-	var t explainedObject
+func parse(args []string, namespace func() string) (Object, error) {
+	var t Object
 	if len(args) == 1 {
 		kind, name, found := strings.Cut(args[0], "/")
 		if !found {
@@ -57,21 +68,21 @@ func parse(args []string, namespace func() string) (explainedObject, error) {
 	if len(args) != 2 {
 		return t, fmt.Errorf("explain takes a kind and a name, and got %d arguments: poolwright explain pod NAME", len(args))
 	}
-	t.kind, t.name = strings.ToLower(args[0]), args[1]
-	if other, found := synonyms()[t.kind]; found {
-		t.kind = other
+	t.Kind, t.Name = strings.ToLower(args[0]), args[1]
+	if other, found := synonyms()[t.Kind]; found {
+		t.Kind = other
 	}
-	if !slices.Contains(Kinds(), t.kind) {
+	if !slices.Contains(Kinds(), t.Kind) {
 		return t, fmt.Errorf("%q is not one of %s", args[0], strings.Join(Kinds(), ", "))
 	}
-	if t.kind != kindPod {
+	if t.Kind != KindPod {
 		return t, nil
 	}
-	if ns, name, found := strings.Cut(t.name, "/"); found {
-		t.namespace, t.name = ns, name
+	if ns, name, found := strings.Cut(t.Name, "/"); found {
+		t.Namespace, t.Name = ns, name
 		return t, nil
 	}
-	t.namespace = namespace()
+	t.Namespace = namespace()
 	return t, nil
 }
 
@@ -114,7 +125,7 @@ A cause that is likely and not certain is marked as possible. It reads the API s
 	return cmd
 }
 
-func run(ctx context.Context, env get.Environment, t explainedObject, output string) error {
+func run(ctx context.Context, env get.Environment, t Object, output string) error {
 	kube, err := get.Connect(env)
 	if err != nil {
 		return err
@@ -129,18 +140,21 @@ func run(ctx context.Context, env get.Environment, t explainedObject, output str
 	}
 	switch output {
 	case "json":
-		return write(env, out, &printers.JSONPrinter{})
+		return out.WriteJSON(env.Out)
 	case "yaml":
-		return write(env, out, &printers.YAMLPrinter{})
+		return out.write(env.Out, &printers.YAMLPrinter{})
 	}
 	_, err = fmt.Fprint(env.Out, out.text())
 	return err
 }
 
-func write(env get.Environment, e Explanation, printer printers.ResourcePrinter) error {
+// WriteJSON writes the explanation, as explain -o json prints it.
+func (e Explanation) WriteJSON(w io.Writer) error { return e.write(w, &printers.JSONPrinter{}) }
+
+func (e Explanation) write(w io.Writer, printer printers.ResourcePrinter) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&e)
 	if err != nil {
 		return fmt.Errorf("converting the explanation: %w", err)
 	}
-	return printer.PrintObj(&unstructured.Unstructured{Object: content}, env.Out)
+	return printer.PrintObj(&unstructured.Unstructured{Object: content}, w)
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -23,7 +22,6 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -36,15 +34,15 @@ import (
 func TestWhatArgumentsName(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
-		want explainedObject
+		want Object
 		err  string
 	}{
-		"a pod of the namespace":       {args: []string{"pod", "train"}, want: explainedObject{kindPod, "team", "train"}},
-		"a pod with its namespace":     {args: []string{"po", "ml/train"}, want: explainedObject{kindPod, "ml", "train"}},
-		"a pod as kubectl names it":    {args: []string{"pod/train"}, want: explainedObject{kindPod, "team", "train"}},
-		"a pod with all":               {args: []string{"pods/ml/train"}, want: explainedObject{kindPod, "ml", "train"}},
-		"a node":                       {args: []string{"Node", "ip-1"}, want: explainedObject{kindNode, "", "ip-1"}},
-		"a NodePool":                   {args: []string{"nodepool/gpu"}, want: explainedObject{kindPool, "", "gpu"}},
+		"a pod of the namespace":       {args: []string{"pod", "train"}, want: Object{KindPod, "team", "train"}},
+		"a pod with its namespace":     {args: []string{"po", "ml/train"}, want: Object{KindPod, "ml", "train"}},
+		"a pod as kubectl names it":    {args: []string{"pod/train"}, want: Object{KindPod, "team", "train"}},
+		"a pod with all":               {args: []string{"pods/ml/train"}, want: Object{KindPod, "ml", "train"}},
+		"a node":                       {args: []string{"Node", "ip-1"}, want: Object{KindNode, "", "ip-1"}},
+		"a NodePool":                   {args: []string{"nodepool/gpu"}, want: Object{KindPool, "", "gpu"}},
 		"a kind without a name":        {args: []string{"pod"}, err: "give a kind and a name: poolwright explain pod NAME"},
 		"a kind that is not explained": {args: []string{"sync", "dev"}, err: `"sync" is not one of pod, node, pool`},
 		"too many names":               {args: []string{"pod", "a", "b"}, err: "explain takes a kind and a name, and got 3 arguments: poolwright explain pod NAME"},
@@ -160,7 +158,7 @@ func TestAPodIsExplainedFromLiveObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := write(get.Environment{Out: &out}, e, &printers.JSONPrinter{}); err != nil {
+	if err := e.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "testdata/pod-text.golden", e.text())
@@ -349,7 +347,7 @@ func TestNoSecretIsReadAndNoValueOfAPodIsPrinted(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", what, e, err)
 		}
 		var out bytes.Buffer
-		if err := write(get.Environment{Out: &out}, e, &printers.JSONPrinter{}); err != nil {
+		if err := e.WriteJSON(&out); err != nil {
 			t.Fatal(err)
 		}
 		if all := e.text() + out.String(); strings.Contains(all, secretText) {

@@ -57,6 +57,21 @@ type NodePoolCauses struct {
 	Causes []causes.Cause `json:"causes,omitempty"`
 }
 
+// NotFound is the error of an object that is not in the cluster, or that Karpenter does not manage.
+type NotFound struct {
+	// Message is what is not there.
+	Message string
+}
+
+// Error is what was not found.
+func (e NotFound) Error() string { return e.Message }
+
+// Of explains an object by the objects of the cluster, as the command does. The error is NotFound where there is no such
+// object, or Karpenter does not manage it.
+func Of(ctx context.Context, kube client.Reader, types *catalog.Catalog, now func() time.Time, object Object) (Explanation, error) {
+	return (&clusterReader{kube: kube, types: types, now: now}).explain(ctx, object)
+}
+
 // clusterReader reads what decides about an explanation.
 type clusterReader struct {
 	kube    client.Reader
@@ -66,8 +81,8 @@ type clusterReader struct {
 }
 
 // explain reads the cluster, and explains.
-func (r *clusterReader) explain(ctx context.Context, t explainedObject) (Explanation, error) {
-	if t.kind == kindPod {
+func (r *clusterReader) explain(ctx context.Context, t Object) (Explanation, error) {
+	if t.Kind == KindPod {
 		return r.pod(ctx, t)
 	}
 	o, live, spec, err := r.objects(ctx)
@@ -76,19 +91,19 @@ func (r *clusterReader) explain(ctx context.Context, t explainedObject) (Explana
 	}
 	o.Events = r.events(ctx, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"reason": karpevents.Unconsolidatable})
 	o.Events = append(o.Events, r.events(ctx, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"reason": karpevents.InsufficientCapacityError})...)
-	if t.kind == kindPool {
-		i := slices.IndexFunc(o.Pools, func(p *karpv1.NodePool) bool { return p.Name == t.name })
+	if t.Kind == KindPool {
+		i := slices.IndexFunc(o.Pools, func(p *karpv1.NodePool) bool { return p.Name == t.Name })
 		if i < 0 {
-			return Explanation{}, fmt.Errorf("there is no NodePool %q", t.name)
+			return Explanation{}, NotFound{fmt.Sprintf("there is no NodePool %q", t.Name)}
 		}
-		return r.finish(o, "NodePool/"+t.name, o.Pools[i].CreationTimestamp, causes.Pool(o, o.Pools[i])), nil
+		return r.finish(o, "NodePool/"+t.Name, o.Pools[i].CreationTimestamp, causes.Pool(o, o.Pools[i])), nil
 	}
-	i := slices.IndexFunc(o.Claims, func(c *karpv1.NodeClaim) bool { return c.Name == t.name || c.Status.NodeName == t.name })
+	i := slices.IndexFunc(o.Claims, func(c *karpv1.NodeClaim) bool { return c.Name == t.Name || c.Status.NodeName == t.Name })
 	if i < 0 {
-		if slices.ContainsFunc(o.Nodes, func(n *corev1.Node) bool { return n.Name == t.name }) {
-			return Explanation{}, fmt.Errorf("node %s has no NodeClaim: Karpenter neither launched it nor removes it", t.name)
+		if slices.ContainsFunc(o.Nodes, func(n *corev1.Node) bool { return n.Name == t.Name }) {
+			return Explanation{}, NotFound{fmt.Sprintf("node %s has no NodeClaim: Karpenter neither launched it nor removes it", t.Name)}
 		}
-		return Explanation{}, fmt.Errorf("there is neither a node nor a NodeClaim %q", t.name)
+		return Explanation{}, NotFound{fmt.Sprintf("there is neither a node nor a NodeClaim %q", t.Name)}
 	}
 	claim := o.Claims[i]
 	candidate, err := connect.DisruptionCandidate(ctx, spec, live, claim.Name)
@@ -100,13 +115,13 @@ func (r *clusterReader) explain(ctx context.Context, t explainedObject) (Explana
 }
 
 // pod explains one.
-func (r *clusterReader) pod(ctx context.Context, t explainedObject) (Explanation, error) {
+func (r *clusterReader) pod(ctx context.Context, t Object) (Explanation, error) {
 	var pod corev1.Pod
-	if err := r.kube.Get(ctx, client.ObjectKey{Namespace: t.namespace, Name: t.name}, &pod); err != nil {
+	if err := r.kube.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: t.Name}, &pod); err != nil {
 		if apierrors.IsNotFound(err) {
-			return Explanation{}, fmt.Errorf("there is no pod %q in namespace %s; to name another, use -n", t.name, t.namespace)
+			return Explanation{}, NotFound{fmt.Sprintf("there is no pod %q in namespace %s; to name another, use -n", t.Name, t.Namespace)}
 		}
-		return Explanation{}, fmt.Errorf("reading pod %s/%s: %w", t.namespace, t.name, err)
+		return Explanation{}, fmt.Errorf("reading pod %s/%s: %w", t.Namespace, t.Name, err)
 	}
 	object := "Pod/" + pod.Namespace + "/" + pod.Name
 	if !causes.Diagnosable(&pod) {

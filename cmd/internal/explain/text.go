@@ -24,12 +24,12 @@ func (e Explanation) text() string {
 		if c.Possible {
 			certain = "possible: "
 		}
-		fmt.Fprintf(&out, "%d. %s%s: %s\n", i+1, certain, c.Reason, sanitize.Text(e.sentence(c)))
+		fmt.Fprintf(&out, "%d. %s%s: %s\n", i+1, certain, c.Reason, e.Sentence(c))
 		if c.Message != "" {
 			fmt.Fprintf(&out, "   message: %s\n", sanitize.Text(c.Message))
 		}
 		for _, ch := range c.Changes {
-			fmt.Fprintf(&out, "   %s\n", sanitize.Text(changeText(ch)))
+			fmt.Fprintf(&out, "   %s\n", ChangeText(ch))
 		}
 	}
 	if len(e.NodePools) > 0 {
@@ -56,15 +56,15 @@ func lacks(found []causes.Cause) string {
 	return strings.Join(out, ", ")
 }
 
-// changeText is a change as a line.
-func changeText(c causes.Remedy) string {
+// ChangeText is a change as a line.
+func ChangeText(c causes.Remedy) string {
 	switch {
 	case c.Command != "":
-		return "run: " + c.Command
+		return sanitize.Text("run: " + c.Command)
 	case c.Field == "":
-		return "request an increase of: " + c.Object // of a quota
+		return sanitize.Text("request an increase of: " + c.Object) // of a quota
 	}
-	return "change: " + c.Field + " of " + c.Object
+	return sanitize.Text("change: " + c.Field + " of " + c.Object)
 }
 
 // until is when something ends by itself.
@@ -75,12 +75,12 @@ func (e Explanation) until(t *metav1.Time) string {
 	return fmt.Sprintf(" until %s (%s)", t.UTC().Format(time.RFC3339), duration.HumanDuration(t.Sub(e.Time.Time)))
 }
 
-// sentence is what a cause is, in one sentence.
-func (e Explanation) sentence(c causes.Cause) string {
+// Sentence is what a cause of the explanation is, in one sentence.
+func (e Explanation) Sentence(c causes.Cause) string {
 	if of, found := e.sentences()[c.Reason]; found {
-		return of(c)
+		return sanitize.Text(of(c))
 	}
-	return cmp.Or(c.Detail, c.Object, c.NodePool)
+	return sanitize.Text(cmp.Or(c.Detail, c.Object, c.NodePool))
 }
 
 // sentences are those of all reasons.

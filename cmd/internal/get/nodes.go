@@ -46,10 +46,18 @@ type Node struct {
 	Reason string `json:"reason,omitempty"`
 	// Message is more about Reason.
 	Message string `json:"message,omitempty"`
+	// Phases are what it was since it was created, in the order of time. One that began when the one before it did has no length.
+	Phases []Phase `json:"phases,omitempty"`
 }
 
-// stateReady is the state of a node that is initialized, and whose kubelet reports that it is ready.
-const stateReady = "Ready"
+const (
+	// stateReady is the state of a node that is initialized, and whose kubelet reports that it is ready.
+	stateReady = "Ready"
+	// stateNotReady is that of one whose kubelet does not.
+	stateNotReady = "NotReady"
+	// stateTerminating is that of one that is being deleted.
+	stateTerminating = "Terminating"
+)
 
 // Ready reports whether pods can run on the node.
 func (n Node) Ready() bool { return n.State == stateReady }
@@ -181,6 +189,7 @@ func (x *indexed) node(claim *karpv1.NodeClaim, node *corev1.Node) Node {
 	}
 	n.State, n.Reason, n.Message = x.state(claim, node, n)
 	n.Drifted, n.Reason, n.Message = sanitize.Text(n.Drifted), sanitize.Text(n.Reason), sanitize.Text(n.Message)
+	n.Phases = phasesOf(claim, node, n)
 	if x.podsRead {
 		all, idle := total(requested), int64(0)
 		if n.Ready() && !n.Unschedulable {
@@ -255,7 +264,7 @@ func (x *indexed) state(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (sta
 	if claim != nil {
 		if !claim.DeletionTimestamp.IsZero() {
 			reason, message = terminating(claim)
-			return "Terminating", reason, message
+			return stateTerminating, reason, message
 		}
 		for _, step := range startup {
 			c := conditionOf(claim, step.condition)
@@ -272,13 +281,13 @@ func (x *indexed) state(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (sta
 	case node == nil && !x.nodesRead:
 		return stateReady, "", ""
 	case node == nil:
-		return "NotReady", "NodeNotFound", "there is no Node " + n.Name
+		return stateNotReady, "NodeNotFound", "there is no Node " + n.Name
 	case !node.DeletionTimestamp.IsZero():
-		return "Terminating", "", ""
+		return stateTerminating, "", ""
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return "NotReady", c.Reason, c.Message
+			return stateNotReady, c.Reason, c.Message
 		}
 	}
 	reason, message = x.stays(claim, node, n)

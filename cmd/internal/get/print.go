@@ -82,6 +82,11 @@ func (r Report) writeOverview(w io.Writer, options printers.PrintOptions, namesp
 	return nil
 }
 
+// WriteJSON writes the whole report, as get -o json prints it.
+func (r Report) WriteJSON(w io.Writer) error {
+	return r.writeObject(w, sectionAll, &printers.JSONPrinter{})
+}
+
 func (r Report) writeObject(w io.Writer, s sectionName, printer printers.ResourcePrinter) error {
 	part := r.only(s)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&part)

@@ -114,12 +114,40 @@ func addPods(o *Objects, l client.ObjectList) {
 			continue
 		}
 		out := Pod{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, DaemonSet: pod.IsOwnedByDaemonSet(&p) || pod.IsOwnedByNode(&p)}
+		out.Created = p.CreationTimestamp
 		out.DoNotDisrupt = p.Annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
 		if requests := gpu.Requests(p.Spec); len(requests) > 0 {
 			out.GPUs = requests
 		}
 		o.Pods = append(o.Pods, out)
 	}
+}
+
+// Read reads what a whole report needs, of Syncs those of the namespace, or with an empty one all. The error is of an API
+// server that cannot be used at all; a kind that could not be read is in NotRead.
+func Read(ctx context.Context, from client.Reader, namespace string) (Objects, error) {
+	return read(ctx, from, sectionAll, namespace)
+}
+
+// Readable are an object of each kind that Read lists and that may be listed: one request for each is sent. The error is as that of Read.
+func Readable(ctx context.Context, from client.Reader, namespace string) ([]client.Object, error) {
+	kinds := map[string]client.Object{
+		kindSyncs: &v1alpha1.Sync{}, kindClusters: &v1alpha1.Cluster{}, kindPlugins: &v1alpha1.DevicePlugin{}, kindPools: &karpv1.NodePool{},
+		kindClaims: &karpv1.NodeClaim{}, kindNodes: &corev1.Node{}, kindPods: &corev1.Pod{}, kindEvents: &corev1.Event{},
+	}
+	for _, k := range readers(sectionAll, namespace) {
+		err := from.List(ctx, k.list(), append(slices.Clip(k.options), client.Limit(1))...)
+		if _, unread := unreadOf(k.kind, "", err); unread {
+			delete(kinds, k.kind)
+		} else if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", k.kind, err)
+		}
+	}
+	var out []client.Object
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		out = append(out, kinds[kind])
+	}
+	return out, nil
 }
 
 // read reads what a section needs, all kinds at a time and each page by page. What cannot be read

@@ -1,6 +1,8 @@
 package get
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
@@ -32,6 +34,8 @@ type Objects struct {
 // Pod is what is read of a pod that has not ended.
 type Pod struct {
 	Namespace, Name string
+	// Created is when it was created.
+	Created metav1.Time
 	// Node is the one that it is bound to; empty while it is pending.
 	Node string
 	// GPUs are the resources of NVIDIA's that it requests.
@@ -69,15 +73,53 @@ const (
 type Report struct {
 	metav1.TypeMeta `json:",inline"`
 	// Time is when the objects were read.
-	Time         metav1.Time      `json:"time"`
-	Summary      *Summary         `json:"summary,omitempty"`
-	Syncs        []Sync           `json:"syncs,omitzero"`
-	Pools        []Pool           `json:"pools,omitzero"`
-	Nodes        []Node           `json:"nodes,omitzero"`
-	PullRequests []PullRequest    `json:"pullRequests,omitzero"`
-	Drift        []Difference     `json:"drift,omitzero"`
-	Quotas       []Quota          `json:"quotas,omitzero"`
-	NotRead      []IncompleteKind `json:"notRead,omitempty"`
+	Time         metav1.Time   `json:"time"`
+	Summary      *Summary      `json:"summary,omitempty"`
+	Syncs        []Sync        `json:"syncs,omitzero"`
+	Pools        []Pool        `json:"pools,omitzero"`
+	Nodes        []Node        `json:"nodes,omitzero"`
+	PullRequests []PullRequest `json:"pullRequests,omitzero"`
+	Drift        []Difference  `json:"drift,omitzero"`
+	Quotas       []Quota       `json:"quotas,omitzero"`
+	// PendingPods are those that request GPUs and have no node, the oldest first, at most 100 of them.
+	PendingPods []PendingPod     `json:"pendingPods,omitzero"`
+	NotRead     []IncompleteKind `json:"notRead,omitempty"`
+}
+
+// SyncsRead reports whether all Syncs of the namespace were read: without them, what they report is not known.
+func (r Report) SyncsRead() bool { return r.read(kindSyncs) }
+
+// PoolsRead reports whether all NodePools were read.
+func (r Report) PoolsRead() bool { return r.read(kindPools) }
+
+func (r Report) read(kind string) bool {
+	return !slices.ContainsFunc(r.NotRead, func(u IncompleteKind) bool { return u.Kind == kind })
+}
+
+// PendingPod is a pod that requests GPUs and has no node.
+type PendingPod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// GPUs is how many it requests, or shares of them.
+	GPUs    int64       `json:"gpus"`
+	Created metav1.Time `json:"created"`
+}
+
+// maxPendingPods is how many pending pods a report lists; its summary counts all of them.
+const maxPendingPods = 100
+
+// pendingPods are those that request GPUs and have no node, the oldest first.
+func pendingPods(pods []Pod) []PendingPod {
+	out := []PendingPod{}
+	for _, p := range pods {
+		if p.Node == "" && len(p.GPUs) > 0 {
+			out = append(out, PendingPod{Namespace: p.Namespace, Name: p.Name, GPUs: total(p.GPUs), Created: p.Created})
+		}
+	}
+	slices.SortFunc(out, func(a, b PendingPod) int {
+		return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return out
 }
 
 // GPUs are numbers of GPUs, or of shares where a DevicePlugin shares them, as pods request them. What
@@ -151,9 +193,10 @@ func (x *indexed) total(nodes []Node, pool string) Total {
 
 // Summary is the cluster in one line.
 type Summary struct {
-	// Cluster, Region and Engine are of the Cluster object; empty without one.
+	// Cluster, Region, Account and Engine are of the Cluster object; empty without one.
 	Cluster string `json:"cluster,omitempty"`
 	Region  string `json:"region,omitempty"`
+	Account string `json:"account,omitempty"`
 	Engine  string `json:"engine,omitempty"`
 	// Ready is the status of the Cluster's condition Ready.
 	Ready string `json:"ready,omitempty"`
@@ -173,24 +216,22 @@ func NewReport(o Objects, now time.Time, types *catalog.Catalog) Report {
 	x := index(o, now, types)
 	r.Nodes = x.nodes()
 	r.Pools = x.pools(r.Nodes)
-	r.Summary = x.summary(r.Nodes, types)
+	pending := pendingPods(o.Pods)
+	r.Summary = x.summary(r.Nodes, pending)
+	r.PendingPods = pending[:min(len(pending), maxPendingPods)]
 	return r
 }
 
 // summary adds up the nodes.
-func (x *indexed) summary(nodes []Node, types *catalog.Catalog) *Summary {
-	s := &Summary{Total: x.total(nodes, ""), PriceDate: types.PriceDate()}
+func (x *indexed) summary(nodes []Node, pending []PendingPod) *Summary {
+	s := &Summary{Total: x.total(nodes, ""), PriceDate: x.types.PriceDate()}
 	if c := x.Cluster; c != nil {
-		s.Cluster, s.Region, s.Engine = c.Spec.Name, c.Spec.Region, string(c.Spec.Engine.Mode)
+		s.Cluster, s.Region, s.Account, s.Engine = c.Spec.Name, c.Spec.Region, c.Spec.Account, string(c.Spec.Engine.Mode)
 		s.Ready = statusOf(c, fluxmeta.ReadyCondition)
 	}
 	if x.podsRead {
 		s.PendingGPUPods = new(int)
-		for _, p := range x.Pods {
-			if p.Node == "" && len(p.GPUs) > 0 {
-				*s.PendingGPUPods++
-			}
-		}
+		*s.PendingGPUPods = len(pending)
 	}
 	return s
 }

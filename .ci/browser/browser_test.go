@@ -1,0 +1,363 @@
+package browser
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+var (
+	root   = flag.String("root", "../..", "the repository, with bin/poolwright and bin/poolwright-sandbox built")
+	images = flag.String("images", "", "the folder into which the pictures of the documentation are written; empty writes none")
+	axe    = flag.String("axe", "", "axe.min.js of axe-core, by which every page is checked; empty checks without it")
+)
+
+// workloads are two pods that get a GPU each, one that gets none, and pods that ask for no GPU.
+const workloads = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: inference, namespace: default}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: inference}}
+  template:
+    metadata: {labels: {app: inference}}
+    spec:
+      tolerations: [{operator: Exists}]
+      containers:
+      - {name: a, image: x, resources: {requests: {cpu: "1", nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: train-7, namespace: default}
+spec:
+  containers:
+  - {name: a, image: x, resources: {requests: {cpu: "1", nvidia.com/gpu: 8}, limits: {nvidia.com/gpu: 8}}}
+`
+
+// hostile is what somebody wrote into an annotation that is on the page.
+const hostile = `<img src=x onerror=alert(1)></bdi><script>alert(1)</script> ghp_0123456789abcdefABCDEF0123456789abcd`
+
+// process runs a program of bin until the test ends, and sends the lines that it prints.
+func process(t *testing.T, env []string, name string, args ...string) <-chan string {
+	t.Helper()
+	// The demo has the examples of the clone that it is run in.
+	clone, err := filepath.Abs(*root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(clone, "bin", name), args...)
+	cmd.Dir, cmd.Env = clone, append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	r, w := io.Pipe()
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 10_000)
+	go func() {
+		for s := bufio.NewScanner(r); s.Scan(); {
+			lines <- s.Text()
+		}
+		close(lines)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Wait()
+		_ = w.Close()
+	})
+	return lines
+}
+
+// line waits for a line that matches, and returns what its group has.
+func line(t *testing.T, lines <-chan string, pattern string) string {
+	t.Helper()
+	re, deadline := regexp.MustCompile(pattern), time.After(10*time.Minute)
+	var printed []string
+	for {
+		select {
+		case text, open := <-lines:
+			if !open {
+				t.Fatalf("it has ended without %s:\n%s", pattern, strings.Join(printed, "\n"))
+			}
+			printed = append(printed, text)
+			if m := re.FindStringSubmatch(text); m != nil {
+				return m[1]
+			}
+		case <-deadline:
+			t.Fatalf("it does not print %s:\n%s", pattern, strings.Join(printed, "\n"))
+		}
+	}
+}
+
+// cluster is the sandbox of the test.
+type cluster struct {
+	t                   *testing.T
+	kubectl, kubeconfig string
+}
+
+func (c *cluster) run(input string, args ...string) string {
+	c.t.Helper()
+	cmd := exec.Command(c.kubectl, args...)
+	cmd.Env, cmd.Stdin = append(os.Environ(), "KUBECONFIG="+c.kubeconfig), strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("kubectl %v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+func started(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{t: t, kubeconfig: os.Getenv("KUBECONFIG"), kubectl: os.Getenv("KUBECTL")}
+	if c.kubectl == "" {
+		lines := process(t, nil, "poolwright-sandbox", "demo", "--keep")
+		c.kubeconfig = line(t, lines, `^export KUBECONFIG='(.*)'`)
+		c.kubectl = line(t, lines, `(\S*/kubectl) get syncs`)
+	}
+	c.run(workloads, "apply", "-f", "-")
+	c.run("", "-n", "poolwright-system", "annotate", "--overwrite", "sync", "dev", "poolwright.dev/suspend-reason="+hostile)
+	c.run("", "-n", "poolwright-system", "patch", "sync", "dev", "--type=merge", "-p", `{"spec":{"suspend":true}}`)
+	c.run("", "-n", "default", "wait", "--for=condition=Available", "--timeout=120s", "deployment/inference")
+	t.Cleanup(func() {
+		c.run("", "-n", "poolwright-system", "patch", "sync", "dev", "--type=merge", "-p", `{"spec":{"suspend":false}}`)
+		c.run("", "delete", "--wait=false", "--ignore-not-found", "-n", "default", "deployment/inference", "pod/train-7", "pod/late")
+	})
+	return c
+}
+
+// observed is what the browser reports while it has pages open.
+type observed struct {
+	mu       sync.Mutex
+	problems []string
+	foreign  []string
+}
+
+func (o *observed) listen(ctx context.Context, origin string) {
+	chromedp.ListenTarget(ctx, func(event any) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		switch e := event.(type) {
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.LevelError || e.Entry.Source == log.SourceSecurity {
+				o.problems = append(o.problems, e.Entry.Text)
+			}
+		case *runtime.EventExceptionThrown:
+			o.problems = append(o.problems, e.ExceptionDetails.Error())
+		case *page.EventJavascriptDialogOpening:
+			o.problems = append(o.problems, "a dialog: "+e.Message)
+		case *network.EventRequestWillBeSent:
+			if !strings.HasPrefix(e.Request.URL, origin+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
+				o.foreign = append(o.foreign, e.Request.URL)
+			}
+		}
+	})
+}
+
+// check fails for what the browser has reported.
+func (o *observed) check(t *testing.T) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, p := range o.problems {
+		t.Errorf("the browser reports: %s", p)
+	}
+	for _, u := range o.foreign {
+		t.Errorf("a request leaves the server: %s", u)
+	}
+}
+
+// do runs actions with a deadline.
+func do(t *testing.T, ctx context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	bounded, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	if err := chromedp.Run(bounded, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// evaluate is the value of an expression in the page.
+func evaluate[T any](t *testing.T, ctx context.Context, expression string) (out T) {
+	t.Helper()
+	do(t, ctx, chromedp.Evaluate(expression, &out, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	return out
+}
+
+// live waits until the stream of the page is open.
+func live() chromedp.Action { return chromedp.WaitVisible("#connection.live") }
+
+func TestThePageInABrowser(t *testing.T) {
+	c := started(t)
+	address := line(t, process(t, []string{"KUBECONFIG=" + c.kubeconfig}, "poolwright", "ui", "--no-browser"), `^(http://.*)$`)
+	origin := regexp.MustCompile(`^http://[^/]*`).FindString(address)
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.NoSandbox, chromedp.DisableGPU)
+	allocator, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	defer cancel()
+	ctx, cancel := chromedp.NewContext(allocator)
+	defer cancel()
+	// The browser lives as long as the context of its first run.
+	if err := chromedp.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var o observed
+	o.listen(ctx, origin)
+	do(t, ctx, network.Enable(), log.Enable(), emulation.SetFocusEmulationEnabled(true), chromedp.Navigate(address), live())
+
+	if got := evaluate[string](t, ctx, "location.href"); got != origin+"/" {
+		t.Errorf("the address is %s after the login", got)
+	}
+	if got := evaluate[string](t, ctx, "document.cookie"); got != "" {
+		t.Errorf("a script can read the cookie: %s", got)
+	}
+	if html := evaluate[string](t, ctx, "document.documentElement.outerHTML"); strings.Contains(html, "ghp_0123") || strings.Contains(html, "<img") || !strings.Contains(html, "suspended") {
+		t.Error("the page has a secret, or an element of the annotation; or lacks the suspended Sync")
+	}
+	if *images != "" {
+		// The pictures of the documentation are of what a person writes.
+		c.run("", "-n", "poolwright-system", "annotate", "--overwrite", "sync", "dev", "poolwright.dev/suspend-reason=until the audit is over")
+		do(t, ctx, chromedp.Poll(`!document.body.textContent.includes("alert(1)")`, nil))
+	}
+	node := strings.TrimSpace(c.run("", "get", "nodeclaims", "-o", "jsonpath={.items[0].metadata.name}"))
+	for name, path := range map[string]string{"overview": "/", "pod": "/pods/default/train-7", "node": "/nodes/" + node, "pool": "/pools/gpu-inference"} {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{1280, 390} {
+				t.Run(fmt.Sprintf("%s %s %d", name, scheme, width), func(t *testing.T) {
+					do(t, ctx, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+						chromedp.EmulateViewport(width, 900), chromedp.Navigate(origin+path), live())
+					checkPage(t, ctx)
+					if *images != "" && (name == "overview" || name == "pod" && width == 1280 && scheme == "light") {
+						screenshot(t, ctx, filepath.Join(*images, fmt.Sprintf("ui-%s-%s-%d.png", name, scheme, width)))
+					}
+				})
+			}
+		}
+	}
+	t.Run("a change is on the page without a reload", func(t *testing.T) {
+		do(t, ctx, chromedp.EmulateViewport(1280, 900), chromedp.Navigate(origin+"/"), live(), chromedp.Evaluate("window.kept = 1", nil))
+		c.run(strings.ReplaceAll(workloads[strings.Index(workloads, "---"):], "train-7", "late"), "apply", "-f", "-")
+		begin := time.Now()
+		do(t, ctx, chromedp.WaitVisible(`a[href="/pods/default/late"]`, chromedp.ByQuery))
+		if passed := time.Since(begin); passed > 5*time.Second {
+			t.Errorf("it took %v", passed)
+		}
+		if kept := evaluate[float64](t, ctx, "window.kept"); kept != 1 {
+			t.Error("the page was loaded anew")
+		}
+	})
+	t.Run("a page that is hidden has no stream, and follows again when it is visible", func(t *testing.T) {
+		hide := `((hidden) => { Object.defineProperty(document, "hidden", {configurable: true, get: () => hidden}); document.dispatchEvent(new Event("visibilitychange")); })`
+		do(t, ctx, chromedp.Navigate(origin+"/"), live(), chromedp.Evaluate(hide+"(true)", nil))
+		if got := evaluate[string](t, ctx, `document.getElementById("connection").textContent + (source === undefined)`); got != "pausedtrue" {
+			t.Errorf("the connection is %q", got)
+		}
+		do(t, ctx, chromedp.Evaluate(hide+"(false)", nil), live())
+	})
+	t.Run("every link can be reached by the keyboard, and has a visible focus", func(t *testing.T) {
+		do(t, ctx, chromedp.Navigate(origin+"/"), live())
+		if got := evaluate[string](t, ctx, focusScript); got != "" {
+			t.Error(got)
+		}
+	})
+	o.check(t)
+	t.Run("without scripts the page is whole", func(t *testing.T) {
+		do(t, ctx, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(origin+"/"))
+		var text string
+		do(t, ctx, chromedp.Text("main", &text, chromedp.ByQuery))
+		for _, part := range []string{"gpu-inference", "train-7", "g4dn.xlarge", "Pull requests", "Drift", "Quotas"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("it lacks %s", part)
+			}
+		}
+	})
+}
+
+// focusScript returns what cannot be reached, or has no outline.
+const focusScript = `(() => {
+  for (const link of document.querySelectorAll("a[href]")) {
+    if (link.tabIndex < 0) return "not in the order of focus: " + link.outerHTML;
+    link.focus({focusVisible: true});
+    if (document.activeElement !== link) return "cannot get the focus: " + link.outerHTML;
+    if (getComputedStyle(link).outlineStyle === "none" && !link.classList.contains("skip")) return "no outline: " + link.outerHTML;
+  }
+  return "";
+})()`
+
+// contrastScript returns texts whose contrast with their background is less than WCAG's 4.5 to 1.
+const contrastScript = `(() => {
+  const parse = (c) => c.match(/[\d.]+/g).map(Number);
+  const luminance = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; })
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+  const out = [];
+  for (const e of document.querySelectorAll("body *")) {
+    if (![...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()) || e.closest("svg, .hidden, .skip")) continue;
+    const a = luminance(parse(getComputedStyle(e).color)), b = luminance(ground(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) out.push(ratio.toFixed(2) + " " + e.outerHTML.slice(0, 120));
+  }
+  return out;
+})()`
+
+// checkPage checks the layout and what a screen reader needs.
+func checkPage(t *testing.T, ctx context.Context) {
+	t.Helper()
+	if wide := evaluate[float64](t, ctx, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wide > 0 {
+		t.Errorf("it can be scrolled sideways by %v pixels", wide)
+	}
+	for _, cut := range evaluate[[]string](t, ctx, `[...document.querySelectorAll(".value")].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.textContent)`) {
+		t.Errorf("a value is cut: %s", cut)
+	}
+	for _, low := range evaluate[[]string](t, ctx, contrastScript) {
+		t.Errorf("too little contrast: %s", low)
+	}
+	for selector, want := range map[string]float64{"h1": 1, "main": 1, "header": 1, "footer": 1, "html[lang]": 1, "head > title": 1, "img:not([alt])": 0, "table:not(:has(caption))": 0, "th:not([scope])": 0, "svg:not([role=img]):not([aria-hidden])": 0} {
+		if got := evaluate[float64](t, ctx, fmt.Sprintf("document.querySelectorAll(%q).length", selector)); got != want {
+			t.Errorf("%s: %v elements", selector, got)
+		}
+	}
+	if *axe == "" {
+		return
+	}
+	source, err := os.ReadFile(*axe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, ctx, chromedp.Evaluate(string(source), nil))
+	for _, violation := range evaluate[[]string](t, ctx, `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + v.help + ": " + n.html.slice(0, 200))))`) {
+		t.Errorf("axe: %s", violation)
+	}
+}
+
+// screenshot writes a picture of the whole page.
+func screenshot(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	var png []byte
+	do(t, ctx, chromedp.FullScreenshot(&png, 100))
+	if len(png) == 0 {
+		t.Fatal(errors.New("the picture is empty"))
+	}
+	if err := os.WriteFile(name, png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
