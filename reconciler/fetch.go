@@ -32,7 +32,7 @@ func (l *Loop) loadSnapshot(ctx context.Context, snapshot gitsource.Snapshot, st
 	if err := l.readInputs(ctx, fresh); err != nil {
 		return result, err
 	}
-	if last, changed := l.proceed(); last != nil && last.snapshot.Revision == snapshot.Revision && last.inputsDigest == fresh.inputsDigest && !last.resumed {
+	if last, changed := l.proceed(); last != nil && last.snapshot.Revision == snapshot.Revision && last.snapshot.TreeID == snapshot.TreeID && last.inputsDigest == fresh.inputsDigest && !last.resumed {
 		result.Changed = changed
 		return result, nil
 	}

@@ -49,6 +49,7 @@ func digests() map[int]string {
 		31: "0fe47a41d6c6170a77f1730d7d961dbf",
 		32: "a7a604d6e6d37b75a65d111e4f5f5e8d",
 		33: "c0555872e18bb4333cf26476c7e048d0",
+		34: "072db6f9a1158878526d92774486c83c",
 	}
 }
 

@@ -73,7 +73,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		return r.summarize(ctx, &sync, nil, reconciliation{err: err})
 	}
 	current.health.Require(sync.Spec.HealthCheckSpec)
-	dependencies := r.dependencies().Fingerprint(ctx, &sync)
+	dependencies := r.dependencies().Fingerprint(ctx, &sync) + current.inputs.Fingerprint()
 	if dependencies == current.dependencies && current.onlyHealth(&sync, r.Clock.Now()) {
 		return r.updateHealth(ctx, &sync, current)
 	}

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"maps"
+	"slices"
 	gosync "sync"
 	"time"
 
@@ -55,6 +57,7 @@ type syncState struct {
 	cancel      context.CancelFunc
 	revisions   *background.Loader
 	health      *health.State
+	inputs      background.Inputs
 
 	mu      gosync.Mutex
 	drifted map[state.Key]bool
@@ -117,6 +120,7 @@ func fingerprintOf(sync *v1alpha1.Sync) string {
 func (s *syncStates) watch(ctx context.Context, name types.NamespacedName, to *syncState, watch func(context.Context, func([]state.Key)) error) {
 	for ctx.Err() == nil {
 		err := watch(ctx, func(keys []state.Key) {
+			to.inputs.Record(keys)
 			to.putBack(keys)
 			s.notify(name)
 		})
@@ -165,10 +169,7 @@ func (s *syncStates) close() {
 func (s *syncState) takeDrift() []state.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := make([]state.Key, 0, len(s.drifted))
-	for k := range s.drifted {
-		keys = append(keys, k)
-	}
+	keys := slices.Collect(maps.Keys(s.drifted))
 	clear(s.drifted)
 	s.requested = false
 	return keys

@@ -94,13 +94,14 @@ func unready(dep *v1alpha1.Sync) string {
 }
 
 // sameSource reports whether two Syncs follow the same branch, tag or commit of one repository, be it with
-// other credentials.
+// other credentials, or the same source of Flux.
 func sameSource(a, b *v1alpha1.Sync) bool {
-	type followed struct{ url, branch, tag, commit string }
-	of := func(git v1alpha1.GitSource) followed {
-		return followed{git.URL, git.Ref.FollowedBranch(), git.Ref.Tag, git.Ref.Commit}
+	type followed struct{ address, branch, tag, commit string }
+	of := func(sync *v1alpha1.Sync) followed {
+		ref := sync.Spec.Source.Git.Ref
+		return followed{sync.Address(), ref.FollowedBranch(), ref.Tag, ref.Commit}
 	}
-	return of(a.Spec.Source.Git) == of(b.Spec.Source.Git)
+	return of(a) == of(b)
 }
 
 // evaluationTimeout bounds the evaluation of an expression, which events of other Syncs wait for.

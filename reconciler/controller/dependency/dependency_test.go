@@ -48,6 +48,13 @@ func on(names ...string) func(*v1alpha1.Sync) {
 	}
 }
 
+// byFlux has a Sync follow a source of Flux, in a namespace.
+func byFlux(namespace string) func(*v1alpha1.Sync) {
+	return func(sync *v1alpha1.Sync) {
+		sync.Spec.Source, sync.Spec.SourceRef = v1alpha1.Source{}, &v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Namespace: namespace, Name: "nodes"}
+	}
+}
+
 func onceTrue(expr string) func(*v1alpha1.Sync) {
 	return func(sync *v1alpha1.Sync) {
 		sync.Spec.DependsOn = []v1alpha1.DependencyReference{{Name: "base", ReadyExpr: expr}}
@@ -110,6 +117,9 @@ func TestARevisionIsAppliedOnceAllDependenciesAreReady(t *testing.T) {
 			fluxmeta.DependencyNotReadyReason, []string{"it has not applied revision"}},
 		{"of another repository it has applied another revision", []*v1alpha1.Sync{named("dev", on("base")), named("base", appliedBefore, elsewhere)}, "", nil},
 		{"of another branch it has applied another revision", []*v1alpha1.Sync{named("dev", on("base")), named("base", appliedBefore, func(sync *v1alpha1.Sync) { sync.Spec.Source.Git.Ref.Branch = "next" })}, "", nil},
+		{"of the same source of Flux it has applied another revision", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", appliedBefore, byFlux("poolwright-system"))},
+			fluxmeta.DependencyNotReadyReason, []string{"it has not applied revision"}},
+		{"of a source of Flux in another namespace it has applied another revision", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", appliedBefore, byFlux("flux-system"))}, "", nil},
 		{"two of three are not ready", []*v1alpha1.Sync{named("dev", on("a", "b", "c")), named("a"), named("b", unreadyFor("NotReady"))},
 			fluxmeta.DependencyNotReadyReason, []string{"waiting for Sync b: it is not ready, with reason NotReady; Sync c: it does not exist"}},
 		{"many do not exist", []*v1alpha1.Sync{named("dev", on("a", "b", "c", "d", "e", "f", "g"))}, fluxmeta.DependencyNotReadyReason, []string{"Sync e: ", "; and 2 more"}},

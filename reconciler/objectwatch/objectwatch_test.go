@@ -1,0 +1,57 @@
+package objectwatch
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+func object(version string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version}}
+}
+
+func TestEachStateOfAnObjectIsReportedOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w, selected := watch.NewFake(), make(chan string, 1)
+	changes, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		Watch(ctx, func(_ context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+			selected <- opts.FieldSelector
+			return w, nil
+		}, "a", func(o runtime.Object) string { return o.(*corev1.ConfigMap).ResourceVersion }, func() { changes <- struct{}{} })
+	}()
+	if got := <-selected; got != "metadata.name=a" {
+		t.Errorf("watched is %q", got)
+	}
+	w.Add(object("1"))
+	<-changes
+	w.Modify(object("1"))
+	w.Modify(object("2"))
+	<-changes
+	w.Delete(object("2"))
+	<-changes
+	w.Add(object("2")) // As it was, after it was deleted.
+	<-changes
+	cancel()
+	w.Error(&metav1.Status{})
+	<-ended
+}
+
+func TestAWatchThatCannotBeginEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	begun := 0
+	Watch(ctx, func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+		begun++
+		cancel()
+		return nil, errors.New("refused")
+	}, "a", func(runtime.Object) string { return "" }, func() { t.Error("there is a change") })
+	if begun != 1 {
+		t.Errorf("begun %d times", begun)
+	}
+}
