@@ -410,7 +410,16 @@ func TestInteropFluxWaitsForTheSyncThatItApplies(t *testing.T) {
 	repository := f.object("source.toolkit.fluxcd.io/v1", "GitRepository", "nodes", map[string]any{
 		"interval": "1h", "url": sync.Spec.Source.Git.URL, "ref": map[string]any{"branch": f.repo.branch}, "secretRef": map[string]any{"name": "git"},
 	})
+	// Without the expressions, Flux takes a Sync that has no status yet for ready.
+	example := &unstructured.Unstructured{}
+	if raw, err = os.ReadFile("../../../config/flux/examples/kustomization.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(raw, &example.Object); err != nil {
+		t.Fatal(err)
+	}
 	waiting := f.ownedByFlux("waits", "./sync", true)
+	waiting.Object["spec"].(map[string]any)["healthCheckExprs"] = example.Object["spec"].(map[string]any)["healthCheckExprs"]
 	for _, o := range []client.Object{repository.DeepCopy(), waiting.DeepCopy()} {
 		if err := f.hand.Create(t.Context(), o); err != nil {
 			t.Fatal(err)
