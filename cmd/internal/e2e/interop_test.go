@@ -345,7 +345,7 @@ func TestInteropASyncAppliesWhatSourceControllerFetched(t *testing.T) {
 func (f *flux) ownedByFlux(name, path string, wait bool) *unstructured.Unstructured {
 	f.Helper()
 	return f.object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, map[string]any{
-		"interval": "1h", "retryInterval": "1h", "timeout": "30s", "path": path, "prune": true, "wait": wait,
+		"interval": "1h", "retryInterval": "1h", "timeout": "10m", "path": path, "prune": true, "wait": wait,
 		"sourceRef": map[string]any{"kind": "GitRepository", "name": "nodes"},
 	})
 }
