@@ -109,11 +109,12 @@ func fingerprintOf(sync *v1alpha1.Sync) string {
 	return state.Hash(struct {
 		UID    types.UID
 		Source v1alpha1.Source
+		Ref    *v1alpha1.CrossNamespaceSourceReference
 		Path   string
 		From   []v1alpha1.SubstituteReference
 		Given  bool
 		Ignore []v1alpha1.IgnoreRule
-	}{sync.UID, sync.Spec.Source, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0, sync.Spec.Ignore})
+	}{sync.UID, sync.Spec.Source, sync.Spec.SourceRef, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0, sync.Spec.Ignore})
 }
 
 // watch turns drift into reconciliations, for as long as the state is kept.

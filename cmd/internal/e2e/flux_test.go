@@ -127,18 +127,23 @@ func (f *fluxSource) publish(revision, value string, names ...string) {
 // store serves an artifact of ConfigMaps with a value.
 func (f *fluxSource) store(revision, value string, names ...string) *fluxmeta.Artifact {
 	f.Helper()
+	files := map[string]string{}
+	for _, name := range names {
+		files["config/"+name+".yaml"] = f.configMap(name, value)
+	}
+	return f.serve(revision, files)
+}
+
+// serve serves an artifact of files, by their names.
+func (f *fluxSource) serve(revision string, files map[string]string) *fluxmeta.Artifact {
+	f.Helper()
 	var out bytes.Buffer
 	gz := gzip.NewWriter(&out)
 	w := tar.NewWriter(gz)
 	var errs []error
-	for _, name := range names {
-		content := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: %s, name: %s}\ndata: {value: %q}\n", f.apps, name, value)
-		_, err := func() (int, error) {
-			if err := w.WriteHeader(&tar.Header{Name: "config/" + name + ".yaml", Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))}); err != nil {
-				return 0, err
-			}
-			return w.Write([]byte(content))
-		}()
+	for name, content := range files {
+		errs = append(errs, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content))}))
+		_, err := w.Write([]byte(content))
 		errs = append(errs, err)
 	}
 	if err := errors.Join(append(errs, w.Close(), gz.Close())...); err != nil {

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -282,30 +283,39 @@ func TestInteropASyncAppliesWhatSourceControllerFetched(t *testing.T) {
 	f.applied(newest)
 	with := f.corrections("v1", edited...)
 
-	// An ExternalArtifact with the same artifact, by the real schema.
-	status := f.liveObject(repository).Object["status"].(map[string]any)
+	// An ExternalArtifact of other content, by the real schema, and back.
+	files := map[string]string{"config/namespace.yaml": fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", f.apps)}
+	for _, name := range append(edited, "a", "c") {
+		files["config/"+name+".yaml"] = f.configMap(name, "made")
+	}
+	made := newFluxSource(f.syncFixture, "ExternalArtifact")
+	artifact, err := runtime.DefaultUnstructuredConverter.ToUnstructured(made.serve("made@sha1:"+strings.Repeat("1", 40), files))
+	if err != nil {
+		t.Fatal(err)
+	}
 	external := f.object("source.toolkit.fluxcd.io/v1", "ExternalArtifact", "made", map[string]any{})
 	if err := f.hand.Create(t.Context(), external.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
 	live := f.liveObject(external)
-	live.Object["status"] = map[string]any{"artifact": status["artifact"]}
+	live.Object["status"] = map[string]any{"artifact": artifact}
 	if err := f.hand.Status().Update(t.Context(), live); err != nil {
 		t.Fatal(err)
 	}
 	f.change(func(sync *v1alpha1.Sync) {
 		sync.Spec.SourceRef.Kind, sync.Spec.SourceRef.Name = "ExternalArtifact", "made"
 	})
-	f.eventually("the other source is read", func() error {
-		if sync := f.sync(); sync.Status.LastAttemptedURL != "ExternalArtifact/"+f.system+"/made" || !conditions.IsReady(sync) {
-			return fmt.Errorf("read from %q", sync.Status.LastAttemptedURL)
-		}
-		return nil
-	})
+	f.applied("made@sha1:" + strings.Repeat("1", 40))
+	if got := f.sync().Status.LastAttemptedURL; got != "ExternalArtifact/"+f.system+"/made" {
+		t.Errorf("read from %q", got)
+	}
+	f.holds("a", "made")
 	f.change(func(sync *v1alpha1.Sync) {
 		sync.Spec.SourceRef.Kind, sync.Spec.SourceRef.Name = "GitRepository", "nodes"
 	})
 	f.applied(newest)
+	f.holds("a", "a4")
+	f.holds("c", "v1")
 
 	// Without source-controller, and then without the source.
 	before := f.census()
