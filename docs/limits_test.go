@@ -73,6 +73,7 @@ func limits() []limit {
 		{"an archive", ofArtifact, "ArchiveBytes", bytes},
 		{"all of an archive, unpacked", ofArtifact, "UnpackedBytes", bytes},
 		{"files and folders of an archive", ofArtifact, "Files", number},
+		{"all names in an archive", ofArtifact, "NameBytes", bytes},
 		{"a file of an archive that is read", ofArtifact, "FileBytes", bytes},
 		{"a name in an archive", "../gitsource/artifact/archive.go", "maxName", bytes},
 		{"levels of folders in an archive", "../gitsource/artifact/archive.go", "maxDepth", number},

@@ -68,9 +68,8 @@ type repacker struct {
 	tar    *tar.Reader
 	zip    *zip.Writer
 	limits Limits
-	// count is how many entries there were, bytes what their sizes add up to.
-	count int
-	bytes int64
+	// bytes is what the sizes of the files add up to, names what the lengths of all names do.
+	bytes, names int64
 	// files and folders are what was found, by name; folders are those of files, too.
 	files, folders map[string]bool
 }
@@ -79,9 +78,6 @@ type repacker struct {
 func (r *repacker) entry(header *tar.Header) error {
 	if header.Typeflag == tar.TypeXGlobalHeader {
 		return nil // As git archive writes one, with the commit.
-	}
-	if r.count++; r.count > r.limits.Files {
-		return fmt.Errorf("%w: the archive has more than %d files", gitsource.ErrLimit, r.limits.Files)
 	}
 	name, err := nameOf(header)
 	if err != nil {
@@ -104,7 +100,22 @@ func (r *repacker) folder(name string) error {
 		if r.files[at] {
 			return unsafe(at, "is there twice, as a file and as a folder")
 		}
-		r.folders[at] = true
+		if err := r.add(r.folders, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add records a file or a folder. Folders count although the archive may have no entries of them: each costs
+// memory for as long as the tree is read.
+func (r *repacker) add(to map[string]bool, name string) error {
+	to[name] = true
+	if r.names += int64(len(name)); r.names > r.limits.NameBytes {
+		return fmt.Errorf("%w: the names in the archive have more than %d MiB", gitsource.ErrLimit, r.limits.NameBytes>>20)
+	}
+	if len(r.files)+len(r.folders) > r.limits.Files {
+		return fmt.Errorf("%w: the archive has more than %d files and folders", gitsource.ErrLimit, r.limits.Files)
 	}
 	return nil
 }
@@ -120,7 +131,9 @@ func (r *repacker) file(name string, header *tar.Header) error {
 	if r.bytes += header.Size; r.bytes > r.limits.UnpackedBytes {
 		return unpacksTo(r.limits.UnpackedBytes)
 	}
-	r.files[name] = true
+	if err := r.add(r.files, name); err != nil {
+		return err
+	}
 	mode := fs.FileMode(0o444)
 	if header.FileInfo().Mode()&0o100 != 0 {
 		mode = 0o555

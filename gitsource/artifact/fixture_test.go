@@ -119,7 +119,7 @@ func (s *server) count() int {
 // source is a Source of the server's artifact, with small limits.
 func (s *server) source(dir string) *Source {
 	return New(Config{Name: "GitRepository flux-system/nodes", Resolve: s.resolve, Dir: dir, Limits: Limits{
-		ArchiveBytes: 1 << 20, UnpackedBytes: 2 << 20, Files: 100, FileBytes: 1 << 20,
+		ArchiveBytes: 1 << 20, UnpackedBytes: 2 << 20, Files: 100, NameBytes: 1 << 16, FileBytes: 1 << 20,
 	}})
 }
 

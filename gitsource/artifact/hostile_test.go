@@ -27,6 +27,16 @@ func TestHostileArchivesAreRefusedWhole(t *testing.T) {
 	for i := range many {
 		many[i] = file(fmt.Sprintf("f%d", i), "")
 	}
+	var deep, folders, long []entry
+	for i := range 2 {
+		deep = append(deep, file(fmt.Sprintf("%d/", i)+strings.Repeat("a/", maxDepth-2)+"b", ""))
+	}
+	for i := range 101 {
+		folders = append(folders, folder(fmt.Sprintf("f%d", i)))
+	}
+	for i := range 17 {
+		long = append(long, file(fmt.Sprintf("%04000d", i), ""))
+	}
 	for name, tt := range map[string]struct {
 		entries []entry
 		want    error
@@ -49,6 +59,9 @@ func TestHostileArchivesAreRefusedWhole(t *testing.T) {
 		"a folder and a file of one name":      {[]entry{file("a/b", "1"), file("a", "1")}, gitsource.ErrUnsafe},
 		"a file below a file":                  {[]entry{file("a", "1"), file("a/b", "1")}, gitsource.ErrUnsafe},
 		"more files than the limit":            {many, gitsource.ErrLimit},
+		"more folders than the limit":          {folders, gitsource.ErrLimit},
+		"more folders that only names have":    {deep, gitsource.ErrLimit},
+		"names that are long together":         {long, gitsource.ErrLimit},
 		"folders beyond the limit":             {[]entry{file(strings.Repeat("a/", maxDepth)+"b", "1")}, gitsource.ErrLimit},
 		"more than it may unpack to":           {[]entry{file("a", strings.Repeat("0", 1<<20)), file("b", strings.Repeat("0", 1<<20))}, gitsource.ErrLimit},
 	} {

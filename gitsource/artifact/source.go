@@ -57,8 +57,10 @@ type Limits struct {
 	ArchiveBytes int64
 	// UnpackedBytes is the size of all that is in it, the names of its files included. Default 256 MiB.
 	UnpackedBytes int64
-	// Files is the number of files and folders. Default 100,000.
+	// Files is the number of files and folders, those included that only the names of files have. Default 100,000.
 	Files int
+	// NameBytes is the size of all their names together. Default 16 MiB.
+	NameBytes int64
 	// FileBytes is the size of a file that may be read. Default 8 MiB.
 	FileBytes int64
 	// Timeout is for one fetch as a whole. Default 5 minutes.
@@ -77,6 +79,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.ArchiveBytes, 64<<20)
 	orDefault(&l.UnpackedBytes, 256<<20)
 	orDefault(&l.Files, 100_000)
+	orDefault(&l.NameBytes, 16<<20)
 	orDefault(&l.FileBytes, 8<<20)
 	orDefault(&l.Timeout, 5*time.Minute)
 	orDefault(&l.IdleTimeout, 30*time.Second)
