@@ -15,10 +15,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 
@@ -96,6 +99,8 @@ type Source struct {
 	mu sync.Mutex
 	// restored is true once kept has been read from disk, fetched once this process has found what is the newest.
 	restored, fetched bool
+	// unrecorded is true where the record on disk has another version than kept as the newest.
+	unrecorded bool
 	// kept are what was fetched, the newest first.
 	kept []version
 	// refused is an artifact that no further attempt makes readable, with the reason.
@@ -130,11 +135,31 @@ func (s *Source) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	if err != nil {
 		return gitsource.Snapshot{}, err
 	}
+	if err := check(newest); err != nil {
+		return gitsource.Snapshot{}, fmt.Errorf("reading the artifact of %s: %w", s.config.Name, err)
+	}
 	snapshot, err := s.fetch(ctx, newest)
 	if err != nil {
 		return gitsource.Snapshot{}, fmt.Errorf("reading the artifact %q of %s: %w", newest.Revision, s.config.Name, err)
 	}
 	return snapshot, nil
+}
+
+// maxRevision is how long a revision or a digest may be, in bytes.
+const maxRevision = 512
+
+// check refuses an artifact whose revision could not be shown, or recorded in a status.
+func check(newest fluxmeta.Artifact) error {
+	unprintable := func(c rune) bool { return !unicode.IsPrint(c) }
+	switch r := newest.Revision; {
+	case r == "":
+		return fmt.Errorf("%w: it has no revision", gitsource.ErrInvalid)
+	case len(r) > maxRevision || len(newest.Digest) > maxRevision:
+		return fmt.Errorf("%w: its revision or its digest has more than %d bytes", gitsource.ErrInvalid, maxRevision)
+	case !utf8.ValidString(r) || strings.ContainsFunc(r, unprintable):
+		return fmt.Errorf("%w: its revision %q has characters that cannot be printed", gitsource.ErrInvalid, r)
+	}
+	return nil
 }
 
 func (s *Source) fetch(ctx context.Context, newest fluxmeta.Artifact) (gitsource.Snapshot, error) {
@@ -153,9 +178,6 @@ func (s *Source) fetch(ctx context.Context, newest fluxmeta.Artifact) (gitsource
 	}
 	v, err := s.download(ctx, newest)
 	if err != nil {
-		if errors.Is(err, gitsource.ErrUnsafe) || errors.Is(err, gitsource.ErrLimit) {
-			s.refused = refusedArtifact{newest.URL, newest.Digest, err}
-		}
 		return gitsource.Snapshot{}, err
 	}
 	return s.keep(ctx, v)
@@ -180,6 +202,10 @@ func (s *Source) download(ctx context.Context, newest fluxmeta.Artifact) (versio
 	}
 	if err := repack(ctx, archive, content, s.limits); err != nil {
 		content.remove()
+		if errors.Is(err, gitsource.ErrUnsafe) || errors.Is(err, gitsource.ErrLimit) {
+			// It has its digest, so that no other download has anything else.
+			s.refused = refusedArtifact{newest.URL, newest.Digest, err}
+		}
 		return version{}, err
 	}
 	return s.store.add(newest.Revision, newest.Digest, content, s.limits.FileBytes)
@@ -189,43 +215,55 @@ func (s *Source) download(ctx context.Context, newest fluxmeta.Artifact) (versio
 func (s *Source) keep(ctx context.Context, v version) (gitsource.Snapshot, error) {
 	kept := s.remaining(ctx, v)
 	if err := s.store.commit(kept); err != nil {
+		if !slices.ContainsFunc(s.kept, func(k version) bool { return k.File == v.File }) {
+			_ = os.Remove(s.store.path(v.File)) // What stays is removed by the next process, or commit.
+		}
 		return gitsource.Snapshot{}, err
 	}
-	s.kept, s.fetched = kept, true
+	s.kept, s.fetched, s.unrecorded = kept, true, false
 	return v.snapshot(), nil
 }
 
-// use makes a version that is kept the newest. That it is so is not worth an error: after a restart
-// the one before is used until the source can be read.
+// use makes a version that is kept the newest. That it cannot be recorded is not worth an error: after a restart
+// the one before is used until the source can be read, and the next Fetch tries again.
 func (s *Source) use(ctx context.Context, v version) gitsource.Snapshot {
-	if s.kept[0].keptArtifact != v.keptArtifact {
-		_, _ = s.keep(ctx, v)
+	if s.kept[0].keptArtifact != v.keptArtifact || s.unrecorded {
+		s.kept = s.remaining(ctx, v)
+		s.unrecorded = s.store.commit(s.kept) != nil
 	}
 	s.fetched = true
 	return v.snapshot()
 }
 
-// remaining are the versions that are kept beside the newest: that before it, which may still be
-// read, and the one that is applied, from which drift is corrected where the newest cannot be loaded.
+// remaining are the versions that are kept, the newest first: the one that is applied, from which drift is
+// corrected where the newest cannot be loaded, then the one before, which may still be read, then those of
+// other revisions with the same files. Where it is unknown which is applied, all are.
 func (s *Source) remaining(ctx context.Context, newest version) []version {
 	applied, err := "", error(nil)
 	if s.config.Followed != nil {
 		_, applied, err = s.config.Followed(ctx)
 	}
-	out, others := []version{newest}, 0
-	for _, v := range s.kept {
+	var ranked [3][]version
+	for i, v := range s.kept {
 		same := v.Digest == newest.Digest
 		switch {
 		case same && v.Revision == newest.Revision:
-		case same || others == 0 || v.Revision == applied || err != nil:
-			out = append(out, v)
-			others++
+		case v.Revision == applied:
+			ranked[0] = append(ranked[0], v)
+		case i == 0:
+			ranked[1] = append(ranked[1], v)
+		case same || err != nil:
+			ranked[2] = append(ranked[2], v)
 		}
+	}
+	out := slices.Concat([]version{newest}, ranked[0], ranked[1], ranked[2])
+	if err != nil {
+		return out
 	}
 	return out[:min(len(out), maxKept)]
 }
 
-// maxKept is how many versions are kept at most.
+// maxKept is how many versions are kept at most, where it is known which is applied.
 const maxKept = 3
 
 // Last returns what Fetch returned last, without a request to a server; after a restart what was tried last, or else

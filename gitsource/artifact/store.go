@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -134,29 +135,41 @@ func (s store) commit(versions []version) error {
 		w.remove()
 		return fmt.Errorf("recording an artifact: %w", storageError(err))
 	}
+	s.sweep(names)
+	return nil
+}
+
+// sweep removes what has none of some names.
+func (s store) sweep(names map[string]bool) {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
 		if !names[e.Name()] {
 			_ = os.RemoveAll(s.path(e.Name())) // What stays counts against the budget, and is tried again.
 		}
 	}
-	return nil
 }
 
 const recordFile = "kept.json"
 
 var contentFile = regexp.MustCompile(`^content-[0-9]+\.zip$`)
 
-// load reads what is kept, up to the first that is damaged: what is older than that is not the last.
+// load reads what is kept, up to the first that is damaged: what is older than that is not the last. It removes what
+// the record does not have, which a process left that ended, or whose disk was full.
 func (s store) load(limit int64) []version {
 	b, err := os.ReadFile(s.path(recordFile))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	var all kept
 	if err := json.Unmarshal(b, &all); err != nil || all.Name != s.name {
+		s.sweep(nil)
 		return nil
 	}
+	names := map[string]bool{recordFile: true}
+	for _, r := range all.Versions {
+		names[r.File] = true
+	}
+	s.sweep(names)
 	var out []version
 	for _, r := range all.Versions {
 		t, err := s.open(r, limit)
