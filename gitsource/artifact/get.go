@@ -107,7 +107,7 @@ func (s *Source) open(ctx context.Context, address string) (io.ReadCloser, error
 	case response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone:
 		refused = fmt.Errorf("%w: its server does not have it, or does not have it any more", gitsource.ErrArtifact)
 	case response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden:
-		refused = fmt.Errorf("%w: its server responded with status %d", gitsource.ErrUnauthorized, response.StatusCode)
+		refused = fmt.Errorf("%w: its server responded with status %d, and no credentials are sent for an artifact; where its URL has expired, reconcile the source in Flux, and else have it served without them", gitsource.ErrArtifact, response.StatusCode)
 	case response.StatusCode != http.StatusOK:
 		refused = fmt.Errorf("%w: its server responded with status %d", gitsource.ErrUnreachable, response.StatusCode)
 	case response.ContentLength > s.limits.ArchiveBytes:
@@ -119,8 +119,11 @@ func (s *Source) open(ctx context.Context, address string) (io.ReadCloser, error
 	return response.Body, nil
 }
 
-// unreachable classifies the errors of a request.
+// unreachable classifies the errors of a request. Its message has no URL, whose query may be a credential.
 func unreachable(ctx context.Context, err error) error {
+	if requested, ok := errors.AsType[*url.Error](err); ok {
+		err = requested.Err
+	}
 	for _, known := range []error{gitsource.ErrRedirected, gitsource.ErrStorage, gitsource.ErrUnreachable} {
 		if errors.Is(err, known) {
 			return err

@@ -228,12 +228,14 @@ func TestTheServerCannotLeadAnywhereElse(t *testing.T) {
 		"every address":                          {"http://0.0.0.0/a", "", gitsource.ErrInvalid},
 		"a file":                                 {"file:///etc/passwd", "", gitsource.ErrInvalid},
 		"another scheme":                         {"gopher://host/a", "", gitsource.ErrInvalid},
+		"a URL that is signed":                   {"http://localhost:1/a?X-Amz-Signature=hunter2", "", gitsource.ErrUnreachable},
+		"a URL that is signed, and redirects":    {hostile.URL + "/round?X-Amz-Signature=hunter2", "", gitsource.ErrUnreachable},
 		"a URL with a password":                  {"http://user:hunter2@host/a", "", gitsource.ErrInvalid},
 		"no URL":                                 {"\x00", "", gitsource.ErrInvalid},
 		"more than the limit by its own account": {hostile.URL + "/large", "", gitsource.ErrLimit},
 		"more than the limit":                    {hostile.URL + "/endless", "", gitsource.ErrLimit},
 		"an artifact that is gone":               {hostile.URL + "/gone", "", gitsource.ErrArtifact},
-		"a server that refuses":                  {hostile.URL + "/forbidden", "", gitsource.ErrUnauthorized},
+		"a server that refuses":                  {hostile.URL + "/forbidden", "", gitsource.ErrArtifact},
 		"a server that fails":                    {hostile.URL + "/failing", "", gitsource.ErrUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +247,7 @@ func TestTheServerCannotLeadAnywhereElse(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the password is in the message: %v", err)
+				t.Errorf("the credential is in the message: %v", err)
 			}
 		})
 	}
