@@ -89,7 +89,7 @@ func TestWhatAnEarlierProcessLeftIsRemovedBeforeAnythingIsWritten(t *testing.T) 
 
 func TestTheAppliedRevisionIsKeptBesideManyWithTheSameFiles(t *testing.T) {
 	s, dir := newServer(t), t.TempDir()
-	followed := func(context.Context) (string, string, error) { return "", "r0", nil }
+	followed := func(context.Context) (Followed, error) { return Followed{Attempted: "", Applied: "r0"}, nil }
 	source := s.source(dir)
 	source.config.Followed = followed
 	for i, content := range []string{"applied", "1", "2", "2", "2", "2"} {
@@ -99,7 +99,7 @@ func TestTheAppliedRevisionIsKeptBesideManyWithTheSameFiles(t *testing.T) {
 	}
 	next := s.source(dir)
 	next.config.Followed = followed
-	if got, ok := next.Earlier(t.Context(), "r0"); !ok || contents(t, got.FS)["a"] != "applied" {
+	if got, ok := next.Earlier(t.Context(), "r0", ""); !ok || contents(t, got.FS)["a"] != "applied" {
 		t.Errorf("r0 is kept: %t", ok)
 	}
 	if kept := len(next.kept); kept > maxKept {
@@ -111,13 +111,13 @@ func TestWhereItIsUnknownWhichIsAppliedAllAreKept(t *testing.T) {
 	s, dir := newServer(t), t.TempDir()
 	source := s.source(dir)
 	away := errors.New("the API server is away")
-	source.config.Followed = func(context.Context) (string, string, error) { return "", "", away }
+	source.config.Followed = func(context.Context) (Followed, error) { return Followed{Attempted: "", Applied: ""}, away }
 	for i := range 5 {
 		if err := s.fetch(t, source, fmt.Sprintf("r%d", i), fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, ok := s.source(dir).Earlier(t.Context(), "r0"); !ok {
+	if _, ok := s.source(dir).Earlier(t.Context(), "r0", ""); !ok {
 		t.Error("r0 is not kept")
 	}
 }
@@ -179,5 +179,38 @@ func TestARevisionThatCannotBeShownIsRefused(t *testing.T) {
 		if err != nil && len(err.Error()) > 2*maxRevision {
 			t.Errorf("the message has %d bytes", len(err.Error()))
 		}
+	}
+}
+
+func TestOtherFilesOfOneRevisionAreAnotherArtifact(t *testing.T) {
+	s, dir := newServer(t), t.TempDir()
+	source, followed := s.source(dir), Followed{Attempted: "r", Applied: "r"}
+	source.config.Followed = func(context.Context) (Followed, error) { return followed, nil }
+	s.publish("r", archive(t, file("a", "1")))
+	applied, err := source.Fetch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	followed.AppliedTreeID = applied.TreeID
+	for _, content := range []string{"2", "3", "4", "5"} {
+		if err := s.fetch(t, source, "r", content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := s.source(dir)
+	next.config.Followed = source.config.Followed
+	if got, ok := next.Earlier(t.Context(), "r", applied.TreeID); !ok || contents(t, got.FS)["a"] != "1" {
+		t.Errorf("the applied files are kept: %t", ok)
+	}
+	if got, ok := next.Earlier(t.Context(), "r", ""); !ok || contents(t, got.FS)["a"] != "5" {
+		t.Errorf("the newest files are kept: %t", ok)
+	}
+	// Without the source only what was applied is known to be so.
+	if got, ok := next.Last(t.Context()); !ok || contents(t, got.FS)["a"] != "1" {
+		t.Errorf("the last is another one, %t", ok)
+	}
+	followed.AppliedTreeID = "of another replica"
+	if got, ok := next.Last(t.Context()); ok {
+		t.Errorf("the last is %q", got.TreeID)
 	}
 }

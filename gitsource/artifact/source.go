@@ -41,10 +41,9 @@ type Config struct {
 	// Resolve reads the newest artifact, which a source of Flux has in status.artifact. Its errors are
 	// those of Fetch.
 	Resolve func(context.Context) (fluxmeta.Artifact, error)
-	// Followed are the revisions that were tried and applied last, by whichever process; empty where there are
-	// none. After a restart nothing else is used without the source, and of what is kept the applied one stays. It
-	// may be nil.
-	Followed func(context.Context) (attempted, applied string, err error)
+	// Followed is what was tried and applied last, by whichever process. After a restart nothing else is used
+	// without the source, and of what is kept the applied one stays. It may be nil.
+	Followed func(context.Context) (Followed, error)
 	// Dir is the folder in which artifacts are kept. It is created; only one Source may use it at a
 	// time. What is in it of another Name is discarded.
 	Dir string
@@ -52,6 +51,20 @@ type Config struct {
 	Disk Budget
 	// Limits protect this process; the zero value of each is its default.
 	Limits Limits
+}
+
+// Followed are revisions; empty where there are none.
+type Followed struct {
+	// Attempted was tried last, Applied was applied last.
+	Attempted, Applied string
+	// AppliedTreeID is the Snapshot's TreeID of Applied, which may have had other files since; empty where
+	// that is unknown.
+	AppliedTreeID string
+}
+
+// applied reports whether a version is the one that was applied.
+func (f Followed) applied(v version) bool {
+	return v.Revision == f.Applied && (f.AppliedTreeID == "" || v.TreeID == f.AppliedTreeID)
 }
 
 // Limits bound what one artifact may cost. A zero field means its default.
@@ -239,16 +252,16 @@ func (s *Source) use(ctx context.Context, v version) gitsource.Snapshot {
 // corrected where the newest cannot be loaded, then the one before, which may still be read, then those of
 // other revisions with the same files. Where it is unknown which is applied, all are.
 func (s *Source) remaining(ctx context.Context, newest version) []version {
-	applied, err := "", error(nil)
+	followed, err := Followed{}, error(nil)
 	if s.config.Followed != nil {
-		_, applied, err = s.config.Followed(ctx)
+		followed, err = s.config.Followed(ctx)
 	}
 	var ranked [3][]version
 	for i, v := range s.kept {
 		same := v.Digest == newest.Digest
 		switch {
 		case same && v.Revision == newest.Revision:
-		case v.Revision == applied:
+		case followed.applied(v):
 			ranked[0] = append(ranked[0], v)
 		case i == 0:
 			ranked[1] = append(ranked[1], v)
@@ -276,14 +289,16 @@ func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 		return s.newest(func(version) bool { return true })
 	}
 	// Another replica may have led since: what is the newest here may be older than what it has applied.
-	attempted, applied, err := s.config.Followed(ctx)
+	followed, err := s.config.Followed(ctx)
 	if err != nil {
 		return gitsource.Snapshot{}, false
 	}
-	if snapshot, ok := s.newest(func(v version) bool { return v.Revision == attempted }); ok {
-		return snapshot, true
+	if followed.Attempted != followed.Applied {
+		if snapshot, ok := s.newest(func(v version) bool { return v.Revision == followed.Attempted }); ok {
+			return snapshot, true
+		}
 	}
-	return s.newest(func(v version) bool { return v.Revision == applied })
+	return s.newest(followed.applied)
 }
 
 // newest is the newest of some versions that are kept; false where there is none, or it is damaged.
@@ -295,12 +310,13 @@ func (s *Source) newest(of func(version) bool) (gitsource.Snapshot, bool) {
 	return s.kept[i].snapshot(), true
 }
 
-// Earlier returns an earlier revision that is still kept, without a request; false where it is not.
-func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot, bool) {
+// Earlier returns an earlier revision that is still kept, with the files of an id where that is not empty, without
+// a request; false where it is not.
+func (s *Source) Earlier(_ context.Context, revision, treeID string) (gitsource.Snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restore()
-	return s.newest(func(v version) bool { return v.Revision == revision })
+	return s.newest(Followed{Applied: revision, AppliedTreeID: treeID}.applied)
 }
 
 // restore reads what an earlier process kept. What cannot be read is as good as nothing.

@@ -128,11 +128,11 @@ func TestWhatWasFetchedOutlivesTheProcessAndItsSource(t *testing.T) {
 		if !ok || last.Revision != "main@sha1:2" || contents(t, last.FS)["a"] != "2" {
 			t.Errorf("%s has %q, %t", name, last.Revision, ok)
 		}
-		earlier, ok := source.Earlier(t.Context(), "main@sha1:1")
+		earlier, ok := source.Earlier(t.Context(), "main@sha1:1", "")
 		if !ok || contents(t, earlier.FS)["a"] != "1" {
 			t.Errorf("%s: no earlier revision", name)
 		}
-		if _, ok := source.Earlier(t.Context(), "main@sha1:0"); ok {
+		if _, ok := source.Earlier(t.Context(), "main@sha1:0", ""); ok {
 			t.Errorf("%s: a revision that never was", name)
 		}
 	}
@@ -145,7 +145,7 @@ func TestWhatWasFetchedOutlivesTheProcessAndItsSource(t *testing.T) {
 func TestTheAppliedRevisionIsKeptAndLittleElse(t *testing.T) {
 	s, dir := newServer(t), t.TempDir()
 	source := s.source(dir)
-	source.config.Followed = func(context.Context) (string, string, error) { return "", "r1", nil }
+	source.config.Followed = func(context.Context) (Followed, error) { return Followed{Attempted: "", Applied: "r1"}, nil }
 	var before gitsource.Snapshot
 	for _, revision := range []string{"r1", "r2", "r3", "r4", "r5"} {
 		s.publish(revision, archive(t, file("a", revision)))
@@ -161,7 +161,7 @@ func TestTheAppliedRevisionIsKeptAndLittleElse(t *testing.T) {
 		}
 	}
 	for revision, want := range map[string]bool{"r1": true, "r2": false, "r3": false, "r4": true, "r5": true} {
-		if _, ok := source.Earlier(t.Context(), revision); ok != want {
+		if _, ok := source.Earlier(t.Context(), revision, ""); ok != want {
 			t.Errorf("%s is kept: %t", revision, ok)
 		}
 	}
@@ -192,7 +192,9 @@ func TestAfterARestartOnlyWhatWasFollowedIsUsedWithoutItsSource(t *testing.T) {
 		"it cannot be read":                       {"", "", errors.New("the API server is away"), ""},
 	} {
 		source := s.source(dir)
-		source.config.Followed = func(context.Context) (string, string, error) { return tt.attempted, tt.applied, tt.err }
+		source.config.Followed = func(context.Context) (Followed, error) {
+			return Followed{Attempted: tt.attempted, Applied: tt.applied}, tt.err
+		}
 		if last, ok := source.Last(t.Context()); last.Revision != tt.want || ok != (tt.want != "") {
 			t.Errorf("%s: %q, %t", name, last.Revision, ok)
 		}

@@ -122,8 +122,8 @@ func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 }
 
 // Earlier returns the snapshot of an earlier revision of the reference that the mirror still
-// holds, without a request to the server; false where it does not.
-func (s *Source) Earlier(_ context.Context, revision string) (gitsource.Snapshot, bool) {
+// holds, without a request to the server; false where it does not. A commit has one tree, whose id is not needed.
+func (s *Source) Earlier(_ context.Context, revision, _ string) (gitsource.Snapshot, bool) {
 	commit := revision[max(0, len(revision)-40):]
 	if !refs.IsCommitID(commit) || s.ref.revisionOf(commit) != revision {
 		return gitsource.Snapshot{}, false

@@ -37,7 +37,7 @@ func (v runResult) write(updated, sync *v1alpha1.Sync, done reconciliation) {
 		status.ObservedGeneration = sync.Generation
 	}
 	if v.ready {
-		status.LastAppliedRevision = done.Revision
+		status.LastAppliedRevision, status.LastAppliedTreeID = done.Revision, done.TreeID
 	}
 	status.LastHandledConfirmationTokens = done.scope.Handled
 	status.LastAttemptedConfirmationTokens = done.scope.Unused(status.LastAttemptedConfirmationTokens)

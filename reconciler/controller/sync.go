@@ -85,7 +85,9 @@ func (r *SyncReconciler) assemble(ctx context.Context, sync *v1alpha1.Sync) (Syn
 	out, err := r.Build(ctx, sync)
 	if err == nil {
 		name := client.ObjectKeyFromObject(sync)
-		out.Loop.WithDependencyCheck(func(ctx context.Context, revision string) error { return r.dependencies().Check(ctx, name, revision) })
+		out.Loop.WithDependencyCheck(func(ctx context.Context, revision, treeID string) error {
+			return r.dependencies().Check(ctx, name, revision, treeID)
+		})
 	}
 	return out, err
 }

@@ -82,7 +82,7 @@ func (s *Source) Artifact(ctx context.Context) (fluxmeta.Artifact, error) {
 	object, err := s.resources.Namespace(s.namespace).Get(ctx, s.ref.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && !s.served():
-		return fluxmeta.Artifact{}, fmt.Errorf("reading %s: %w: this cluster has no resource %s of %s: install Flux's source-controller with that API, or follow Git by spec.source",
+		return fluxmeta.Artifact{}, fmt.Errorf("reading %s: %w: this cluster has no resource %s of %s: install Flux's source-controller, or a newer one, name a version that is served in spec.sourceRef.apiVersion, or follow Git by spec.source",
 			s.Name(), gitsource.ErrArtifact, s.resource.Resource, s.resource.GroupVersion())
 	case apierrors.IsNotFound(err):
 		return fluxmeta.Artifact{}, fmt.Errorf("reading %s: %w: it does not exist", s.Name(), gitsource.ErrArtifact)

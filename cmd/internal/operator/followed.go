@@ -6,6 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/gitsource/artifact"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
@@ -24,14 +25,15 @@ func (a *app) followed(sync *v1alpha1.Sync) func(context.Context) (gogit.Followe
 	}
 }
 
-// attempted are the revisions that the Sync tried and applied last, by its status.
-func (a *app) attempted(sync *v1alpha1.Sync) func(context.Context) (attempted, applied string, err error) {
-	return func(ctx context.Context) (attempted, applied string, err error) {
+// attempted is what the Sync tried and applied last, by its status.
+func (a *app) attempted(sync *v1alpha1.Sync) func(context.Context) (artifact.Followed, error) {
+	return func(ctx context.Context) (artifact.Followed, error) {
 		now, err := a.live(ctx, sync)
 		if err != nil || now == nil {
-			return "", "", err
+			return artifact.Followed{}, err
 		}
-		return now.Status.LastAttemptedRevision, now.Status.LastAppliedRevision, nil
+		status := now.Status
+		return artifact.Followed{Attempted: status.LastAttemptedRevision, Applied: status.LastAppliedRevision, AppliedTreeID: status.LastAppliedTreeID}, nil
 	}
 }
 

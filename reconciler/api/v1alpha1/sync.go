@@ -198,11 +198,12 @@ type CrossNamespaceSourceReference struct {
 	// +kubebuilder:validation:Enum=GitRepository;OCIRepository;Bucket;ExternalArtifact
 	Kind string `json:"kind"`
 	// Name of the source.
-	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 	Name string `json:"name"`
 	// Namespace of the source. Default: the Sync's.
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern="^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 }
@@ -297,6 +298,10 @@ type SyncStatus struct {
 	// written branch@sha1:commit, and otherwise as Flux writes it.
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
+	// LastAppliedTreeID identifies the files of LastAppliedRevision, all of those in its source: a
+	// source of Flux may have others under the same revision.
+	// +optional
+	LastAppliedTreeID string `json:"lastAppliedTreeID,omitempty"`
 	// LastAttemptedRevision is the newest revision that the controller tried to apply.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
