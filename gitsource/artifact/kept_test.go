@@ -143,7 +143,7 @@ func TestAReturnToAnArtifactThatIsKeptNeedsNoDisk(t *testing.T) {
 	}
 }
 
-func TestARefusalIsRememberedOnlyOfWhatHasTheDigest(t *testing.T) {
+func TestARefusalIsKeptOnlyOfWhatHasTheDigest(t *testing.T) {
 	good, unsafe := archive(t, file("a", "1")), archive(t, file("../a", "1"))
 	for name, sent := range map[string][]byte{
 		"another archive, which is unsafe": unsafe,

@@ -106,15 +106,8 @@ func (s *syncStates) get(ctx context.Context, sync *v1alpha1.Sync, build Builder
 // fingerprintOf is what a state, and what waits, is of: a Sync's source, its path, where its
 // variables come from, and what it ignores.
 func fingerprintOf(sync *v1alpha1.Sync) string {
-	return state.Hash(struct {
-		UID    types.UID
-		Source v1alpha1.Source
-		Ref    *v1alpha1.CrossNamespaceSourceReference
-		Path   string
-		From   []v1alpha1.SubstituteReference
-		Given  bool
-		Ignore []v1alpha1.IgnoreRule
-	}{sync.UID, sync.Spec.Source, sync.Spec.SourceRef, sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0, sync.Spec.Ignore})
+	spec := sync.Spec
+	return state.Hash([]any{sync.UID, spec.Source, spec.SourceRef, spec.Path, spec.SubstituteFrom, len(spec.Substitute) > 0, spec.Ignore})
 }
 
 // watch turns drift into reconciliations, for as long as the state is kept.
