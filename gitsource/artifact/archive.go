@@ -89,7 +89,7 @@ func (r *repacker) entry(header *tar.Header) error {
 	case tar.TypeReg:
 		return r.file(name, header)
 	case tar.TypeSymlink, tar.TypeLink:
-		return unsafe(name, "is a link, which archives of Flux have none of")
+		return unsafe(name, "is a link: source-controller writes none, but for an OCIRepository that copies its layer; set operation: extract in spec.layerSelector of that")
 	}
 	return unsafe(name, "is neither a file nor a folder")
 }

@@ -24,9 +24,25 @@ func Check(address string) (netip.Addr, error) {
 		return netip.Addr{}, err
 	}
 	a = a.Unmap().WithZone("")
-	metadata := netip.MustParsePrefix("fd00:ec2::/32")
-	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || metadata.Contains(a) {
+	if forbidden(a) || forbidden(embedded(a)) {
 		return netip.Addr{}, ErrForbidden
 	}
 	return a, nil
+}
+
+func forbidden(a netip.Addr) bool {
+	metadata := netip.MustParsePrefix("fd00:ec2::/32")
+	return a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || metadata.Contains(a)
+}
+
+// embedded is the IPv4 address that a gateway of NAT64 or 6to4 sends to for one of IPv6; any other is its own.
+func embedded(a netip.Addr) netip.Addr {
+	b := a.As16()
+	switch {
+	case netip.MustParsePrefix("64:ff9b::/96").Contains(a):
+		return netip.AddrFrom4([4]byte(b[12:16]))
+	case netip.MustParsePrefix("2002::/16").Contains(a):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return a
 }
