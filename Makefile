@@ -51,6 +51,8 @@ PUSH ?=
 # Where the image of a release is, and a URI of who makes it.
 IMAGE ?= ghcr.io/poolwright/poolwright
 BUILDER ?= https://poolwright.dev/builders/local
+# The controllers of Flux that make interop runs.
+INTEROP := source-controller kustomize-controller
 # Packages that run at the same time. Sandboxes are heavy.
 PARALLEL ?= 2
 
@@ -144,6 +146,15 @@ test: ## Run every test; the first time this also builds the sandbox's programs
 	GOWORK=off GOFLAGS= go -C .ci/monitoring test ./...
 	GOWORK=off GOFLAGS= go -C .ci/argocd test ./...
 	GOWORK=off GOFLAGS= go -C .ci/gpu test ./...
+
+.PHONY: interop
+interop: ## Run Syncs beside Flux's real source-controller and kustomize-controller, built from their modules in .ci/interop
+	@mkdir -p $(CACHE)/interop/crds
+	GOWORK=off GOFLAGS= go build -C .ci/interop -trimpath -ldflags '-s -w' -o $(CACHE)/interop/ $(addprefix github.com/fluxcd/,$(INTEROP))
+	@for name in $(INTEROP); do \
+		install -m 644 $$(GOWORK=off GOFLAGS= go -C .ci/interop list -m -f '{{.Dir}}' github.com/fluxcd/$$name)/config/crd/bases/*.yaml $(CACHE)/interop/crds/; \
+	done
+	POOLWRIGHT_INTEROP=$(CACHE)/interop go test -count=1 -timeout 30m -v -run '^TestInterop' ./cmd/internal/e2e $(ARGS)
 
 .PHONY: lint
 lint: vet golangci ## Check formatting, vet and the linters of .golangci.yml

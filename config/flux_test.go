@@ -263,3 +263,44 @@ func TestTheComponentForFluxSendsEventsToWhereThePolicyLetsThem(t *testing.T) {
 		t.Errorf("%d of the two objects are there", found)
 	}
 }
+
+func TestTheComponentForSourcesOfFluxGrantsAndOpensNoMoreThanTheyNeed(t *testing.T) {
+	overlay := t.TempDir()
+	if err := os.CopyFS(overlay, os.DirFS(".")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte("resources: [default]\ncomponents: [flux/sources]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, object := range kustomized(t, overlay).Resources() {
+		if object.GetName() != "poolwright-flux-sources" && object.GetKind() != "NetworkPolicy" {
+			continue
+		}
+		found[object.GetKind()]++
+		switch object.GetKind() {
+		case "Role":
+			want := []rbacv1.PolicyRule{{APIGroups: []string{"source.toolkit.fluxcd.io"}, Resources: []string{"gitrepositories", "ocirepositories", "buckets", "externalartifacts"}, Verbs: []string{"get", "watch"}}}
+			if diff := cmp.Diff(want, decode[rbacv1.Role](t, object.MustYaml()).Rules); diff != "" || object.GetNamespace() != "flux-system" {
+				t.Errorf("in %s (-want +got)\n%s", object.GetNamespace(), diff)
+			}
+		case "NetworkPolicy":
+			policy := decode[networkingv1.NetworkPolicy](t, object.MustYaml()).Spec
+			if object.GetNamespace() == "flux-system" {
+				from := policy.Ingress[0].From[0]
+				if len(policy.Ingress) != 1 || policy.PodSelector.MatchLabels["app"] != "source-controller" || from.PodSelector.MatchLabels["app.kubernetes.io/name"] != "poolwright" ||
+					from.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "poolwright-system" || policy.Ingress[0].Ports[0].Port.IntValue() != 9090 {
+					t.Errorf("into %+v", policy)
+				}
+				continue
+			}
+			last := policy.Egress[len(policy.Egress)-1]
+			if last.To[0].PodSelector.MatchLabels["app"] != "source-controller" || last.To[0].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "flux-system" || last.Ports[0].Port.IntValue() != 9090 {
+				t.Errorf("out to %+v", last)
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"Role": 1, "RoleBinding": 1, "NetworkPolicy": 2}, found); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -39,14 +39,15 @@ func number(n int64) string {
 
 // The files in which the limits are.
 const (
-	ofTree    = "../reconciler/declared/manifest/tree.go"
-	ofSource  = "../gitsource/gogit/config.go"
-	ofRunner  = "../cmd/internal/child/runner.go"
-	ofSlots   = "../cmd/internal/child/semaphore.go"
-	ofAdded   = "../reconciler/declared/render/output.go"
-	ofLoads   = "../reconciler/declared/render/survey.go"
-	ofChilds  = "../cmd/internal/operator/children.go"
-	ofFilling = "../reconciler/declared/substitute/expand.go"
+	ofTree     = "../reconciler/declared/manifest/tree.go"
+	ofSource   = "../gitsource/gogit/config.go"
+	ofArtifact = "../gitsource/artifact/source.go"
+	ofRunner   = "../cmd/internal/child/runner.go"
+	ofSlots    = "../cmd/internal/child/semaphore.go"
+	ofAdded    = "../reconciler/declared/render/output.go"
+	ofLoads    = "../reconciler/declared/render/survey.go"
+	ofChilds   = "../cmd/internal/operator/children.go"
+	ofFilling  = "../reconciler/declared/substitute/expand.go"
 )
 
 // limit is one row of the page: where the code has it, under which name.
@@ -69,6 +70,15 @@ func limits() []limit {
 		{"commits that are read to find where two revisions parted", ofSource, "Commits", number},
 		{"a fetch", ofSource, "Timeout", seconds},
 		{"silence of the Git server", ofSource, "IdleTimeout", seconds},
+		{"an archive", ofArtifact, "ArchiveBytes", bytes},
+		{"all of an archive, unpacked", ofArtifact, "UnpackedBytes", bytes},
+		{"files and folders of an archive", ofArtifact, "Files", number},
+		{"all names in an archive", ofArtifact, "NameBytes", bytes},
+		{"a file of an archive that is read", ofArtifact, "FileBytes", bytes},
+		{"a name in an archive", "../gitsource/artifact/archive.go", "maxName", bytes},
+		{"levels of folders in an archive", "../gitsource/artifact/archive.go", "maxDepth", number},
+		{"its download", ofArtifact, "Timeout", seconds},
+		{"silence of its server", ofArtifact, "IdleTimeout", seconds},
 		{"a file of manifests", ofTree, "FileBytes", bytes},
 		{"all files that are read", ofTree, "TotalBytes", bytes},
 		{"files that are read", ofTree, "Files", number},
@@ -134,7 +144,7 @@ func TestThePageOfLimitsIsTrueToTheCode(t *testing.T) {
 
 // TestEachLimitIsOnThePage has whoever adds a limit write it down.
 func TestEachLimitIsOnThePage(t *testing.T) {
-	for _, file := range []string{ofTree, ofSource, ofRunner} {
+	for _, file := range []string{ofTree, ofSource, ofArtifact, ofRunner} {
 		for name := range fields(t, file) {
 			if !slices.ContainsFunc(limits(), func(l limit) bool { return l.name == name && (l.file == file || name == "Memory") }) &&
 				!slices.Contains([]string{"Memory", "Decoded"}, name) { // They are the constants' rows.

@@ -12,6 +12,7 @@ func Reason(err error) (reason string, fix bool) {
 	}{
 		{ErrUnauthorized, "AuthenticationFailed", false},
 		{ErrHostKey, "HostKeyVerificationFailed", false},
+		{ErrArtifact, "ArtifactFailed", false},
 		{ErrNotFound, "ReferenceNotFound", false},
 		{ErrEmpty, "RepositoryEmpty", false},
 		{ErrLimit, "LimitExceeded", true},

@@ -24,7 +24,7 @@ type Snapshot struct {
 	FS fs.FS
 	// Revision names the revision as messages and status fields show it: "main@sha1:<40
 	// hex>" for a branch or tag, "sha1:<40 hex>" for a commit, "dir@sha256:<64 hex>" for a
-	// folder.
+	// folder, and as Flux writes it for an artifact: "latest@sha256:<64 hex>".
 	Revision string
 	// Commit is the 40-digit commit id; empty where there is none.
 	Commit string
@@ -92,6 +92,9 @@ var (
 	// ErrRedirected: the server points to another host, where credentials must
 	// not follow.
 	ErrRedirected = errors.New("redirected to another host")
+	// ErrArtifact: what is read by a reference to another object, such as a source of Flux, has
+	// nothing to read: the object does not exist, or has not fetched anything yet.
+	ErrArtifact = errors.New("artifact not available")
 	// ErrUnsafe: the tree holds something that no honest repository does, such
 	// as a file named "..", or a symbolic link leads out of it.
 	ErrUnsafe = errors.New("unsafe tree")

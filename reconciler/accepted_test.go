@@ -29,11 +29,11 @@ func (a *accepting) Last(context.Context) (gitsource.Snapshot, bool) {
 	return gitsource.Snapshot{Revision: a.held}, a.held != ""
 }
 
-func (a *accepting) Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool) {
+func (a *accepting) Earlier(ctx context.Context, revision, treeID string) (gitsource.Snapshot, bool) {
 	if _, ok := a.Accepts(ctx, revision); !ok {
 		return gitsource.Snapshot{}, false
 	}
-	return a.keeping.Earlier(ctx, revision)
+	return a.keeping.Earlier(ctx, revision, treeID)
 }
 
 // revocation is a Loop of which r1 is applied as a whole, and r2, which is newer, in part: "new" could not be made.
@@ -47,8 +47,8 @@ func newRevocation(t *testing.T) *revocation {
 	d := newDependent("r1", nil)
 	r := &revocation{dependent: d, from: &accepting{keeping: *d.source, apply: map[string]bool{"r1": true, "r2": true, "r3": true}}}
 	revs := revisions{"r1": things("a", "1", "left", "1"), "r2": things("a", "2", "new", "2")}
-	r.Loop = reconciler.NewLoop(r.from, revs.load, reconciler.NamedTarget{Name: "memory", Target: d.recorded}).ResumesFrom("r1").
-		WithDependencyCheck(func(context.Context, string) error { return d.waits })
+	r.Loop = reconciler.NewLoop(r.from, revs.load, reconciler.NamedTarget{Name: "memory", Target: d.recorded}).ResumesFrom("r1", "").
+		WithDependencyCheck(func(context.Context, string, string) error { return d.waits })
 	r.run(t)
 	r.has(t, "a", "1", "left", "1")
 	return r

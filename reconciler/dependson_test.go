@@ -40,8 +40,8 @@ func newDependent(applied string, has map[string]string) *dependent {
 		d.loaded = append(d.loaded, s.Revision)
 		return revs.load(ctx, s)
 	}
-	d.Loop = reconciler.NewLoop(d.source, load, reconciler.NamedTarget{Name: "memory", Target: d.recorded}).ResumesFrom(applied).
-		WithDependencyCheck(func(context.Context, string) error { return d.waits })
+	d.Loop = reconciler.NewLoop(d.source, load, reconciler.NamedTarget{Name: "memory", Target: d.recorded}).ResumesFrom(applied, "").
+		WithDependencyCheck(func(context.Context, string, string) error { return d.waits })
 	return d
 }
 

@@ -22,17 +22,17 @@ func (l *Loop) loadSnapshot(ctx context.Context, snapshot gitsource.Snapshot, st
 			return l.hold(ctx, snapshot, accepted, Result{}, stale)
 		}
 	}
-	result := Result{Revision: snapshot.Revision, SourceError: stale}
+	result := Result{Revision: snapshot.Revision, TreeID: snapshot.TreeID, SourceError: stale}
 	fresh := &revision{snapshot: snapshot, load: l.load, trim: l.trim}
 	if l.dependencies != nil {
-		if err := l.dependencies(ctx, snapshot.Revision); err != nil {
+		if err := l.dependencies(ctx, snapshot.Revision, snapshot.TreeID); err != nil {
 			return l.wait(ctx, result, fresh, err)
 		}
 	}
 	if err := l.readInputs(ctx, fresh); err != nil {
 		return result, err
 	}
-	if last, changed := l.proceed(); last != nil && last.snapshot.Revision == snapshot.Revision && last.inputsDigest == fresh.inputsDigest && !last.resumed {
+	if last, changed := l.proceed(); last != nil && last.snapshot.Revision == snapshot.Revision && last.snapshot.TreeID == snapshot.TreeID && last.inputsDigest == fresh.inputsDigest && !last.resumed {
 		result.Changed = changed
 		return result, nil
 	}
@@ -86,7 +86,7 @@ func (l *Loop) wait(ctx context.Context, newest Result, fresh *revision, why err
 		return newest, cmp.Or(newest.SourceError, why)
 	}
 	_, planned := l.newest()
-	out := Result{Revision: last.snapshot.Revision, Changed: last != planned, SourceError: cmp.Or(newest.SourceError, why), OnlyDrift: true}
+	out := Result{Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned, SourceError: cmp.Or(newest.SourceError, why), OnlyDrift: true}
 	if newest.SourceError == nil {
 		out.Attempted = newest.Revision
 	}
@@ -100,7 +100,7 @@ func (l *Loop) startWaiting() *revision {
 	defer l.mu.Unlock()
 	l.waiting = true
 	applied := l.planned
-	if applied == nil && l.last != nil && l.last.snapshot.Revision == l.applied {
+	if applied == nil && l.last != nil && l.wasApplied(l.last.snapshot) {
 		applied = l.last
 	}
 	if l.last != applied {
@@ -113,7 +113,7 @@ func (l *Loop) startWaiting() *revision {
 // loadApplied loads what an earlier process applied last, which may be the newest revision; nil where
 // it cannot be.
 func (l *Loop) loadApplied(ctx context.Context, fresh *revision) *revision {
-	if fresh.snapshot.Revision != l.applied {
+	if !l.wasApplied(fresh.snapshot) {
 		return l.resume(ctx, fresh)
 	}
 	if err := l.cache.loadFirst(ctx, fresh); err != nil {
@@ -168,24 +168,31 @@ func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why err
 	if last == nil || last.inputsDigest != fresh.inputsDigest || ctx.Err() != nil {
 		return newest, why
 	}
-	return Result{Revision: last.snapshot.Revision, Changed: last != planned, SourceError: why, Attempted: newest.Revision, OnlyDrift: last.resumed}, nil
+	return Result{Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned, SourceError: why, Attempted: newest.Revision, OnlyDrift: last.resumed}, nil
 }
 
 // earlierReader is the ability of a source that keeps earlier revisions.
 type earlierReader interface {
-	// Earlier returns an earlier revision without any request; false where it is not there.
-	Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool)
+	// Earlier returns an earlier revision without any request, with the files of an id where that is not
+	// empty; false where it is not there.
+	Earlier(ctx context.Context, revision, treeID string) (gitsource.Snapshot, bool)
+}
+
+// wasApplied reports whether a snapshot is what an earlier process applied last. A source of Flux may have other
+// files under the same revision.
+func (l *Loop) wasApplied(s gitsource.Snapshot) bool {
+	return s.Revision == l.applied && (l.appliedTreeID == "" || s.TreeID == l.appliedTreeID)
 }
 
 // resume makes what an earlier process applied last the newest revision, loaded as fresh would
 // be. Where it cannot be loaded either, it returns nil.
 func (l *Loop) resume(ctx context.Context, fresh *revision) *revision {
 	from, ok := l.source.(earlierReader)
-	if !ok || l.applied == "" || l.applied == fresh.snapshot.Revision {
+	if !ok || l.applied == "" || l.wasApplied(fresh.snapshot) {
 		return nil
 	}
-	snapshot, ok := from.Earlier(ctx, l.applied)
-	if !ok {
+	snapshot, ok := from.Earlier(ctx, l.applied, l.appliedTreeID)
+	if !ok || !l.wasApplied(snapshot) {
 		return nil
 	}
 	r := &revision{snapshot: snapshot, inputsDigest: fresh.inputsDigest, load: fresh.load, trim: l.trim, resumed: true}

@@ -45,10 +45,10 @@ type Loop struct {
 	targets []NamedTarget
 	// cache keeps revisions between runs.
 	cache *RevisionCache
-	// applied is the revision that an earlier process applied last; may be empty.
-	applied string
+	// applied is the revision that an earlier process applied last, appliedTreeID that of its files; may be empty.
+	applied, appliedTreeID string
 	// dependencies is why a revision must not be applied yet; may be nil.
-	dependencies func(ctx context.Context, revision string) error
+	dependencies func(ctx context.Context, revision, treeID string) error
 	// record is called when a run begins to make changes, and what it returns with the result; may be nil.
 	record func() (ended func(Result))
 
@@ -145,6 +145,8 @@ type Options struct {
 type Result struct {
 	// Revision is what was loaded, branch@sha1:commit.
 	Revision string
+	// TreeID identifies the files of Revision, as [gitsource.Snapshot] has it; may be empty.
+	TreeID string
 	// Changed is true where Fetch found another Revision than that which was compared with the
 	// targets last.
 	Changed bool
@@ -221,7 +223,7 @@ func (l *Loop) CorrectDrift(ctx context.Context, keys []state.Key, opts Options)
 	if l.planned == nil {
 		return Result{}, state.Failf(state.Retry, fluxmeta.ProgressingReason, "correcting drift: no revision has been planned yet")
 	}
-	result := Result{Revision: l.planned.snapshot.Revision, Problems: l.planned.problems}
+	result := Result{Revision: l.planned.snapshot.Revision, TreeID: l.planned.snapshot.TreeID, Problems: l.planned.problems}
 	all, err := l.desired(ctx)
 	if err != nil {
 		return result, err
@@ -244,7 +246,7 @@ func (l *Loop) CorrectDrift(ctx context.Context, keys []state.Key, opts Options)
 // returns why the newest revision must not be applied yet, or nil where it may. While it must not,
 // only drift from what is applied is put back. It returns the Loop, and is called before any other
 // method.
-func (l *Loop) WithDependencyCheck(check func(ctx context.Context, revision string) error) *Loop {
+func (l *Loop) WithDependencyCheck(check func(ctx context.Context, revision, treeID string) error) *Loop {
 	l.dependencies = check
 	return l
 }
@@ -267,10 +269,11 @@ func (l *Loop) Finalize(ctx context.Context, opts Options) (Result, error) {
 	return l.apply(ctx, result, opts)
 }
 
-// ResumesFrom is which revision an earlier process applied last. Where nothing newer can be
+// ResumesFrom is which revision an earlier process applied last, and the id of its files; where that is
+// empty, any of the revision are. Where nothing newer can be
 // loaded and the source still has it, drift from it is corrected, and nothing else is done. It
 // returns the Loop, and is called before any other method.
-func (l *Loop) ResumesFrom(revision string) *Loop {
-	l.applied = revision
+func (l *Loop) ResumesFrom(revision, treeID string) *Loop {
+	l.applied, l.appliedTreeID = revision, treeID
 	return l
 }

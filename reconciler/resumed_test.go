@@ -20,7 +20,7 @@ type keeping struct {
 	has []string
 }
 
-func (k *keeping) Earlier(_ context.Context, revision string) (gitsource.Snapshot, bool) {
+func (k *keeping) Earlier(_ context.Context, revision, _ string) (gitsource.Snapshot, bool) {
 	for _, r := range k.has {
 		if r == revision {
 			return gitsource.Snapshot{Revision: r}, true
@@ -72,7 +72,7 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	s := &keeping{source: source{revision: "r2"}, has: []string{"r1"}}
 	revs := revisions{"r1": things("a", "1", "gone", "1", "partly", "1", "never", "1")}
 	start := func(applied string) *reconciler.Loop {
-		return reconciler.NewLoop(s, revs.load, reconciler.NamedTarget{Name: "memory", Target: w}).ResumesFrom(applied)
+		return reconciler.NewLoop(s, revs.load, reconciler.NamedTarget{Name: "memory", Target: w}).ResumesFrom(applied, "")
 	}
 	for _, applied := range []string{"", "r0", "r2"} {
 		if _, err := start(applied).RunOnce(t.Context(), reconciler.Options{}); err == nil || len(w.writes) > 0 {
@@ -124,7 +124,7 @@ func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing
 			w := &allowing{fakeTarget: fakeTarget{objects: map[string]string{"a": "1", "b": "1"}}, deleting: []string{"a"}, err: c.err}
 			s := &keeping{source: source{revision: c.head}, has: []string{"r1"}}
 			loop := reconciler.NewLoop(s, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w}).
-				WithRevisionCache(reconciler.NewRevisionCache(c.kept, 1<<30)).ResumesFrom("r1")
+				WithRevisionCache(reconciler.NewRevisionCache(c.kept, 1<<30)).ResumesFrom("r1", "")
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); !errors.Is(err, c.err) {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestOtherVariablesLoadTheLastAppliedRevisionAgain(t *testing.T) {
 			w := &recorded{applied: map[string]string{"fixed": "r1", "variable": "r1 with 1"}}
 			w.objects = map[string]string{"fixed": "r1", "variable": "r1 with 1"}
 			s := &keeping{source: source{revision: "r2"}, has: []string{"r1"}}
-			loop := reconciler.NewLoop(s, load, reconciler.NamedTarget{Name: "memory", Target: w}).ResumesFrom("r1").
+			loop := reconciler.NewLoop(s, load, reconciler.NamedTarget{Name: "memory", Target: w}).ResumesFrom("r1", "").
 				WithInputs(func(context.Context) (string, reconciler.Loader, error) { return value, nil, nil })
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 				t.Fatal(err)

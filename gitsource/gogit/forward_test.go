@@ -303,7 +303,7 @@ func TestABranchStaysAtACommitUntilItIsFollowedAgain(t *testing.T) {
 	if snap, ok := stays.Last(t.Context()); ok {
 		t.Errorf("while the server is away it would be at %s", snap.Commit)
 	}
-	if snap, ok := stays.Earlier(t.Context(), "main@sha1:"+second); ok {
+	if snap, ok := stays.Earlier(t.Context(), "main@sha1:"+second, ""); ok {
 		t.Errorf("it would go back to %s", snap.Commit)
 	}
 	if got := known.takes(t, stays); got != first {

@@ -67,11 +67,11 @@ func TestARevisionThatWasNotAppliedIsGivenUpWithItsKey(t *testing.T) {
 							if got, want := acceptance(t, src, first), fmt.Sprintf("apply false, correct %v", verified); got != want {
 								t.Errorf("of what was applied: %s, want %s", got, want)
 							}
-							if snap, ok := src.Earlier(t.Context(), "main@sha1:"+second); ok {
+							if snap, ok := src.Earlier(t.Context(), "main@sha1:"+second, ""); ok {
 								t.Errorf("%s is held", snap.Revision)
 							}
 						}
-						if snap, ok := src.Earlier(t.Context(), "main@sha1:"+first); ok != verified || ok && content(t, snap.FS, "a.yaml") != "one\n" {
+						if snap, ok := src.Earlier(t.Context(), "main@sha1:"+first, ""); ok != verified || ok && content(t, snap.FS, "a.yaml") != "one\n" {
 							t.Errorf("what was applied is held: %v", ok)
 						}
 					})

@@ -158,8 +158,8 @@ func (s *Source) held(commit string) (gitsource.Snapshot, bool) {
 
 // Earlier returns the snapshot of an earlier revision of the reference that the mirror still
 // holds, without a request to the server; false where it does not, or where signatures are required
-// and it was neither verified by the keys that were read last nor before it was applied last.
-func (s *Source) Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool) {
+// and it was neither verified by the keys that were read last nor before it was applied last. A commit has one tree, whose id is not needed.
+func (s *Source) Earlier(ctx context.Context, revision, _ string) (gitsource.Snapshot, bool) {
 	commit, ok := s.commitOf(revision)
 	if !ok {
 		return gitsource.Snapshot{}, false

@@ -172,7 +172,7 @@ func anEarlierRevisionOutlivesARestart(t *testing.T, begin func(*testing.T) *git
 	mustFetch(t, src)
 	srv.Close()
 	again := srv.source(Ref{}, in)
-	snap, ok := again.Earlier(t.Context(), before.Revision)
+	snap, ok := again.Earlier(t.Context(), before.Revision, "")
 	if !ok || snap.Commit != first || snap.Revision != before.Revision || snap.TreeID != before.TreeID || content(t, snap.FS, "a.yaml") != "one\n" {
 		t.Fatalf("held after a restart: %v %+v", ok, snap)
 	}
@@ -180,11 +180,11 @@ func anEarlierRevisionOutlivesARestart(t *testing.T, begin func(*testing.T) *git
 		t.Errorf("the last one is %s", last.Revision)
 	}
 	for _, revision := range []string{"", "x", first, "other@sha1:" + first, "main@sha1:" + strings.Repeat("ab", 20), before.Revision[1:]} {
-		if snap, ok := again.Earlier(t.Context(), revision); ok {
+		if snap, ok := again.Earlier(t.Context(), revision, ""); ok {
 			t.Errorf("%q is held: %+v", revision, snap)
 		}
 	}
-	if _, ok := srv.source(Ref{}).Earlier(t.Context(), before.Revision); ok {
+	if _, ok := srv.source(Ref{}).Earlier(t.Context(), before.Revision, ""); ok {
 		t.Error("a mirror that is empty holds it")
 	}
 }

@@ -430,11 +430,11 @@ func TestOnlyVerifiedRevisionsOutliveARestart(t *testing.T) {
 	if snap, ok := again.Last(t.Context()); !ok || snap.Commit != first {
 		t.Errorf("after a restart %q is in force", snap.Commit)
 	}
-	if _, ok := again.Earlier(t.Context(), before.Revision); !ok {
+	if _, ok := again.Earlier(t.Context(), before.Revision, ""); !ok {
 		t.Error("what was applied is not held")
 	}
 	for _, commit := range []string{refused, loose} {
-		if _, ok := again.Earlier(t.Context(), "main@sha1:"+commit); ok {
+		if _, ok := again.Earlier(t.Context(), "main@sha1:"+commit, ""); ok {
 			t.Errorf("%s may be applied", commit)
 		}
 	}

@@ -252,6 +252,7 @@ func TestConditionsFollowKstatus(t *testing.T) {
 	}
 
 	good := ran(change("a", plan.Create, nil))
+	good.TreeID = "tree"
 	resultOf(good).write(updated, sync, good)
 	for _, c := range status.Conditions {
 		if c.Type == "Reconciling" || c.Type == "Stalled" {
@@ -261,7 +262,7 @@ func TestConditionsFollowKstatus(t *testing.T) {
 			t.Errorf("%s speaks of generation %d", c.Type, c.ObservedGeneration)
 		}
 	}
-	if !conditions.IsReady(updated) || status.ObservedGeneration != 4 || status.LastAppliedRevision != "main@sha1:abc" {
+	if !conditions.IsReady(updated) || status.ObservedGeneration != 4 || status.LastAppliedRevision != "main@sha1:abc" || status.LastAppliedTreeID != "tree" {
 		t.Errorf("after a success: %+v", status)
 	}
 }

@@ -34,14 +34,14 @@ func (v runResult) write(updated, sync *v1alpha1.Sync, done reconciliation) {
 	status.LastHandledReconcileAt = sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	if done.Revision != "" && done.kind != partial {
 		// A partial run has not fetched from the source: its revision may be an earlier one.
-		status.LastAttemptedRevision, status.LastAttemptedURL = cmp.Or(done.Attempted, done.Revision), sync.Spec.Source.Git.URL
+		status.LastAttemptedRevision, status.LastAttemptedURL = cmp.Or(done.Attempted, done.Revision), sync.Address()
 	}
 	if v.ready || v.stalled {
 		// Otherwise it is still in progress, and kstatus must have that.
 		status.ObservedGeneration = sync.Generation
 	}
 	if v.ready {
-		status.LastAppliedRevision, status.SourceVerificationMode = done.Revision, verification.Mode(sync)
+		status.LastAppliedRevision, status.LastAppliedTreeID, status.SourceVerificationMode = done.Revision, done.TreeID, verification.Mode(sync)
 	}
 	status.LastHandledConfirmationTokens = done.scope.Handled
 	status.LastAttemptedConfirmationTokens = done.scope.Unused(status.LastAttemptedConfirmationTokens)

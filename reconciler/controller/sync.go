@@ -73,7 +73,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		return r.summarize(ctx, &sync, nil, reconciliation{err: err})
 	}
 	current.health.Require(sync.Spec.HealthCheckSpec)
-	dependencies := r.dependencies().Fingerprint(ctx, &sync)
+	dependencies := r.dependencies().Fingerprint(ctx, &sync) + current.inputs.Fingerprint()
 	if dependencies == current.dependencies && current.onlyHealth(&sync, r.Clock.Now()) {
 		return r.updateHealth(ctx, &sync, current)
 	}
@@ -85,7 +85,9 @@ func (r *SyncReconciler) assemble(ctx context.Context, sync *v1alpha1.Sync) (Syn
 	out, err := r.Build(ctx, sync)
 	if err == nil {
 		name := client.ObjectKeyFromObject(sync)
-		out.Loop.WithDependencyCheck(func(ctx context.Context, revision string) error { return r.dependencies().Check(ctx, name, revision) })
+		out.Loop.WithDependencyCheck(func(ctx context.Context, revision, treeID string) error {
+			return r.dependencies().Check(ctx, name, revision, treeID)
+		})
 	}
 	return out, err
 }

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"maps"
+	"slices"
 	gosync "sync"
 	"time"
 
@@ -56,6 +58,7 @@ type syncState struct {
 	cancel      context.CancelFunc
 	revisions   *background.Loader
 	health      *health.State
+	inputs      background.Inputs
 
 	mu      gosync.Mutex
 	drifted map[state.Key]bool
@@ -104,20 +107,15 @@ func (s *syncStates) get(ctx context.Context, sync *v1alpha1.Sync, build Builder
 // fingerprintOf is what a state, and what waits, is of: a Sync's source, its path, where its
 // variables come from, and what it ignores.
 func fingerprintOf(sync *v1alpha1.Sync) string {
-	return state.Hash(struct {
-		UID    types.UID
-		Source v1alpha1.Source
-		Path   string
-		From   []v1alpha1.SubstituteReference
-		Given  bool
-		Ignore []v1alpha1.IgnoreRule
-	}{sync.UID, rollback.Source(sync), sync.Spec.Path, sync.Spec.SubstituteFrom, len(sync.Spec.Substitute) > 0, sync.Spec.Ignore})
+	spec := sync.Spec
+	return state.Hash([]any{sync.UID, rollback.Source(sync), spec.SourceRef, spec.Path, spec.SubstituteFrom, len(spec.Substitute) > 0, spec.Ignore})
 }
 
 // watch turns drift into reconciliations, for as long as the state is kept.
 func (s *syncStates) watch(ctx context.Context, name types.NamespacedName, to *syncState, watch func(context.Context, func([]state.Key)) error) {
 	for ctx.Err() == nil {
 		err := watch(ctx, func(keys []state.Key) {
+			to.inputs.Record(keys)
 			to.putBack(keys)
 			s.notify(name)
 		})
@@ -166,10 +164,7 @@ func (s *syncStates) close() {
 func (s *syncState) takeDrift() []state.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := make([]state.Key, 0, len(s.drifted))
-	for k := range s.drifted {
-		keys = append(keys, k)
-	}
+	keys := slices.Collect(maps.Keys(s.drifted))
 	clear(s.drifted)
 	s.requested = false
 	return keys

@@ -24,8 +24,13 @@ import (
 const Condition = "RolledBack"
 
 // Of is the commit that a Sync is rolled back to, 40 digits where the annotation is valid; empty where it
-// is not rolled back.
-func Of(sync *v1alpha1.Sync) string { return sync.Annotations[v1alpha1.RollbackAnnotation] }
+// is not rolled back. One that follows a source of Flux has no commits, and cannot be.
+func Of(sync *v1alpha1.Sync) string {
+	if sync.Spec.SourceRef != nil {
+		return ""
+	}
+	return sync.Annotations[v1alpha1.RollbackAnnotation]
+}
 
 // Ref is what the Sync follows: that of its spec, or the commit that it is rolled back to. Beside that a
 // branch stays, whose name its revisions keep.

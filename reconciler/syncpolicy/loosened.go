@@ -28,6 +28,7 @@ func guardFields() []guardField {
 	return []guardField{
 		{"spec.source", nil, from},
 		{"spec.source.git.fastForwardOnly", true, loosenedFrom(true)},
+		{"spec.sourceRef", nil, changed},
 		{"spec.path", ".", changed},
 		{"spec.substitute", nil, changed},
 		{"spec.substituteFrom", nil, changed},

@@ -67,6 +67,8 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 		{"another folder", m{"path": "a"}, m{"path": "b"}, []string{"spec.path"}},
 		{"the root instead of a folder", m{"path": "a"}, m{}, []string{"spec.path"}},
 		{"another branch", git(nil), git(m{"ref": m{"branch": "other"}}), []string{"spec.source"}},
+		{"a source of Flux instead", git(nil), m{"sourceRef": m{"kind": "Bucket", "name": "a"}}, []string{"spec.source", "spec.sourceRef"}},
+		{"another source of Flux", m{"sourceRef": m{"kind": "Bucket", "name": "a"}}, m{"sourceRef": m{"kind": "Bucket", "name": "b"}}, []string{"spec.sourceRef"}},
 		{"another credential", git(nil), git(m{"secretRef": m{"name": "other"}}), []string{"spec.source"}},
 		{"signatures that are not required any more", git(m{"verify": m{"mode": "HEAD", "secretRef": m{"name": "keys"}}}), git(nil), []string{"spec.source"}},
 		{"other signers", git(m{"verify": m{"secretRef": m{"name": "keys"}}}), git(m{"verify": m{"secretRef": m{"name": "mine"}}}), []string{"spec.source"}},

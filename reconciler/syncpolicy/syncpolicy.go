@@ -51,7 +51,7 @@ func ForDeletion(sync *v1alpha1.Sync) []plan.Policy {
 func Followed(sync *v1alpha1.Sync) string {
 	git := sync.Spec.Source.Git
 	commit, ok := strings.CutPrefix(sync.Status.LastAttemptedRevision, git.Ref.FollowedBranch()+"@sha1:")
-	if !ok || sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
+	if !ok || sync.Spec.SourceRef != nil || sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
 		return ""
 	}
 	return commit

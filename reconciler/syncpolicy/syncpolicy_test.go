@@ -43,6 +43,20 @@ func TestWhatABranchWasFollowedTo(t *testing.T) {
 	}
 }
 
+func TestNothingIsFollowedByASourceOfFlux(t *testing.T) {
+	sync := &v1alpha1.Sync{Status: v1alpha1.SyncStatus{LastAttemptedRevision: "main@sha1:" + here}}
+	sync.Spec.SourceRef = &v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "nodes"}
+	if got := Followed(sync); got != "" {
+		t.Errorf("followed is %q", got)
+	}
+	// And back to Git, which has another address.
+	sync.Status.LastAttemptedURL = sync.Address()
+	sync.Spec.SourceRef, sync.Spec.Source.Git.URL = nil, "https://host/a"
+	if got := Followed(sync); got != "" {
+		t.Errorf("followed is %q", got)
+	}
+}
+
 func TestWhoAcceptsAMove(t *testing.T) {
 	in := func(from, to string, scope confirm.Scope) string { return ForcePushToken(from, to).Encode(scope) }
 	token := in(here, there, confirm.Scope{UID: "a"})

@@ -69,14 +69,15 @@ func syncsOf(syncs []v1alpha1.Sync) []Sync {
 	return out
 }
 
-// shortRevision is a revision with seven digits of its commit.
+// shortRevision is a revision with seven digits of its commit, or of an artifact's digest.
 func shortRevision(revision string) string {
 	const digits = 7
-	ref, commit, found := strings.Cut(revision, "@sha1:")
-	if !found || len(commit) < digits {
-		return revision
+	for _, algorithm := range []string{"@sha1:", "@sha256:"} {
+		if ref, commit, found := strings.Cut(revision, algorithm); found && len(commit) >= digits {
+			return ref + "@" + commit[:digits]
+		}
 	}
-	return ref + "@" + commit[:digits]
+	return revision
 }
 
 // PullRequest is a pull request of which a Sync reports.

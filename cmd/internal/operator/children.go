@@ -50,7 +50,7 @@ func newChildren() children {
 // the next, and nothing for another's.
 func (c children) forSync(sync *v1alpha1.Sync) *child.Runner {
 	followed := *c.followed
-	followed.Parts = c.parts.Folder(strings.Join([]string{string(sync.UID), sync.Spec.Source.Git.URL, sync.Spec.Path}, "\n"))
+	followed.Parts = c.parts.Folder(strings.Join([]string{string(sync.UID), sync.Address(), sync.Spec.Path}, "\n"))
 	return &followed
 }
 

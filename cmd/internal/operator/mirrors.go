@@ -30,8 +30,16 @@ func newMirrors(cfg Config) mirrors {
 // pullRequestMirrors is the folder of the mirrors for pull requests, among those of the Syncs.
 const pullRequestMirrors = "pull-requests"
 
+// artifacts is the folder of what was read of sources of Flux, among the mirrors of the Syncs.
+const artifacts = "artifacts"
+
 // sourceDir is the folder of a Sync's copy of its repository.
 func (m mirrors) sourceDir(sync *v1alpha1.Sync) string { return filepath.Join(m.dir, string(sync.UID)) }
+
+// artifactsDir is the folder of what a Sync has read of a source of Flux.
+func (m mirrors) artifactsDir(sync *v1alpha1.Sync) string {
+	return filepath.Join(m.dir, artifacts, string(sync.UID))
+}
 
 // pullRequestsDir is the folder for the revisions of its pull requests.
 func (m mirrors) pullRequestsDir(sync *v1alpha1.Sync) string {

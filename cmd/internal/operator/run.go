@@ -64,6 +64,8 @@ type Config struct {
 	// EventsAddress is where the events of Syncs are sent, as Flux's controllers send theirs
 	// to its notification-controller; empty sends none.
 	EventsAddress string
+	// NoCrossNamespaceRefs lets Syncs name only sources of Flux in their own namespace.
+	NoCrossNamespaceRefs bool
 	// CacheDir holds the mirrors of Git repositories, which take at most CacheSizeLimit
 	// bytes together; 0 means DefaultCacheSizeLimit.
 	CacheDir       string

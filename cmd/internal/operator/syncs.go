@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/artifact"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/reconciler"
@@ -27,6 +28,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller/metrics"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/events"
+	"github.com/poolwright/poolwright/reconciler/fluxsource"
 	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/preview"
@@ -73,7 +75,7 @@ func eventRecorder(mgr manager.Manager) record.EventRecorder {
 // builder assembles Git, the renderer and the cluster for a Sync.
 func (a *app) builder() controller.Builder {
 	return func(_ context.Context, sync *v1alpha1.Sync) (controller.SyncRuntime, error) {
-		source, err := a.gitSource(sync)
+		source, watchSource, err := a.source(sync)
 		if err != nil {
 			// The Sync must still be suspended, repaired or deleted like any other.
 			source = unusable{state.Fail(state.Stalled, "InvalidSource", err)}
@@ -91,8 +93,11 @@ func (a *app) builder() controller.Builder {
 		load := func() reconciler.Loader { return a.loader(a.children.forSync(sync), sync.Spec.Path, vars, refusals) }
 		loop := reconciler.NewLoop(source, load(),
 			reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.ValidatedTarget{Target: kubeTarget, Errors: refusals, Live: a.direct}}).
-			WithRevisionCache(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision).WithRecord(a.history.Run(sync.Name))
+			WithRevisionCache(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision, sync.Status.LastAppliedTreeID).WithRecord(a.history.Run(sync.Name))
 		watches := []watchFunc{kubeTarget.Watch, awsTarget.Watch}
+		if watchSource != nil {
+			watches = append(watches, watchSource)
+		}
 		if variables.Used(sync) {
 			loop.WithInputs(vars.Inputs(load))
 			for _, watch := range variables.Watch(a.cfg.REST, sync) {
@@ -214,7 +219,8 @@ func (a *app) orphan(sync *v1alpha1.Sync, kubeTarget *kubernetes.Target, awsTarg
 		if err := a.cluster.RemoveAWSStatus(ctx, sync.Name); err != nil {
 			return err
 		}
-		if err := errors.Join(os.RemoveAll(a.cfg.mirrors.sourceDir(sync)), os.RemoveAll(a.cfg.mirrors.pullRequestsDir(sync))); err != nil {
+		mirrors := a.cfg.mirrors
+		if err := errors.Join(os.RemoveAll(mirrors.sourceDir(sync)), os.RemoveAll(mirrors.artifactsDir(sync)), os.RemoveAll(mirrors.pullRequestsDir(sync))); err != nil {
 			return fmt.Errorf("removing the mirrors of Sync %s: %w", sync.Name, err)
 		}
 		return nil
@@ -227,6 +233,30 @@ type unusable struct{ err error }
 // Fetch implements gitsource.Source.
 func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 	return gitsource.Snapshot{}, u.err
+}
+
+// source is where the Sync's files come from, and what watches that; nil where only polling finds what is new.
+// What the other kind of source has left on disk is removed.
+func (a *app) source(sync *v1alpha1.Sync) (gitsource.Source, watchFunc, error) {
+	unused := a.cfg.mirrors.artifactsDir(sync)
+	if sync.Spec.SourceRef != nil {
+		unused = a.cfg.mirrors.sourceDir(sync)
+	}
+	if err := os.RemoveAll(unused); err != nil {
+		a.cfg.Logger.Error(err, "Removing what another source has left", "sync", sync.Name)
+	}
+	if sync.Spec.SourceRef == nil {
+		source, err := a.gitSource(sync)
+		return source, nil, err
+	}
+	ref, err := fluxsource.New(a.cfg.REST, sync, a.cfg.NoCrossNamespaceRefs)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir := a.cfg.mirrors.artifactsDir(sync)
+	return artifact.New(artifact.Config{
+		Name: ref.Name(), Resolve: ref.Artifact, Followed: a.attempted(sync), Dir: dir, Disk: a.cfg.mirrors.all.Mirror(dir),
+	}), ref.Watch, nil
 }
 
 // gitSource follows the Sync's repository. The Secret is read at each fetch, so

@@ -120,10 +120,12 @@ var digits = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 // usable reports whether a revision identifies one that a Sync may have applied.
 func usable(revision string) bool { return digits.MatchString(commitOf(revision)) }
 
-// commitOf is the commit of a revision, whether or not its branch is before it.
+// commitOf is the commit of a revision, or the digest of an artifact, whether or not its branch or tag is before it.
 func commitOf(revision string) string {
-	if _, commit, found := strings.Cut(revision, "@sha1:"); found {
-		return commit
+	for _, algorithm := range []string{"@sha1:", "@sha256:"} {
+		if _, commit, found := strings.Cut(revision, algorithm); found {
+			return commit
+		}
 	}
 	return revision
 }

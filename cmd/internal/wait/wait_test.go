@@ -78,6 +78,7 @@ func TestConditions(t *testing.T) {
 		"a commit that is applied":                         {condition: "applied=" + commit, objects: []client.Object{sync()}, met: "Sync dev: applied main@sha1:" + commit},
 		"a short commit":                                   {condition: "applied=" + commit[:7], objects: []client.Object{sync()}, met: "Sync dev: applied main@sha1:" + commit},
 		"a revision as the status has it":                  {condition: "applied=main@sha1:" + commit, objects: []client.Object{sync()}, met: "Sync dev: applied main@sha1:" + commit},
+		"an artifact as the status has it":                 {condition: "applied=latest@sha256:" + commit, objects: []client.Object{sync(func(s *v1alpha1.Sync) { s.Status.LastAppliedRevision = "latest@sha256:" + commit })}, met: "Sync dev: applied latest@sha256:" + commit},
 		"the commit of another branch":                     {condition: "applied=dev@sha1:" + commit, objects: []client.Object{sync()}, notMet: "Sync dev: it has applied main@sha1:" + commit},
 		"a commit that is applied while a later one fails": {condition: "applied=" + commit, objects: []client.Object{sync(stalled)}, met: "Sync dev: applied main@sha1:" + commit},
 		"a commit that is tried":                           {condition: "applied=" + newer, objects: []client.Object{sync(notReady)}, notMet: "Sync dev: it has applied main@sha1:" + commit + ", and tried main@sha1:" + newer + "; it is not ready: BuildFailed: a.yaml:3"},

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -21,11 +23,12 @@ const (
 	DeletionPolicyDelete DeletionPolicy = "Delete"
 )
 
-// Sync has the controller apply a folder of a Git repository to the cluster. It is
+// Sync has the controller apply a folder of a Git repository, or of an artifact of Flux, to the cluster. It is
 // reconciled only in the controller's own namespace.
 // +kubebuilder:validation:XValidation:rule="self.metadata.name != 'poolwright-installation'",message="the name poolwright-installation is reserved for what poolwright bootstrap installs; choose another"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.dependsOn) || self.spec.dependsOn.all(d, d.name != self.metadata.name)",message="a Sync cannot depend on itself: name others in spec.dependsOn"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.pullRequests) || !has(self.spec.source.git.ref) || (!has(self.spec.source.git.ref.tag) && !has(self.spec.source.git.ref.commit))",message="pullRequests needs a branch to follow: set spec.source.git.ref.branch"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pullRequests) || !has(self.spec.sourceRef)",message="pullRequests needs spec.source.git: an artifact of Flux holds no pull requests"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.pullRequests) || !has(self.spec.source) || !has(self.spec.source.git.ref) || (!has(self.spec.source.git.ref.tag) && !has(self.spec.source.git.ref.commit))",message="pullRequests needs a branch to follow: set spec.source.git.ref.branch"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:categories=poolwright
@@ -54,9 +57,16 @@ func (s *Sync) SetConditions(conditions []metav1.Condition) { s.Status.Condition
 
 // SyncSpec is the desired state of a Sync.
 // +kubebuilder:validation:XValidation:rule="!has(self.healthCheckExprs) || (has(self.wait) && self.wait) || has(self.healthChecks)",message="healthCheckExprs needs wait: true or healthChecks, without which no object's health is checked"
+// +kubebuilder:validation:XValidation:rule="has(self.source) != has(self.sourceRef)",message="set either source or sourceRef"
 type SyncSpec struct {
-	// Source is where the manifests are.
-	Source Source `json:"source"`
+	// Source is where the manifests are, where Poolwright fetches them itself. Either this
+	// or SourceRef is set.
+	// +optional
+	Source Source `json:"source,omitzero"`
+	// SourceRef names a source of Flux, whose artifact has the manifests: what source-controller
+	// fetched last. It is applied as soon as the source has another.
+	// +optional
+	SourceRef *CrossNamespaceSourceReference `json:"sourceRef,omitempty"`
 	// Path is the folder inside the source that contains a kustomization or
 	// plain manifests. Slash-separated, relative to the root; default "."
 	// (the root).
@@ -66,8 +76,8 @@ type SyncSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'\p{Cc}')`,message="path must not contain control characters such as line breaks"
 	// +optional
 	Path string `json:"path,omitempty"`
-	// Interval is how often Git is fetched for a new revision. Default 1m, at
-	// least 5s.
+	// Interval is how often Git is fetched for a new revision, and a source of Flux read
+	// again, which is watched besides. Default 1m, at least 5s.
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(\\.[0-9]+)?(ms|s|m|h))+$"
@@ -188,6 +198,36 @@ const (
 	GitProviderGitHub GitProvider = "github"
 )
 
+// CrossNamespaceSourceReference names a source of Flux, as in Flux's own kinds.
+type CrossNamespaceSourceReference struct {
+	// APIVersion of the source. Default source.toolkit.fluxcd.io/v1.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern="^source\\.toolkit\\.fluxcd\\.io/v[0-9]+((alpha|beta)[0-9]+)?$"
+	// +optional
+	APIVersion string `json:"apiVersion,omitempty"`
+	// Kind of the source.
+	// +kubebuilder:validation:Enum=GitRepository;OCIRepository;Bucket;ExternalArtifact
+	Kind string `json:"kind"`
+	// Name of the source.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+	Name string `json:"name"`
+	// Namespace of the source. Default: the Sync's.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern="^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$"
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// Address is where a Sync's manifests are read: the URL of its repository, or kind, namespace and name
+// of its source of Flux, as Flux writes them.
+func (s *Sync) Address() string {
+	if ref := s.Spec.SourceRef; ref != nil {
+		return ref.Kind + "/" + cmp.Or(ref.Namespace, s.Namespace) + "/" + ref.Name
+	}
+	return s.Spec.Source.Git.URL
+}
+
 // GitSource is a Git repository and what to follow in it.
 // +kubebuilder:validation:XValidation:rule="!self.url.startsWith('ssh://') || has(self.secretRef)",message="an ssh:// url needs secretRef: a Secret with the keys identity and known_hosts"
 // +kubebuilder:validation:XValidation:rule="!has(self.provider) || self.provider != 'github' || has(self.secretRef) && !self.url.startsWith('ssh://')",message="provider github needs an https:// url and secretRef: a Secret with the keys githubAppID, githubAppInstallationID and githubAppPrivateKey"
@@ -285,18 +325,22 @@ type SyncStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// LastAppliedRevision is the revision whose objects were all applied,
-	// written branch@sha1:commit.
+	// written branch@sha1:commit, and otherwise as Flux writes it.
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
 	// SourceVerificationMode is the spec.source.git.verify.mode in which LastAppliedRevision was
 	// verified before it was applied; absent where it was not.
 	// +optional
 	SourceVerificationMode GitVerificationMode `json:"sourceVerificationMode,omitempty"`
+	// LastAppliedTreeID identifies the files of LastAppliedRevision, all of those in its source: a
+	// source of Flux may have others under the same revision.
+	// +optional
+	LastAppliedTreeID string `json:"lastAppliedTreeID,omitempty"`
 	// LastAttemptedRevision is the newest revision that the controller tried to apply.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
 	// LastAttemptedURL is spec.source.git.url as it was when LastAttemptedRevision was
-	// read from there.
+	// read from there, or KIND/NAMESPACE/NAME of spec.sourceRef.
 	// +optional
 	LastAttemptedURL string `json:"lastAttemptedURL,omitempty"`
 	// LastHandledReconcileAt is the newest value of the annotation

@@ -42,9 +42,9 @@ type checkedDependency struct {
 	// unready is why it is not ready; empty where it is.
 	unready string
 	// same is true where it is of the same source, so that it must have applied the same revision,
-	// and applied is which it has applied.
-	same    bool
-	applied string
+	// and applied is which it has applied, treeID the id of the files of that; may be empty.
+	same            bool
+	applied, treeID string
 }
 
 // check checks the dependencies of a Sync, by the rules of Flux's Kustomization.
@@ -70,7 +70,7 @@ func (s syncs) check(ctx context.Context, sync *v1alpha1.Sync) result {
 			found.unready = evaluate(ctx, ready, sync, dep)
 		default:
 			found.unready = unready(dep)
-			found.same, found.applied = sameSource(sync, dep), dep.Status.LastAppliedRevision
+			found.same, found.applied, found.treeID = sameSource(sync, dep), dep.Status.LastAppliedRevision, dep.Status.LastAppliedTreeID
 		}
 		out.found = append(out.found, found)
 	}
@@ -94,13 +94,14 @@ func unready(dep *v1alpha1.Sync) string {
 }
 
 // sameSource reports whether two Syncs follow the same branch, tag or commit of one repository, be it with
-// other credentials.
+// other credentials, or the same source of Flux.
 func sameSource(a, b *v1alpha1.Sync) bool {
-	type followed struct{ url, branch, tag, commit string }
-	of := func(git v1alpha1.GitSource) followed {
-		return followed{git.URL, git.Ref.FollowedBranch(), git.Ref.Tag, git.Ref.Commit}
+	type followed struct{ address, branch, tag, commit string }
+	of := func(sync *v1alpha1.Sync) followed {
+		ref := sync.Spec.Source.Git.Ref
+		return followed{sync.Address(), ref.FollowedBranch(), ref.Tag, ref.Commit}
 	}
-	return of(a.Spec.Source.Git) == of(b.Spec.Source.Git)
+	return of(a) == of(b)
 }
 
 // evaluationTimeout bounds the evaluation of an expression, which events of other Syncs wait for.
@@ -143,7 +144,7 @@ func evaluate(ctx context.Context, ready *cel.Expression, sync, dep *v1alpha1.Sy
 }
 
 // reason is why a revision of the Sync must not be applied yet; nil where it may.
-func (r result) reason(sync *v1alpha1.Sync, revision string) error {
+func (r result) reason(sync *v1alpha1.Sync, revision, treeID string) error {
 	if r.stalled != "" {
 		return state.Failf(state.Stalled, r.stalled, "%s", r.message)
 	}
@@ -154,6 +155,8 @@ func (r result) reason(sync *v1alpha1.Sync, revision string) error {
 			waits = append(waits, fmt.Sprintf("Sync %s: %s", f.name, f.unready))
 		case f.same && f.applied != revision:
 			waits = append(waits, fmt.Sprintf("Sync %s: it has not applied revision %s", f.name, revision))
+		case f.same && f.treeID != "" && treeID != "" && f.treeID != treeID:
+			waits = append(waits, fmt.Sprintf("Sync %s: it has applied other files of revision %s", f.name, revision))
 		}
 	}
 	if len(waits) == 0 {
@@ -172,7 +175,7 @@ func (r result) fingerprint() string {
 	for _, f := range r.found {
 		out = append(out, f.name, f.unready)
 		if f.same {
-			out = append(out, f.applied)
+			out = append(out, f.applied, f.treeID)
 		}
 	}
 	return strings.Join(out, "\x00")

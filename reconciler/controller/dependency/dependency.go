@@ -24,7 +24,7 @@ type Checker struct {
 
 // Check is why a revision of a Sync must not be applied yet, an error of [state.Fail]; nil where it
 // may.
-func (c Checker) Check(ctx context.Context, name types.NamespacedName, revision string) error {
+func (c Checker) Check(ctx context.Context, name types.NamespacedName, revision, treeID string) error {
 	all, err := c.read(ctx, name.Namespace)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (c Checker) Check(ctx context.Context, name types.NamespacedName, revision 
 	if sync == nil || len(sync.Spec.DependsOn) == 0 {
 		return nil
 	}
-	return all.check(ctx, sync).reason(sync, revision)
+	return all.check(ctx, sync).reason(sync, revision, treeID)
 }
 
 // Fingerprint is what Check depends on beside the revision; empty for a Sync that depends on none.

@@ -48,6 +48,18 @@ func on(names ...string) func(*v1alpha1.Sync) {
 	}
 }
 
+// byFlux has a Sync follow a source of Flux, in a namespace.
+func byFlux(namespace string) func(*v1alpha1.Sync) {
+	return func(sync *v1alpha1.Sync) {
+		sync.Spec.Source, sync.Spec.SourceRef = v1alpha1.Source{}, &v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Namespace: namespace, Name: "nodes"}
+	}
+}
+
+// withFiles has a Sync have applied the files of a tree.
+func withFiles(treeID string) func(*v1alpha1.Sync) {
+	return func(sync *v1alpha1.Sync) { sync.Status.LastAppliedTreeID = treeID }
+}
+
 func onceTrue(expr string) func(*v1alpha1.Sync) {
 	return func(sync *v1alpha1.Sync) {
 		sync.Spec.DependsOn = []v1alpha1.DependencyReference{{Name: "base", ReadyExpr: expr}}
@@ -110,6 +122,13 @@ func TestARevisionIsAppliedOnceAllDependenciesAreReady(t *testing.T) {
 			fluxmeta.DependencyNotReadyReason, []string{"it has not applied revision"}},
 		{"of another repository it has applied another revision", []*v1alpha1.Sync{named("dev", on("base")), named("base", appliedBefore, elsewhere)}, "", nil},
 		{"of another branch it has applied another revision", []*v1alpha1.Sync{named("dev", on("base")), named("base", appliedBefore, func(sync *v1alpha1.Sync) { sync.Spec.Source.Git.Ref.Branch = "next" })}, "", nil},
+		{"of the same source of Flux it has applied another revision", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", appliedBefore, byFlux("poolwright-system"))},
+			fluxmeta.DependencyNotReadyReason, []string{"it has not applied revision"}},
+		{"of the same source of Flux it has applied other files of the revision", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", withFiles("other"), byFlux(""))},
+			fluxmeta.DependencyNotReadyReason, []string{"it has applied other files of revision"}},
+		{"of the same source of Flux it has applied the files of the revision", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", withFiles("tree"), byFlux(""))}, "", nil},
+		{"of another source of Flux it has applied other files", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", withFiles("other"), byFlux("flux-system"))}, "", nil},
+		{"of a source of Flux in another namespace it has applied another revision", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", appliedBefore, byFlux("flux-system"))}, "", nil},
 		{"two of three are not ready", []*v1alpha1.Sync{named("dev", on("a", "b", "c")), named("a"), named("b", unreadyFor("NotReady"))},
 			fluxmeta.DependencyNotReadyReason, []string{"waiting for Sync b: it is not ready, with reason NotReady; Sync c: it does not exist"}},
 		{"many do not exist", []*v1alpha1.Sync{named("dev", on("a", "b", "c", "d", "e", "f", "g"))}, fluxmeta.DependencyNotReadyReason, []string{"Sync e: ", "; and 2 more"}},
@@ -133,7 +152,7 @@ func TestARevisionIsAppliedOnceAllDependenciesAreReady(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := checker(t, tt.all...).Check(t.Context(), types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}, revision)
+			err := checker(t, tt.all...).Check(t.Context(), types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}, revision, "tree")
 			if tt.reason == "" {
 				if err != nil {
 					t.Errorf("it waits: %v", err)
@@ -179,7 +198,7 @@ func TestSyncsThatCannotBeListedLetNothingPass(t *testing.T) {
 		t.Fatal("the reader is no client")
 	}
 	c.Reader = interceptor.NewClient(with, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return broken }})
-	if err := c.Check(t.Context(), types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}, revision); !errors.Is(err, broken) {
+	if err := c.Check(t.Context(), types.NamespacedName{Namespace: "poolwright-system", Name: "dev"}, revision, "tree"); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	if c.Fingerprint(t.Context(), named("dev", on("base"))) == "" {

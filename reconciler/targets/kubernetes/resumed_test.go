@@ -29,7 +29,7 @@ func (m *mirror) Fetch(context.Context) (gitsource.Snapshot, error) {
 }
 
 // Earlier returns any revision.
-func (m *mirror) Earlier(_ context.Context, revision string) (gitsource.Snapshot, bool) {
+func (m *mirror) Earlier(_ context.Context, revision, _ string) (gitsource.Snapshot, bool) {
 	return gitsource.Snapshot{Revision: revision}, true
 }
 
@@ -48,7 +48,7 @@ func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
 	}
 	src := &mirror{"r1"}
 	start := func(applied string) *reconciler.Loop {
-		return reconciler.NewLoop(src, load, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.target}).ResumesFrom(applied)
+		return reconciler.NewLoop(src, load, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.target}).ResumesFrom(applied, "")
 	}
 	run := func(l *reconciler.Loop) reconciler.Result {
 		t.Helper()

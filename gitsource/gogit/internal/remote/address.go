@@ -1,9 +1,7 @@
 package remote
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -11,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/internal/dial"
 )
 
 // scpLike matches USER@HOST:PATH, which Git takes for ssh and url.Parse for an error or a
@@ -97,25 +96,13 @@ func isLoopback(host string) bool {
 	return err == nil && a.Unmap().IsLoopback()
 }
 
-// errForbiddenAddress marks a connection that was refused before it was made.
-var errForbiddenAddress = errors.New("address is link-local or of an instance metadata service")
-
 // checkAddress is called with the address that is about to be connected to, after name
 // resolution, so that no name can point a fetch at the metadata service of this
 // machine, nor plain http away from it.
 func checkAddress(address string, onlyLoopback bool) error {
-	host, _, err := net.SplitHostPort(address)
+	a, err := dial.Check(address)
 	if err != nil {
 		return err
-	}
-	a, err := netip.ParseAddr(host)
-	if err != nil {
-		return err
-	}
-	a = a.Unmap().WithZone("")
-	metadata := netip.MustParsePrefix("fd00:ec2::/32")
-	if a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || metadata.Contains(a) {
-		return errForbiddenAddress
 	}
 	if onlyLoopback && !a.IsLoopback() {
 		return fmt.Errorf("plain http resolved to %s, which is not this machine", a)

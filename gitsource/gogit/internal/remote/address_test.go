@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/internal/dial"
 )
 
 // secret is what no message may repeat.
@@ -62,7 +63,7 @@ func TestAddressesOfMetadataServicesAreNotConnectedTo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Get(u.String()); !errors.Is(err, errForbiddenAddress) {
+	if _, err := client.Get(u.String()); !errors.Is(err, dial.ErrForbidden) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -97,7 +98,7 @@ func TestThePathOfACommandIsOneArgumentOfAShell(t *testing.T) {
 func TestSSHReachesNoMetadataService(t *testing.T) {
 	for _, address := range []string{"169.254.169.254:22", "[fe80::1%lo]:22", "[fd00:ec2::254]:22", "0.0.0.0:22"} {
 		s := &sshServer{address: address, stall: time.Minute}
-		if _, err := s.dial(t.Context()); !errors.Is(err, errForbiddenAddress) {
+		if _, err := s.dial(t.Context()); !errors.Is(err, dial.ErrForbidden) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

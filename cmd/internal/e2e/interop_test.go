@@ -1,0 +1,484 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	fluxmeta "github.com/fluxcd/pkg/apis/meta"
+	"github.com/fluxcd/pkg/runtime/conditions"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/provision/sandbox/process"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// interopEnv names the folder with Flux's controllers and CRDs, which `make interop` builds. Without it the tests of this file
+// are skipped: `make test` builds no Flux.
+const interopEnv = "POOLWRIGHT_INTEROP"
+
+// flux is the real source-controller and kustomize-controller, beside a Sync and its controller.
+type flux struct {
+	*syncFixture
+	folder          string
+	source, applier *process.Process
+	storage         string
+	starts          int
+}
+
+// newFlux starts source-controller, on the repository of a fixture, as the GitRepository nodes in flux-<name>.
+func newFlux(t *testing.T, name string) *flux {
+	t.Helper()
+	folder := os.Getenv(interopEnv)
+	if folder == "" {
+		t.Skip("Flux is not built: make interop does that, and runs this test")
+	}
+	f := &flux{syncFixture: newSyncFixture(t, name), folder: folder}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.storage = listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.installFlux()
+	f.startSourceController()
+	return f
+}
+
+// installFlux applies the CRDs of both controllers; those that another test has brought stay.
+func (f *flux) installFlux() {
+	f.Helper()
+	files, err := filepath.Glob(filepath.Join(f.folder, "crds", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no CRDs in %s: %v", f.folder, err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		crd := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(raw, &crd.Object); err != nil {
+			f.Fatal(err)
+		}
+		if err := f.hand.Create(f.Context(), crd); err != nil && !apierrors.IsAlreadyExists(err) {
+			f.Fatal(err)
+		}
+	}
+	f.eventually("the kinds of Flux are served", func() error {
+		for _, kind := range []string{"source.toolkit.fluxcd.io/v1 GitRepository", "source.toolkit.fluxcd.io/v1 ExternalArtifact", "kustomize.toolkit.fluxcd.io/v1 Kustomization"} {
+			version, kind, _ := strings.Cut(kind, " ")
+			list := &unstructured.UnstructuredList{}
+			list.SetAPIVersion(version)
+			list.SetKind(kind + "List")
+			if err := f.hand.List(f.Context(), list); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// program starts one of Flux's controllers, which reconciles only the namespace of the test.
+func (f *flux) program(name string, args ...string) *process.Process {
+	f.Helper()
+	f.starts++
+	p, err := f.Environment.Run(fmt.Sprintf("%s-%s-%d", f.name, name, f.starts), "/usr/bin/env", append([]string{
+		"RUNTIME_NAMESPACE=" + f.system, filepath.Join(f.folder, name), "--watch-all-namespaces=false", "--events-addr=", "--metrics-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0",
+		"--enable-leader-election=false",
+	}, args...)...)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = p.Kill() })
+	return p
+}
+
+func (f *flux) startSourceController() {
+	f.source = f.program("source-controller", "--storage-path="+f.TempDir(), "--storage-addr="+f.storage, "--storage-adv-addr="+f.storage)
+}
+
+// object is one of Flux's in the namespace of the Sync.
+func (f *flux) object(version, kind, name string, spec map[string]any) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	out.SetAPIVersion(version)
+	out.SetKind(kind)
+	out.SetNamespace(f.system)
+	out.SetName(name)
+	return out
+}
+
+// follows makes the GitRepository, and the Sync that names it.
+func (f *flux) follows(mods ...func(*v1alpha1.Sync)) *unstructured.Unstructured {
+	f.Helper()
+	f.credentials(f.token)
+	repository := f.object("source.toolkit.fluxcd.io/v1", "GitRepository", "nodes", map[string]any{
+		"interval": "1h", "url": f.git.url() + "/" + f.owner.Name + "/nodes.git", "ref": map[string]any{"branch": f.repo.branch}, "secretRef": map[string]any{"name": "git"},
+	})
+	if err := f.hand.Create(f.Context(), repository.DeepCopy()); err != nil {
+		f.Fatal(err)
+	}
+	named := func(sync *v1alpha1.Sync) {
+		sync.Spec.Source = v1alpha1.Source{}
+		sync.Spec.SourceRef = &v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "nodes"}
+	}
+	f.syncNamed(f.name, append([]func(*v1alpha1.Sync){every("1h"), named}, mods...)...)
+	return repository
+}
+
+// reconcile has Flux reconcile an object now, as `flux reconcile` does, and waits until it has.
+func (f *flux) reconcile(o *unstructured.Unstructured) {
+	f.Helper()
+	at := time.Now().Format(time.RFC3339Nano)
+	f.patch(o, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, at))
+	f.eventually("Flux has reconciled "+o.GetKind(), func() error {
+		live := f.liveObject(o)
+		if got, _, _ := unstructured.NestedString(live.Object, "status", "lastHandledReconcileAt"); got != at {
+			return fmt.Errorf("handled is %q", got)
+		}
+		return nil
+	})
+}
+
+func (f *flux) patch(o *unstructured.Unstructured, patch string) {
+	f.Helper()
+	if err := f.hand.Patch(f.Context(), o.DeepCopy(), mergePatch(patch)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *flux) liveObject(o *unstructured.Unstructured) *unstructured.Unstructured {
+	f.Helper()
+	live := o.DeepCopy()
+	if err := f.hand.Get(f.Context(), client.ObjectKeyFromObject(o), live); err != nil {
+		f.Fatal(err)
+	}
+	return live
+}
+
+// applied waits until the Sync is ready with a revision.
+func (f *flux) applied(revision string) {
+	f.Helper()
+	f.eventually(revision+" is applied", func() error {
+		if sync := f.sync(); sync.Status.LastAppliedRevision != revision || !conditions.IsReady(sync) {
+			return fmt.Errorf("applied is %q: %+v", sync.Status.LastAppliedRevision, conditions.Get(sync, fluxmeta.ReadyCondition))
+		}
+		return nil
+	})
+}
+
+// delays are how long after the artifact a revision was live, as watches of both received them.
+func (f *flux) delay(repository *unstructured.Unstructured, name, value string) time.Duration {
+	f.Helper()
+	ctx, cancel := context.WithTimeout(f.Context(), waitTimeout)
+	defer cancel()
+	sources := f.watch(ctx, &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": repository.GetAPIVersion(), "kind": repository.GetKind() + "List"}}, f.system, repository.GetName())
+	objects := f.watch(ctx, &corev1.ConfigMapList{}, f.apps, name)
+	f.declare(value, name)
+	revision := f.repo.commit("Change " + name)
+	f.patch(repository, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, time.Now().Format(time.RFC3339Nano)))
+	var fetched time.Time
+	for {
+		select {
+		case event := <-sources:
+			o, ok := event.Object.(*unstructured.Unstructured)
+			if !ok {
+				f.Fatalf("the watch of the source ended: %+v", event.Object)
+			}
+			if got, _, _ := unstructured.NestedString(o.Object, "status", "artifact", "revision"); got == revision && fetched.IsZero() {
+				fetched = time.Now()
+			}
+		case event := <-objects:
+			if o, ok := event.Object.(*corev1.ConfigMap); ok && o.Data["value"] == value {
+				if fetched.IsZero() {
+					return 0 // The two watches have no common order.
+				}
+				return time.Since(fetched)
+			}
+		case <-ctx.Done():
+			f.Fatalf("%s was not applied", revision)
+		}
+	}
+}
+
+func (f *flux) watch(ctx context.Context, list client.ObjectList, namespace, name string) <-chan watch.Event {
+	f.Helper()
+	w, err := f.hand.Watch(ctx, list, client.InNamespace(namespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", name)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(w.Stop)
+	return w.ResultChan()
+}
+
+// corrections edits each of some objects by hand, and returns how long the edits stayed, in order of length.
+func (f *flux) corrections(value string, names ...string) []time.Duration {
+	f.Helper()
+	var out []time.Duration
+	for _, name := range names {
+		events := f.watch(f.Context(), &corev1.ConfigMapList{}, f.apps, name)
+		f.edit(name, `{"data":{"value":"by hand"}}`)
+		var edited time.Time
+		for event := range events {
+			o, ok := event.Object.(*corev1.ConfigMap)
+			if !ok {
+				f.Fatalf("the watch ended: %+v", event.Object)
+			}
+			if o.Data["value"] == "by hand" {
+				edited = time.Now()
+			}
+			if o.Data["value"] == value && !edited.IsZero() {
+				break
+			}
+		}
+		out = append(out, time.Since(edited))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// quantiles are the median and the longest of durations in order.
+func quantiles(d []time.Duration) string {
+	return fmt.Sprintf("median %s, longest %s of %d", d[len(d)/2].Round(time.Millisecond), d[len(d)-1].Round(time.Millisecond), len(d))
+}
+
+// The real source-controller fetches the sandbox's Git; Flux asks for nothing new in an hour by itself, nor does the Sync.
+func TestInteropASyncAppliesWhatSourceControllerFetched(t *testing.T) {
+	t.Parallel()
+	f := newFlux(t, "interop-source")
+	var edited []string
+	for i := range 20 {
+		edited = append(edited, fmt.Sprintf("d%02d", i))
+	}
+	f.declare("v1", append(edited, "a", "c")...)
+	first := f.repo.commit("Begin")
+	f.start()
+	repository := f.follows()
+	f.applied(first)
+	f.holds("a", "v1")
+
+	var delays []time.Duration
+	for i := range 5 {
+		delays = append(delays, f.delay(repository, "a", fmt.Sprintf("a%d", i)))
+	}
+	slices.Sort(delays)
+	t.Logf("from the artifact to the object: %s", quantiles(delays))
+	newest := f.repo.revision()
+	f.applied(newest)
+	with := f.corrections("v1", edited...)
+
+	// An ExternalArtifact of other content, by the real schema, and back.
+	files := map[string]string{"config/namespace.yaml": fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", f.apps)}
+	for _, name := range append(edited, "a", "c") {
+		files["config/"+name+".yaml"] = f.configMap(name, "made")
+	}
+	made := newFluxSource(f.syncFixture, "ExternalArtifact")
+	artifact, err := runtime.DefaultUnstructuredConverter.ToUnstructured(made.serve("made@sha1:"+strings.Repeat("1", 40), files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	external := f.object("source.toolkit.fluxcd.io/v1", "ExternalArtifact", "made", map[string]any{})
+	if err := f.hand.Create(t.Context(), external.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	live := f.liveObject(external)
+	live.Object["status"] = map[string]any{"artifact": artifact}
+	if err := f.hand.Status().Update(t.Context(), live); err != nil {
+		t.Fatal(err)
+	}
+	f.change(func(sync *v1alpha1.Sync) {
+		sync.Spec.SourceRef.Kind, sync.Spec.SourceRef.Name = "ExternalArtifact", "made"
+	})
+	f.applied("made@sha1:" + strings.Repeat("1", 40))
+	if got := f.sync().Status.LastAttemptedURL; got != "ExternalArtifact/"+f.system+"/made" {
+		t.Errorf("read from %q", got)
+	}
+	f.holds("a", "made")
+	f.change(func(sync *v1alpha1.Sync) {
+		sync.Spec.SourceRef.Kind, sync.Spec.SourceRef.Name = "GitRepository", "nodes"
+	})
+	f.applied(newest)
+	f.holds("a", "a4")
+	f.holds("c", "v1")
+
+	// Without source-controller, and then without the source.
+	before := f.census()
+	if err := f.source.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	without := f.corrections("v1", edited...)
+	t.Logf("drift is put back with Flux: %s; without: %s", quantiles(with), quantiles(without))
+	f.patch(repository, `{"spec":{"suspend":true},"metadata":{"finalizers":null}}`)
+	if err := f.hand.Delete(t.Context(), repository.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually("the Sync reports that its source is gone", func() error {
+		if ready := conditions.Get(f.sync(), fluxmeta.ReadyCondition); ready.Reason != "ArtifactFailed" {
+			return fmt.Errorf("Ready is %+v", ready)
+		}
+		return nil
+	})
+	f.corrections("v1", edited[0])
+	if got := f.census(); len(got) != len(before) {
+		t.Errorf("of %v there is %v", before, got)
+	}
+
+	// It comes back, and the control: what leaves Git is pruned.
+	f.startSourceController()
+	f.repo.remove("config/c.yaml")
+	last := f.repo.commit("Remove c")
+	repository.SetResourceVersion("")
+	if err := f.hand.Create(t.Context(), repository.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	f.applied(last)
+	f.gone("c")
+}
+
+// ownedByFlux is a folder that Flux applies by a Kustomization, which waits for what it applied where wait is set.
+func (f *flux) ownedByFlux(name, path string, wait bool) *unstructured.Unstructured {
+	f.Helper()
+	return f.object("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, map[string]any{
+		"interval": "1h", "retryInterval": "1h", "timeout": "10m", "path": path, "prune": true, "wait": wait,
+		"sourceRef": map[string]any{"kind": "GitRepository", "name": "nodes"},
+	})
+}
+
+// Flux applies a ConfigMap, and the Sync declares another value of it: neither writes it again and again.
+func TestInteropOneObjectHasOneOwner(t *testing.T) {
+	t.Parallel()
+	f := newFlux(t, "interop-owner")
+	f.applier = f.program("kustomize-controller")
+	f.repo.write("apps/namespace.yaml", fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", f.apps))
+	f.repo.write("apps/shared.yaml", f.configMap("shared", "of Flux"))
+	f.repo.write("config/own.yaml", f.configMap("own", "ours"))
+	first := f.repo.commit("Begin")
+	f.start()
+	repository := f.follows()
+	owner := f.ownedByFlux("apps", "./apps", true)
+	if err := f.hand.Create(t.Context(), owner.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	f.holds("shared", "of Flux")
+	f.applied(first)
+
+	f.repo.write("config/shared.yaml", f.configMap("shared", "of Poolwright"))
+	f.repo.commit("Declare it twice")
+	f.reconcile(repository)
+	f.eventually("the Sync reports who owns it", func() error {
+		ready := conditions.Get(f.sync(), fluxmeta.ReadyCondition)
+		if ready.Reason != "ApplyFailed" || !strings.Contains(ready.Message, "Flux Kustomization "+f.system+"/apps") {
+			return fmt.Errorf("Ready is %+v", ready)
+		}
+		return nil
+	})
+	// Flux has applied the new revision too, before its reconciliations are counted.
+	f.reconcile(owner)
+	before := f.live("shared").ResourceVersion
+	for range 20 {
+		f.reconcile(owner)
+	}
+	if now := f.live("shared"); now.ResourceVersion != before || now.Data["value"] != "of Flux" {
+		t.Errorf("written since: %s is not %s, value %q", now.ResourceVersion, before, now.Data["value"])
+	}
+	f.holds("own", "ours")
+}
+
+// Flux applies the Sync itself, and is ready once that is.
+func TestInteropFluxWaitsForTheSyncThatItApplies(t *testing.T) {
+	t.Parallel()
+	f := newFlux(t, "interop-wait")
+	f.applier = f.program("kustomize-controller")
+	f.declare("v1", "a")
+	sync := f.spelled(f.name, every("1h"))
+	sync.APIVersion, sync.Kind = v1alpha1.GroupVersion.String(), "Sync"
+	raw, err := yaml.Marshal(sync)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.repo.write("sync/sync.yaml", string(raw))
+	f.repo.commit("Begin")
+	f.start()
+	f.eventually("the kind Sync is served", func() error { return f.hand.List(t.Context(), &v1alpha1.SyncList{}) })
+	f.credentials(f.token)
+	repository := f.object("source.toolkit.fluxcd.io/v1", "GitRepository", "nodes", map[string]any{
+		"interval": "1h", "url": sync.Spec.Source.Git.URL, "ref": map[string]any{"branch": f.repo.branch}, "secretRef": map[string]any{"name": "git"},
+	})
+	// Without the expressions, Flux takes a Sync that has no status yet for ready.
+	example := &unstructured.Unstructured{}
+	if raw, err = os.ReadFile("../../../config/flux/examples/kustomization.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(raw, &example.Object); err != nil {
+		t.Fatal(err)
+	}
+	waiting := f.ownedByFlux("waits", "./sync", true)
+	waiting.Object["spec"].(map[string]any)["healthCheckExprs"] = example.Object["spec"].(map[string]any)["healthCheckExprs"]
+	for _, o := range []client.Object{repository.DeepCopy(), waiting.DeepCopy()} {
+		if err := f.hand.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ready := func(o *unstructured.Unstructured, status metav1.ConditionStatus, message string) {
+		t.Helper()
+		f.eventually(fmt.Sprintf("%s is %s", o.GetName(), status), func() error {
+			all, _, _ := unstructured.NestedSlice(f.liveObject(o).Object, "status", "conditions")
+			for _, c := range all {
+				if c := c.(map[string]any); c["type"] == "Ready" && c["status"] == string(status) && strings.Contains(fmt.Sprint(c["message"]), message) {
+					return nil
+				}
+			}
+			return fmt.Errorf("its conditions are %v", all)
+		})
+	}
+	ready(waiting, metav1.ConditionTrue, "")
+	if !conditions.IsReady(f.sync()) {
+		t.Error("Flux is ready, and the Sync is not")
+	}
+
+	// A revision that cannot be applied.
+	f.repo.write("config/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: }\n")
+	f.repo.commit("Break it")
+	f.change(func(sync *v1alpha1.Sync) {
+		sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: time.Now().Format(time.RFC3339Nano)}
+	})
+	f.eventually("the Sync is stalled", func() error {
+		if !conditions.IsStalled(f.sync()) {
+			return fmt.Errorf("it has %+v", f.sync().Status.Conditions)
+		}
+		return nil
+	})
+	f.patch(waiting, fmt.Sprintf(`{"metadata":{"annotations":{%q:"now"}}}`, fluxmeta.ReconcileRequestAnnotation))
+	ready(waiting, metav1.ConditionFalse, "Sync/"+f.system+"/"+f.name)
+
+	// The control: without wait, Flux is ready all the same.
+	f.patch(waiting, `{"spec":{"wait":false}}`)
+	ready(waiting, metav1.ConditionTrue, "")
+	// A suspended Sync is no failure.
+	f.repo.write("config/a.yaml", f.configMap("a", "v2"))
+	f.repo.commit("Mend it")
+	f.change(func(sync *v1alpha1.Sync) {
+		sync.Annotations = map[string]string{fluxmeta.ReconcileRequestAnnotation: time.Now().Format(time.RFC3339Nano)}
+	})
+	f.holds("a", "v2")
+	f.ready()
+	f.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
+	f.patch(waiting, `{"spec":{"wait":true}}`)
+	ready(waiting, metav1.ConditionTrue, "")
+}
