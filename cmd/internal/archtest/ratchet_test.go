@@ -40,7 +40,6 @@ var ratchets = []ratchet{
 	{"names of tests with a retired term", 0, retiredInTests},
 	{"fields of a struct, with nameless ones'", maxFields, nestedFields},
 	{"types of one unexported name", 1, typeMeanings},
-	{"packages with an exported type of one name", 1, sharedByMore},
 	{atBudgets, 0, valuesAtBudgets},
 	{"lines of code without a line of test, of 100", 0, untested},
 	{"lines of test of reconciler that 2.0 for each line of code lacks, of 200", 0, missingTests},

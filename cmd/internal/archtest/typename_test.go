@@ -30,46 +30,33 @@ func exportedMeanings(s *source) map[string]int {
 	return out
 }
 
-// sharedByMore are those of them that are counted.
-func sharedByMore(s *source) map[string]int {
-	out := exportedMeanings(s)
-	for _, name := range sharedNames[conventional] {
-		delete(out, name)
-	}
-	return out
-}
-
-// conventional is the reason of names that are not counted.
-const conventional = "Go's and controller-runtime's own words for what a package takes, returns or counts, so that any number of packages may have one"
-
-// sharedNames are the names of types that several packages may export, each with the reason. The number of packages is
-// recorded by a ratchet, so that a further one is found.
+// sharedNames are the names of types that several packages may export, each with the reason.
 var sharedNames = map[string][]string{
-	conventional: {
+	"Go's and controller-runtime's own terms for what a package takes, returns or counts": {
 		"Config", "Limits", "Metrics", "Options", "Request", "Result", "Server", "Service",
 	},
 	"an interface, and the types that implement it or take part in it": {
 		"Checker", "Forge", "Gates", "Health", "Loader", "Loop", "Planner", "Target", "Waiter",
 	},
 	"the same value, once as AWS, a Git server or a node has it and once as the sandbox emulates it": {
-		"Call", "Clock", "Cluster", "Connection", "Delays", "Device", "Event", "Fault", "Group", "Hardware", "Instance",
+		"Call", "Clock", "Cluster", "Connection", "Delays", "Device", "Event", "Fault", "GPU", "Group", "Hardware", "Instance",
 		"Instances", "Machine", "Network", "NodeGroup", "Offering", "Operation", "Parameter", "PullRequest", "Queues", "Quotas",
 		"Repository", "Reservation", "Resource", "Roles", "Row", "Rules", "Sharing", "SharingStrategy", "State", "Table",
 	},
 	"the same object, as it is computed, as a kind of the API has it, and as it is printed": {
-		"Change", "Difference", "Document", "Field", "Finding", "IgnoredFields", "InstanceType", "Limit",
+		"Change", "Difference", "Document", "Drift", "Events", "Field", "FieldChange", "Finding", "History", "IgnoredFields", "InstanceType", "Limit",
 		"Node", "NonCompute", "NotReady", "Note", "Object", "Pod", "Pods", "Pool", "Price", "Problem", "Quota", "Report",
 		"Summary", "Sync", "Unknown",
 	},
 	"a name of the standard library, of client-go or of Prometheus, which has it in several packages, too": {
 		"Backoff", "Builder", "Cache", "Client", "Controller", "Environment", "Error", "Failure", "File", "Fixture", "Item", "Key",
-		"Kind", "Line", "List", "Names", "Point", "Process", "Query", "Reader", "Reason", "Reconciler", "Record", "Recorder",
-		"Ref", "Release", "Scope", "Section", "Status", "Store", "Timeout", "Tree", "Updater", "Usage", "Values", "View", "Watch",
+		"Input", "Inputs", "Kind", "List", "Names", "Page", "Process", "Range", "Renderer", "Run", "Query", "Reader", "Reason", "Reconciler", "Record", "Recorder",
+		"Ref", "Scope", "Section", "Status", "Store", "Timeout", "Tree", "Updater", "Usage", "Values", "View", "Watch",
 	},
 	"the package's name has the other half of the name": {
-		"Account", "Action", "Budgets", "Candidate", "Case", "Catalog", "Cause", "Commit", "Comparison", "Credentials", "Declared",
+		"Account", "Action", "Budget", "Budgets", "Candidate", "Case", "Catalog", "Cause", "Commit", "Comparison", "Credentials", "Declared",
 		"Facts", "Fingerprint", "Folder", "Live", "Logging", "Nodes", "Objects", "Outcome", "Owners", "Requirement", "Resources",
-		"Revision", "Rule", "Scenario", "Source", "Violation",
+		"Followed", "Observation", "Revision", "Rule", "Scenario", "Source", "Violation", "Watched",
 	},
 }
 

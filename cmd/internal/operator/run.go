@@ -44,7 +44,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/history/collector"
 	"github.com/poolwright/poolwright/reconciler/notification"
-	"github.com/poolwright/poolwright/reconciler/receiver"
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/ssmversion"
 	"github.com/poolwright/poolwright/reconciler/ssmversion/updater"
@@ -388,22 +387,4 @@ func (a *app) addHistory(mgr manager.Manager, fenced client.Client) error {
 		cfg.Offerings = a.engine.Offerings
 	}
 	return a.history.AddTo(mgr, cfg)
-}
-
-// addReceiver puts the webhook server on the manager, if it has an address.
-func (a *app) addReceiver(mgr manager.Manager) error {
-	if a.cfg.ReceiverAddress == "" || a.cfg.ReceiverAddress == "0" {
-		return nil
-	}
-	server := receiver.New(receiver.Config{
-		Address: a.cfg.ReceiverAddress, Namespace: a.cfg.Namespace,
-		Syncs: mgr.GetClient(), Direct: a.direct, Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("webhook"),
-	})
-	if err := metrics.Registry.Register(server.Metrics()); err != nil {
-		return fmt.Errorf("registering the webhooks' metric: %w", err)
-	}
-	if err := mgr.Add(server); err != nil {
-		return fmt.Errorf("registering the webhook server: %w", err)
-	}
-	return nil
 }

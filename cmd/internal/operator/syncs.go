@@ -30,6 +30,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/fluxsource"
 	"github.com/poolwright/poolwright/reconciler/forecasting"
+	"github.com/poolwright/poolwright/reconciler/gitcredentials"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/rollback"
@@ -275,8 +276,8 @@ func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 		Followed: a.followed(sync), Verification: a.verification(sync),
 	}
 	if git.SecretRef != nil || git.ProxySecretRef != nil {
-		credentials := &gitCredentials{live: a.direct, sync: sync, now: time.Now}
-		cfg.Credentials, cfg.CredentialsRefused = credentials.read, credentials.invalidate
+		credentials := gitcredentials.New(a.direct, sync, time.Now)
+		cfg.Credentials, cfg.CredentialsRefused = credentials.Read, credentials.Invalidate
 	}
 	return cfg
 }

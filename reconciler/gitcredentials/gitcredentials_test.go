@@ -1,9 +1,10 @@
-package operator
+package gitcredentials
 
 import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +57,7 @@ func TestTheCredentialsForHTTPSAreThoseOfTheSecret(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: c.data}
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "dev"}}
 			sync.Spec.Source.Git = v1alpha1.GitSource{URL: "https://git.example.com/a/b", SecretRef: &v1alpha1.SecretRef{Name: key.Name}}
-			got, err := (&gitCredentials{live: reconcilertest.InstalledClient(t, secret), sync: sync}).read(t.Context())
+			got, err := New(reconcilertest.InstalledClient(t, secret), sync, time.Now).Read(t.Context())
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Errorf("credentials (-want +got):\n%s", d)
 			}
@@ -96,7 +97,7 @@ func TestAProxyIsThatOfItsSecret(t *testing.T) {
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}
 			sync.Spec.Source.Git = v1alpha1.GitSource{URL: "https://git.example.com/a/b", ProxySecretRef: &v1alpha1.SecretRef{Name: "proxy"}}
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: "proxy"}, Data: c.data}
-			got, err := (&gitCredentials{live: reconcilertest.InstalledClient(t, secret), sync: sync}).read(t.Context())
+			got, err := New(reconcilertest.InstalledClient(t, secret), sync, time.Now).Read(t.Context())
 			if c.ok {
 				if err != nil || got.Proxy.String() != c.want {
 					t.Errorf("got %v, %v", got.Proxy, err)
@@ -110,7 +111,7 @@ func TestAProxyIsThatOfItsSecret(t *testing.T) {
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}
 	sync.Spec.Source.Git.ProxySecretRef = &v1alpha1.SecretRef{Name: "proxy"}
-	if _, err := (&gitCredentials{live: reconcilertest.InstalledClient(t), sync: sync}).read(t.Context()); !errors.Is(err, gitsource.ErrUnauthorized) || !strings.Contains(err.Error(), "proxySecretRef names Secret proxy") {
+	if _, err := New(reconcilertest.InstalledClient(t), sync, time.Now).Read(t.Context()); !errors.Is(err, gitsource.ErrUnauthorized) || !strings.Contains(err.Error(), "proxySecretRef names Secret proxy") {
 		t.Errorf("without a Secret: %v", err)
 	}
 }

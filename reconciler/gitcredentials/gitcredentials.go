@@ -1,4 +1,8 @@
-package operator
+// Package gitcredentials reads the Secrets of a Sync's Git repository: passwords, tokens, keys, those of a GitHub
+// App, and the proxy.
+//
+// It keeps none of them but the token of a GitHub App, which it requests anew before it expires. Start reading at Reader.Read.
+package gitcredentials
 
 import (
 	"context"
@@ -24,9 +28,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge/github"
 )
 
-// gitCredentials reads the Secrets of a Sync's repository, past every cache: the controller may read the Secrets of
+// Reader reads the Secrets of a Sync's repository, past every cache: the controller may read the Secrets of
 // its own namespace by name, and list none. Their keys are those of Flux. No error repeats a value.
-type gitCredentials struct {
+type Reader struct {
 	live client.Reader
 	sync *v1alpha1.Sync
 	now  func() time.Time
@@ -37,8 +41,14 @@ type gitCredentials struct {
 	versions string
 }
 
-// read is called before each fetch.
-func (g *gitCredentials) read(ctx context.Context) (gogit.Credentials, error) {
+// New is what reads the Secrets that the Sync names, by a client without a cache.
+func New(live client.Reader, sync *v1alpha1.Sync, now func() time.Time) *Reader {
+	return &Reader{live: live, sync: sync, now: now}
+}
+
+// Read returns the credentials of now; it is called before each fetch. Its errors wrap one of gitsource's where a
+// Secret or a server refuses.
+func (g *Reader) Read(ctx context.Context) (gogit.Credentials, error) {
 	git := g.sync.Spec.Source.Git
 	proxy, version, err := g.proxy(ctx)
 	if err != nil || git.SecretRef == nil {
@@ -62,7 +72,7 @@ func (g *gitCredentials) read(ctx context.Context) (gogit.Credentials, error) {
 }
 
 // secret reads a Secret that a field names.
-func (g *gitCredentials) secret(ctx context.Context, field, name string) (*corev1.Secret, error) {
+func (g *Reader) secret(ctx context.Context, field, name string) (*corev1.Secret, error) {
 	var secret corev1.Secret
 	err := g.live.Get(ctx, client.ObjectKey{Namespace: g.sync.Namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
@@ -77,7 +87,7 @@ func (g *gitCredentials) secret(ctx context.Context, field, name string) (*corev
 }
 
 // proxy is that of spec.source.git.proxySecretRef, and the version of the Secret; nil where there is none.
-func (g *gitCredentials) proxy(ctx context.Context) (*url.URL, string, error) {
+func (g *Reader) proxy(ctx context.Context) (*url.URL, string, error) {
 	ref := g.sync.Spec.Source.Git.ProxySecretRef
 	if ref == nil {
 		return nil, "", nil
@@ -95,7 +105,7 @@ func (g *gitCredentials) proxy(ctx context.Context) (*url.URL, string, error) {
 }
 
 // githubCredentials are a token of the GitHub App's installation, which is requested anew before it expires.
-func (g *gitCredentials) githubCredentials(ctx context.Context, secret *corev1.Secret, proxy *url.URL, versions string) (gogit.Credentials, error) {
+func (g *Reader) githubCredentials(ctx context.Context, secret *corev1.Secret, proxy *url.URL, versions string) (gogit.Credentials, error) {
 	app, err := g.installation(secret, proxy, versions)
 	if err != nil {
 		return gogit.Credentials{}, fmt.Errorf("%w: %w", gitsource.ErrUnauthorized, err)
@@ -121,7 +131,7 @@ func refusesApp(code int) bool {
 }
 
 // installation keeps what gives out tokens, and so the last token, until a Secret changes.
-func (g *gitCredentials) installation(secret *corev1.Secret, proxy *url.URL, versions string) (*github.Installation, error) {
+func (g *Reader) installation(secret *corev1.Secret, proxy *url.URL, versions string) (*github.Installation, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.app != nil && g.versions == versions {
@@ -135,8 +145,8 @@ func (g *gitCredentials) installation(secret *corev1.Secret, proxy *url.URL, ver
 	return app, nil
 }
 
-// invalidate has the next fetch request a token anew.
-func (g *gitCredentials) invalidate() {
+// Invalidate has the next fetch request a token anew.
+func (g *Reader) Invalidate() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.app != nil {
