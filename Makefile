@@ -147,13 +147,17 @@ test: ## Run every test; the first time this also builds the sandbox's programs
 	GOWORK=off GOFLAGS= go -C .ci/argocd test ./...
 	GOWORK=off GOFLAGS= go -C .ci/gpu test ./...
 
-.PHONY: interop
-interop: ## Run Syncs beside Flux's real source-controller and kustomize-controller, built from their modules in .ci/interop
+# Flux's controllers and their CRDs, for what runs beside them.
+.PHONY: flux
+flux:
 	@mkdir -p $(CACHE)/interop/crds
 	GOWORK=off GOFLAGS= go build -C .ci/interop -trimpath -ldflags '-s -w' -o $(CACHE)/interop/ $(addprefix github.com/fluxcd/,$(INTEROP))
 	@for name in $(INTEROP); do \
 		install -m 644 $$(GOWORK=off GOFLAGS= go -C .ci/interop list -m -f '{{.Dir}}' github.com/fluxcd/$$name)/config/crd/bases/*.yaml $(CACHE)/interop/crds/; \
 	done
+
+.PHONY: interop
+interop: flux ## Run Syncs beside Flux's real source-controller and kustomize-controller, built from their modules in .ci/interop
 	POOLWRIGHT_INTEROP=$(CACHE)/interop go test -count=1 -timeout 30m -v -run '^TestInterop' ./cmd/internal/e2e $(ARGS)
 
 .PHONY: lint
@@ -242,22 +246,10 @@ bench: ## Measure what the design promises, as ratios within one run
 	@# Memory is a whole process's, so it is read from a real controller in a sandbox.
 	go test -count=1 -timeout 30m -run '^TestTheControllerStaysSmall' -v ./cmd/internal/e2e
 
-# Flux as it is compared with: .ci/bench/go.mod has the versions.
-FLUX = $(CACHE)/flux-$(shell sed -n 's|.*fluxcd/kustomize-controller \(v[^ ]*\).*|\1|p' .ci/bench/go.mod)
-
 .PHONY: bench-compare
-bench-compare: build ## Measure Poolwright beside Flux in one sandbox, and write docs/performance.md (ARGS="--objects 200 --rounds 3")
-	@if [[ ! -d $(FLUX) ]]; then \
-		echo "building source-controller and kustomize-controller: the first time this takes minutes, then they are kept in $(CACHE)"; \
-		rm -rf $(FLUX).new; mkdir -p $(FLUX).new/crds; \
-		GOWORK=off GOFLAGS= go build -C .ci/bench -trimpath -ldflags '-s -w' -o $(FLUX).new/ github.com/fluxcd/source-controller github.com/fluxcd/kustomize-controller; \
-		for module in source-controller kustomize-controller; do \
-			cp "$$(GOWORK=off GOFLAGS= go list -C .ci/bench -m -f '{{.Dir}}' github.com/fluxcd/$$module)"/config/crd/bases/*.yaml $(FLUX).new/crds/; \
-		done; \
-		mv $(FLUX).new $(FLUX); \
-	fi
-	bin/poolwright-sandbox bench --flux $(FLUX) --page docs/performance.md $(ARGS) \
-		--versions "Poolwright $$(git describe --tags --always --dirty), source-controller and kustomize-controller $(patsubst $(CACHE)/flux-%,%,$(FLUX)), built with $$(go env GOVERSION)"
+bench-compare: build flux ## Measure Poolwright beside Flux in one sandbox, and write docs/performance.md (ARGS="--objects 200 --rounds 3")
+	bin/poolwright-sandbox bench --flux $(CACHE)/interop --page docs/performance.md $(ARGS) \
+		--versions "Poolwright $$(git describe --tags --always --dirty), source-controller and kustomize-controller $$(sed -n 's|.*fluxcd/kustomize-controller \(v[^ ]*\).*|\1|p' .ci/interop/go.mod), built with $$(go env GOVERSION)"
 
 .PHONY: image
 image: ## Write the container image to dist/image as an OCI image layout (VERSION=v1.0.0, PUSH=registry/name)

@@ -64,7 +64,10 @@ func (l *Loop) hold(ctx context.Context, snapshot gitsource.Snapshot, accepted a
 		return newest, why
 	}
 	_, planned := l.newest()
-	return Result{Revision: last.snapshot.Revision, Changed: last != planned, SourceError: cmp.Or(newest.SourceError, why), Attempted: newest.Revision, OnlyDrift: true}, nil
+	return Result{
+		Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned,
+		SourceError: cmp.Or(newest.SourceError, why), Attempted: newest.Revision, OnlyDrift: true,
+	}, nil
 }
 
 // giveUp keeps what was loaded of one revision alone, from which no more than drift is corrected; it returns nil

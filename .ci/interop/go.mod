@@ -1,4 +1,4 @@
-// Flux's real source-controller and kustomize-controller, which make interop builds and runs beside a Sync, in a module of
+// Flux's real source-controller and kustomize-controller, which make interop runs beside a Sync and make bench-compare measures beside it, in a module of
 // its own so that what they need never reaches the product's go.mod. It has the replacements of theirs. The version of
 // fluxcd/pkg/artifact that they name is not to be had from the module proxy; 0.20.0 is the next one that is.
 module github.com/poolwright/poolwright/.ci/interop

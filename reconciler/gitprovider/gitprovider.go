@@ -119,9 +119,11 @@ func githubCredential(name string, secret map[string][]byte) (token string, app 
 
 // appOf reads the keys of a GitHub App, which are Flux's.
 func appOf(name string, secret map[string][]byte) (*github.App, error) {
-	app, err := &github.App{Key: secret[secrets.KeyGitHubAppPrivateKey]}, error(nil)
+	app := &github.App{Key: secret[secrets.KeyGitHubAppPrivateKey]}
 	for key, into := range map[string]*int64{secrets.KeyGitHubAppID: &app.ID, secrets.KeyGitHubAppInstallationID: &app.Installation} {
-		if *into, err = strconv.ParseInt(string(bytes.TrimSpace(secret[key])), 10, 64); err != nil || *into <= 0 {
+		id, err := strconv.ParseInt(string(bytes.TrimSpace(secret[key])), 10, 64)
+		*into = id
+		if err != nil || id <= 0 {
 			return nil, fmt.Errorf("reading Secret %q: the key %s has to be a positive number: a GitHub App takes all of %s", name, key, apps)
 		}
 	}

@@ -19,6 +19,24 @@ type Phase struct {
 // phaseEmpty is the state of a phase in which a node was ready and had no pods.
 const phaseEmpty = "Empty"
 
+// addStartup adds the phases that begin with conditions of a NodeClaim.
+func addStartup(claim *karpv1.NodeClaim, add func(state string, since metav1.Time)) {
+	if claim == nil {
+		return
+	}
+	for i, step := range startup {
+		c := conditionOf(claim, step.condition)
+		if c.Status != metav1.ConditionTrue {
+			return
+		}
+		next := stateReady
+		if i+1 < len(startup) {
+			next = startup[i+1].state
+		}
+		add(next, c.LastTransitionTime)
+	}
+}
+
 // phasesOf are those of a node, by the times in its objects. A node without a NodeClaim has been registering until it was ready.
 func phasesOf(claim *karpv1.NodeClaim, node *corev1.Node, n Node) []Phase {
 	out := []Phase{{State: startup[0].state, Since: n.Created}}
@@ -32,19 +50,7 @@ func phasesOf(claim *karpv1.NodeClaim, node *corev1.Node, n Node) []Phase {
 		}
 		out = append(out, Phase{State: state, Since: since})
 	}
-	if claim != nil {
-		for i, step := range startup {
-			c := conditionOf(claim, step.condition)
-			if c.Status != metav1.ConditionTrue {
-				break
-			}
-			next := stateReady
-			if i+1 < len(startup) {
-				next = startup[i+1].state
-			}
-			add(next, c.LastTransitionTime)
-		}
-	}
+	addStartup(claim, add)
 	if ready := readiness(node); ready != nil {
 		switch {
 		case ready.Status != corev1.ConditionTrue && n.State == stateNotReady:

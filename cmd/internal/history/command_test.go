@@ -21,8 +21,6 @@ func now() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now().Add(-d)) }
 
-func pointer[T any](v T) *T { return &v }
-
 const commit = "e15a32fc0ffee0000000000000000000000000aa"
 
 // night is a history with each kind of record.
@@ -32,12 +30,12 @@ func night() history.History {
 		{
 			Name: "gpu-old", UID: "1", Node: "ip-10-0-0-1", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", Zone: "eu-west-1a", GPUs: 1,
 			Lifecycle: history.Lifecycle{Created: ago(50 * time.Hour), Launched: ago(50 * time.Hour), Registered: ago(50 * time.Hour), Initialized: ago(50 * time.Hour), Deleted: ago(49 * time.Hour), Terminated: ago(49 * time.Hour)},
-			Reason:    history.ReasonEmpty, USDPerHour: pointer(1.0), PriceBasis: history.PriceList, USD: pointer(1.0), GPUSeconds: history.States{Paid: 3600, Allocatable: 3600, Idle: 3600},
+			Reason:    history.ReasonEmpty, USDPerHour: new(1.0), PriceBasis: history.PriceList, USD: new(1.0), GPUSeconds: history.States{Paid: 3600, Allocatable: 3600, Idle: 3600},
 		},
 		{
 			Name: "gpu-zk7rq", UID: "2", Node: "ip-10-0-0-2", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", Zone: "eu-west-1b", GPUs: 1, Pods: []string{"ml/train-3"},
 			Lifecycle: history.Lifecycle{Created: ago(3 * time.Hour), Launched: ago(179 * time.Minute), Registered: ago(178 * time.Minute), Initialized: ago(177 * time.Minute), Deleted: ago(2 * time.Hour), Terminated: ago(119 * time.Minute)},
-			Reason:    history.ReasonDrifted, Message: "NodePoolDrifted", Revision: "main@sha1:" + commit, USDPerHour: pointer(0.5), PriceBasis: history.PriceSpotAtMost, USD: pointer(0.5),
+			Reason:    history.ReasonDrifted, Message: "NodePoolDrifted", Revision: "main@sha1:" + commit, USDPerHour: new(0.5), PriceBasis: history.PriceSpotAtMost, USD: new(0.5),
 			GPUSeconds: history.States{Paid: 3600, Allocatable: 3480, Requested: 1740, Idle: 1740},
 		},
 		{
@@ -46,14 +44,14 @@ func night() history.History {
 			GPUSeconds: history.States{Paid: 960},
 		},
 		{
-			Name: "gpu-lost", UID: "4", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(80 * time.Minute), Launched: ago(80 * time.Minute), Deleted: ago(70 * time.Minute), Terminated: ago(70 * time.Minute), TerminatedLatest: true}, Reason: history.ReasonUnknown, USDPerHour: pointer(1.0), USD: pointer(0.004), GPUSeconds: history.States{Paid: 600, Unobserved: 600},
+			Name: "gpu-lost", UID: "4", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(80 * time.Minute), Launched: ago(80 * time.Minute), Deleted: ago(70 * time.Minute), Terminated: ago(70 * time.Minute), TerminatedLatest: true}, Reason: history.ReasonUnknown, USDPerHour: new(1.0), USD: new(0.004), GPUSeconds: history.States{Paid: 600, Unobserved: 600},
 		},
 		{
-			Name: "gpu-hand", UID: "6", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(60 * time.Minute), Launched: ago(60 * time.Minute), Deleted: ago(time.Minute)}, Reason: history.ReasonDeleted, USDPerHour: pointer(1.0), USD: pointer(1.0), GPUSeconds: history.States{Paid: 3600, Allocatable: 3000, Requested: 3000},
+			Name: "gpu-hand", UID: "6", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(60 * time.Minute), Launched: ago(60 * time.Minute), Deleted: ago(time.Minute)}, Reason: history.ReasonDeleted, USDPerHour: new(1.0), USD: new(1.0), GPUSeconds: history.States{Paid: 3600, Allocatable: 3000, Requested: 3000},
 		},
 		{
 			Name: "general-x", UID: "5", Node: "ip-10-0-0-5", NodePool: "general", InstanceType: "m5.large", CapacityType: "on-demand", Pods: []string{"web/a", "web/b", "web/c"},
-			Lifecycle: history.Lifecycle{Created: ago(30 * time.Minute), Launched: ago(30 * time.Minute), Registered: ago(29 * time.Minute), Initialized: ago(29 * time.Minute)}, USDPerHour: pointer(0.1), PriceBasis: history.PriceOtherRegion, USD: pointer(0.05),
+			Lifecycle: history.Lifecycle{Created: ago(30 * time.Minute), Launched: ago(30 * time.Minute), Registered: ago(29 * time.Minute), Initialized: ago(29 * time.Minute)}, USDPerHour: new(0.1), PriceBasis: history.PriceOtherRegion, USD: new(0.05),
 		},
 	}
 	h.Applies = []history.Apply{
@@ -71,7 +69,7 @@ func night() history.History {
 		{Sync: "dev", Object: "ConfigMap/ml/settings", Time: ago(20 * time.Minute), Result: history.DriftNotCorrected, Deleted: true},
 	}
 	h.PullRequests = []history.PullRequest{
-		{Sync: "dev", Number: 38, Commit: commit, Merged: ago(151 * time.Minute), Applied: ago(150 * time.Minute), RolledOut: ago(119 * time.Minute), Headline: "1 object, 1 of 1 nodes", Predicted: &history.NodeChanges{Replaced: 1}, Happened: history.NodeChanges{Replaced: 1, Seconds: pointer(31 * 60.0)}},
+		{Sync: "dev", Number: 38, Commit: commit, Merged: ago(151 * time.Minute), Applied: ago(150 * time.Minute), RolledOut: ago(119 * time.Minute), Headline: "1 object, 1 of 1 nodes", Predicted: &history.NodeChanges{Replaced: 1}, Happened: history.NodeChanges{Replaced: 1, Seconds: new(31 * 60.0)}},
 		{Sync: "dev", Number: 41, Merged: ago(41 * time.Minute)},
 	}
 	h.PoolHours = []history.PoolHour{

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -142,10 +143,7 @@ func TestASyncFollowsARepositoryAsAGitHubApp(t *testing.T) {
 		"a certificate":  {"ca.crt", "s3cret", "the key ca.crt holds no certificate"},
 		"no App but one": {"githubAppInstallationID", "0", "the key githubAppInstallationID has to be a positive number"},
 	} {
-		secret.Data = map[string][]byte{}
-		for k, v := range good {
-			secret.Data[k] = v
-		}
+		secret.Data = maps.Clone(good)
 		secret.Data[c.key] = []byte(c.value)
 		if err := direct.Update(t.Context(), secret); err != nil {
 			t.Fatal(err)

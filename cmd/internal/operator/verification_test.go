@@ -97,8 +97,8 @@ func TestASyncFollowsSignedRevisionsAlone(t *testing.T) {
 	}
 	fetch(gitsource.ErrCommitSignature, "it is not signed")
 	if last, ok := source.(interface {
-		Earlier(ctx context.Context, revision string) (gitsource.Snapshot, bool)
-	}).Earlier(t.Context(), snap.Revision); !ok || last.Commit != first {
+		Earlier(ctx context.Context, revision, treeID string) (gitsource.Snapshot, bool)
+	}).Earlier(t.Context(), snap.Revision, snap.TreeID); !ok || last.Commit != first {
 		t.Errorf("what was applied is held: %v, %s", ok, last.Commit)
 	}
 

@@ -102,7 +102,7 @@ func (f *listenFlags) run(ctx context.Context, env get.Environment) error {
 	if !f.noBrowser {
 		file, err := redirectFile("", address)
 		if err == nil {
-			defer os.Remove(file)
+			defer func() { _ = os.Remove(file) }()
 			err = open(file)
 		}
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,8 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
-
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/reconciler"
@@ -190,8 +189,8 @@ func TestAFailureOfTheProgramEndsTheRecordsAndNothingElse(t *testing.T) {
 	claim := claimOf("a", deletedNow)
 	c, _ := collecting(t, clientOf(claim, poolOf("gpu")))
 	c.queue(func(*recorder.State) {
-		var nothing map[string]bool
-		nothing["a"] = true
+		var nothing *karpv1.NodeClaim
+		nothing.Name = "a"
 	})
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)

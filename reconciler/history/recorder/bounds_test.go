@@ -148,16 +148,16 @@ func TestABetterPriceReplacesAnApproximateOne(t *testing.T) {
 		then  float64
 		want  float64
 	}{
-		"a spot price in place of the maximum": {pointer(3.6), history.PriceSpotAtMost, 1.8, 1.8},
+		"a spot price in place of the maximum": {new(3.6), history.PriceSpotAtMost, 1.8, 1.8},
 		"a price in place of none":             {nil, "", 1.8, 1.8},
-		"no other in place of AWS' own":        {pointer(3.6), history.PriceSpotHistory, 1.8, 3.6},
+		"no other in place of AWS' own":        {new(3.6), history.PriceSpotHistory, 1.8, 3.6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewState(nil)
 			o := node("a", 0, 0)
 			o.USDPerHour, o.PriceBasis = test.first, test.basis
 			sampled(s, o, 0, 20*time.Minute)
-			o.USDPerHour, o.PriceBasis = pointer(test.then), history.PriceSpotHistory
+			o.USDPerHour, o.PriceBasis = new(test.then), history.PriceSpotHistory
 			if got := s.NeedsPrice("uid-a"); got != (test.basis != history.PriceSpotHistory) {
 				t.Errorf("it needs a price: %t", got)
 			}

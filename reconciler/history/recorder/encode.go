@@ -64,7 +64,7 @@ func decode(content []byte) ([]document, error) {
 	for {
 		var d document
 		err := decoder.Decode(&d)
-		if err == io.EOF { //nolint:errorlint // A Decoder returns it as it is.
+		if err == io.EOF {
 			return out, nil
 		}
 		if err != nil {

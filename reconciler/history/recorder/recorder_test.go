@@ -24,13 +24,11 @@ func at(after time.Duration) metav1.Time { return metav1.NewTime(start.Add(after
 // same reports whether both are the same instant.
 func same(a, b metav1.Time) bool { return a.Equal(&b) }
 
-func pointer[T any](v T) *T { return &v }
-
 // node is a NodeClaim with two GPUs for 3.6 dollars an hour, which was launched and initialized after these times.
 func node(name string, launched, initialized time.Duration) Observation {
 	o := Observation{NodeClass: "gpu", Offers: initialized >= 0, NodeClaim: history.NodeClaim{
 		Name: name, UID: "uid-" + name, Node: "ip-" + name, NodePool: "gpu", InstanceType: "g5.12xlarge", CapacityType: "on-demand", GPUs: 2,
-		Lifecycle: history.Lifecycle{Created: at(launched - time.Second), Launched: at(launched)}, USDPerHour: pointer(3.6), PriceBasis: history.PriceList,
+		Lifecycle: history.Lifecycle{Created: at(launched - time.Second), Launched: at(launched)}, USDPerHour: new(3.6), PriceBasis: history.PriceList,
 	}}
 	if initialized >= 0 {
 		o.Registered, o.Initialized = at(initialized), at(initialized)
@@ -314,7 +312,7 @@ func TestWhatHappenedOfAPullRequestIsCountedByItsCommit(t *testing.T) {
 	s.RecordPullRequest(history.PullRequest{Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Applied: at(time.Minute), RolledOut: at(4 * time.Minute), Predicted: &history.NodeChanges{Replaced: 2}})
 	want := []history.PullRequest{{
 		Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Applied: at(time.Minute), RolledOut: at(4 * time.Minute),
-		Predicted: &history.NodeChanges{Replaced: 2}, Happened: history.NodeChanges{Replaced: 2, Seconds: pointer(180.0)},
+		Predicted: &history.NodeChanges{Replaced: 2}, Happened: history.NodeChanges{Replaced: 2, Seconds: new(180.0)},
 	}}
 	if d := cmp.Diff(want, merge(t, s).PullRequests); d != "" {
 		t.Errorf("pull requests (-want +got):\n%s", d)
@@ -423,7 +421,7 @@ func TestTenThousandNodesTakeBoundedMemoryAndBytes(t *testing.T) {
 	if want := float64(n) * 2 * (21*60 - 2); math.Abs(paid-want) > 1e-3 {
 		t.Errorf("%f GPU seconds are paid for, want %f", paid, want)
 	}
-	h, records, hours = history.History{}, nil, nil
+	h, hours = history.History{}, nil
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	content, err := s.Encode()

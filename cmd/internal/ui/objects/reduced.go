@@ -2,7 +2,6 @@ package objects
 
 import (
 	corev1 "k8s.io/api/core/v1"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/provision/simulate/reduce"

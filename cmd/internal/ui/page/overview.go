@@ -278,14 +278,15 @@ func nodeRowOf(n get.Node, ends, now time.Time, window time.Duration) nodeRow {
 func pathOf(kind string, names ...string) string {
 	// The API server accepts no longer ones.
 	const maxName = 253
-	out := "/" + kind
+	var out strings.Builder
+	out.WriteString("/" + kind)
 	for _, name := range names {
 		if name == "" || len(name) > maxName || clean(name) != name {
 			return "/"
 		}
-		out += "/" + url.PathEscape(name)
+		out.WriteString("/" + url.PathEscape(name))
 	}
-	return out
+	return out.String()
 }
 
 // shortName is a node's name without the domain of EC2, which all nodes of a cluster have in common.

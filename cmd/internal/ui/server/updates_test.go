@@ -132,7 +132,7 @@ func TestSixtyFourReadersCostAsMuchAsOne(t *testing.T) {
 				case d.changed <- struct{}{}:
 				default:
 				}
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond) //nolint:forbidigo // In the bubble of synctest.
 			}
 			synctest.Wait()
 			reports = d.reports.Load()
@@ -155,7 +155,7 @@ func TestNobodyReadingCostsNothing(t *testing.T) {
 		synctest.Wait()
 		before := d.reports.Load()
 		d.changed <- struct{}{}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // In the bubble of synctest.
 		if after := d.reports.Load(); after != before {
 			t.Errorf("the cluster was read %d times for nobody", after-before)
 		}
@@ -235,12 +235,12 @@ func TestAnExplanationIsMadeAnewByTimeOnly(t *testing.T) {
 			case d.changed <- struct{}{}:
 			default:
 			}
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(500 * time.Millisecond) //nolint:forbidigo // In the bubble of synctest.
 		}
 		if n := d.explained.Load(); n != 1 {
 			t.Errorf("in ten seconds it was explained %d times", n)
 		}
-		time.Sleep(explainInterval)
+		time.Sleep(explainInterval) //nolint:forbidigo // In the bubble of synctest.
 		if n := d.explained.Load(); n != 2 {
 			t.Errorf("after its interval it was explained %d times", n)
 		}

@@ -60,7 +60,8 @@ func foundByTestsOfSources() []Control {
 	return []Control{
 		{
 			Name: "last-good-revision", Summary: "While the source cannot be read, the last revision that could be stays in force.",
-			file: "reconciler/fetch.go", old: "= l.lastGood(ctx); !ok {", by: "= l.lastGood(ctx); !ok || ok {",
+			file: "reconciler/fetch.go", old: "= l.lastGood(ctx); accepted != applicable {\n",
+			by:   "= l.lastGood(ctx); accepted != applicable || stale != nil {\n\t\t\tif accepted == applicable {\n\t\t\t\treturn Result{}, stale\n\t\t\t}\n",
 			test: "reconciler.TestASourceThatFailsLaterLeavesTheLastRevisionInForce",
 		}, {
 			Name: "credentials-for-each-fetch", Summary: "Credentials are read before each fetch, so that a rotation needs no restart.",
@@ -74,8 +75,12 @@ func foundByTestsOfSources() []Control {
 			test: "gitsource/gogit.TestAHostKeyIsVerifiedBeforeAnythingIsSent",
 		}, {
 			Name: "fast-forward", Summary: "A branch is followed by fast-forward only.",
-			file: "gitsource/gogit/fastforward.go", old: "if descends || err != nil &&", by: "if descends || !descends || err != nil &&",
+			file: "gitsource/gogit/accept.go", old: "if descends || err != nil &&", by: "if descends || !descends || err != nil &&",
 			test: "gitsource/gogit.TestABranchIsFollowedForwardOnly",
+		}, {
+			Name: "signatures", Summary: "Where a Sync requires signatures, only a revision that is signed as it requires is applied.",
+			file: "gitsource/gogit/accept.go", old: "if v == nil || v.verified[want] ||", by: "if v == nil || len(v.mode) > 0 || v.verified[want] ||",
+			test: "gitsource/gogit.TestOnlySignedRevisionsAreFollowed",
 		}, {
 			Name: "stale-prunes-nothing", Summary: "A revision that stays because a newer one cannot be read prunes nothing.",
 			file: "reconciler/plan.go", old: "unsure := len(problems) > 0 || result.SourceError != nil", by: "unsure := len(problems) > 0",
@@ -121,7 +126,7 @@ func foundByTestsOfDependencies() []Control {
 	return []Control{
 		{
 			Name: "dependencies-first", Summary: "A revision is neither loaded nor applied before the Syncs that its Sync depends on are ready.",
-			file: "reconciler/fetch.go", old: "l.dependencies(ctx, snapshot.Revision); err != nil {", by: "l.dependencies(ctx, snapshot.Revision); err != nil && ctx == nil {",
+			file: "reconciler/fetch.go", old: "l.dependencies(ctx, snapshot.Revision, snapshot.TreeID); err != nil {", by: "l.dependencies(ctx, snapshot.Revision, snapshot.TreeID); err != nil && ctx == nil {",
 			test: "reconciler.TestARevisionThatWaitsIsNeitherLoadedNorApplied",
 		}, {
 			Name: "only-drift-while-waiting", Summary: "While a revision waits for other Syncs, nothing but drift is put back.",
