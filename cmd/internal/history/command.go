@@ -247,7 +247,7 @@ func write(env get.Environment, h history.History, s recordKind, output string) 
 // reportEmpty reports that there is nothing to print, and why.
 func reportEmpty(env get.Environment, h history.History, of string) {
 	if h.Time.IsZero() {
-		fmt.Fprintf(env.Err, "No history is recorded in namespace %s.\n", env.Namespace())
+		fmt.Fprintf(env.Err, "No history is recorded in namespace %s: the controller records it with the flag --history.\n", env.Namespace())
 		return
 	}
 	fmt.Fprintf(env.Err, "No %s found; --since 0 prints all that is recorded.\n", of)

@@ -65,6 +65,8 @@ type Config struct {
 	EventsAddress string
 	// NoCrossNamespaceRefs lets Syncs name only sources of Flux in their own namespace.
 	NoCrossNamespaceRefs bool
+	// History has the leader record nodes, applies, drift and pull requests.
+	History bool
 	// CacheDir holds the mirrors of Git repositories, which take at most CacheSizeLimit
 	// bytes together; 0 means DefaultCacheSizeLimit.
 	CacheDir       string
@@ -102,7 +104,10 @@ func Run(ctx context.Context, cfg Config) error {
 		return ignoreEnd(ctx, err)
 	}
 	cfg.mirrors = newMirrors(cfg)
-	a := &app{cfg: cfg, direct: direct, history: collector.New(cfg.Logger.WithName("history"))}
+	a := &app{cfg: cfg, direct: direct}
+	if cfg.History {
+		a.history = collector.New(cfg.Logger.WithName("history"))
+	}
 	a.children, a.renders = newChildren(), &rendercache.Cache{}
 	if a.fence, err = leaderelection.New(cfg.REST); err != nil {
 		return err
@@ -228,7 +233,7 @@ type app struct {
 	// engine is what has read of AWS by what forecasts are made; nil without an engine.
 	engine   *engine.Engine
 	gpuNodes *gpunode.Controllers
-	// history records what happens.
+	// history records what happens; nil where nothing does.
 	history *collector.Collector
 	// notifier sends the events of Syncs; nil without an address.
 	notifier *notification.Notifier
@@ -305,10 +310,15 @@ func (a *app) addGPUs(config *engine.Config) {
 	config.Decorate = func(c client.Client) engine.Decorator {
 		taints := startuptaint.Decorate(a.gpuNodes.TaintConfig(c))
 		return func(provider cloudprovider.CloudProvider) cloudprovider.CloudProvider {
+			if a.history == nil {
+				return taints(provider)
+			}
 			return a.history.Decorate(taints(provider))
 		}
 	}
-	config.Recorder = a.history.Recorder
+	if a.history != nil {
+		config.Recorder = a.history.Recorder
+	}
 	config.Hooks = func(c client.Client) []cloudprovider.NodeLifecycleHook {
 		return []cloudprovider.NodeLifecycleHook{startuptaint.NewHook(c, a.gpuNodes.Sharing)}
 	}
@@ -377,8 +387,11 @@ func (a *app) addOurs(mgr manager.Manager) error {
 	return a.cluster.AddTo(mgr)
 }
 
-// addHistory puts what records the history on the manager.
+// addHistory puts what records the history on the manager, if it is to be recorded.
 func (a *app) addHistory(mgr manager.Manager, fenced client.Client) error {
+	if a.history == nil {
+		return nil
+	}
 	cfg := collector.Config{
 		Cached: mgr.GetClient(), Live: fenced, Namespace: a.cfg.Namespace, Nodes: a.engine != nil,
 		Registry: metrics.Registry, Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("history"),

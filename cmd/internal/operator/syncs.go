@@ -94,7 +94,10 @@ func (a *app) builder() controller.Builder {
 		load := func() reconciler.Loader { return a.loader(a.children.forSync(sync), sync.Spec.Path, vars, refusals) }
 		loop := reconciler.NewLoop(source, load(),
 			reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.ValidatedTarget{Target: kubeTarget, Errors: refusals, Live: a.direct}}).
-			WithRevisionCache(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision, sync.Status.LastAppliedTreeID).WithRecord(a.history.Run(sync.Name))
+			WithRevisionCache(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision, sync.Status.LastAppliedTreeID)
+		if a.history != nil {
+			loop.WithRecord(a.history.Run(sync.Name))
+		}
 		watches := []watchFunc{kubeTarget.Watch, awsTarget.Watch}
 		if watchSource != nil {
 			watches = append(watches, watchSource)

@@ -195,7 +195,7 @@ func TestAnInterruptionIsReportedUntilItIsOver(t *testing.T) {
 func TestTheEndOfAWatchIsNoInterruption(t *testing.T) {
 	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	var i interruption
-	for _, err := range []error{io.EOF, apierrors.NewResourceExpired("old"), apierrors.NewGone("gone")} {
+	for _, err := range []error{io.EOF, apierrors.NewResourceExpired("old"), apierrors.NewGone("gone")} { //nolint:staticcheck // Older API servers return it.
 		if i.record(at, err) || i.since(at) != nil {
 			t.Errorf("%v is one", err)
 		}

@@ -26,7 +26,8 @@ func usd(least, most float64) *get.USD { return &get.USD{Least: least, Most: mos
 func phases(of ...any) []get.Phase {
 	var out []get.Phase
 	for i := 0; i < len(of); i += 2 {
-		out = append(out, get.Phase{State: of[i].(string), Since: metav1.NewTime(now().Add(-time.Minute * time.Duration(of[i+1].(int))))})
+		minutes := of[i+1].(int)
+		out = append(out, get.Phase{State: of[i].(string), Since: ago(time.Duration(minutes) * time.Minute)})
 	}
 	return out
 }

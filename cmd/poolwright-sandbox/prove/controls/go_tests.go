@@ -52,7 +52,7 @@ type event struct{ Action, Test string }
 // foundByTests are precautions for which a Go test is the shortest case. The passages are as short
 // as they can be, so that only a change of the precaution itself moves them.
 func foundByTests() []Control {
-	return slices.Concat(foundByTestsOfSources(), foundByTestsOfDependencies(), foundByTestsOfTargets(), foundByTestsOfTheEngine(), foundByOtherTests())
+	return slices.Concat(foundByTestsOfSources(), foundByTestsOfSignatures(), foundByTestsOfDependencies(), foundByTestsOfTargets(), foundByTestsOfTheEngine(), foundByOtherTests())
 }
 
 // foundByTestsOfSources are those of what is read from Git and rendered.
@@ -77,10 +77,6 @@ func foundByTestsOfSources() []Control {
 			Name: "fast-forward", Summary: "A branch is followed by fast-forward only.",
 			file: "gitsource/gogit/accept.go", old: "if descends || err != nil &&", by: "if descends || !descends || err != nil &&",
 			test: "gitsource/gogit.TestABranchIsFollowedForwardOnly",
-		}, {
-			Name: "signatures", Summary: "Where a Sync requires signatures, only a revision that is signed as it requires is applied.",
-			file: "gitsource/gogit/accept.go", old: "if v == nil || v.verified[want] ||", by: "if v == nil || len(v.mode) > 0 || v.verified[want] ||",
-			test: "gitsource/gogit.TestOnlySignedRevisionsAreFollowed",
 		}, {
 			Name: "stale-prunes-nothing", Summary: "A revision that stays because a newer one cannot be read prunes nothing.",
 			file: "reconciler/plan.go", old: "unsure := len(problems) > 0 || result.SourceError != nil", by: "unsure := len(problems) > 0",
@@ -119,6 +115,15 @@ func foundByTestsOfSources() []Control {
 			test: "reconciler/declared.TestKustomizationsThatReachOutAreRefusedByName",
 		},
 	}
+}
+
+// foundByTestsOfSignatures are those of what has to be signed.
+func foundByTestsOfSignatures() []Control {
+	return []Control{{
+		Name: "signatures", Summary: "Where a Sync requires signatures, only a revision that is signed as it requires is applied.",
+		file: "gitsource/gogit/accept.go", old: "if v == nil || v.verified[", by: "if v == nil || len(v.mode) > 0 || v.verified[",
+		test: "gitsource/gogit.TestOnlySignedRevisionsAreFollowed",
+	}}
 }
 
 // foundByTestsOfDependencies are those of Syncs that wait for others.
