@@ -24,12 +24,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
@@ -385,19 +383,4 @@ func (a *app) addOurs(mgr manager.Manager) error {
 		return err
 	}
 	return a.cluster.AddTo(mgr)
-}
-
-// addHistory puts what records the history on the manager, if it is to be recorded.
-func (a *app) addHistory(mgr manager.Manager, fenced client.Client) error {
-	if a.history == nil {
-		return nil
-	}
-	cfg := collector.Config{
-		Cached: mgr.GetClient(), Live: fenced, Namespace: a.cfg.Namespace, Nodes: a.engine != nil,
-		Registry: metrics.Registry, Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("history"),
-	}
-	if a.engine != nil {
-		cfg.Offerings = a.engine.Offerings
-	}
-	return a.history.AddTo(mgr, cfg)
 }
