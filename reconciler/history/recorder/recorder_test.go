@@ -421,7 +421,6 @@ func TestTenThousandNodesTakeBoundedMemoryAndBytes(t *testing.T) {
 	if want := float64(n) * 2 * (21*60 - 2); math.Abs(paid-want) > 1e-3 {
 		t.Errorf("%f GPU seconds are paid for, want %f", paid, want)
 	}
-	h = history.History{}
 	clear(records)
 	clear(hours)
 	runtime.GC()
