@@ -68,7 +68,7 @@ func newVerifier(v *Verification, ref Ref) (*verifier, error) {
 		}
 	case VerifyEveryCommit:
 		if ref.Commit != "" {
-			return invalid("it needs a branch or a tag to follow")
+			return invalid("it needs a branch or a tag to follow, and not a commit")
 		}
 	default:
 		return invalid("it is none of HEAD, Tag, TagAndHEAD and EveryCommit")

@@ -30,7 +30,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
 	done = done.use(sync, s)
-	done.partly = done.Revision != sync.Status.LastAppliedRevision
+	done.partly = done.Revision != sync.Status.LastAppliedRevision || done.TreeID != sync.Status.LastAppliedTreeID && sync.Status.LastAppliedTreeID != ""
 	result := resultOf(done)
 	last := pending.Everything
 	if s != nil {
@@ -49,7 +49,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		result.findings(updated, sync, done)
 		result.confirmation(updated, sync, done)
 	}
-	if updated.Status.LastAppliedRevision != sync.Status.LastAppliedRevision {
+	if updated.Status.LastAppliedRevision != sync.Status.LastAppliedRevision || sync.Status.LastAppliedTreeID != "" && updated.Status.LastAppliedTreeID != sync.Status.LastAppliedTreeID {
 		updated.Status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
 	}
 	if s != nil && (done.kind != partial || !result.ready) {

@@ -63,7 +63,7 @@ func twice(first, again manifest.Object) string {
 // confirmations are the annotations by which a person lets pass what a guard holds, or has a Sync apply
 // another commit than that which the repository leads to.
 func confirmations() []string {
-	return []string{v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmGarbageCollectionAnnotation, v1alpha1.RollbackAnnotation}
+	return []string{v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmGarbageCollectionAnnotation, v1alpha1.RollbackAnnotation, v1alpha1.RollbackReasonAnnotation}
 }
 
 // confirming is the Problem of an object that brings a confirmation along: it would let

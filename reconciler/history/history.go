@@ -111,8 +111,8 @@ const (
 	ReasonNodePoolDeleted Reason = "NodePoolDeleted"
 	// ReasonRegistrationTimeout is a node that did not register in time.
 	ReasonRegistrationTimeout Reason = "RegistrationTimeout"
-	// ReasonGPUsNotOffered is a node that was replaced because it never offered its GPUs.
-	ReasonGPUsNotOffered Reason = "GPUsNotOffered"
+	// ReasonGPUsNotAllocatable is a node that was replaced because it never offered its GPUs.
+	ReasonGPUsNotAllocatable Reason = "GPUsNotAllocatable"
 	// ReasonDeleted is a NodeClaim that somebody else deleted: a person, or another controller.
 	ReasonDeleted Reason = "Deleted"
 	// ReasonUnknown is a NodeClaim that is gone, and whose deletion was not observed.

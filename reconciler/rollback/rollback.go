@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -102,10 +103,17 @@ func To(sync *v1alpha1.Sync, to, reason string) (func(*v1alpha1.Sync), error) {
 	match := revision.FindStringSubmatch(strings.ToLower(to))
 	ref := sync.Spec.Source.Git.Ref
 	switch {
+	case sync.Spec.SourceRef != nil:
+		return nil, fmt.Errorf("Sync %s is %w: it follows %s, of which Flux keeps no earlier artifact; have the source name the earlier revision, such as by spec.ref of a GitRepository", sync.Name, ErrRevision, sync.Address())
 	case to == "":
 		return nil, fmt.Errorf("Sync %s is %w: no revision is named; add --to with a commit of 40 digits, of those that git log lists", sync.Name, ErrRevision)
 	case match == nil:
 		return nil, fmt.Errorf("Sync %s is %w: %[3]s is no commit of 40 digits; to have all of them, run in the repository: git rev-parse %[3]s", sync.Name, ErrRevision, to)
+	case signs(sync, v1alpha1.GitVerificationTag, v1alpha1.GitVerificationTagAndHEAD):
+		return nil, fmt.Errorf("Sync %s is %w: its tags have to be signed, and none leads to a commit; set spec.source.git.ref.tag to an earlier tag", sync.Name, ErrRevision)
+	case signs(sync, v1alpha1.GitVerificationEveryCommit):
+		// Behind a commit that nobody attempted there may be some without a signature, which would count as attempted then.
+		return nil, fmt.Errorf("Sync %s is %w: spec.source.git.verify requires every commit to be signed that leads to the newest; set its mode to HEAD until the Sync is resumed", sync.Name, ErrRevision)
 	case ref.Commit != "":
 		return nil, fmt.Errorf("Sync %s is %w: it follows no branch or tag, but spec.source.git.ref.commit; change that", sync.Name, ErrRevision)
 	case !sync.DeletionTimestamp.IsZero():
@@ -118,6 +126,12 @@ func To(sync *v1alpha1.Sync, to, reason string) (func(*v1alpha1.Sync), error) {
 			metav1.SetMetaDataAnnotation(&s.ObjectMeta, v1alpha1.RollbackReasonAnnotation, reason)
 		}
 	}, nil
+}
+
+// signs reports whether signatures are required in one of the modes.
+func signs(sync *v1alpha1.Sync, modes ...v1alpha1.GitVerificationMode) bool {
+	v := sync.Spec.Source.Git.Verify
+	return v != nil && slices.Contains(modes, v.Mode)
 }
 
 // End is the change by which a Sync follows its branch or tag again.

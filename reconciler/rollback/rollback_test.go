@@ -52,6 +52,14 @@ func TestWhatASyncIsRolledBackToIsACommitInFull(t *testing.T) {
 	branch := v1alpha1.GitRef{Branch: "main"}
 	deleted := following(branch, nil)
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	ofFlux := following(v1alpha1.GitRef{}, nil)
+	ofFlux.Spec.SourceRef = &v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "infra"}
+	signed := func(mode v1alpha1.GitVerificationMode, ref v1alpha1.GitRef) *v1alpha1.Sync {
+		out := following(ref, nil)
+		out.Spec.Source.Git.Verify = &v1alpha1.GitVerification{Mode: mode}
+		return out
+	}
+	tag := v1alpha1.GitRef{Tag: "v1"}
 	for name, tt := range map[string]struct {
 		sync *v1alpha1.Sync
 		to   string
@@ -68,6 +76,11 @@ func TestWhatASyncIsRolledBackToIsACommitInFull(t *testing.T) {
 		"no revision":                       {following(branch, nil), "", "", "--to"},
 		"a commit, instead of another":      {following(v1alpha1.GitRef{Commit: commit}, nil), commit, "", "spec.source.git.ref.commit"},
 		"a commit, while it is deleted":     {deleted, commit, "", "being deleted"},
+		"a commit, of a source of Flux":     {ofFlux, commit, "", "GitRepository/poolwright-system/infra"},
+		"a commit that has to be signed":    {signed(v1alpha1.GitVerificationHEAD, branch), commit, commit, ""},
+		"a commit, where every one has to":  {signed(v1alpha1.GitVerificationEveryCommit, branch), commit, "", "mode to HEAD"},
+		"a commit, where tags have to":      {signed(v1alpha1.GitVerificationTag, tag), commit, "", "ref.tag"},
+		"a commit, where both have to":      {signed(v1alpha1.GitVerificationTagAndHEAD, tag), commit, "", "ref.tag"},
 		"a commit with something behind it": {following(branch, nil), commit + "0", "", "40 digits"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,5 +136,15 @@ func TestASyncHasAConditionWhileItIsRolledBack(t *testing.T) {
 	Mark(sync)
 	if conditions.Has(sync, Condition) {
 		t.Error("it has the condition afterwards")
+	}
+}
+
+// A Sync may have the annotation from the time before it followed a source of Flux.
+func TestASyncThatFollowsASourceOfFluxIsNotRolledBack(t *testing.T) {
+	sync := following(v1alpha1.GitRef{}, map[string]string{v1alpha1.RollbackAnnotation: commit, v1alpha1.RollbackReasonAnnotation: "nodes hang"})
+	sync.Spec.SourceRef = &v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "infra"}
+	Mark(sync)
+	if Of(sync) != "" || Revision(sync) != "" || Reason(sync) != "" || Message(sync) != "" || conditions.Has(sync, Condition) {
+		t.Errorf("it is rolled back to %q: %s", Of(sync), Message(sync))
 	}
 }

@@ -80,7 +80,7 @@ func TestANodeIsRecordedOnceAlthoughTheLeaderIsKilled(t *testing.T) {
 	u.prints(u.block(page.take("poolwright events"), exitCode{0}), "Launched", "Terminated", nodes[0].Name)
 	u.prints(u.block(page.take("poolwright history costs"), exitCode{0}), recordedPool)
 	u.prints(u.block(page.take("poolwright history nodes"), exitCode{0}), nodes[0].Name, "Empty", "Deleted")
-	u.block(page.take("poolwright history pulls"), exitCode{0})
+	u.block(page.take("poolwright history pullrequests"), exitCode{0})
 }
 
 // ended waits until the pool has no node.

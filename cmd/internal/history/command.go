@@ -32,27 +32,27 @@ func EventOutputs() []string { return document.Formats() }
 // defaultSince is how far back is printed.
 const defaultSince = 24 * time.Hour
 
-// recordKind names a part of the history that can be requested alone.
-type recordKind string
+// historySection names a part of the history that can be requested alone.
+type historySection string
 
 // The sections, in the order in which they are printed; the empty one is all of them.
 const (
-	sectionAll     recordKind = ""
-	sectionApplies recordKind = "applies"
-	sectionDrift   recordKind = "drift"
-	sectionPulls   recordKind = "pulls"
-	sectionNodes   recordKind = "nodes"
-	sectionCosts   recordKind = "costs"
+	sectionAll          historySection = ""
+	sectionRevisions    historySection = "revisions"
+	sectionDrift        historySection = "drift"
+	sectionPullRequests historySection = "pullrequests"
+	sectionNodes        historySection = "nodes"
+	sectionCosts        historySection = "costs"
 )
 
-func sections() []recordKind {
-	return []recordKind{sectionApplies, sectionDrift, sectionPulls, sectionNodes, sectionCosts}
+func sections() []historySection {
+	return []historySection{sectionRevisions, sectionDrift, sectionPullRequests, sectionNodes, sectionCosts}
 }
 
 // synonyms are other names of sections: singulars, and those of the command get.
-func synonyms() map[string]recordKind {
-	return map[string]recordKind{
-		"apply": sectionApplies, "revisions": sectionApplies, "pull": sectionPulls, "pr": sectionPulls, "prs": sectionPulls, "pullrequests": sectionPulls,
+func synonyms() map[string]historySection {
+	return map[string]historySection{
+		"revision": sectionRevisions, "applies": sectionRevisions, "pull": sectionPullRequests, "pulls": sectionPullRequests, "pr": sectionPullRequests, "prs": sectionPullRequests, "pullrequest": sectionPullRequests,
 		"node": sectionNodes, "no": sectionNodes, "nodeclaim": sectionNodes, "nodeclaims": sectionNodes, "cost": sectionCosts, "pools": sectionCosts,
 	}
 }
@@ -66,7 +66,7 @@ func sectionNames(separator string) string {
 }
 
 // sectionOf is the section that the arguments name.
-func sectionOf(args []string) (recordKind, error) {
+func sectionOf(args []string) (historySection, error) {
 	switch {
 	case len(args) == 0:
 		return sectionAll, nil
@@ -77,10 +77,10 @@ func sectionOf(args []string) (recordKind, error) {
 	if s, found := synonyms()[name]; found {
 		return s, nil
 	}
-	if !slices.Contains(sections(), recordKind(name)) {
+	if !slices.Contains(sections(), historySection(name)) {
 		return "", fmt.Errorf("%q is not one of %s", args[0], sectionNames(", "))
 	}
-	return recordKind(name), nil
+	return historySection(name), nil
 }
 
 // printFlags are the input of both commands.
@@ -122,7 +122,7 @@ instances only: ~ marks those of another region, and those of spot instances of 
 is not known.
 
 It reads the ConfigMaps poolwright-history* of the namespace only. For single events in order: poolwright events.`,
-		Example:           "  poolwright history\n  poolwright history nodes --pool gpu\n  poolwright history applies --since 168h\n  poolwright history costs --since 0 -o json",
+		Example:           "  poolwright history\n  poolwright history nodes --pool gpu\n  poolwright history revisions --since 168h\n  poolwright history costs --since 0 -o json",
 		Args:              func(_ *cobra.Command, args []string) error { _, err := sectionOf(args); return err },
 		ValidArgsFunction: completeSections,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -170,19 +170,16 @@ func reader(env get.Environment) (history.Reader, error) {
 }
 
 // history prints a section, or all of them.
-func (f *printFlags) history(ctx context.Context, env get.Environment, from history.Reader, s recordKind) error {
+func (f *printFlags) history(ctx context.Context, env get.Environment, from history.Reader, s historySection) error {
 	h, err := from.Read(ctx)
 	if err != nil {
 		return err
 	}
-	return write(env, selected(h, f.from(env.Now()), f.pool).only(s), s, f.output)
+	return write(env, section(selected(h, f.from(env.Now()), f.pool), s), s, f.output)
 }
 
-// historyPart is a part of a History.
-type historyPart struct{ history.History }
-
 // selected is what of a History ended after a time, or has not ended, and of the nodes and costs that of a pool; an empty pool is all.
-func selected(h history.History, from time.Time, pool string) historyPart {
+func selected(h history.History, from time.Time, pool string) history.History {
 	old := func(t metav1.Time) bool { return t.Time.Before(from) }
 	other := func(name string) bool { return pool != "" && name != pool }
 	h.NodeClaims = slices.DeleteFunc(h.NodeClaims, func(n history.NodeClaim) bool {
@@ -196,32 +193,35 @@ func selected(h history.History, from time.Time, pool string) historyPart {
 	h.PullRequests = slices.DeleteFunc(h.PullRequests, func(p history.PullRequest) bool {
 		return old(p.Merged) && old(p.RolledOut)
 	})
-	return historyPart{h}
+	return h
 }
 
-// only is one section, or all of them.
-func (s historyPart) only(name recordKind) history.History {
-	out := history.History{Time: s.Time}
+// section is one section of a History, or all of them.
+func section(h history.History, name historySection) history.History {
+	out := history.History{Time: h.Time}
 	switch name {
-	case sectionApplies:
-		out.Applies = s.Applies
+	case sectionRevisions:
+		out.Applies = h.Applies
 	case sectionDrift:
-		out.Drift = s.Drift
-	case sectionPulls:
-		out.PullRequests = s.PullRequests
+		out.Drift = h.Drift
+	case sectionPullRequests:
+		out.PullRequests = h.PullRequests
 	case sectionNodes:
-		out.NodeClaims = s.NodeClaims
+		out.NodeClaims = h.NodeClaims
 	case sectionCosts:
-		out.PoolHours = s.PoolHours
+		out.PoolHours = h.PoolHours
 	case sectionAll:
-		return s.History
+		return h
 	}
 	return out
 }
 
 // write prints a History in a format of -o.
-func write(env get.Environment, h history.History, s recordKind, output string) error {
+func write(env get.Environment, h history.History, s historySection, output string) error {
 	if slices.Contains(document.Formats(), output) {
+		if h.Time.IsZero() {
+			reportEmpty(env, h, "records")
+		}
 		return document.Value(env.Out, output, document.History, h)
 	}
 	printed := 0

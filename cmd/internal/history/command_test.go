@@ -103,7 +103,7 @@ func environment(out *bytes.Buffer) get.Environment {
 func TestWhatHistoryPrints(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags   printFlags
-		section recordKind
+		section historySection
 		of      history.History
 	}{
 		"all":        {printFlags{since: defaultSince}, sectionAll, night()},
@@ -112,7 +112,7 @@ func TestWhatHistoryPrints(t *testing.T) {
 		"pool":       {printFlags{pool: "general"}, sectionNodes, night()},
 		"costs":      {printFlags{}, sectionCosts, night()},
 		"json":       {printFlags{since: defaultSince, output: "json"}, sectionAll, night()},
-		"yaml":       {printFlags{since: defaultSince, output: "yaml"}, sectionPulls, night()},
+		"yaml":       {printFlags{since: defaultSince, output: "yaml"}, sectionPullRequests, night()},
 		"nothing":    {printFlags{since: defaultSince}, sectionAll, history.History{}},
 		"no-drift":   {printFlags{since: defaultSince}, sectionDrift, history.History{Time: ago(0)}},
 	} {
@@ -152,7 +152,7 @@ func TestEventsAreSelectedByTheObjectThatTheyAreAbout(t *testing.T) {
 		"sync/dev": 5, "Secret/ml/token": 1, "secret/token": 1, "dev": 5, "other": 0, "sync/gpu": 0,
 	} {
 		n := 0
-		for _, e := range EventsOf(selected(night(), ago(defaultSince).Time, "").History) {
+		for _, e := range EventsOf(selected(night(), ago(defaultSince).Time, "")) {
 			if e.matches(of) {
 				n++
 			}
@@ -201,14 +201,15 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 func TestWhatArgumentsSelect(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
-		want recordKind
+		want historySection
 		err  string
 	}{
 		"nothing is all":        {},
 		"a section":             {args: []string{"costs"}, want: sectionCosts},
 		"another name of it":    {args: []string{"NodeClaims"}, want: sectionNodes},
-		"what is no section":    {args: []string{"pods"}, err: `"pods" is not one of applies, drift, pulls, nodes, costs`},
-		"more than one section": {args: []string{"nodes", "a"}, err: "history takes one of applies, drift, pulls, nodes, costs, and got 2 arguments"},
+		"a former name":         {args: []string{"pulls"}, want: sectionPullRequests},
+		"what is no section":    {args: []string{"pods"}, err: `"pods" is not one of revisions, drift, pullrequests, nodes, costs`},
+		"more than one section": {args: []string{"nodes", "a"}, err: "history takes one of revisions, drift, pullrequests, nodes, costs, and got 2 arguments"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := sectionOf(test.args)

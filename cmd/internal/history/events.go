@@ -92,7 +92,7 @@ func nodeEvents(n history.NodeClaim) []Event {
 		add(n.Initialized, "Normal", EventInitialized, fmt.Sprintf("%s after the launch; node %s", duration.HumanDuration(n.Initialized.Sub(n.Launched.Time)), n.Node))
 	}
 	kind := "Normal"
-	if slices.Contains([]history.Reason{history.ReasonGPUsNotOffered, history.ReasonRegistrationTimeout, "Unhealthy", history.ReasonUnknown}, n.Reason) || n.Reason == "SpotInterrupted" {
+	if slices.Contains([]history.Reason{history.ReasonGPUsNotAllocatable, history.ReasonRegistrationTimeout, "Unhealthy", history.ReasonUnknown}, n.Reason) || n.Reason == "SpotInterrupted" {
 		kind = "Warning"
 	}
 	cause := string(n.Reason)
@@ -267,11 +267,14 @@ func (f *printFlags) events(ctx context.Context, env get.Environment, from histo
 			return err
 		}
 		oldest := f.from(env.Now())
-		events := slices.DeleteFunc(EventsOf(selected(h, oldest, "").History), func(e Event) bool {
+		events := slices.DeleteFunc(EventsOf(selected(h, oldest, "")), func(e Event) bool {
 			return e.Time.Time.Before(oldest) || f.of != "" && !e.matches(f.of) || printed[fmt.Sprint(e)]
 		})
 		switch {
 		case f.output != "":
+			if h.Time.IsZero() {
+				reportEmpty(env, h, "events")
+			}
 			return document.Value(env.Out, f.output, document.Events, Events{Events: append([]Event{}, events...)})
 		case len(events) > 0:
 			if err := print(env.Out, eventsTable(events), printers.PrintOptions{NoHeaders: len(printed) > 0}); err != nil {

@@ -41,13 +41,13 @@ func table(columns ...string) *metav1.Table {
 func addRow(t *metav1.Table, cells ...any) { t.Rows = append(t.Rows, metav1.TableRow{Cells: cells}) }
 
 // tableOf is a section as a table.
-func tableOf(h history.History, s recordKind, now time.Time) *metav1.Table {
+func tableOf(h history.History, s historySection, now time.Time) *metav1.Table {
 	switch s {
-	case sectionApplies:
+	case sectionRevisions:
 		return appliesTable(h.Applies)
 	case sectionDrift:
 		return driftTable(h.Drift)
-	case sectionPulls:
+	case sectionPullRequests:
 		return pullsTable(h.PullRequests)
 	case sectionNodes:
 		return nodesTable(h, now)

@@ -24,7 +24,7 @@ func (a *app) verification(sync *v1alpha1.Sync) *gogit.Verification {
 		return nil
 	}
 	key := client.ObjectKey{Namespace: sync.Namespace, Name: v.SecretRef.Name}
-	return &gogit.Verification{Mode: gogit.VerificationMode(verification.Mode(sync)), Now: time.Now, Keys: func(ctx context.Context) (map[string][]byte, error) {
+	return &gogit.Verification{Mode: gogit.VerificationMode(v.Mode), Now: time.Now, Keys: func(ctx context.Context) (map[string][]byte, error) {
 		var secret corev1.Secret
 		err := a.direct.Get(ctx, key, &secret)
 		if apierrors.IsNotFound(err) {
@@ -62,8 +62,7 @@ func verificationBase(sync *v1alpha1.Sync) string {
 	return commitOf(sync.Status.LastAttemptedRevision)
 }
 
-// verified reports whether what was applied last was verified in the mode that the Sync has.
+// verified reports whether what was applied last was verified as the Sync requires it now.
 func verified(sync *v1alpha1.Sync) bool {
-	mode := verification.Mode(sync)
-	return mode != "" && sync.Status.SourceVerificationMode == mode
+	return verification.Includes(sync.Status.SourceVerificationMode, verification.Mode(sync))
 }

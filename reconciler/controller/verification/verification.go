@@ -14,23 +14,32 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // Condition is the type of the condition, as in Flux's GitRepository.
 const Condition = "SourceVerified"
 
-// Mode is how revisions of a Sync are verified; empty where they are not. The commit that a Sync is rolled back
-// to has to be signed itself, whatever the mode is: no tag leads to it, and none before it are new.
+// Mode is how revisions of a Sync are verified; empty where they are not.
 func Mode(sync *v1alpha1.Sync) v1alpha1.GitVerificationMode {
-	switch v := sync.Spec.Source.Git.Verify; {
-	case v == nil:
-		return ""
-	case rollback.Of(sync) != "":
-		return v1alpha1.GitVerificationHEAD
-	default:
+	if v := sync.Spec.Source.Git.Verify; v != nil {
 		return v.Mode
+	}
+	return ""
+}
+
+// Includes reports whether a revision that was verified in one mode has everything signed that another one
+// requires. The empty mode has nothing signed.
+func Includes(was, required v1alpha1.GitVerificationMode) bool {
+	switch required {
+	case v1alpha1.GitVerificationHEAD:
+		return was == required || was == v1alpha1.GitVerificationTagAndHEAD || was == v1alpha1.GitVerificationEveryCommit
+	case v1alpha1.GitVerificationTag:
+		return was == required || was == v1alpha1.GitVerificationTagAndHEAD
+	case v1alpha1.GitVerificationTagAndHEAD, v1alpha1.GitVerificationEveryCommit:
+		return was == required
+	default:
+		return false
 	}
 }
 

@@ -3,7 +3,7 @@ package verification
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -58,21 +58,16 @@ func TestTheConditionFollowsTheSource(t *testing.T) {
 	}
 }
 
-func TestTheCommitOfARollbackHasToBeSignedInEveryMode(t *testing.T) {
-	for _, mode := range []v1alpha1.GitVerificationMode{v1alpha1.GitVerificationHEAD, v1alpha1.GitVerificationTag, v1alpha1.GitVerificationTagAndHEAD, v1alpha1.GitVerificationEveryCommit} {
-		s := &v1alpha1.Sync{}
-		s.Spec.Source.Git.Verify = &v1alpha1.GitVerification{Mode: mode}
-		if got := Mode(s); got != mode {
-			t.Errorf("%s: it is verified by %q", mode, got)
+func TestAModeIncludesThoseThatRequireLess(t *testing.T) {
+	const head, tag, both, every = v1alpha1.GitVerificationHEAD, v1alpha1.GitVerificationTag, v1alpha1.GitVerificationTagAndHEAD, v1alpha1.GitVerificationEveryCommit
+	all := []v1alpha1.GitVerificationMode{"", head, tag, both, every}
+	for required, including := range map[v1alpha1.GitVerificationMode][]v1alpha1.GitVerificationMode{
+		"": nil, head: {head, both, every}, tag: {tag, both}, both: {both}, every: {every},
+	} {
+		for _, was := range all {
+			if got := Includes(was, required); got != slices.Contains(including, was) {
+				t.Errorf("what was verified as %q is enough for %q: %t", was, required, got)
+			}
 		}
-		s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: strings.Repeat("a", 40)}
-		if got := Mode(s); got != v1alpha1.GitVerificationHEAD {
-			t.Errorf("%s, rolled back: it is verified by %q", mode, got)
-		}
-	}
-	s := &v1alpha1.Sync{}
-	s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: strings.Repeat("a", 40)}
-	if got := Mode(s); got != "" {
-		t.Errorf("without verify it is verified by %q", got)
 	}
 }

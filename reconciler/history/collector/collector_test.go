@@ -101,7 +101,7 @@ func TestWhyANodeClaimIsDeleted(t *testing.T) {
 		"while it is not":              {claim: claimOf("a")},
 		"a reason of Karpenter's":      {claim: claimOf("a", deletedNow, set(karpv1.ConditionTypeDisruptionReason, "Underutilized")), want: "Underutilized"},
 		"drift, with what drifted":     {claim: claimOf("a", deletedNow, set(karpv1.ConditionTypeDrifted, "AMIDrift"), set(karpv1.ConditionTypeDisruptionReason, "Drifted")), want: history.ReasonDrifted, message: "AMIDrift"},
-		"GPUs that were never offered": {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{readiness.FailedAnnotation: "NoDriver"} }), want: history.ReasonGPUsNotOffered, message: "NoDriver"},
+		"GPUs that were never offered": {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{readiness.FailedAnnotation: "NoDriver"} }), want: history.ReasonGPUsNotAllocatable, message: "NoDriver"},
 		"an interruption":              {claim: claimOf("a", deletedNow), event: "SpotInterrupted", want: "SpotInterrupted"},
 		"no recommendation":            {claim: claimOf("a", deletedNow), event: "SpotRebalanceRecommendation", want: history.ReasonDeleted},
 		"by hand":                      {claim: claimOf("a", deletedNow), want: history.ReasonDeleted},

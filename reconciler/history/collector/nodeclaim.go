@@ -192,7 +192,7 @@ func (c *Collector) reason(claim *karpv1.NodeClaim, pools map[string]bool) (hist
 		return history.Reason(shortened(disrupted.Reason)), shortened(message)
 	}
 	if message, failed := claim.Annotations[readiness.FailedAnnotation]; failed {
-		return history.ReasonGPUsNotOffered, shortened(message)
+		return history.ReasonGPUsNotAllocatable, shortened(message)
 	}
 	c.mu.Lock()
 	interrupted := c.interruptions[string(claim.UID)]

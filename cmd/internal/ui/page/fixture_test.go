@@ -51,7 +51,7 @@ func fleet() get.Report {
 			{Name: "general", State: "Ready", Total: get.Total{Nodes: &get.NodeCounts{}, GPUs: gpus(0, 0, 0), USDPerHour: usd(0, 0)}},
 			{Name: "gpu", State: "Ready", NodeClass: "gpu", Total: get.Total{Nodes: &get.NodeCounts{Total: 4, Ready: 2, Drifted: 1}, GPUs: gpus(9, 4, 5), USDPerHour: usd(7.41, 9.02)},
 				Limits: []get.Limit{{Resource: "nvidia.com/gpu", Used: "16", Limit: "16"}, {Resource: "memory", Used: "31584Mi", Limit: "128Gi"}}},
-			{Name: "held", State: "BackOff", Reason: "GPUsNotOffered", Message: "no node with GPUs is launched until 2026-11-26T14:05:11Z", Total: get.Total{}},
+			{Name: "held", State: "BackOff", Reason: "GPUsNotAllocatable", Message: "no node with GPUs is launched until 2026-11-26T14:05:11Z", Total: get.Total{}},
 		},
 		Nodes: []get.Node{
 			{Name: "ip-10-0-1-2.eu-west-1.compute.internal", NodeClaim: "gpu-x7k00", NodePool: "gpu", InstanceType: "g5.12xlarge", CapacityType: "on-demand", Zone: "eu-west-1a", GPUs: gpus(4, 4, 0), Pods: &four, USDPerHour: usd(6.23, 6.23), Created: ago(312 * time.Minute), State: "Ready", Drifted: "NodePoolDrifted", Reason: "DoNotDisrupt", Message: "pod ml/train-3 has the annotation karpenter.sh/do-not-disrupt", Unschedulable: true,

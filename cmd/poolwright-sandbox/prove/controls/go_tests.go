@@ -75,7 +75,7 @@ func foundByTestsOfSources() []Control {
 			test: "gitsource/gogit.TestAHostKeyIsVerifiedBeforeAnythingIsSent",
 		}, {
 			Name: "fast-forward", Summary: "A branch is followed by fast-forward only.",
-			file: "gitsource/gogit/accept.go", old: "if descends || err != nil &&", by: "if descends || !descends || err != nil &&",
+			file: "gitsource/gogit/check.go", old: "if descends || err != nil &&", by: "if descends || !descends || err != nil &&",
 			test: "gitsource/gogit.TestABranchIsFollowedForwardOnly",
 		}, {
 			Name: "stale-prunes-nothing", Summary: "A revision that stays because a newer one cannot be read prunes nothing.",
@@ -121,7 +121,7 @@ func foundByTestsOfSources() []Control {
 func foundByTestsOfSignatures() []Control {
 	return []Control{{
 		Name: "signatures", Summary: "Where a Sync requires signatures, only a revision that is signed as it requires is applied.",
-		file: "gitsource/gogit/accept.go", old: "if v == nil || v.verified[", by: "if v == nil || len(v.mode) > 0 || v.verified[",
+		file: "gitsource/gogit/check.go", old: "if v == nil || v.verified[", by: "if v == nil || len(v.mode) > 0 || v.verified[",
 		test: "gitsource/gogit.TestOnlySignedRevisionsAreFollowed",
 	}}
 }
