@@ -38,17 +38,21 @@ type Event struct {
 // EventReason is what happened, in CamelCase.
 type EventReason string
 
-// The reasons: the conditions of a NodeClaim, and what is recorded of Syncs.
+// The reasons: the conditions of a NodeClaim, then what is recorded of Syncs, in the words of their Kubernetes events.
 const (
 	EventLaunched    EventReason = "Launched"
 	EventInitialized EventReason = "Initialized"
 	EventDisrupted   EventReason = "Disrupted"
 	EventTerminated  EventReason = "Terminated"
-	EventApplied     EventReason = "Applied"
-	EventApplyFailed EventReason = "ApplyFailed"
-	EventDrifted     EventReason = "Drifted"
-	EventMerged      EventReason = "Merged"
-	EventRolledOut   EventReason = "RolledOut"
+	// EventReconciliationSucceeded is a revision that changed something, and is applied.
+	EventReconciliationSucceeded EventReason = "ReconciliationSucceeded"
+	EventApplyFailed             EventReason = "ApplyFailed"
+	EventDriftCorrected          EventReason = "DriftCorrected"
+	// EventDriftReported is drift that is only reported, EventDriftNotCorrected what could not be corrected.
+	EventDriftReported     EventReason = "DriftReported"
+	EventDriftNotCorrected EventReason = "DriftNotCorrected"
+	EventMerged            EventReason = "Merged"
+	EventRolledOut         EventReason = "RolledOut"
 )
 
 // Events are the events that the command prints.
@@ -135,7 +139,7 @@ func applyEvent(a history.Apply) Event {
 			counts = append(counts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
-	e := Event{Time: a.Time, Type: "Normal", Reason: EventApplied, Object: "Sync/" + a.Sync, Message: fmt.Sprintf("%s in %s", strings.Join(counts, ", "), seconds(a.Seconds))}
+	e := Event{Time: a.Time, Type: "Normal", Reason: EventReconciliationSucceeded, Object: "Sync/" + a.Sync, Message: fmt.Sprintf("%s in %s", strings.Join(counts, ", "), seconds(a.Seconds))}
 	if a.Revision != "" { // It has none where the Sync is deleted.
 		e.Message = short(a.Revision) + ": " + e.Message
 	}
@@ -152,7 +156,7 @@ func applyEvent(a history.Apply) Event {
 }
 
 func driftEvent(d history.Drift) Event {
-	e := Event{Time: d.Time, Type: "Normal", Reason: EventDrifted, Object: d.Object, Message: difference(d)}
+	e := Event{Time: d.Time, Type: "Normal", Reason: EventDriftCorrected, Object: d.Object, Message: difference(d)}
 	if len(d.Managers) > 0 {
 		e.Message += "; by " + d.Managers[0].Name
 		if at := d.Managers[0].Time; at != "" {
@@ -164,10 +168,10 @@ func driftEvent(d history.Drift) Event {
 		e.Message += "; corrected"
 	case history.DriftReported:
 		e.Message += "; not to be corrected"
-		e.Type = "Warning"
+		e.Type, e.Reason = "Warning", EventDriftReported
 	case history.DriftNotCorrected:
 		e.Message += "; could not be corrected"
-		e.Type = "Warning"
+		e.Type, e.Reason = "Warning", EventDriftNotCorrected
 	}
 	return e
 }
