@@ -186,7 +186,8 @@ type SyncStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; Healthy where
-	// objects have to be healthy; SourceVerified where revisions have to be signed; and ConfirmationMismatch while the annotation
+	// objects have to be healthy; SourceVerified where revisions have to be signed; RolledBack while
+	// an earlier revision is applied by a rollback; and ConfirmationMismatch while the annotation
 	// poolwright.dev/confirm does not fit what waits.
 	// +listType=map
 	// +listMapKey=type
