@@ -81,7 +81,7 @@ func newProve() *cobra.Command {
 	flags.BoolVar(&p.options.OnlyControls, "only-controls", false, "run each control, and no other case")
 	flags.StringVar(&p.page, "page", "", "with -o markdown: the page as it was, of which the numbers stay that this run does not have")
 	flags.BoolVar(&p.list, "list", false, "list scenarios, faults, rules and controls, and start nothing")
-	flags.StringVar(&p.options.Histories, "histories", "", "a folder for the history of each case")
+	flags.StringVar(&p.options.Traces, "traces", "", "a folder for the trace of each case")
 	flags.StringVar(&p.options.Results, "results", "", "a file that keeps each result, so that a further run goes on where this one ended")
 	flags.IntVar(&p.options.Parallel, "parallel", 2, "how many cases run at a time, and as many again of those that need a sandbox of their own")
 	cmd.AddCommand(newProveRandom(), newProveFreeze())

@@ -37,7 +37,7 @@ func newProveRandom() *cobra.Command {
 	flags.BoolVar(&r.options.Kills, "kills", true, "kill the controller as one of the operations")
 	flags.IntVar(&r.options.Bulk, "objects", 0, "how many more objects the repository declares")
 	flags.DurationVar(&r.options.WarmUp, "warm-up", 5*time.Minute, "how long what is measured does not count for trends")
-	flags.StringVar(&r.options.Histories, "histories", "", "a folder for the history of a run that violates a rule")
+	flags.StringVar(&r.options.Traces, "traces", "", "a folder for the trace of a run that violates a rule")
 	flags.StringVar(&r.replay, "replay", "", "perform the operations of this case in place of the seed's")
 	flags.StringVar(&r.shrink, "shrink", "", "after a violation, search for the shortest sequence that repeats it, and write that case to this file")
 	return cmd

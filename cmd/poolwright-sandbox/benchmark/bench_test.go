@@ -79,13 +79,13 @@ func BenchmarkOneChangeInGit(b *testing.B) {
 				}
 			}
 			cpu := func(o Operation) float64 {
-				return Spread(round[o], func(u Usage) float64 { return u.CPU.Seconds() }).Median
+				return NewStatistics(round[o], func(u Usage) float64 { return u.CPU.Seconds() }).Median
 			}
 			for _, o := range Operations() {
 				b.ReportMetric(seconds(round[o]), "s-"+string(o))
 				b.ReportMetric(cpu(o), "cpu-s-"+string(o))
-				b.ReportMetric(Spread(round[o], func(u Usage) float64 { return float64(u.Requests) }).Median, "requests-"+string(o))
-				b.ReportMetric(Spread(round[o], func(u Usage) float64 { return float64(u.Private) / (1 << 20) }).Max, "MiB-private-"+string(o))
+				b.ReportMetric(NewStatistics(round[o], func(u Usage) float64 { return float64(u.Requests) }).Median, "requests-"+string(o))
+				b.ReportMetric(NewStatistics(round[o], func(u Usage) float64 { return float64(u.Private) / (1 << 20) }).Max, "MiB-private-"+string(o))
 			}
 			for name, ratio := range map[string]struct{ is, most float64 }{
 				"one-change/first-apply": {cpu(OneChange) / cpu(FirstApply), maxChange},

@@ -73,14 +73,14 @@ func load() string {
 }
 
 func seconds(all []Usage) float64 {
-	return Spread(all, func(u Usage) float64 { return u.Wall.Seconds() }).Median
+	return NewStatistics(all, func(u Usage) float64 { return u.Wall.Seconds() }).Median
 }
 
 // Statistics are the median of some measurements, and the least and the most of them.
 type Statistics struct{ Median, Min, Max float64 }
 
-// Spread is the statistics of a measure of some usages.
-func Spread(all []Usage, of func(Usage) float64) Statistics {
+// NewStatistics returns the statistics of a measure of some usages.
+func NewStatistics(all []Usage, of func(Usage) float64) Statistics {
 	var values []float64
 	for _, u := range all {
 		values = append(values, of(u))

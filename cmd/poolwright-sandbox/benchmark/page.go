@@ -74,7 +74,7 @@ func (c *Comparison) write(out *strings.Builder) {
 			name = ""
 			var medians []float64
 			for _, system := range c.Systems {
-				s := Spread(c.Usages(system, o), column.of)
+				s := NewStatistics(c.Usages(system, o), column.of)
 				medians = append(medians, s.Median)
 				fmt.Fprintf(out, " %s |", s.text(column.format))
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // perRequest are the faults that every request must have met.
@@ -13,7 +13,7 @@ var perRequest = []string{"kill-before", "kill-after", "drop"}
 
 // wireCoverage counts the kinds of requests of a wire, and how many of them met each of perRequest.
 type wireCoverage struct {
-	wire    history.Wire
+	wire    trace.Wire
 	kinds   int
 	reached [3]int
 }
@@ -33,7 +33,7 @@ func (r *Report) wireCoverages() []wireCoverage {
 		verb, kind string
 		dryRun     bool
 	}
-	met := map[history.Wire]map[kind]*[3]bool{}
+	met := map[trace.Wire]map[kind]*[3]bool{}
 	at := func(p point) *[3]bool {
 		if met[p.Wire] == nil {
 			met[p.Wire] = map[kind]*[3]bool{}
@@ -53,7 +53,7 @@ func (r *Report) wireCoverages() []wireCoverage {
 	}
 	sum := wireCoverage{wire: "all"}
 	var out []wireCoverage
-	for _, wire := range []history.Wire{history.Kubernetes, history.AWS, history.Git, history.Forge} {
+	for _, wire := range []trace.Wire{trace.Kubernetes, trace.AWS, trace.Git, trace.Forge} {
 		c := wireCoverage{wire: wire, kinds: len(met[wire])}
 		for _, faults := range met[wire] {
 			for n, reached := range faults {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
 
@@ -25,10 +25,10 @@ const (
 
 // point is a request of a scenario in every fixture of it.
 type point struct {
-	Wire history.Wire `json:"wire"`
-	Verb string       `json:"verb"`
-	Kind string       `json:"kind"`
-	Area area         `json:"area,omitempty"`
+	Wire trace.Wire `json:"wire"`
+	Verb string     `json:"verb"`
+	Kind string     `json:"kind"`
+	Area area       `json:"area,omitempty"`
 	// Nth counts changes at a forge, which differ although their verb and kind do not: 2 for
 	// the second. It is 0 for the first, and elsewhere.
 	Nth int `json:"nth,omitempty"`
@@ -44,7 +44,7 @@ func (p point) String() string {
 	if p.whole() {
 		return string(p.Wire)
 	}
-	text := fmt.Sprintf("%s %s %s", p.Wire, history.VerbText(p.Verb, p.DryRun), p.Kind)
+	text := fmt.Sprintf("%s %s %s", p.Wire, trace.VerbText(p.Verb, p.DryRun), p.Kind)
 	if p.Area != "" {
 		text += " (" + string(p.Area) + ")"
 	}
@@ -56,7 +56,7 @@ func (p point) String() string {
 
 // pointOf is the point of a request; false for one of another case's namespaces, which are
 // observed by every controller of the cluster.
-func pointOf(s *fixture.Fixture, q *history.Request) (point, bool) {
+func pointOf(s *fixture.Fixture, q *trace.Request) (point, bool) {
 	p := point{Wire: q.Wire, Verb: q.Verb, Kind: q.Kind, DryRun: q.DryRun}
 	switch q.Namespace {
 	case s.System:
@@ -81,7 +81,7 @@ func (p point) in(s *fixture.Fixture) wiretap.Point {
 
 // changes reports whether a request of the point changes something.
 func (p point) changes() bool {
-	q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, DryRun: p.DryRun}
+	q := trace.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, DryRun: p.DryRun}
 	return q.Writes()
 }
 
@@ -91,7 +91,7 @@ type faultKind struct {
 	// at reports whether it can happen there. It is nil where wires are those that it can happen
 	// to as a whole.
 	at    func(point) bool
-	wires []history.Wire
+	wires []trace.Wire
 	// named is set where it can happen only in scenarios that name it, as those with a second
 	// replica.
 	named bool
@@ -147,15 +147,15 @@ func faultKinds() []faultKind {
 			}},
 		{name: "replace", summary: "right before a deletion arrives, a person puts another object of that name in the place", at: deletes,
 			fault: func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
-				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Replace(ctx, q.Object())) }}
+				return wiretap.Fault{Do: wiretap.Call, Call: func(q trace.Request) { s.ByHand(s.Replace(ctx, q.Object())) }}
 			}},
 		{name: "keep", summary: "right before a deletion arrives, a person marks the object to be kept", at: deletes,
 			fault: func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
-				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.Keep(ctx, q.Object())) }}
+				return wiretap.Fault{Do: wiretap.Call, Call: func(q trace.Request) { s.ByHand(s.Keep(ctx, q.Object())) }}
 			}},
 		{name: "nodes-arrive", summary: "right before a deletion of a node pool arrives, the pool gets a node", at: deletesPool,
 			fault: func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
-				return wiretap.Fault{Do: wiretap.Call, Call: func(q history.Request) { s.ByHand(s.AddNode(ctx, q.Object())) }}
+				return wiretap.Fault{Do: wiretap.Call, Call: func(q trace.Request) { s.ByHand(s.AddNode(ctx, q.Object())) }}
 			},
 			then: func(ctx context.Context, s *fixture.Fixture) error { return s.AwaitHold(ctx, "NodePool", "a", "v1") }},
 	}, slices.Concat(forgeFaults(), replicaFaults(), environmentFaults(), awsFaults(), machineFaults())...)
@@ -195,7 +195,7 @@ func (f faultKind) isOf(c scenarios.Scenario) bool {
 }
 
 // pointsOf are the distinct points of a stretch of records, in a fixed order.
-func pointsOf(s *fixture.Fixture, records []history.Record) []point {
+func pointsOf(s *fixture.Fixture, records []trace.Record) []point {
 	count := map[point]int{}
 	var out []point
 	for _, r := range records {
@@ -207,7 +207,7 @@ func pointsOf(s *fixture.Fixture, records []history.Record) []point {
 			continue
 		}
 		if count[p]++; count[p] > 1 {
-			if p.Wire != history.Forge || !p.changes() {
+			if p.Wire != trace.Forge || !p.changes() {
 				continue
 			}
 			p.Nth = count[p]

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
 
@@ -27,14 +27,14 @@ func period(f wiretap.Fault) func(context.Context, *fixture.Fixture) wiretap.Fau
 // call is a fault beside the first request.
 func call(do func(context.Context, *fixture.Fixture) error) func(context.Context, *fixture.Fixture) wiretap.Fault {
 	return func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
-		return wiretap.Fault{Do: wiretap.Call, Call: func(history.Request) { s.ByHand(do(ctx, s)) }}
+		return wiretap.Fault{Do: wiretap.Call, Call: func(trace.Request) { s.ByHand(do(ctx, s)) }}
 	}
 }
 
 // environmentFaults are what happens to all requests of a wire for a while, or around it. They
 // have one case for each wire of a scenario.
 func environmentFaults() []faultKind {
-	servers := []history.Wire{history.Kubernetes, history.Git, history.Forge}
+	servers := []trace.Wire{trace.Kubernetes, trace.Git, trace.Forge}
 	kubernetes, git := servers[:1], servers[1:2]
 	throttled := wiretap.Fault{Do: wiretap.Respond, Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}}
 	return []faultKind{

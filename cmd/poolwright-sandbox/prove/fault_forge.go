@@ -5,13 +5,13 @@ import (
 	"net/http"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
 
 // forgeFaults are what happens to single requests at a forge.
 func forgeFaults() []faultKind {
-	forge := func(p point) bool { return p.Wire == history.Forge }
+	forge := func(p point) bool { return p.Wire == trace.Forge }
 	once := func(f wiretap.Fault) func(context.Context, *fixture.Fixture) wiretap.Fault {
 		return func(context.Context, *fixture.Fixture) wiretap.Fault { return f }
 	}

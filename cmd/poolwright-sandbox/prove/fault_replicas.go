@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
 
@@ -12,11 +12,11 @@ import (
 func replicaFaults() []faultKind {
 	// What the leader reads of Kubernetes is read by the standby as well.
 	leader := func(p point) bool {
-		return p.Kind != "leases.coordination.k8s.io" && (p.changes() || p.Wire != history.Kubernetes)
+		return p.Kind != "leases.coordination.k8s.io" && (p.changes() || p.Wire != trace.Kubernetes)
 	}
-	after := func(do func(context.Context, *fixture.Fixture, history.Request)) func(context.Context, *fixture.Fixture) wiretap.Fault {
+	after := func(do func(context.Context, *fixture.Fixture, trace.Request)) func(context.Context, *fixture.Fixture) wiretap.Fault {
 		return func(ctx context.Context, s *fixture.Fixture) wiretap.Fault {
-			return wiretap.Fault{After: true, Do: wiretap.Call, Call: func(q history.Request) { do(ctx, s, q) }}
+			return wiretap.Fault{After: true, Do: wiretap.Call, Call: func(q trace.Request) { do(ctx, s, q) }}
 		}
 	}
 	return []faultKind{
@@ -25,12 +25,12 @@ func replicaFaults() []faultKind {
 				return wiretap.Fault{After: true, Do: wiretap.Kill, Call: s.KillSender}
 			}},
 		{name: "pause", summary: "the leader is stopped before it has the response, and goes on once the standby leads", at: leader, named: true,
-			fault: after(func(ctx context.Context, s *fixture.Fixture, q history.Request) { s.PauseSender(ctx, q) })},
+			fault: after(func(ctx context.Context, s *fixture.Fixture, q trace.Request) { s.PauseSender(ctx, q) })},
 		{name: "partition", summary: "the leader is cut off from all servers right after a request until the standby leads", at: leader, named: true,
-			fault: after(func(ctx context.Context, s *fixture.Fixture, q history.Request) { s.CutSenderOff(ctx, q) })},
+			fault: after(func(ctx context.Context, s *fixture.Fixture, q trace.Request) { s.CutSenderOff(ctx, q) })},
 		{name: "terminate", summary: "the leader gets SIGTERM right after a request, and gives the lease back", at: leader, named: true,
-			fault: after(func(_ context.Context, s *fixture.Fixture, q history.Request) { s.TerminateSender(q) })},
+			fault: after(func(_ context.Context, s *fixture.Fixture, q trace.Request) { s.TerminateSender(q) })},
 		{name: "lease-deleted", summary: "a person deletes the lease, so that two replicas lead until the former leader learns of it", at: leader, named: true,
-			fault: after(func(ctx context.Context, s *fixture.Fixture, _ history.Request) { s.ByHand(s.DeleteLease(ctx)) })},
+			fault: after(func(ctx context.Context, s *fixture.Fixture, _ trace.Request) { s.ByHand(s.DeleteLease(ctx)) })},
 	}
 }

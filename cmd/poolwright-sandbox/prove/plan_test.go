@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clocktesting "k8s.io/utils/clock/testing"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // recorded is a report of two scenarios that both fetch, and both write a status.
@@ -95,7 +95,7 @@ func TestTheCoverageOfAWireCountsEachKindOfRequestOnce(t *testing.T) {
 	r.Results = append(r.Results,
 		Result{Case: proveCase{"first-apply", "drop", patch}, Outcome: Held}, Result{Case: proveCase{"update-and-prune", "drop", patch}, Outcome: Held},
 		Result{Case: proveCase{"first-apply", "kill-after", patch}, Outcome: Violated}, Result{Case: proveCase{"first-apply", "kill-before", patch}, Outcome: NotReached},
-		Result{Case: proveCase{"first-apply", "gone", point{Wire: history.Git}}, Outcome: Held},
+		Result{Case: proveCase{"first-apply", "gone", point{Wire: trace.Git}}, Outcome: Held},
 	)
 	var got []wireCoverage
 	for _, c := range r.wireCoverages() {
@@ -104,7 +104,7 @@ func TestTheCoverageOfAWireCountsEachKindOfRequestOnce(t *testing.T) {
 		}
 	}
 	want := []wireCoverage{
-		{wire: history.Kubernetes, kinds: 1, reached: [3]int{0, 1, 1}}, {wire: history.Git, kinds: 1}, {wire: "all", kinds: 2, reached: [3]int{0, 1, 1}},
+		{wire: trace.Kubernetes, kinds: 1, reached: [3]int{0, 1, 1}}, {wire: trace.Git, kinds: 1}, {wire: "all", kinds: 2, reached: [3]int{0, 1, 1}},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(wireCoverage{})); diff != "" {
 		t.Error(diff)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/controls"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
-	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+	"github.com/poolwright/poolwright/provision/sandbox/trace/oracle"
 )
 
 // List is the text of what can be run, and what is checked.
@@ -87,7 +87,7 @@ func WriteMarkdown(w io.Writer, r Report, at time.Time, before string) error {
 	for _, f := range faultKinds() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", f.name, f.summary)
 	}
-	fmt.Fprint(&b, "\n## Rules\n\nEach history is checked for each of them.\n\n| rule | promise |\n|---|---|\n")
+	fmt.Fprint(&b, "\n## Rules\n\nEach trace is checked for each of them.\n\n| rule | promise |\n|---|---|\n")
 	for _, rule := range oracle.Rules() {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", rule.Name, rule.Promise)
 	}

@@ -1,5 +1,5 @@
 // Package prove runs scenarios of the product in a sandbox with a fault at every kind of
-// request that they send, and has the oracle of provision/sandbox/history check what
+// request that they send, and has the oracle of provision/sandbox/trace check what
 // happened. The first run of a scenario records its requests. Each distinct request and each
 // kind of fault is a case, which runs in namespaces, with a repository and with a controller
 // of its own: a request that changes something in each scenario, one that reads in one of
@@ -26,8 +26,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
 	"github.com/poolwright/poolwright/provision/sandbox"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
-	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
+	"github.com/poolwright/poolwright/provision/sandbox/trace/oracle"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -55,8 +55,8 @@ type Options struct {
 	Results string
 	// Progress receives a line for each case.
 	Progress io.Writer
-	// Histories is a folder for the history of each case; none is written where it is empty.
-	Histories string
+	// Traces is a folder for the trace of each case; none is written where it is empty.
+	Traces string
 }
 
 // Selection chooses cases by regular expressions for their scenario, fault and point. A
@@ -246,7 +246,7 @@ func (p *prover) runCase(ctx context.Context, at caseSandbox, what proveCase) Re
 			r.Points = points
 		}
 		// The end of the run must not end the cleaning up.
-		err = errors.Join(err, s.Close(context.WithoutCancel(ctx)), s.WriteHistory(p.Histories))
+		err = errors.Join(err, s.Close(context.WithoutCancel(ctx)), s.WriteTrace(p.Traces))
 	}
 	if err != nil {
 		r.failed(err)
@@ -255,7 +255,7 @@ func (p *prover) runCase(ctx context.Context, at caseSandbox, what proveCase) Re
 	return r
 }
 
-// runAndCheck runs the case, and has the oracle check its history.
+// runAndCheck runs the case, and has the oracle check its trace.
 func runAndCheck(ctx context.Context, s *fixture.Fixture, c scenarios.Scenario, r *Result) ([]point, error) {
 	kind := faultOf(r.Case)
 	if err := kind.prepare(s); errors.Is(err, errors.ErrUnsupported) {
@@ -344,7 +344,7 @@ func finish(ctx context.Context, s *fixture.Fixture, c scenarios.Scenario, err e
 		err = s.Observe(ctx)
 	}
 	if late, ok := errors.AsType[*fixture.TimeoutError](err); ok {
-		s.Tap.Record(history.Event{Kind: history.Stuck, Reason: late.Error()})
+		s.Tap.Record(trace.Event{Kind: trace.Stuck, Reason: late.Error()})
 		err = nil
 	}
 	return errors.Join(err, s.End())

@@ -12,8 +12,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
 	"github.com/poolwright/poolwright/internal/golden"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
-	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
+	"github.com/poolwright/poolwright/provision/sandbox/trace/oracle"
 )
 
 func TestAControlNamesAScenarioAndCases(t *testing.T) {
@@ -34,9 +34,9 @@ func TestAControlNamesAScenarioAndCases(t *testing.T) {
 }
 
 var (
-	patch  = point{Wire: history.Kubernetes, Verb: "patch", Kind: "syncs.poolwright.dev/status", Area: system}
-	remove = point{Wire: history.Kubernetes, Verb: "delete", Kind: "configmaps", Area: apps}
-	fetch  = point{Wire: history.Git, Verb: "post", Kind: "git-upload-pack"}
+	patch  = point{Wire: trace.Kubernetes, Verb: "patch", Kind: "syncs.poolwright.dev/status", Area: system}
+	remove = point{Wire: trace.Kubernetes, Verb: "delete", Kind: "configmaps", Area: apps}
+	fetch  = point{Wire: trace.Git, Verb: "post", Kind: "git-upload-pack"}
 )
 
 func TestCasesAreTheFaultsThatCanHappenAtAPoint(t *testing.T) {
@@ -65,7 +65,7 @@ func TestCasesAreTheFaultsThatCanHappenAtAPoint(t *testing.T) {
 
 func TestAScenarioMayNameItsFaultsAndWires(t *testing.T) {
 	var got []string
-	for _, c := range cases(scenarios.Scenario{Name: "two", Faults: []string{"pause", "drop"}, Wires: []history.Wire{history.Git}}, []point{patch, remove, fetch}) {
+	for _, c := range cases(scenarios.Scenario{Name: "two", Faults: []string{"pause", "drop"}, Wires: []trace.Wire{trace.Git}}, []point{patch, remove, fetch}) {
 		got = append(got, c.String())
 	}
 	if diff := cmp.Diff([]string{"two/drop/git post git-upload-pack", "two/pause/git post git-upload-pack"}, got); diff != "" {
@@ -118,26 +118,26 @@ func TestASelectionMatchesByScenarioFaultAndPoint(t *testing.T) {
 
 func TestThePointsOfAStretchAreDistinctAndOfThisCase(t *testing.T) {
 	s := &fixture.Fixture{System: "pw-p0-1", Apps: "apps-p0-1"}
-	request := func(verb, kind, namespace string) history.Record {
-		return history.Record{Request: &history.Request{Wire: history.Kubernetes, Verb: verb, Kind: kind, Namespace: namespace}}
+	request := func(verb, kind, namespace string) trace.Record {
+		return trace.Record{Request: &trace.Request{Wire: trace.Kubernetes, Verb: verb, Kind: kind, Namespace: namespace}}
 	}
-	got := pointsOf(s, []history.Record{
+	got := pointsOf(s, []trace.Record{
 		request("list", "configmaps", ""), request("delete", "configmaps", s.Apps), request("delete", "configmaps", s.Apps),
-		{Event: &history.Event{Kind: history.Committed}},
+		{Event: &trace.Event{Kind: trace.Committed}},
 		request("patch", "syncs.poolwright.dev/status", s.System), request("patch", "syncs.poolwright.dev/status", "pw-p0-2"),
 	})
-	want := []point{remove, patch, {Wire: history.Kubernetes, Verb: "list", Kind: "configmaps"}}
+	want := []point{remove, patch, {Wire: trace.Kubernetes, Verb: "list", Kind: "configmaps"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	comment := func() history.Record {
-		return history.Record{Request: &history.Request{Wire: history.Forge, Verb: "patch", Kind: "comments"}}
+	comment := func() trace.Record {
+		return trace.Record{Request: &trace.Request{Wire: trace.Forge, Verb: "patch", Kind: "comments"}}
 	}
-	if got := pointsOf(s, []history.Record{comment(), comment()}); len(got) != 2 || got[0].Nth != 0 || got[1].String() != "forge patch comments #2" {
+	if got := pointsOf(s, []trace.Record{comment(), comment()}); len(got) != 2 || got[0].Nth != 0 || got[1].String() != "forge patch comments #2" {
 		t.Errorf("the changes at a forge are the points %v", got)
 	}
 	for _, p := range got {
-		q := history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: map[area]string{system: s.System, apps: s.Apps}[p.Area]}
+		q := trace.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, Namespace: map[area]string{system: s.System, apps: s.Apps}[p.Area]}
 		if back, ok := pointOf(s, &q); !ok || back != p {
 			t.Errorf("%s is %s in its fixture", p, back)
 		}

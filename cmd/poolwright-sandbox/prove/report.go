@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/scenarios"
-	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+	"github.com/poolwright/poolwright/provision/sandbox/trace/oracle"
 )
 
 // Outcome is what came of a case.

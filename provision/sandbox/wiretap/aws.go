@@ -12,13 +12,13 @@ import (
 	"strings"
 
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // AWS names requests by operation and service, as the SDK does, and EC2's by the instances
 // that they are for and the offerings that they request.
 func AWS() Protocol {
-	return Protocol{Parse: awsRequest, Response: func(q *history.Request, content []byte) {
+	return Protocol{Parse: awsRequest, Response: func(q *trace.Request, content []byte) {
 		if q.Verb == createFleet && !q.DryRun {
 			q.Refused = refusedOfferings(q.Offerings, content)
 		}
@@ -39,8 +39,8 @@ var nameParameters = []string{
 	"logGroupName", "ResourceId.1", "ResourceARN",
 }
 
-func awsRequest(r *http.Request, content []byte) history.Request {
-	q := history.Request{Wire: history.AWS}
+func awsRequest(r *http.Request, content []byte) trace.Request {
+	q := trace.Request{Wire: trace.AWS}
 	q.Kind, q.Verb = sandboxaws.Operation(r, content)
 	q.Kind, q.Verb = cmp.Or(q.Kind, "unknown"), cmp.Or(q.Verb, strings.ToLower(r.Method))
 	parameters := map[string]string{}

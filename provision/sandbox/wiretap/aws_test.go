@@ -8,29 +8,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 func TestRequestsToAWSAreNamedByOperationAndService(t *testing.T) {
 	for _, c := range []struct {
 		name, service, method, path, target, content string
-		want                                         history.Request
+		want                                         trace.Request
 	}{
-		{"a launch", "ec2", "POST", "/", "", "Action=CreateFleet&Version=2016-11-15&Type=instant", history.Request{Verb: "CreateFleet", Kind: "ec2"}},
-		{"a dry run is none", "ec2", "POST", "/", "", "Action=CreateFleet&DryRun=true", history.Request{Verb: "CreateFleet", Kind: "ec2", DryRun: true}},
+		{"a launch", "ec2", "POST", "/", "", "Action=CreateFleet&Version=2016-11-15&Type=instant", trace.Request{Verb: "CreateFleet", Kind: "ec2"}},
+		{"a dry run is none", "ec2", "POST", "/", "", "Action=CreateFleet&DryRun=true", trace.Request{Verb: "CreateFleet", Kind: "ec2", DryRun: true}},
 		{"a termination is of instances", "ec2", "POST", "/", "", "Action=TerminateInstances&InstanceId.1=i-00123456789abcdef&InstanceId.2=i-0fedcba9876543210",
-			history.Request{Verb: "TerminateInstances", Kind: "ec2", Instances: []string{"i-00123456789abcdef", "i-0fedcba9876543210"}}},
+			trace.Request{Verb: "TerminateInstances", Kind: "ec2", Instances: []string{"i-00123456789abcdef", "i-0fedcba9876543210"}}},
 		{"tags are an instance's", "ec2", "POST", "/", "", "Action=CreateTags&ResourceId.1=i-00123456789abcdef&Tag.1.Key=Name&Tag.1.Value=node",
-			history.Request{Verb: "CreateTags", Kind: "ec2", Name: "i-00123456789abcdef", Instances: []string{"i-00123456789abcdef"}}},
-		{"a read has no instances", "ec2", "POST", "/", "", "Action=DescribeInstances&InstanceId.1=i-00123456789abcdef", history.Request{Verb: "DescribeInstances", Kind: "ec2"}},
+			trace.Request{Verb: "CreateTags", Kind: "ec2", Name: "i-00123456789abcdef", Instances: []string{"i-00123456789abcdef"}}},
+		{"a read has no instances", "ec2", "POST", "/", "", "Action=DescribeInstances&InstanceId.1=i-00123456789abcdef", trace.Request{Verb: "DescribeInstances", Kind: "ec2"}},
 		{"a role", "iam", "POST", "/", "", "Action=AttachRolePolicy&RoleName=nodes&PolicyArn=arn%3Aaws%3Aiam%3A%3Aaws%3Apolicy%2FAmazonEKSWorkerNodePolicy",
-			history.Request{Verb: "AttachRolePolicy", Kind: "iam", Name: "nodes"}},
+			trace.Request{Verb: "AttachRolePolicy", Kind: "iam", Name: "nodes"}},
 		{"a queue", "sqs", "POST", "/", "AmazonSQS.ReceiveMessage", `{"QueueUrl":"https://sqs.us-east-1.amazonaws.com/000000000000/sandbox"}`,
-			history.Request{Verb: "ReceiveMessage", Kind: "sqs", Name: "sandbox"}},
+			trace.Request{Verb: "ReceiveMessage", Kind: "sqs", Name: "sandbox"}},
 		{"a rule", "events", "POST", "/", "AWSEvents.PutTargets", `{"Rule":"poolwright-sandbox-Rebalance","Targets":[{"Id":"1"}]}`,
-			history.Request{Verb: "PutTargets", Kind: "events", Name: "poolwright-sandbox-Rebalance"}},
-		{"EKS by its path", "eks", "GET", "/clusters/sandbox/access-entries", "", "", history.Request{Verb: "ListAccessEntries", Kind: "eks", Name: "clusters/sandbox/access-entries"}},
-		{"a request without a signature", "", "POST", "/", "", "Action=CreateFleet", history.Request{Verb: "post", Kind: "unknown"}},
+			trace.Request{Verb: "PutTargets", Kind: "events", Name: "poolwright-sandbox-Rebalance"}},
+		{"EKS by its path", "eks", "GET", "/clusters/sandbox/access-entries", "", "", trace.Request{Verb: "ListAccessEntries", Kind: "eks", Name: "clusters/sandbox/access-entries"}},
+		{"a request without a signature", "", "POST", "/", "", "Action=CreateFleet", trace.Request{Verb: "post", Kind: "unknown"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := httptest.NewRequest(c.method, c.path, strings.NewReader(c.content))
@@ -40,7 +40,7 @@ func TestRequestsToAWSAreNamedByOperationAndService(t *testing.T) {
 			if c.target != "" {
 				r.Header.Set("X-Amz-Target", c.target)
 			}
-			c.want.Wire = history.AWS
+			c.want.Wire = trace.AWS
 			if diff := cmp.Diff(c.want, awsRequest(r, []byte(c.content))); diff != "" {
 				t.Error(diff)
 			}
@@ -50,7 +50,7 @@ func TestRequestsToAWSAreNamedByOperationAndService(t *testing.T) {
 
 func TestALaunchsResponseNamesItsInstances(t *testing.T) {
 	const response = `<CreateFleetResponse><fleetInstanceSet><item><instanceIds><item>i-00123456789abcdef</item></instanceIds><x>i-00123456789abcdef</x></item></fleetInstanceSet></CreateFleetResponse>`
-	got := completed(AWS(), history.Request{Wire: history.AWS, Verb: "CreateFleet"}, response)
+	got := completed(AWS(), trace.Request{Wire: trace.AWS, Verb: "CreateFleet"}, response)
 	if diff := cmp.Diff([]string{"i-00123456789abcdef"}, got.Instances); diff != "" {
 		t.Error(diff)
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // exchange is one request with its response.
@@ -48,7 +48,7 @@ func (x *exchange) collect(firstLine bool) *captured {
 	defer func() { x.request = x.request.WithContext(gone) }()
 	out := &captured{ResponseWriter: nowhere{http.Header{}}, keep: true, firstLine: firstLine}
 	x.send(out)
-	x.tap.end(x.n, out.status, func(q *history.Request) {
+	x.tap.end(x.n, out.status, func(q *trace.Request) {
 		if x.config.Protocol.Response != nil && x.writes {
 			x.config.Protocol.Response(q, out.kept.Bytes())
 		}
@@ -80,7 +80,7 @@ func (x *exchange) hangUp() {
 
 // inject has a fault happen to the request. What happens before a request is sent on has an
 // earlier place in the order than the request.
-func (x *exchange) inject(a *Armed, q history.Request) {
+func (x *exchange) inject(a *Armed, q trace.Request) {
 	f := a.fault
 	ends := f.Do == Kill || f.Do == Drop || f.Do == Respond
 	if !f.After && !ends {
@@ -109,7 +109,7 @@ func (x *exchange) inject(a *Armed, q history.Request) {
 }
 
 // act does what the fault does beside the request.
-func (x *exchange) act(a *Armed, q history.Request) {
+func (x *exchange) act(a *Armed, q trace.Request) {
 	switch a.fault.Do {
 	case Kill, Call:
 		a.fault.Call(q)
@@ -122,7 +122,7 @@ func (x *exchange) act(a *Armed, q history.Request) {
 
 // after lets the server do its work, and keeps the response from the client, or back, until
 // the fault has happened. A watch has no end: its response is its first line.
-func (x *exchange) after(a *Armed, q history.Request) {
+func (x *exchange) after(a *Armed, q trace.Request) {
 	out := x.collect(watches(x.request))
 	x.act(a, q)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // Action is what happens to a request.
@@ -39,24 +39,24 @@ const NoNamespace = "-"
 
 // Point names requests. An empty field matches any.
 type Point struct {
-	Wire      history.Wire `json:"wire"`
-	Verb      string       `json:"verb"`
-	Kind      string       `json:"kind"`
-	Namespace string       `json:"namespace,omitempty"`
+	Wire      trace.Wire `json:"wire"`
+	Verb      string     `json:"verb"`
+	Kind      string     `json:"kind"`
+	Namespace string     `json:"namespace,omitempty"`
 	// DryRun is whether requests of the verb are dry runs, all of them or none.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
 // String is wire, verb and kind, with a dry run and the namespace in brackets.
 func (p Point) String() string {
-	text := fmt.Sprintf("%s %s %s", p.Wire, history.VerbText(p.Verb, p.DryRun), p.Kind)
+	text := fmt.Sprintf("%s %s %s", p.Wire, trace.VerbText(p.Verb, p.DryRun), p.Kind)
 	if p.Namespace != "" {
 		text += " (" + p.Namespace + ")"
 	}
 	return text
 }
 
-func (p Point) matches(q *history.Request) bool {
+func (p Point) matches(q *trace.Request) bool {
 	return (p.Wire == "" || p.Wire == q.Wire) && (p.Verb == "" || p.Verb == q.Verb && p.DryRun == q.DryRun) && (p.Kind == "" || p.Kind == q.Kind) &&
 		(p.Namespace == "" || p.Namespace == q.Namespace || p.Namespace == NoNamespace && q.Namespace == "")
 }
@@ -77,7 +77,7 @@ type Fault struct {
 	Status int
 	Header http.Header
 	Wait   time.Duration
-	Call   func(history.Request)
+	Call   func(trace.Request)
 }
 
 // String is the action and its side.
@@ -93,7 +93,7 @@ type Armed struct {
 	tap     *Tap
 	fault   Fault
 	matched int
-	met     *history.Request
+	met     *trace.Request
 	since   time.Time // when it was met first
 	done    chan struct{}
 	once    sync.Once // for done

@@ -18,7 +18,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // Config is one wire of one client.
@@ -40,9 +40,9 @@ type Config struct {
 // Protocol is how requests are named.
 type Protocol struct {
 	// Parse names a request by its URL, headers and content.
-	Parse func(*http.Request, []byte) history.Request
+	Parse func(*http.Request, []byte) trace.Request
 	// Response adds to a request what the response to it has. It may be nil.
-	Response func(*history.Request, []byte)
+	Response func(*trace.Request, []byte)
 }
 
 // Listener is a wire: a proxy at a loopback address.
@@ -192,11 +192,11 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := l.config.Protocol.Parse(r, content)
 	q.Client = client
 	text := searched(r, content)
-	if q.Wire == history.Forge {
+	if q.Wire == trace.Forge {
 		text = withTexts(text, content)
 	}
 	met, connected := l.tap.admit(&q, text)
-	x := &exchange{Listener: l, w: w, request: r.WithContext(ctx), life: life, content: content, writes: q.Writes() || q.Wire == history.Forge}
+	x := &exchange{Listener: l, w: w, request: r.WithContext(ctx), life: life, content: content, writes: q.Writes() || q.Wire == trace.Forge}
 	if met != nil {
 		x.inject(met, q)
 		return

@@ -15,13 +15,13 @@ import (
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // Kubernetes names requests as the API server itself does, and objects by their UID, also
 // one that the Status of a deletion names.
 func Kubernetes() Protocol {
-	return Protocol{Parse: kubernetesRequest, Response: func(q *history.Request, content []byte) {
+	return Protocol{Parse: kubernetesRequest, Response: func(q *trace.Request, content []byte) {
 		object := decode(content)
 		q.UID = string(object.UID)
 		q.Gone = object.DeletionTimestamp != nil && len(object.Finalizers) == 0
@@ -33,8 +33,8 @@ func Kubernetes() Protocol {
 
 const nodeClaims = "nodeclaims.karpenter.sh"
 
-func kubernetesRequest(r *http.Request, content []byte) history.Request {
-	q := history.Request{Wire: history.Kubernetes}
+func kubernetesRequest(r *http.Request, content []byte) trace.Request {
+	q := trace.Request{Wire: trace.Kubernetes}
 	factory := apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 	info, err := factory.NewRequestInfo(r)
 	switch {
@@ -123,14 +123,14 @@ var gitCommand = regexp.MustCompile(`command=([a-z-]+)`)
 // Forge names requests to a server that has repositories and their pull requests at one
 // address: those of Git by the service, those of the API by the path without its names.
 func Forge() Protocol {
-	return Protocol{Parse: gitOrForge, Response: func(q *history.Request, content []byte) { q.UID = forgeID(content) }}
+	return Protocol{Parse: gitOrForge, Response: func(q *trace.Request, content []byte) { q.UID = forgeID(content) }}
 }
 
-func gitOrForge(r *http.Request, content []byte) history.Request {
+func gitOrForge(r *http.Request, content []byte) trace.Request {
 	if path, ok := strings.CutPrefix(r.URL.Path, apiPath); ok {
 		return forgeAPI(strings.ToLower(r.Method), strings.Split(strings.Trim(path, "/"), "/"))
 	}
-	q := history.Request{Wire: history.Git, Verb: strings.ToLower(r.Method), Kind: "unknown"}
+	q := trace.Request{Wire: trace.Git, Verb: strings.ToLower(r.Method), Kind: "unknown"}
 	for _, service := range []string{"info/refs", "git-upload-pack", "git-receive-pack"} {
 		repository, found := strings.CutSuffix(r.URL.Path, "/"+service)
 		if !found {
@@ -147,8 +147,8 @@ func gitOrForge(r *http.Request, content []byte) history.Request {
 
 // forgeAPI names a request below the API: repos/OWNER/NAME/issues/7/comments is
 // issues/comments of OWNER/NAME#7, and repos/OWNER/NAME/issues/comments/9 is comments of 9.
-func forgeAPI(verb string, parts []string) history.Request {
-	q := history.Request{Wire: history.Forge, Verb: verb, Kind: strings.Join(parts, "/")}
+func forgeAPI(verb string, parts []string) trace.Request {
+	q := trace.Request{Wire: trace.Forge, Verb: verb, Kind: strings.Join(parts, "/")}
 	if len(parts) < 3 || parts[0] != "repos" {
 		return q
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 func inProtobuf(t *testing.T, object runtime.Object, kind string) string {
@@ -32,27 +32,27 @@ func TestARequestIsNamed(t *testing.T) {
 	const leases = "leases.coordination.k8s.io"
 	for _, c := range []struct {
 		name, method, path, content string
-		want                        history.Request
+		want                        trace.Request
 	}{
-		{"a list", "GET", "/api/v1/namespaces/apps/configmaps", "", history.Request{Verb: "list", Kind: "configmaps", Namespace: "apps"}},
-		{"a watch", "GET", "/apis/poolwright.dev/v1alpha1/syncs?watch=true", "", history.Request{Verb: "watch", Kind: "syncs.poolwright.dev"}},
+		{"a list", "GET", "/api/v1/namespaces/apps/configmaps", "", trace.Request{Verb: "list", Kind: "configmaps", Namespace: "apps"}},
+		{"a watch", "GET", "/apis/poolwright.dev/v1alpha1/syncs?watch=true", "", trace.Request{Verb: "watch", Kind: "syncs.poolwright.dev"}},
 		{"a status", "PATCH", "/apis/poolwright.dev/v1alpha1/namespaces/system/syncs/dev/status", "{}",
-			history.Request{Verb: "patch", Kind: "syncs.poolwright.dev/status", Namespace: "system", Name: "dev"}},
+			trace.Request{Verb: "patch", Kind: "syncs.poolwright.dev/status", Namespace: "system", Name: "dev"}},
 		{"a creation, by the object's name", "POST", "/api/v1/namespaces/apps/secrets", `{"metadata":{"name":"a"}}`,
-			history.Request{Verb: "create", Kind: "secrets", Namespace: "apps", Name: "a"}},
+			trace.Request{Verb: "create", Kind: "secrets", Namespace: "apps", Name: "a"}},
 		{"a dry run", "PATCH", "/api/v1/namespaces/apps/secrets/a?dryRun=All", "{}",
-			history.Request{Verb: "patch", DryRun: true, Kind: "secrets", Namespace: "apps", Name: "a"}},
-		{"a namespace, which is in none", "DELETE", "/api/v1/namespaces/apps", "", history.Request{Verb: "delete", Kind: "namespaces", Name: "apps"}},
-		{"what is no resource", "GET", "/openapi/v3/apis/apps/v1", "", history.Request{Verb: "get", Kind: "/openapi"}},
+			trace.Request{Verb: "patch", DryRun: true, Kind: "secrets", Namespace: "apps", Name: "a"}},
+		{"a namespace, which is in none", "DELETE", "/api/v1/namespaces/apps", "", trace.Request{Verb: "delete", Kind: "namespaces", Name: "apps"}},
+		{"what is no resource", "GET", "/openapi/v3/apis/apps/v1", "", trace.Request{Verb: "get", Kind: "/openapi"}},
 		{"a lease in JSON", "PUT", "/apis/coordination.k8s.io/v1/namespaces/system/leases/poolwright", `{"spec":{"holderIdentity":"pod-1"}}`,
-			history.Request{Verb: "update", Kind: leases, Namespace: "system", Name: "poolwright", Holder: &holder}},
+			trace.Request{Verb: "update", Kind: leases, Namespace: "system", Name: "poolwright", Holder: &holder}},
 		{"a lease in Protobuf", "POST", "/apis/coordination.k8s.io/v1/namespaces/system/leases", inProtobuf(t, lease, "Lease"),
-			history.Request{Verb: "create", Kind: leases, Namespace: "system", Name: "poolwright", Holder: &holder}},
+			trace.Request{Verb: "create", Kind: leases, Namespace: "system", Name: "poolwright", Holder: &holder}},
 		{"a lease that is released", "PUT", "/apis/coordination.k8s.io/v1/namespaces/system/leases/poolwright", `{"spec":{}}`,
-			history.Request{Verb: "update", Kind: leases, Namespace: "system", Name: "poolwright", Holder: &none}},
+			trace.Request{Verb: "update", Kind: leases, Namespace: "system", Name: "poolwright", Holder: &none}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.want.Wire = history.Kubernetes
+			c.want.Wire = trace.Kubernetes
 			got := kubernetesRequest(httptest.NewRequest(c.method, c.path, nil), []byte(c.content))
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
@@ -61,20 +61,20 @@ func TestARequestIsNamed(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, method, path, content string
-		want                        history.Request
+		want                        trace.Request
 	}{
 		{"the references of Git", "GET", "/team/nodes.git/info/refs?service=git-upload-pack", "",
-			history.Request{Wire: history.Git, Verb: "get", Kind: "info/refs", Name: "team/nodes"}},
+			trace.Request{Wire: trace.Git, Verb: "get", Kind: "info/refs", Name: "team/nodes"}},
 		{"a command of Git's version 2", "POST", "/team/nodes.git/git-upload-pack", "0014command=ls-refs\n0001",
-			history.Request{Wire: history.Git, Verb: "post", Kind: "git-upload-pack ls-refs", Name: "team/nodes"}},
+			trace.Request{Wire: trace.Git, Verb: "post", Kind: "git-upload-pack ls-refs", Name: "team/nodes"}},
 		{"Git's version 1", "POST", "/team/nodes.git/git-upload-pack", "0032want 0a53e9ddeaddad63ad106860237bbf53411d11a7\n",
-			history.Request{Wire: history.Git, Verb: "post", Kind: "git-upload-pack", Name: "team/nodes"}},
+			trace.Request{Wire: trace.Git, Verb: "post", Kind: "git-upload-pack", Name: "team/nodes"}},
 		{"the comments of a pull request", "POST", "/api/v1/repos/team/nodes/issues/7/comments", "{}",
-			history.Request{Wire: history.Forge, Verb: "post", Kind: "issues/comments", Name: "team/nodes#7"}},
+			trace.Request{Wire: trace.Forge, Verb: "post", Kind: "issues/comments", Name: "team/nodes#7"}},
 		{"one comment", "PATCH", "/api/v1/repos/team/nodes/issues/comments/9", "{}",
-			history.Request{Wire: history.Forge, Verb: "patch", Kind: "comments", Name: "9"}},
-		{"the pull requests", "GET", "/api/v1/repos/team/nodes/pulls", "", history.Request{Wire: history.Forge, Verb: "get", Kind: "pulls", Name: "team/nodes"}},
-		{"the user", "GET", "/api/v1/user", "", history.Request{Wire: history.Forge, Verb: "get", Kind: "user"}},
+			trace.Request{Wire: trace.Forge, Verb: "patch", Kind: "comments", Name: "9"}},
+		{"the pull requests", "GET", "/api/v1/repos/team/nodes/pulls", "", trace.Request{Wire: trace.Forge, Verb: "get", Kind: "pulls", Name: "team/nodes"}},
+		{"the user", "GET", "/api/v1/user", "", trace.Request{Wire: trace.Forge, Verb: "get", Kind: "user"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, gitOrForge(httptest.NewRequest(c.method, c.path, strings.NewReader(c.content)), []byte(c.content))); diff != "" {
@@ -92,38 +92,38 @@ func TestAResponseNamesItsObject(t *testing.T) {
 		"what the status of a DELETE has": `{"kind":"Status","metadata":{},"status":"Success","details":{"name":"a","uid":"a-b"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := completed(Kubernetes(), history.Request{}, content); got.UID != "a-b" {
+			if got := completed(Kubernetes(), trace.Request{}, content); got.UID != "a-b" {
 				t.Errorf("its UID is %q", got.UID)
 			}
 		})
 	}
-	if got := completed(Kubernetes(), history.Request{}, "no object"); got.UID != "" {
+	if got := completed(Kubernetes(), trace.Request{}, "no object"); got.UID != "" {
 		t.Errorf("what is no object has UID %q", got.UID)
 	}
-	if got := completed(Forge(), history.Request{}, `{"id":7}`); got.UID != "7" {
+	if got := completed(Forge(), trace.Request{}, `{"id":7}`); got.UID != "7" {
 		t.Errorf("a comment has id %q", got.UID)
 	}
 }
 
 // completed is a request with what a response adds to it.
-func completed(p Protocol, q history.Request, content string) history.Request {
+func completed(p Protocol, q trace.Request, content string) trace.Request {
 	p.Response(&q, []byte(content))
 	return q
 }
 
 func TestAResponseNamesTheInstanceOfANodeClaimAndWhetherItIsGone(t *testing.T) {
 	const claim = `{"kind":"NodeClaim","metadata":{"name":"a"%s},"status":{"providerID":"aws:///us-east-1a/i-00123456789abcdef"}}`
-	status := history.Request{Wire: history.Kubernetes, Verb: "patch", Kind: "nodeclaims.karpenter.sh/status"}
+	status := trace.Request{Wire: trace.Kubernetes, Verb: "patch", Kind: "nodeclaims.karpenter.sh/status"}
 	for _, c := range []struct {
 		name, metadata string
-		q              history.Request
+		q              trace.Request
 		instances      []string
 		gone           bool
 	}{
 		{"a NodeClaim", "", status, []string{"i-00123456789abcdef"}, false},
 		{"one that is deleted and has a finalizer", `,"deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["f"]`, status, []string{"i-00123456789abcdef"}, false},
 		{"one whose last finalizer went", `,"deletionTimestamp":"2026-01-01T00:00:00Z"`, status, []string{"i-00123456789abcdef"}, true},
-		{"an object of another kind", "", history.Request{Wire: history.Kubernetes, Verb: "patch", Kind: "nodes"}, nil, false},
+		{"an object of another kind", "", trace.Request{Wire: trace.Kubernetes, Verb: "patch", Kind: "nodes"}, nil, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := completed(Kubernetes(), c.q, fmt.Sprintf(claim, c.metadata))

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 func TestAFaultOfAPeriodHappensToEachRequestInIt(t *testing.T) {
@@ -55,7 +55,7 @@ func TestAResponseHasItsHeader(t *testing.T) {
 
 func TestATruncatedResponseIsNotTakenForTheWhole(t *testing.T) {
 	w := newWired(t)
-	w.Arm(Fault{At: Point{Wire: history.Kubernetes}, After: true, Do: Truncate})
+	w.Arm(Fault{At: Point{Wire: trace.Kubernetes}, After: true, Do: Truncate})
 	response, err := http.Get(w.listener.URL() + configMaps)
 	if err != nil {
 		t.Fatal(err)

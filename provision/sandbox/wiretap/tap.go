@@ -4,7 +4,7 @@
 // response is returned, it is delayed or sent twice, or a client is cut off.
 //
 // Each wire is a reverse proxy on loopback, made by Listen; what is recorded is data
-// (provision/sandbox/history). It decides nothing about what is right, and it keeps no
+// (provision/sandbox/trace). It decides nothing about what is right, and it keeps no
 // content of requests. Start reading at Tap.
 package wiretap
 
@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // Tap is the recorder of all wires. The zero value is not usable; New makes one.
@@ -24,7 +24,7 @@ type Tap struct {
 	mu sync.Mutex
 	// n is the last place that was given away.
 	n       int
-	records []history.Record
+	records []trace.Record
 	// at finds the record of a request that has not ended, by its place.
 	at        map[int]int
 	armed     []*Armed
@@ -39,13 +39,13 @@ func New(clock func() time.Time) *Tap {
 }
 
 // Record adds an event at this moment.
-func (t *Tap) Record(e history.Event) {
+func (t *Tap) Record(e trace.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.append(history.Record{Event: &e})
+	t.append(trace.Record{Event: &e})
 }
 
-func (t *Tap) append(r history.Record) int {
+func (t *Tap) append(r trace.Record) int {
 	t.n++
 	r.N, r.Begin = t.n, t.clock()
 	t.records = append(t.records, r)
@@ -54,7 +54,7 @@ func (t *Tap) append(r history.Record) int {
 }
 
 // Records returns a copy of all that was recorded so far.
-func (t *Tap) Records() []history.Record {
+func (t *Tap) Records() []trace.Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := slices.Clone(t.records)
@@ -68,11 +68,11 @@ func (t *Tap) Records() []history.Record {
 }
 
 // Discard removes the records of requests that have ended and that the function selects, for
-// a history that goes on for long.
-func (t *Tap) Discard(selects func(*history.Request) bool) {
+// a trace that goes on for long.
+func (t *Tap) Discard(selects func(*trace.Request) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.records = slices.DeleteFunc(t.records, func(r history.Record) bool {
+	t.records = slices.DeleteFunc(t.records, func(r trace.Record) bool {
 		return r.Request != nil && r.Done != 0 && selects(r.Request)
 	})
 	for i, r := range t.records {
@@ -84,7 +84,7 @@ func (t *Tap) Discard(selects func(*history.Request) bool) {
 
 // Plant has the tap find a secret in requests on every wire, and records on which it
 // belongs. Records have its name only.
-func (t *Tap) Plant(name, secret string, own ...history.Wire) {
+func (t *Tap) Plant(name, secret string, own ...trace.Wire) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	// Within a longer text, base64 has one of three forms of each byte; the whole triples of
@@ -97,7 +97,7 @@ func (t *Tap) Plant(name, secret string, own ...history.Wire) {
 		}
 	}
 	t.forms[name] = forms
-	t.append(history.Record{Event: &history.Event{Kind: history.SecretAdded, Secret: name, Wires: own}})
+	t.append(trace.Record{Event: &trace.Event{Kind: trace.SecretAdded, Secret: name, Wires: own}})
 }
 
 // Cut takes all wires from a client, or gives them back: requests break off without a
@@ -116,7 +116,7 @@ func (t *Tap) Cut(client string, cut bool) {
 
 // admit completes a request that has arrived, and returns the fault that it meets. It is
 // false for a client that is cut off.
-func (t *Tap) admit(q *history.Request, content []byte) (met *Armed, connected bool) {
+func (t *Tap) admit(q *trace.Request, content []byte) (met *Armed, connected bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name, forms := range t.forms {
@@ -139,14 +139,14 @@ func (t *Tap) admit(q *history.Request, content []byte) (met *Armed, connected b
 }
 
 // begin records a request that is sent on now.
-func (t *Tap) begin(q history.Request) (n int) {
+func (t *Tap) begin(q trace.Request) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.append(history.Record{Request: &q})
+	return t.append(trace.Record{Request: &q})
 }
 
 // match returns the fault that the request meets, or nil.
-func (t *Tap) match(q *history.Request) *Armed {
+func (t *Tap) match(q *trace.Request) *Armed {
 	for _, a := range t.armed {
 		switch {
 		case !a.fault.At.matches(q):
@@ -163,7 +163,7 @@ func (t *Tap) match(q *history.Request) *Armed {
 }
 
 // end records the response of a request; complete, if any, adds what is in it.
-func (t *Tap) end(n, status int, complete func(*history.Request)) {
+func (t *Tap) end(n, status int, complete func(*trace.Request)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.n++

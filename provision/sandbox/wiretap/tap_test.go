@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // wired is a server behind a tap, which counts what reaches it.
@@ -92,7 +92,7 @@ func TestBothRequestsOfADuplicateAreInTheRecord(t *testing.T) {
 }
 
 func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
-	second := Point{Wire: history.Kubernetes, Verb: "create", Kind: "configmaps"}
+	second := Point{Wire: trace.Kubernetes, Verb: "create", Kind: "configmaps"}
 	for _, c := range []struct {
 		name  string
 		fault Fault
@@ -116,9 +116,9 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWired(t)
-			var called history.Request
+			var called trace.Request
 			var servedAtCall int64
-			c.fault.Call = func(q history.Request) { called, servedAtCall = q, w.served.Load() }
+			c.fault.Call = func(q trace.Request) { called, servedAtCall = q, w.served.Load() }
 			if c.fault.At == (Point{}) {
 				c.fault.At = second
 			}
@@ -155,7 +155,7 @@ func TestAFaultHappensAtItsRequestAndOnItsSide(t *testing.T) {
 
 func TestWhatHappensBeforeARequestIsSentOnHasAnEarlierPlace(t *testing.T) {
 	w := newWired(t)
-	w.Arm(Fault{Do: Call, Call: func(history.Request) { w.Record(history.Event{Kind: history.PruneDisabled}) }})
+	w.Arm(Fault{Do: Call, Call: func(trace.Request) { w.Record(trace.Event{Kind: trace.PruneDisabled}) }})
 	w.post(t, "a")
 	if r := w.Records(); len(r) != 2 || r[0].Event == nil || r[1].Request == nil || r[1].N <= r[0].N {
 		t.Errorf("recorded as %+v", r)
@@ -165,7 +165,7 @@ func TestWhatHappensBeforeARequestIsSentOnHasAnEarlierPlace(t *testing.T) {
 func TestAfterAWatchIsAfterItsFirstLine(t *testing.T) {
 	w := newWired(t)
 	killed := make(chan struct{})
-	w.Arm(Fault{At: Point{Verb: "watch"}, After: true, Do: Kill, Call: func(history.Request) { close(killed) }})
+	w.Arm(Fault{At: Point{Verb: "watch"}, After: true, Do: Kill, Call: func(trace.Request) { close(killed) }})
 	response, err := http.Get(w.listener.URL() + configMaps + "?watch=true")
 	if err == nil {
 		response.Body.Close()
@@ -271,7 +271,7 @@ func TestClientsOfOneWireAreDistinguishedByTheirConnections(t *testing.T) {
 }
 
 func TestAPointIsOfOneNamespaceOrOfNone(t *testing.T) {
-	in := history.Request{Wire: history.Kubernetes, Verb: "list", Kind: "configmaps", Namespace: "apps"}
+	in := trace.Request{Wire: trace.Kubernetes, Verb: "list", Kind: "configmaps", Namespace: "apps"}
 	all := in
 	all.Namespace = ""
 	for _, c := range []struct {
@@ -284,7 +284,7 @@ func TestAPointIsOfOneNamespaceOrOfNone(t *testing.T) {
 		{"another is another", Point{Kind: "configmaps", Namespace: "system"}, false, false},
 		{"none is none, or all", Point{Kind: "configmaps", Namespace: NoNamespace}, false, true},
 		{"another verb is another", Point{Verb: "get"}, false, false},
-		{"another wire is another", Point{Wire: history.Git}, false, false},
+		{"another wire is another", Point{Wire: trace.Git}, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.at.matches(&in); got != c.in {
@@ -314,7 +314,7 @@ func TestAPlantedSecretIsFoundInEveryForm(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWired(t)
-			w.Plant("git token", secret, history.Git)
+			w.Plant("git token", secret, trace.Git)
 			request, err := http.NewRequest(http.MethodGet, w.listener.URL()+configMaps, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -333,14 +333,14 @@ func TestAPlantedSecretIsFoundInEveryForm(t *testing.T) {
 	}
 }
 
-func TestAHistoryLosesWhatIsDiscarded(t *testing.T) {
+func TestATraceLosesWhatIsDiscarded(t *testing.T) {
 	w := newWired(t)
 	w.post(t, "a")
-	w.Record(history.Event{Kind: history.Converged})
+	w.Record(trace.Event{Kind: trace.Converged})
 	w.post(t, "b")
-	n := w.begin(history.Request{Name: "c"}) // has not ended
-	w.Discard(func(q *history.Request) bool { return q.Name != "b" })
-	w.end(n, http.StatusOK, func(q *history.Request) { q.UID = "uid-c" })
+	n := w.begin(trace.Request{Name: "c"}) // has not ended
+	w.Discard(func(q *trace.Request) bool { return q.Name != "b" })
+	w.end(n, http.StatusOK, func(q *trace.Request) { q.UID = "uid-c" })
 	var got []string
 	for _, r := range w.Records() {
 		if r.Event != nil {
@@ -349,7 +349,7 @@ func TestAHistoryLosesWhatIsDiscarded(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %d %s", r.Request.Name, r.Request.Status, r.Request.UID))
 		}
 	}
-	if diff := cmp.Diff([]string{history.Converged, "b 201 uid-2", "c 200 uid-c"}, got); diff != "" {
+	if diff := cmp.Diff([]string{trace.Converged, "b 201 uid-2", "c 200 uid-c"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -371,7 +371,7 @@ func TestAnEncryptedWireCanBeBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	response.Body.Close()
-	w.Arm(Fault{Do: Kill, Call: func(history.Request) {}})
+	w.Arm(Fault{Do: Kill, Call: func(trace.Request) {}})
 	if response, err := client.Get(l.URL() + configMaps); err == nil {
 		response.Body.Close()
 		t.Errorf("status %d", response.StatusCode)

@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // listen puts a wire before a handler.
@@ -65,7 +65,7 @@ func TestTheWiresHaveOneOrder(t *testing.T) {
 	forge := listen(t, tap, "leader", Forge(), respond)
 	send(t, http.MethodGet, kubernetes.URL()+configMaps, "")
 	send(t, http.MethodPost, forge.URL()+"/api/v1/repos/team/nodes/issues/7/comments", "{}")
-	tap.Record(history.Event{Kind: history.Committed, Revision: "main@sha1:1"})
+	tap.Record(trace.Event{Kind: trace.Committed, Revision: "main@sha1:1"})
 	send(t, http.MethodGet, forge.URL()+"/team/nodes.git/info/refs?service=git-upload-pack", "")
 	var got []string
 	for _, r := range tap.Records() {
@@ -152,7 +152,7 @@ func TestARequestWithoutAResponseIsRecordedBeforeItsClientLearnsOfThat(t *testin
 			"the client is cut off": func(tap *Tap) { tap.Cut("leader", true) },
 			"it is dropped":         func(tap *Tap) { tap.Arm(Fault{Do: Drop}) },
 			"its response is lost":  func(tap *Tap) { tap.Arm(Fault{After: true, Do: Drop}) },
-			"the client is killed":  func(tap *Tap) { tap.Arm(Fault{Do: Kill, Call: func(history.Request) {}}) },
+			"the client is killed":  func(tap *Tap) { tap.Arm(Fault{Do: Kill, Call: func(trace.Request) {}}) },
 			"it is sent twice":      func(tap *Tap) { tap.Arm(Fault{Do: Duplicate}) },
 		} {
 			t.Run(method+": "+name, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestARecordHasNoContent(t *testing.T) {
 	const secret = "correct-horse-battery-staple"
 	tap := New(time.Now)
 	l := listen(t, tap, "leader", Kubernetes(), func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, secret) })
-	tap.Plant("a password", secret, history.Git)
+	tap.Plant("a password", secret, trace.Git)
 	send(t, http.MethodPost, l.URL()+configMaps, `{"metadata":{"name":"a"},"data":{"password":"`+secret+`"}}`)
 	content, err := json.Marshal(tap.Records())
 	if err != nil {
@@ -281,7 +281,7 @@ func TestASecretIsFoundInWhatAForgeShowsOfAComment(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			tap := New(time.Now)
 			l := listen(t, tap, "leader", Forge(), func(http.ResponseWriter, *http.Request) {})
-			tap.Plant("a password", secret, history.Kubernetes)
+			tap.Plant("a password", secret, trace.Kubernetes)
 			send(t, http.MethodPost, l.URL()+"/api/v1/repos/team/nodes/issues/7/comments", c.body)
 			records := tap.Records()
 			if diff := cmp.Diff(c.want, records[len(records)-1].Request.Secrets); diff != "" {

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
-	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+	"github.com/poolwright/poolwright/provision/sandbox/trace/oracle"
 )
 
 // Case is a sequence that has violated a rule, kept to be run again.

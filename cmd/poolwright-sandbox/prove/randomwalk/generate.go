@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
 
@@ -185,7 +185,7 @@ func (g *Generator) orphan() Operation {
 }
 
 func writes(p wiretap.Point) bool {
-	return (&history.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, DryRun: p.DryRun}).Writes()
+	return (&trace.Request{Wire: p.Wire, Verb: p.Verb, Kind: p.Kind, DryRun: p.DryRun}).Writes()
 }
 
 // interval is about how often the controller fetches.
@@ -197,18 +197,18 @@ func declaredKinds() []string { return []string{"configmaps", "secrets", "servic
 func points() []wiretap.Point {
 	var out []wiretap.Point
 	for verb := range strings.FieldsSeq("get list watch create update patch delete") {
-		out = append(out, wiretap.Point{Wire: history.Kubernetes, Verb: verb})
+		out = append(out, wiretap.Point{Wire: trace.Kubernetes, Verb: verb})
 	}
 	for _, kind := range append(declaredKinds(), "syncs.poolwright.dev/status") {
-		out = append(out, wiretap.Point{Wire: history.Kubernetes, Verb: "patch", Kind: kind})
+		out = append(out, wiretap.Point{Wire: trace.Kubernetes, Verb: "patch", Kind: kind})
 	}
-	return append(out, wiretap.Point{Wire: history.Git, Verb: "get"}, wiretap.Point{Wire: history.Git, Verb: "post"})
+	return append(out, wiretap.Point{Wire: trace.Git, Verb: "get"}, wiretap.Point{Wire: trace.Git, Verb: "post"})
 }
 
 // statuses are what a server responds that is overloaded, or in the middle of an upgrade.
-func statuses(w history.Wire) []int {
+func statuses(w trace.Wire) []int {
 	out := []int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusTooManyRequests}
-	if w == history.Git {
+	if w == trace.Git {
 		out = append(out, http.StatusUnauthorized, http.StatusForbidden)
 	}
 	return out

@@ -1,6 +1,6 @@
 // Package randomwalk has a controller follow a long random sequence of operations in a
 // sandbox: commits, edits by hand, faults at requests, and more. After every few of them it
-// ends the faults, waits until all is as declared, has the oracle check the history and
+// ends the faults, waits until all is as declared, has the oracle check the trace and
 // measures the controller's process.
 //
 // The sequence depends on nothing but a seed. Start reading at Run.
@@ -38,7 +38,7 @@ const (
 	// Kill ends the controller as a crash does, and Restart starts one.
 	Kill    Action = "kill"
 	Restart Action = "restart"
-	// Check ends faults, waits until all is as declared and checks the history.
+	// Check ends faults, waits until all is as declared and checks the trace.
 	Check Action = "check"
 )
 

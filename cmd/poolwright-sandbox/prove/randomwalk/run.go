@@ -15,8 +15,8 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	"github.com/poolwright/poolwright/provision/sandbox"
-	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
+	"github.com/poolwright/poolwright/provision/sandbox/trace/oracle"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -39,9 +39,9 @@ type Options struct {
 	WarmUp time.Duration
 	// Progress receives a line for each operation and for each sample.
 	Progress io.Writer
-	// Histories is a folder for the history of a walk that violates a rule; none is written
+	// Traces is a folder for the trace of a walk that violates a rule; none is written
 	// where it is empty.
-	Histories string
+	Traces string
 }
 
 // Report is what a walk has come to.
@@ -109,7 +109,7 @@ func walk(ctx context.Context, environment *sandbox.Environment, o Options, name
 	}
 	r.report.Seconds, r.report.Trends = time.Since(r.begin).Seconds(), Trends(r.report.Samples, o.WarmUp)
 	if len(r.report.Violations) > 0 || err != nil {
-		err = errors.Join(err, s.WriteHistory(o.Histories))
+		err = errors.Join(err, s.WriteTrace(o.Traces))
 	}
 	return r.report, err
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
-	"github.com/poolwright/poolwright/provision/sandbox/history/oracle"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
+	"github.com/poolwright/poolwright/provision/sandbox/trace/oracle"
 	"github.com/poolwright/poolwright/provision/sandbox/wiretap"
 )
 
@@ -85,7 +85,7 @@ func (w *walker) inject(f Fault, times int) {
 	fault := wiretap.Fault{At: f.At, After: f.After, Do: f.Do, Status: f.Status, Wait: f.Wait}
 	if f.Do == wiretap.Kill {
 		fault.Nth, times = times, 1
-		fault.Call = func(history.Request) { w.kill() }
+		fault.Call = func(trace.Request) { w.kill() }
 	}
 	for range max(1, times) {
 		w.armed = append(w.armed, w.fixture.Tap.Arm(fault))
@@ -100,7 +100,7 @@ func (w *walker) kill() {
 }
 
 // check ends the faults and returns once all is as declared, which it records. A
-// fixture.TimeoutError becomes a part of the history.
+// fixture.TimeoutError becomes a part of the trace.
 func (w *walker) check(ctx context.Context) error {
 	for _, armed := range w.armed {
 		armed.Disarm()
@@ -113,19 +113,19 @@ func (w *walker) check(ctx context.Context) error {
 		}
 	}
 	if late, ok := errors.AsType[*fixture.TimeoutError](err); ok {
-		w.fixture.Tap.Record(history.Event{Kind: history.Stuck, Reason: late.Error()})
+		w.fixture.Tap.Record(trace.Event{Kind: trace.Stuck, Reason: late.Error()})
 		err = nil
 	}
 	w.commits.checked()
 	return err
 }
 
-// violations checks the history, which loses the requests that no later check needs.
+// violations checks the trace, which loses the requests that no later check needs.
 func (w *walker) violations() []oracle.Violation {
 	out := oracle.Check(w.fixture.Tap.Records())
 	if len(out) == 0 {
-		w.fixture.Tap.Discard(func(q *history.Request) bool {
-			return q.Wire == history.Git || q.Wire == history.Kubernetes && !q.Writes()
+		w.fixture.Tap.Discard(func(q *trace.Request) bool {
+			return q.Wire == trace.Git || q.Wire == trace.Kubernetes && !q.Writes()
 		})
 	}
 	return out

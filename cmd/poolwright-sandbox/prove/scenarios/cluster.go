@@ -6,7 +6,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // clusterSpec is a Cluster without an engine, with all that nodes need of AWS. Its verbs are
@@ -27,15 +27,15 @@ const nodePolicies = "AmazonEC2ContainerRegistryPullOnly AmazonEKSWorkerNodePoli
 
 // prerequisites are what a Cluster needs of AWS, where the queue keeps messages for so many
 // seconds.
-func prerequisites(retention int) []history.State {
-	states := []history.State{
-		{Object: history.Object{Kind: "iam/role", Name: "nodes"}, Value: nodePolicies},
-		{Object: history.Object{Kind: "iam/instance-profile", Name: "nodes"}, Value: "nodes"},
-		{Object: history.Object{Kind: "sqs/queue", Name: "sandbox"}, Value: fmt.Sprint(retention)},
-		{Object: history.Object{Kind: "eks/access-entry", Name: "arn:aws:iam::000000000000:role/nodes"}, Value: "EC2_LINUX"},
+func prerequisites(retention int) []trace.State {
+	states := []trace.State{
+		{Object: trace.Object{Kind: "iam/role", Name: "nodes"}, Value: nodePolicies},
+		{Object: trace.Object{Kind: "iam/instance-profile", Name: "nodes"}, Value: "nodes"},
+		{Object: trace.Object{Kind: "sqs/queue", Name: "sandbox"}, Value: fmt.Sprint(retention)},
+		{Object: trace.Object{Kind: "eks/access-entry", Name: "arn:aws:iam::000000000000:role/nodes"}, Value: "EC2_LINUX"},
 	}
 	for _, event := range []string{"CapacityReservation", "Rebalance", "ScheduledChange", "SpotInterruption", "StateChange"} {
-		states = append(states, history.State{Object: history.Object{Kind: "events/rule", Name: "poolwright-sandbox-" + event}, Value: "ENABLED 1"})
+		states = append(states, trace.State{Object: trace.Object{Kind: "events/rule", Name: "poolwright-sandbox-" + event}, Value: "ENABLED 1"})
 	}
 	return states
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // pullRequest is the life of a pull request.
@@ -12,7 +12,7 @@ func pullRequest() Scenario {
 	return Scenario{
 		Name:    "pull-request",
 		Summary: "A pull request is opened, pushed to and merged; its comment is made, edited, and edited until what was merged is rolled out.",
-		Wires:   []history.Wire{history.Git, history.Forge},
+		Wires:   []trace.Wire{trace.Git, trace.Forge},
 		Prepare: preparePullRequest,
 		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Model["ConfigMap/a"], s.Model["Secret/a"] = "v2", secondSecret
@@ -54,7 +54,7 @@ const (
 // preparePullRequest has a Sync that comments on pull requests be as declared.
 func preparePullRequest(ctx context.Context, s *fixture.Fixture) error {
 	for _, secret := range []string{firstSecret, secondSecret} {
-		s.Tap.Plant("the value of a Secret: "+secret[:7], secret, history.Kubernetes)
+		s.Tap.Plant("the value of a Secret: "+secret[:7], secret, trace.Kubernetes)
 	}
 	if err := s.CommentOnPullRequests(ctx); err != nil {
 		return err

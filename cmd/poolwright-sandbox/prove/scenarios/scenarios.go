@@ -7,7 +7,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // Scenario is something that the product does between two states of the repository.
@@ -21,7 +21,7 @@ type Scenario struct {
 	// Meanwhile, if any, changes the repository while no process runs, after a kill.
 	Meanwhile func(context.Context, *fixture.Fixture) error
 	// Wires are those whose requests meet faults; where it is nil, those of all wires do.
-	Wires []history.Wire
+	Wires []trace.Wire
 	// Faults are the names of those that it is run with; where it is nil, they are all that need
 	// no second replica.
 	Faults []string

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/releases"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 func TestAScenarioHasWhatARunNeeds(t *testing.T) {
@@ -25,7 +25,7 @@ func TestAScenarioHasWhatARunNeeds(t *testing.T) {
 			if s.Prepare == nil || s.Act == nil {
 				t.Error("nothing is prepared, or nothing happens")
 			}
-			if s.Account != nil && !s.Exclusive && s.Wires != nil && !slices.Contains(s.Wires, history.AWS) {
+			if s.Account != nil && !s.Exclusive && s.Wires != nil && !slices.Contains(s.Wires, trace.AWS) {
 				t.Error("it has an account and no fault of AWS")
 			}
 			if len(s.Faults) != len(slices.Compact(slices.Sorted(slices.Values(s.Faults)))) {

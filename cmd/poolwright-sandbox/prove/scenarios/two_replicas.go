@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/prove/fixture"
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // leaderFaults are those that need a second replica.
@@ -27,7 +27,7 @@ func reviewedByTwo() Scenario {
 		Name:    "pull-request-two-replicas",
 		Summary: "A pull request is opened and gets its comment, where one replica leads and another waits for the lease.",
 		Faults:  leaderFaults,
-		Wires:   []history.Wire{history.Git, history.Forge},
+		Wires:   []trace.Wire{trace.Git, trace.Forge},
 		Prepare: withStandby(preparePullRequest),
 		Act: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Model["ConfigMap/a"], s.Model["Secret/a"] = "v2", secondSecret

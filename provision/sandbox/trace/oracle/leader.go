@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // renewDeadline is how long a holder of the lease acts on it after it has renewed it, where
@@ -15,7 +15,7 @@ const renewDeadline = 10 * time.Second
 // leader finds writes that a process began after it had given the lease back, or after
 // another one had acquired it. A process that does not lead yet may write what every replica
 // writes: its events, the CRDs and its attempts at the lease.
-func leader(records []history.Record) []Violation {
+func leader(records []trace.Record) []Violation {
 	var out []Violation
 	product := processes(records)
 	transitions := leaseTransitions(records, product)
@@ -48,11 +48,11 @@ type leaseTransition struct {
 
 // leaseTransitions are where a process of the product acquired the lease from another one, or
 // gave it back, in order.
-func leaseTransitions(records []history.Record, product map[string]bool) []leaseTransition {
+func leaseTransitions(records []trace.Record, product map[string]bool) []leaseTransition {
 	var all []leaseTransition
 	var now leaseTransition
 	for _, r := range records {
-		if e := r.Event; e != nil && e.Kind == history.LeaseDeleted {
+		if e := r.Event; e != nil && e.Kind == trace.LeaseDeleted {
 			now.former, now.until = now.client, r.Begin.Add(renewDeadline)
 		}
 		q := r.Request
@@ -72,7 +72,7 @@ func leaseTransitions(records []history.Record, product map[string]bool) []lease
 }
 
 // wrote reports whether a request is a write of the product that succeeded.
-func wrote(q *history.Request, product map[string]bool) bool {
+func wrote(q *trace.Request, product map[string]bool) bool {
 	return q != nil && product[q.Client] && q.Writes() && q.Succeeded()
 }
 

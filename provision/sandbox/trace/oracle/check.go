@@ -1,13 +1,13 @@
-// Package oracle checks histories (provision/sandbox/history): pure functions from the
+// Package oracle checks traces (provision/sandbox/trace): pure functions from the
 // records of what happened to the rules that it violates.
 //
 // It refuses to read logs, a cluster or a clock. A further rule is a further file. Start
 // reading at Check.
 package oracle
 
-import "github.com/poolwright/poolwright/provision/sandbox/history"
+import "github.com/poolwright/poolwright/provision/sandbox/trace"
 
-// Violation is a rule that a history breaks.
+// Violation is a rule that a trace breaks.
 type Violation struct {
 	Rule string `json:"rule"`
 	// N are the places of the records that break it together.
@@ -16,20 +16,20 @@ type Violation struct {
 	Detail string `json:"detail"`
 }
 
-// Rule is one property of every history.
+// Rule is one property of every trace.
 type Rule struct {
 	// Name is short and unique.
 	Name string
 	// Promise is the property, in one sentence.
 	Promise string
-	check   func([]history.Record) []Violation
+	check   func([]trace.Record) []Violation
 }
 
 // Rules are all rules, in the order in which they are printed.
 func Rules() []Rule {
 	return []Rule{
 		{"lives", "No process of the product ends by itself.", lives},
-		{"converges", "Every history ends with the cluster and the inventory as the newest commit declares.", converges},
+		{"converges", "Every trace ends with the cluster and the inventory as the newest commit declares.", converges},
 		{"idle", "Once the cluster is as declared, nothing is written.", idle},
 		{"deletions", "A deletion names an incarnation that the product made, that a followed commit removed, that nobody marked to be kept, and with which nothing goes that nobody confirmed.", deletions},
 		{"leader", "No process writes after another has acquired the lease.", leader},
@@ -41,8 +41,8 @@ func Rules() []Rule {
 	}
 }
 
-// Check is the oracle: it returns what the history breaks of all rules.
-func Check(records []history.Record) []Violation {
+// Check is the oracle: it returns what the trace breaks of all rules.
+func Check(records []trace.Record) []Violation {
 	var out []Violation
 	for _, rule := range Rules() {
 		for _, v := range rule.check(records) {

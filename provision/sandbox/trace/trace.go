@@ -1,10 +1,10 @@
-// Package history is what happened in a sandbox while a controller ran in it, as data:
+// Package trace is what happened in a sandbox while a controller ran in it, as data:
 // the requests of every wire, the commits, the starts and ends of processes and what was
 // found in the cluster, all in one order.
 //
-// It only describes: provision/sandbox/wiretap and whoever runs a scenario record a history,
-// and provision/sandbox/history/oracle checks it. Start reading at Record.
-package history
+// It only describes: provision/sandbox/wiretap and whoever runs a scenario record a trace,
+// and provision/sandbox/trace/oracle checks it. Start reading at Record.
+package trace
 
 import (
 	"slices"

@@ -1,12 +1,12 @@
 package oracle
 
-import "github.com/poolwright/poolwright/provision/sandbox/history"
+import "github.com/poolwright/poolwright/provision/sandbox/trace"
 
 // processes are the clients that are processes of the product.
-func processes(records []history.Record) map[string]bool {
+func processes(records []trace.Record) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
-		if r.Event != nil && r.Event.Kind == history.Started {
+		if r.Event != nil && r.Event.Kind == trace.Started {
 			out[r.Event.Client] = true
 		}
 	}
@@ -15,9 +15,9 @@ func processes(records []history.Record) map[string]bool {
 
 // finalCommit is what the newest commit declares, or what is to be left of a Sync that was
 // deleted after it; false where there is neither.
-func finalCommit(records []history.Record) (declared map[history.Object]string, found bool) {
+func finalCommit(records []trace.Record) (declared map[trace.Object]string, found bool) {
 	for _, r := range records {
-		if r.Event != nil && (r.Event.Kind == history.Committed || r.Event.Kind == history.SyncDeleted) {
+		if r.Event != nil && (r.Event.Kind == trace.Committed || r.Event.Kind == trace.SyncDeleted) {
 			declared, found = byObject(r.Event.Declared), true
 		}
 	}
@@ -25,8 +25,8 @@ func finalCommit(records []history.Record) (declared map[history.Object]string, 
 }
 
 // byObject are the values of states.
-func byObject(states []history.State) map[history.Object]string {
-	out := map[history.Object]string{}
+func byObject(states []trace.State) map[trace.Object]string {
+	out := map[trace.Object]string{}
 	for _, d := range states {
 		out[d.Object] = d.Value
 	}

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // commentsOfPull is the kind of a request for the comments of a pull request, and oneComment
@@ -17,7 +17,7 @@ const (
 
 // comments counts what was created for each pull request less what was deleted, and what was
 // found in the end: a request that the forge got twice created two.
-func comments(records []history.Record) []Violation {
+func comments(records []trace.Record) []Violation {
 	made := map[string][]int{}
 	of := map[string]string{} // which pull request a comment belongs to
 	var out []Violation
@@ -31,7 +31,7 @@ func comments(records []history.Record) []Violation {
 			continue
 		}
 		q := r.Request
-		if q == nil || q.Wire != history.Forge || !q.Succeeded() {
+		if q == nil || q.Wire != trace.Forge || !q.Succeeded() {
 			continue
 		}
 		switch {

@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // secrets finds requests of the product with a planted secret on a wire that is not the
 // secret's own.
-func secrets(records []history.Record) []Violation {
+func secrets(records []trace.Record) []Violation {
 	var out []Violation
-	product, own := processes(records), map[string][]history.Wire{}
+	product, own := processes(records), map[string][]trace.Wire{}
 	for _, r := range records {
 		if e := r.Event; e != nil {
-			if e.Kind == history.SecretAdded {
+			if e.Kind == trace.SecretAdded {
 				own[e.Secret] = e.Wires
 			}
 			continue

@@ -3,13 +3,13 @@ package oracle
 import (
 	"fmt"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 const pods = "pods"
 
 // deletions follows each incarnation from who made it to who deletes it.
-func deletions(records []history.Record) []Violation {
+func deletions(records []trace.Record) []Violation {
 	d := deletionCheck{product: processes(records), ours: map[string]bool{}, kept: map[string]bool{}, costly: map[string]bool{}, since: map[string]int{}, evictable: map[string]bool{}}
 	for _, r := range records {
 		if r.Event != nil {
@@ -21,42 +21,42 @@ func deletions(records []history.Record) []Violation {
 	return d.out
 }
 
-// deletionCheck is what is known at one place of the history.
+// deletionCheck is what is known at one place of the trace.
 type deletionCheck struct {
 	product map[string]bool
 	// ours, kept and costly are UIDs; with the costly ones something goes that nobody gave up.
 	ours, kept, costly map[string]bool
 	// commits are what was declared, in order. A process may still follow any of those since
 	// the one that was the newest when it began.
-	commits []map[history.Object]string
+	commits []map[trace.Object]string
 	since   map[string]int
 	// evictable are the namespaces whose pods may be deleted.
 	evictable map[string]bool
 	out       []Violation
 }
 
-func (d *deletionCheck) event(e *history.Event) {
+func (d *deletionCheck) event(e *trace.Event) {
 	switch e.Kind {
-	case history.Committed, history.SyncDeleted:
+	case trace.Committed, trace.SyncDeleted:
 		d.commits = append(d.commits, byObject(e.Declared))
-	case history.Started:
+	case trace.Started:
 		d.since[e.Client] = max(0, len(d.commits)-1) // it has read no earlier one
-	case history.PruneDisabled:
+	case trace.PruneDisabled:
 		d.kept[e.UID] = true
-	case history.LossAdded:
+	case trace.LossAdded:
 		d.costly[e.UID] = true
-	case history.ForeignCreated:
+	case trace.ForeignCreated:
 		delete(d.ours, e.UID)
-	case history.AppliedBefore:
+	case trace.AppliedBefore:
 		d.ours[e.UID] = true
-	case history.DisruptionAllowed:
+	case trace.DisruptionAllowed:
 		d.evictable[e.Object.Namespace] = e.Object.Kind == pods || d.evictable[e.Object.Namespace]
 	}
 }
 
-func (d *deletionCheck) request(r history.Record) {
+func (d *deletionCheck) request(r trace.Record) {
 	q := r.Request
-	if q.Wire != history.Kubernetes || !d.product[q.Client] || !q.Writes() || !q.Succeeded() {
+	if q.Wire != trace.Kubernetes || !d.product[q.Client] || !q.Writes() || !q.Succeeded() {
 		return
 	}
 	if q.Verb != "delete" && q.Verb != "deletecollection" {
@@ -85,13 +85,13 @@ func (d *deletionCheck) request(r history.Record) {
 
 // madeByOthers reports whether a request deletes what may be deleted although the product did not make it: a
 // kubelet's node, since the rule of terminations is about its instance, or a pod of a DaemonSet, which makes another.
-func (d *deletionCheck) madeByOthers(q *history.Request) bool {
+func (d *deletionCheck) madeByOthers(q *trace.Request) bool {
 	return q.Kind == "nodes" || q.Kind == pods && q.Verb == "delete" && d.evictable[q.Namespace]
 }
 
 // declared reports whether all commits that a process may follow declare the object. Where there
 // is no commit, nothing is declared.
-func (d *deletionCheck) declared(client string, o history.Object) bool {
+func (d *deletionCheck) declared(client string, o trace.Object) bool {
 	if len(d.commits) == 0 {
 		return false
 	}

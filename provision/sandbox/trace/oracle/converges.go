@@ -6,13 +6,13 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
-func lives(records []history.Record) []Violation {
+func lives(records []trace.Record) []Violation {
 	var out []Violation
 	for _, r := range records {
-		if r.Event != nil && r.Event.Kind == history.Ended && r.Event.Reason != "" {
+		if r.Event != nil && r.Event.Kind == trace.Ended && r.Event.Reason != "" {
 			out = append(out, Violation{N: []int{r.N}, Detail: fmt.Sprintf("%s ended: %s", r.Event.Client, r.Event.Reason)})
 		}
 	}
@@ -21,18 +21,18 @@ func lives(records []history.Record) []Violation {
 
 // converges compares what was found in the end with the newest commit and with the
 // inventory.
-func converges(records []history.Record) []Violation {
+func converges(records []trace.Record) []Violation {
 	var out []Violation
-	var last *history.Record
+	var last *trace.Record
 	deleted := false
 	for i, r := range records {
 		switch {
 		case r.Event == nil:
-		case r.Event.Kind == history.SyncDeleted:
+		case r.Event.Kind == trace.SyncDeleted:
 			deleted = true
-		case r.Event.Kind == history.Stuck:
+		case r.Event.Kind == trace.Stuck:
 			out = append(out, Violation{N: []int{r.N}, Detail: r.Event.Reason})
-		case r.Event.Kind == history.Observed:
+		case r.Event.Kind == trace.Observed:
 			last = &records[i]
 		}
 	}
@@ -41,16 +41,16 @@ func converges(records []history.Record) []Violation {
 		return out
 	}
 	if last == nil {
-		return append(out, Violation{Detail: "the history ends before the cluster was as declared"})
+		return append(out, Violation{Detail: "the trace ends before the cluster was as declared"})
 	}
 	return append(out, compare(*last, declared, ofPersons(records), deleted)...)
 }
 
 // compare compares what was found in the end with what is declared and with the inventory, of
 // which a deleted Sync has none.
-func compare(last history.Record, declared map[history.Object]string, foreign map[string]bool, deleted bool) []Violation {
+func compare(last trace.Record, declared map[trace.Object]string, foreign map[string]bool, deleted bool) []Violation {
 	var out []Violation
-	live, uids, recorded := map[history.Object]string{}, map[history.Object]string{}, map[history.Object]string{}
+	live, uids, recorded := map[trace.Object]string{}, map[trace.Object]string{}, map[trace.Object]string{}
 	for _, l := range last.Event.Live {
 		_, wanted := declared[l.Object]
 		if wanted || !foreign[l.UID] {
@@ -74,10 +74,10 @@ func compare(last history.Record, declared map[history.Object]string, foreign ma
 }
 
 // ofPersons are the UIDs of what persons made, or marked to be kept: not declared, it stays.
-func ofPersons(records []history.Record) map[string]bool {
+func ofPersons(records []trace.Record) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range records {
-		if r.Event != nil && (r.Event.Kind == history.ForeignCreated || r.Event.Kind == history.PruneDisabled) {
+		if r.Event != nil && (r.Event.Kind == trace.ForeignCreated || r.Event.Kind == trace.PruneDisabled) {
 			out[r.Event.UID] = true
 		}
 	}
@@ -86,15 +86,15 @@ func ofPersons(records []history.Record) map[string]bool {
 
 // difference is an object of which two sides have different values.
 type difference struct {
-	object        history.Object
+	object        trace.Object
 	first, second string
 }
 
-func differences(first, second map[history.Object]string) []difference {
+func differences(first, second map[trace.Object]string) []difference {
 	objects := maps.Clone(first)
 	maps.Copy(objects, second)
 	var out []difference
-	for _, o := range slices.SortedFunc(maps.Keys(objects), func(a, b history.Object) int { return cmp.Compare(a.String(), b.String()) }) {
+	for _, o := range slices.SortedFunc(maps.Keys(objects), func(a, b trace.Object) int { return cmp.Compare(a.String(), b.String()) }) {
 		a, inFirst := first[o]
 		b, inSecond := second[o]
 		if inFirst != inSecond || a != b {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // collected is how long an instance without a NodeClaim may live: Karpenter ends one that is
@@ -31,7 +31,7 @@ type launched struct {
 
 // launches are the instances that the product launched, in order. visit, if any, is called
 // for each request that succeeded, with what was known before it.
-func launches(records []history.Record, visit func(history.Record, map[string]*launched)) []*launched {
+func launches(records []trace.Record, visit func(trace.Record, map[string]*launched)) []*launched {
 	byID := map[string]*launched{}
 	var out []*launched
 	for _, r := range records {
@@ -45,13 +45,13 @@ func launches(records []history.Record, visit func(history.Record, map[string]*l
 		for _, id := range q.Instances {
 			i := byID[id]
 			switch {
-			case q.Wire == history.AWS && q.Verb == "CreateFleet" && i == nil:
+			case q.Wire == trace.AWS && q.Verb == "CreateFleet" && i == nil:
 				byID[id] = &launched{id: id, begin: r.End, n: []int{r.N}}
 				out = append(out, byID[id])
 			case i == nil:
-			case q.Wire == history.AWS && q.Verb == "TerminateInstances" && i.end.IsZero():
+			case q.Wire == trace.AWS && q.Verb == "TerminateInstances" && i.end.IsZero():
 				i.end, i.n = r.Begin, append(i.n, r.N)
-			case q.Wire == history.Kubernetes:
+			case q.Wire == trace.Kubernetes:
 				i.claim = q.Name
 			}
 		}
@@ -61,21 +61,21 @@ func launches(records []history.Record, visit func(history.Record, map[string]*l
 
 // terminations finds instances that were ended although their NodeClaim was there, and
 // NodeClaims with an instance that were deleted although nobody allowed a disruption.
-func terminations(records []history.Record) []Violation {
+func terminations(records []trace.Record) []Violation {
 	var out []Violation
 	allowed, deleted := allowances(records), map[string]bool{}
 	product := processes(records)
-	launches(records, func(r history.Record, instances map[string]*launched) {
+	launches(records, func(r trace.Record, instances map[string]*launched) {
 		q := r.Request
 		report := func(detail string) { out = append(out, Violation{N: []int{r.N}, Detail: detail}) }
 		switch {
-		case q.Wire == history.Kubernetes && q.Verb == "delete" && q.Kind == nodeClaims:
+		case q.Wire == trace.Kubernetes && q.Verb == "delete" && q.Kind == nodeClaims:
 			deleted[q.Name] = true
 			has := slices.ContainsFunc(slices.Collect(maps.Values(instances)), func(i *launched) bool { return i.claim == q.Name && i.end.IsZero() })
 			if why := allowed(r.N, q.Name); product[q.Client] && has && why != "" {
 				report(fmt.Sprintf("deletes the NodeClaim %s, which has an instance, although %s", q.Name, why))
 			}
-		case q.Wire == history.AWS && q.Verb == "TerminateInstances":
+		case q.Wire == trace.AWS && q.Verb == "TerminateInstances":
 			for _, id := range q.Instances {
 				if detail := unexpectedEnd(id, instances[id], r.Begin, deleted); detail != "" {
 					report(detail)
@@ -108,20 +108,20 @@ const (
 
 // allowances returns, for a place and a NodeClaim, why it must not be disrupted there; empty where it
 // may be.
-func allowances(records []history.Record) func(n int, claim string) string {
+func allowances(records []trace.Record) func(n int, claim string) string {
 	return func(n int, claim string) string {
 		allowed, used := false, false
 		for _, r := range records {
 			if r.Event == nil || r.N >= n {
 				continue
 			}
-			ofClaim := r.Event.Object == history.Object{Kind: nodeClaims, Name: claim}
+			ofClaim := r.Event.Object == trace.Object{Kind: nodeClaims, Name: claim}
 			switch r.Event.Kind {
-			case history.DisruptionAllowed:
+			case trace.DisruptionAllowed:
 				allowed = allowed || ofClaim || r.Event.Object.Kind == nodePools
-			case history.PodBound:
+			case trace.PodBound:
 				used = used || ofClaim
-			case history.PodDeleted:
+			case trace.PodDeleted:
 				used = used && !ofClaim
 			}
 		}
@@ -137,14 +137,14 @@ func allowances(records []history.Record) func(n int, claim string) string {
 
 // machines finds NodeClaims that had two instances for too long, instances that lived for too
 // long without one, and what is left over in the end.
-func machines(records []history.Record) []Violation {
+func machines(records []trace.Record) []Violation {
 	if len(records) == 0 {
 		return nil
 	}
 	var out []Violation
 	now := records[len(records)-1].Begin
-	gone := map[string]history.Record{}
-	all := launches(records, func(r history.Record, _ map[string]*launched) {
+	gone := map[string]trace.Record{}
+	all := launches(records, func(r trace.Record, _ map[string]*launched) {
 		if r.Request.Kind == nodeClaims && r.Request.Gone {
 			gone[r.Request.Name] = r
 		}
@@ -174,10 +174,10 @@ func machines(records []history.Record) []Violation {
 }
 
 // leftOver finds machines that are in part there when all has ended.
-func leftOver(records []history.Record) []Violation {
+func leftOver(records []trace.Record) []Violation {
 	var out []Violation
 	for _, r := range records {
-		if r.Event == nil || r.Event.Kind != history.Observed {
+		if r.Event == nil || r.Event.Kind != trace.Observed {
 			continue
 		}
 		for _, o := range r.Event.Unowned {
@@ -208,9 +208,9 @@ const unavailableFor = 3*time.Minute - time.Second
 const launching = time.Second
 
 // unavailableOfferings finds launches that request what the same process was refused shortly before.
-func unavailableOfferings(records []history.Record) []Violation {
+func unavailableOfferings(records []trace.Record) []Violation {
 	type of struct{ client, offering string }
-	refused := map[of]history.Record{}
+	refused := map[of]trace.Record{}
 	var out []Violation
 	for _, r := range records {
 		q := r.Request

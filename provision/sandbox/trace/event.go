@@ -1,4 +1,4 @@
-package history
+package trace
 
 // The kinds of events. The comment of each names the fields that it has.
 const (
@@ -14,7 +14,7 @@ const (
 	PruneDisabled = "prune-disabled"
 	// ForeignCreated: Object, UID. A person made an object that is not Poolwright's.
 	ForeignCreated = "foreign-created"
-	// AppliedBefore: UID. An earlier release of the product made an object before the history began.
+	// AppliedBefore: UID. An earlier release of the product made an object before the trace began.
 	AppliedBefore = "applied-before"
 	// Edited: Object. A person is about to change or delete a live object, which is the
 	// product's to correct where it is declared.

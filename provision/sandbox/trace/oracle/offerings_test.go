@@ -5,18 +5,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 func TestTheRuleForOfferings(t *testing.T) {
 	const cheap, dear = "g4dn.xlarge in subnet-1, spot", "g4dn.2xlarge in subnet-1, spot"
-	requests := func(client string, refused []string, offerings ...string) history.Request {
-		return history.Request{Wire: history.AWS, Client: client, Verb: "CreateFleet", Kind: "ec2", Status: 200, Offerings: offerings, Refused: refused}
+	requests := func(client string, refused []string, offerings ...string) trace.Request {
+		return trace.Request{Wire: trace.AWS, Client: client, Verb: "CreateFleet", Kind: "ec2", Status: 200, Offerings: offerings, Refused: refused}
 	}
 	lacks := []string{cheap}
 	for _, c := range []struct {
 		name    string
-		history []history.Record
+		records []trace.Record
 		want    []string
 	}{
 		{"another offering may be requested", over(timed{1, requests("c1", lacks, cheap, dear)}, timed{2, requests("c1", nil, dear)}), nil},
@@ -28,7 +28,7 @@ func TestTheRuleForOfferings(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, v := range Check(c.history) {
+			for _, v := range Check(c.records) {
 				if v.Rule == "offerings" {
 					got = append(got, v.Rule+": "+v.Detail)
 				}

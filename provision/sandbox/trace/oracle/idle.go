@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/poolwright/poolwright/provision/sandbox/history"
+	"github.com/poolwright/poolwright/provision/sandbox/trace"
 )
 
 // routine are the kinds that a process writes although nothing is to be done: its lease, its
@@ -14,15 +14,15 @@ import (
 var routine = []string{"leases.coordination.k8s.io", "events", "events.events.k8s.io", "syncs.poolwright.dev/status", "clusters.poolwright.dev/status"}
 
 // idle finds writes between the report that all is as declared and the next commit.
-func idle(records []history.Record) []Violation {
+func idle(records []trace.Record) []Violation {
 	var out []Violation
 	product, converged := processes(records), false
 	for _, r := range records {
 		if e := r.Event; e != nil {
 			switch e.Kind {
-			case history.Converged:
+			case trace.Converged:
 				converged = true
-			case history.Committed, history.SyncDeleted, history.Proposed, history.Started, history.PruneDisabled, history.ForeignCreated, history.Edited:
+			case trace.Committed, trace.SyncDeleted, trace.Proposed, trace.Started, trace.PruneDisabled, trace.ForeignCreated, trace.Edited:
 				converged = false
 			}
 			continue
