@@ -32,8 +32,8 @@ import (
 // eventReason is the field by which events are selected.
 const eventReason = "reason"
 
-// Watched are the objects of a cluster, kept up to date by watches.
-type Watched struct {
+// Cache has the objects of a cluster, kept up to date by watches.
+type Cache struct {
 	reader       *reader
 	types        *catalog.Catalog
 	now          func() time.Time
@@ -68,7 +68,7 @@ const (
 
 // Start begins to watch what may be watched, with Syncs of the namespace, or with an empty one of all. It returns once each kind has
 // been listed. The watches end with the context.
-func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() time.Time) (*Watched, error) {
+func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() time.Time) (*Cache, error) {
 	types, err := catalog.Load()
 	if err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() t
 	if err != nil {
 		return nil, err
 	}
-	w := &Watched{reader: &reader{direct: direct, kinds: map[reflect.Type]bool{}, unreadable: &unreadable{now: now, lists: map[listOf]refusal{}}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1), explanations: map[explain.Object]explained{}}
+	w := &Cache{reader: &reader{direct: direct, kinds: map[reflect.Type]bool{}, unreadable: &unreadable{now: now, lists: map[listOf]refusal{}}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1), explanations: map[explain.Object]explained{}}
 	informers, err := cache.New(cfg, cache.Options{
 		Scheme:           scheme.Scheme,
 		Mapper:           direct.RESTMapper(),
@@ -110,7 +110,7 @@ func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() t
 }
 
 // watch starts a watch of each kind that may be listed.
-func (w *Watched) watch(ctx context.Context, informers cache.Cache) error {
+func (w *Cache) watch(ctx context.Context, informers cache.Cache) error {
 	readable, err := get.Readable(ctx, w.reader.direct, w.namespace)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func same(before, after any) bool {
 }
 
 // notify records that something changed, without waiting for who is notified.
-func (w *Watched) notify() {
+func (w *Cache) notify() {
 	select {
 	case w.changed <- struct{}{}:
 	default:
@@ -156,10 +156,10 @@ func (w *Watched) notify() {
 }
 
 // Changed receives when objects have changed since it received last.
-func (w *Watched) Changed() <-chan struct{} { return w.changed }
+func (w *Cache) Changed() <-chan struct{} { return w.changed }
 
 // Report is the document that get prints, of the objects as they are now or were half a second ago. Nobody may change it. It sends no request for what is watched.
-func (w *Watched) Report(ctx context.Context) (get.Report, error) {
+func (w *Cache) Report(ctx context.Context) (get.Report, error) {
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	now := w.now()
@@ -175,10 +175,10 @@ func (w *Watched) Report(ctx context.Context) (get.Report, error) {
 }
 
 // Interrupted is since when the API server cannot be read, and why; nil where it can.
-func (w *Watched) Interrupted() *page.Interruption { return w.interruption.since(w.now()) }
+func (w *Cache) Interrupted() *page.Interruption { return w.interruption.since(w.now()) }
 
 // Explain is the document that explain prints, at most some seconds old. One object is explained at a time.
-func (w *Watched) Explain(ctx context.Context, object explain.Object) (explain.Explanation, error) {
+func (w *Cache) Explain(ctx context.Context, object explain.Object) (explain.Explanation, error) {
 	w.explaining.Lock()
 	defer w.explaining.Unlock()
 	if ctx.Err() != nil {

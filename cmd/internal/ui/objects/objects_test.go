@@ -38,7 +38,7 @@ type clock struct{ at time.Time }
 func (c *clock) now() time.Time { return c.at }
 
 // read is the report after so much time.
-func (c *clock) read(t *testing.T, w *Watched, after time.Duration) get.Report {
+func (c *clock) read(t *testing.T, w *Cache, after time.Duration) get.Report {
 	t.Helper()
 	c.at = c.at.Add(after)
 	r, err := w.Report(t.Context())
@@ -49,7 +49,7 @@ func (c *clock) read(t *testing.T, w *Watched, after time.Duration) get.Report {
 }
 
 // changes waits until a report is as required.
-func (c *clock) changes(t *testing.T, w *Watched, is func(get.Report) bool) {
+func (c *clock) changes(t *testing.T, w *Cache, is func(get.Report) bool) {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
 	for !is(c.read(t, w, reportAge)) {

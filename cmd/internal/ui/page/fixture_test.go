@@ -76,11 +76,11 @@ func fleet() get.Report {
 }
 
 // lives are nodes that are gone.
-func lives() []NodeLife {
+func lives() []TerminatedNode {
 	n := fleet().Nodes[1]
 	n.Name, n.NodeClaim, n.Phases = "ip-10-0-1-9.eu-west-1.compute.internal", "gpu-old", phases("Launching", 200, "Registering", 199, "Initializing", 198, "Ready", 196, "Empty", 150, "Terminating", 149)
 	n.Created = ago(200 * time.Minute)
-	return []NodeLife{{Node: n, Ended: now().Add(-148 * time.Minute), EndReason: "Empty"}}
+	return []TerminatedNode{{Node: n, Ended: now().Add(-148 * time.Minute), EndReason: "Empty"}}
 }
 
 // pendingPod is an explanation with everything in it.

@@ -39,7 +39,7 @@ func plant(v reflect.Value, text string) {
 // hostilePages are all pages, with one text wherever content can be.
 func hostilePages(t testing.TB, text string) map[string]string {
 	t.Helper()
-	in := Input{Report: fleet(), Lives: lives(), Interrupted: &Interruption{Since: now()}}
+	in := Input{Report: fleet(), TerminatedNodes: lives(), Interrupted: &Interruption{Since: now()}}
 	e := pendingPod()
 	plant(reflect.ValueOf(&in).Elem(), text)
 	plant(reflect.ValueOf(&e).Elem(), text)
@@ -145,7 +145,7 @@ func TestNoSecretIsOnAPage(t *testing.T) {
 
 // The rows and cells of a table are named for who cannot read its layout.
 func TestTablesHaveTheirHeaders(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet(), Lives: lives()})
+	d, err := renderer(t).Overview(Input{Report: fleet(), TerminatedNodes: lives()})
 	overview := rendered(t, d, err)
 	d, err = renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/", Name: "x", Report: fleet()})
 	for _, page := range []string{overview, rendered(t, d, err)} {

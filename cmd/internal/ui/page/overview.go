@@ -80,8 +80,8 @@ func overviewOf(in Input) overviewModel {
 		m.PoolRows = append(m.PoolRows, poolRowOf(r, p))
 	}
 	nodes := firstNodes(r.Nodes)
-	lives := in.Lives[max(0, len(in.Lives)-(maxNodes-len(nodes))):]
-	m.NodesLeft = len(r.Nodes) - len(nodes) + len(in.Lives) - len(lives)
+	lives := in.TerminatedNodes[max(0, len(in.TerminatedNodes)-(maxNodes-len(nodes))):]
+	m.NodesLeft = len(r.Nodes) - len(nodes) + len(in.TerminatedNodes) - len(lives)
 	for _, n := range nodes {
 		m.NodeRows = append(m.NodeRows, nodeRowOf(n, r.Time.Time, r.Time.Time, m.Window))
 	}

@@ -74,8 +74,8 @@ func Windows() []time.Duration {
 	return []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 }
 
-// NodeLife is a node that is gone, as a history of nodes has it.
-type NodeLife struct {
+// TerminatedNode is a node whose instance was terminated, as the history has it.
+type TerminatedNode struct {
 	// Node is what it was at its end; its phases end when it ended.
 	get.Node
 	// Ended is when its instance was terminated.
@@ -98,8 +98,8 @@ type Input struct {
 	Report get.Report
 	// Interrupted is what has kept the objects from being up to date; nil where nothing has.
 	Interrupted *Interruption
-	// Lives are nodes that are gone. Without a history there are none.
-	Lives []NodeLife
+	// TerminatedNodes are those of the past, in the order in which they were created. Without a history there are none.
+	TerminatedNodes []TerminatedNode
 	// Window is how much of the past the timeline has, one of Windows. Zero is the shortest that has all nodes from their beginning, of at
 	// most a day.
 	Window time.Duration

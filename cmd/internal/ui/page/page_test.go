@@ -18,7 +18,7 @@ func TestThePages(t *testing.T) {
 	for name, of := range map[string]func() (Document, error){
 		"overview": func() (Document, error) { return renderer(t).Overview(Input{Report: fleet(), Window: 6 * time.Hour}) },
 		"history": func() (Document, error) {
-			return renderer(t).Overview(Input{Report: fleet(), Lives: lives(), Window: time.Hour * 24})
+			return renderer(t).Overview(Input{Report: fleet(), TerminatedNodes: lives(), Window: time.Hour * 24})
 		},
 		"empty": func() (Document, error) {
 			return renderer(t).Overview(Input{Report: get.Report{Time: metav1.NewTime(now())}})
@@ -43,7 +43,7 @@ func TestThePages(t *testing.T) {
 }
 
 func TestAPageIsAFunctionOfItsInput(t *testing.T) {
-	in := Input{Report: fleet(), Lives: lives()}
+	in := Input{Report: fleet(), TerminatedNodes: lives()}
 	a, err := renderer(t).Overview(in)
 	first := rendered(t, a, err)
 	for range 20 {
@@ -66,7 +66,7 @@ func TestTheTitleHasThePriceWhatIsIdleAndTheCluster(t *testing.T) {
 
 // What a Content-Security-Policy without unsafe-inline would refuse is not in a page.
 func TestAPageHasNothingInline(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet(), Lives: lives()})
+	d, err := renderer(t).Overview(Input{Report: fleet(), TerminatedNodes: lives()})
 	got := rendered(t, d, err)
 	for _, pattern := range []string{`<script>`, `<style`, ` style=`, ` on[a-z]+=`, `javascript:`, `https?://`, `<form`, `<iframe`} {
 		if at := regexp.MustCompile(pattern).FindString(got); at != "" {
@@ -208,7 +208,7 @@ func manyNodes(all, notReady, idle int) get.Report {
 }
 
 func TestThePageOfALargeClusterIsBounded(t *testing.T) {
-	in := Input{Report: manyNodes(5000, 150, 30), Lives: lives()}
+	in := Input{Report: manyNodes(5000, 150, 30), TerminatedNodes: lives()}
 	m := overviewOf(in)
 	if len(m.NodeRows) != maxNodes || m.NodesLeft != 5001-maxNodes {
 		t.Fatalf("%d nodes are on the page, %d are left", len(m.NodeRows), m.NodesLeft)

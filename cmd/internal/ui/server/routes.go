@@ -104,9 +104,6 @@ const entrance = `<!doctype html>
 // responseTimeout bounds a response: Karpenter's scheduler explains an object of a large cluster.
 const responseTimeout = 2 * time.Minute
 
-// longestWindow is that of which nodes that are gone are read.
-const longestWindow = 7 * 24 * time.Hour
-
 // document renders the page of a path.
 func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, error) {
 	report, err := s.Documents.Report(ctx)
@@ -121,13 +118,7 @@ func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, 
 		}
 		return s.pages.Explanation(page.ExplanationInput{Explanation: e, Path: r.URL.EscapedPath(), Name: object.Name, Report: report, Interrupted: s.Documents.Interrupted()})
 	}
-	in := page.Input{Report: report, Window: windowOf(r), Interrupted: s.Documents.Interrupted()}
-	if s.History != nil {
-		if in.Lives, err = s.History.Lives(ctx, s.Now().Add(-longestWindow)); err != nil {
-			return page.Document{}, err
-		}
-	}
-	return s.pages.Overview(in)
+	return s.pages.Overview(page.Input{Report: report, Window: windowOf(r), Interrupted: s.Documents.Interrupted()})
 }
 
 // windowOf is the length of the timeline that a request selects; zero where it selects none that there is.

@@ -30,17 +30,9 @@ type Documents interface {
 	Changed() <-chan struct{}
 }
 
-// History has the nodes that are gone. It is optional.
-type History interface {
-	// Lives are the nodes that ended since a time, in the order in which they were created.
-	Lives(ctx context.Context, since time.Time) ([]page.NodeLife, error)
-}
-
 // Config is what a server is made of.
 type Config struct {
 	Documents Documents
-	// History is nil where there is none.
-	History History
 	// Hosts are the values of the header Host that are served, as host:port.
 	Hosts []string
 	// Port distinguishes the cookie from that of another server on the same host.

@@ -320,29 +320,3 @@ func TestNoResponseHasTheTokenOrTheCookie(t *testing.T) {
 		}
 	}
 }
-
-// history has one node that is gone.
-type history struct{ since time.Time }
-
-func (h *history) Lives(_ context.Context, since time.Time) ([]page.NodeLife, error) {
-	h.since = since
-	return []page.NodeLife{{Node: get.Node{Name: "gone-1"}, Ended: time.Date(2026, 11, 26, 11, 0, 0, 0, time.UTC)}}, nil
-}
-
-func TestNodesThatAreGoneComeFromTheHistory(t *testing.T) {
-	past := &history{}
-	s, token, err := New(t.Context(), Config{Documents: newDocuments(), History: past, Hosts: []string{host}, Now: func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := s.Handler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := body(t, do(h, http.MethodGet, "/", loggedIn(t, h, token))); !strings.Contains(got, "gone-1") {
-		t.Errorf("the page is %s", got)
-	}
-	if want := time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC); !past.since.Equal(want) {
-		t.Errorf("the history since %v was read", past.since)
-	}
-}
