@@ -90,8 +90,8 @@ func TestARevisionThatWaitsIsNeitherLoadedNorApplied(t *testing.T) {
 
 	d.waits, d.source.revision, d.loaded = errWaits, "r2", nil
 	result := d.run(t)
-	if !errors.Is(result.SourceError, errWaits) || result.Revision != "r1" || result.Attempted != "r2" || !result.OnlyDrift || len(d.loaded) > 0 {
-		t.Errorf("%q waits after %q for %v, after loading %q", result.Attempted, result.Revision, result.SourceError, d.loaded)
+	if !errors.Is(result.SourceError, errWaits) || result.Revision != "r1" || result.AttemptedRevision != "r2" || !result.OnlyDrift || len(d.loaded) > 0 {
+		t.Errorf("%q waits after %q for %v, after loading %q", result.AttemptedRevision, result.Revision, result.SourceError, d.loaded)
 	}
 	d.has(t, "a", "1", "left", "1")
 	d.waits = nil
@@ -136,7 +136,7 @@ func TestARevisionThatIsAppliedInPartWaitsWithTheRest(t *testing.T) {
 		t.Fatal("it is planned without reading anything")
 	}
 	d.waits, d.observe = errWaits, nil
-	if result := d.run(t); result.Revision != "r1" || result.Attempted != "r2" {
+	if result := d.run(t); result.Revision != "r1" || result.AttemptedRevision != "r2" {
 		t.Errorf("it goes on with %q", result.Revision)
 	}
 	d.has(t, "a", "1", "left", "1")
@@ -148,7 +148,7 @@ func TestARevisionThatIsAppliedInPartWaitsWithTheRest(t *testing.T) {
 	delete(d.recorded.applied, "new")
 	d.objects["left"], d.recorded.applied["left"] = "1", "1"
 	d.waits = errWaits
-	if result := d.run(t); result.Revision != "r2" || result.Attempted != "r2" || !result.OnlyDrift {
+	if result := d.run(t); result.Revision != "r2" || result.AttemptedRevision != "r2" || !result.OnlyDrift {
 		t.Errorf("it waits with %q", result.Revision)
 	}
 	d.has(t, "a", "2", "left", "1")
@@ -178,8 +178,8 @@ func TestAfterARestartDriftIsCorrectedWhileARevisionWaits(t *testing.T) {
 			d.waits, d.source.revision = errWaits, tt.newest
 			d.objects["a"] = "by hand"
 			delete(d.objects, "left")
-			if result := d.run(t); result.Revision != "r1" || result.Attempted != tt.newest || !result.OnlyDrift || !slices.Equal(d.loaded, []string{"r1"}) {
-				t.Errorf("it is %q after %q, after loading %q", result.Attempted, result.Revision, d.loaded)
+			if result := d.run(t); result.Revision != "r1" || result.AttemptedRevision != tt.newest || !result.OnlyDrift || !slices.Equal(d.loaded, []string{"r1"}) {
+				t.Errorf("it is %q after %q, after loading %q", result.AttemptedRevision, result.Revision, d.loaded)
 			}
 			if diff := cmp.Diff(tt.want, d.objects); diff != "" {
 				t.Errorf("objects (-want +got):\n%s", diff)
@@ -203,7 +203,7 @@ func TestASourceThatCannotBeReadIsTheReasonBeforeADependency(t *testing.T) {
 	d.run(t)
 	down := errors.New("connection refused")
 	d.waits, d.source.err = errWaits, down
-	if result := d.run(t); !errors.Is(result.SourceError, down) || result.Revision != "r1" || result.Attempted != "" || !result.OnlyDrift {
+	if result := d.run(t); !errors.Is(result.SourceError, down) || result.Revision != "r1" || result.AttemptedRevision != "" || !result.OnlyDrift {
 		t.Errorf("got %+v", result)
 	}
 }

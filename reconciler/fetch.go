@@ -17,9 +17,9 @@ type persistentSource interface {
 // loadSnapshot loads what the source gave, or what it gave last.
 func (l *Loop) loadSnapshot(ctx context.Context, snapshot gitsource.Snapshot, stale error) (Result, error) {
 	if stale != nil {
-		var accepted acceptance
-		if snapshot, accepted = l.lastGood(ctx); accepted != applicable {
-			return l.hold(ctx, snapshot, accepted, Result{}, stale)
+		var status verification
+		if snapshot, status = l.lastGood(ctx); status != verified {
+			return l.continueOnlyDrift(ctx, snapshot, status, Result{}, stale)
 		}
 	}
 	result := Result{Revision: snapshot.Revision, TreeID: snapshot.TreeID, SourceError: stale}
@@ -76,8 +76,8 @@ func (l *Loop) proceed() (last *revision, changed bool) {
 // is what an earlier process applied. What was loaded and not planned yet is given up.
 func (l *Loop) wait(ctx context.Context, newest Result, fresh *revision, why error) (Result, error) {
 	last := l.startWaiting()
-	if last != nil && l.accepts(ctx, last.snapshot.Revision) == refused {
-		last = l.giveUp("")
+	if last != nil && l.verification(ctx, last.snapshot.Revision) == unverified {
+		last = l.unloadExcept("")
 	}
 	if last == nil && l.applied != "" && l.readInputs(ctx, fresh) == nil {
 		last = l.loadApplied(ctx, fresh)
@@ -88,7 +88,7 @@ func (l *Loop) wait(ctx context.Context, newest Result, fresh *revision, why err
 	_, planned := l.newest()
 	out := Result{Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned, SourceError: cmp.Or(newest.SourceError, why), OnlyDrift: true}
 	if newest.SourceError == nil {
-		out.Attempted = newest.Revision
+		out.AttemptedRevision = newest.Revision
 	}
 	return out, nil
 }
@@ -134,18 +134,18 @@ func (l *Loop) newest() (last, planned *revision) {
 
 // lastGood is the last good snapshot, of this Loop or of an earlier life of its source, and what it may be used
 // for.
-func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, acceptance) {
+func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, verification) {
 	if last, _ := l.newest(); last != nil {
-		if accepted := l.accepts(ctx, last.snapshot.Revision); accepted != refused {
-			return last.snapshot, accepted
+		if status := l.verification(ctx, last.snapshot.Revision); status != unverified {
+			return last.snapshot, status
 		}
 	}
 	if mem, ok := l.source.(persistentSource); ok {
 		if snapshot, ok := mem.Last(ctx); ok {
-			return snapshot, l.accepts(ctx, snapshot.Revision)
+			return snapshot, l.verification(ctx, snapshot.Revision)
 		}
 	}
-	return gitsource.Snapshot{}, refused
+	return gitsource.Snapshot{}, unverified
 }
 
 // keep goes on with the last good revision where a newer one cannot be loaded: what was
@@ -154,12 +154,12 @@ func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, acceptance) {
 func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why error) (Result, error) {
 	last, planned := l.newest()
 	if last != nil {
-		switch accepted := l.accepts(ctx, last.snapshot.Revision); accepted {
-		case refused:
-			last = l.giveUp("")
-		case correctable:
-			return l.hold(ctx, last.snapshot, accepted, newest, why)
-		case applicable:
+		switch status := l.verification(ctx, last.snapshot.Revision); status {
+		case unverified:
+			last = l.unloadExcept("")
+		case verifiedBefore:
+			return l.continueOnlyDrift(ctx, last.snapshot, status, newest, why)
+		case verified:
 		}
 	}
 	if last == nil || last.resumed && last.inputsDigest != fresh.inputsDigest {
@@ -168,7 +168,7 @@ func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why err
 	if last == nil || last.inputsDigest != fresh.inputsDigest || ctx.Err() != nil {
 		return newest, why
 	}
-	return Result{Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned, SourceError: why, Attempted: newest.Revision, OnlyDrift: last.resumed}, nil
+	return Result{Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned, SourceError: why, AttemptedRevision: newest.Revision, OnlyDrift: last.resumed}, nil
 }
 
 // earlierReader is the ability of a source that keeps earlier revisions.

@@ -160,9 +160,9 @@ type Result struct {
 	// SourceError is why the source could not be read, or its newest
 	// revision not be loaded, when the run used the last good revision instead.
 	SourceError error
-	// Attempted is the newest revision that was read, where it could not be loaded and
+	// AttemptedRevision is the newest revision that was read, where it could not be loaded and
 	// Revision is an earlier one, or where it must not be applied yet; else empty.
-	Attempted string
+	AttemptedRevision string
 	// OnlyDrift is true where only drift from Revision is put back, and no other change is planned: it
 	// is what an earlier process applied last, or no revision must be applied yet.
 	OnlyDrift bool

@@ -244,8 +244,8 @@ func TestANewRevisionThatCannotBeLoadedKeepsTheOldOneForDrift(t *testing.T) {
 	s.revision = "r2"
 	w.objects["a"] = "edited"
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
-	if err != nil || result.SourceError == nil || result.Revision != "r1" || result.Attempted != "r2" {
-		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.SourceError, err)
+	if err != nil || result.SourceError == nil || result.Revision != "r1" || result.AttemptedRevision != "r2" {
+		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.AttemptedRevision, result.SourceError, err)
 	}
 	if w.objects["a"] != "1" {
 		t.Errorf("a = %q, want the last revision's 1", w.objects["a"])

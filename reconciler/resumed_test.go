@@ -81,8 +81,8 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 	}
 	loop := start("r1")
 	result, err := loop.RunOnce(t.Context(), reconciler.Options{})
-	if err != nil || result.SourceError == nil || result.Revision != "r1" || result.Attempted != "r2" || !result.OnlyDrift {
-		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.Attempted, result.SourceError, err)
+	if err != nil || result.SourceError == nil || result.Revision != "r1" || result.AttemptedRevision != "r2" || !result.OnlyDrift {
+		t.Fatalf("RunOnce = %q after %q, stale %v, %v; want r1 after r2, stale, no error", result.Revision, result.AttemptedRevision, result.SourceError, err)
 	}
 	if diff := cmp.Diff(map[string]string{"a": "1", "partly": "2", "old": "1"}, w.objects); diff != "" {
 		t.Errorf("objects (-want +got):\n%s", diff)

@@ -89,16 +89,16 @@ func TestWhatAnEarlierProcessLeftIsRemovedBeforeAnythingIsWritten(t *testing.T) 
 
 func TestTheAppliedRevisionIsKeptBesideManyWithTheSameFiles(t *testing.T) {
 	s, dir := newServer(t), t.TempDir()
-	followed := func(context.Context) (Followed, error) { return Followed{Attempted: "", Applied: "r0"}, nil }
+	followed := func(context.Context) (LastRevisions, error) { return LastRevisions{Attempted: "", Applied: "r0"}, nil }
 	source := s.source(dir)
-	source.config.Followed = followed
+	source.config.LastRevisions = followed
 	for i, content := range []string{"applied", "1", "2", "2", "2", "2"} {
 		if err := s.fetch(t, source, fmt.Sprintf("r%d", i), content); err != nil {
 			t.Fatal(err)
 		}
 	}
 	next := s.source(dir)
-	next.config.Followed = followed
+	next.config.LastRevisions = followed
 	if got, ok := next.Earlier(t.Context(), "r0", ""); !ok || contents(t, got.FS)["a"] != "applied" {
 		t.Errorf("r0 is kept: %t", ok)
 	}
@@ -111,7 +111,7 @@ func TestWhereItIsUnknownWhichIsAppliedAllAreKept(t *testing.T) {
 	s, dir := newServer(t), t.TempDir()
 	source := s.source(dir)
 	away := errors.New("the API server is away")
-	source.config.Followed = func(context.Context) (Followed, error) { return Followed{Attempted: "", Applied: ""}, away }
+	source.config.LastRevisions = func(context.Context) (LastRevisions, error) { return LastRevisions{Attempted: "", Applied: ""}, away }
 	for i := range 5 {
 		if err := s.fetch(t, source, fmt.Sprintf("r%d", i), fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
@@ -184,8 +184,8 @@ func TestARevisionThatCannotBeShownIsRefused(t *testing.T) {
 
 func TestOtherFilesOfOneRevisionAreAnotherArtifact(t *testing.T) {
 	s, dir := newServer(t), t.TempDir()
-	source, followed := s.source(dir), Followed{Attempted: "r", Applied: "r"}
-	source.config.Followed = func(context.Context) (Followed, error) { return followed, nil }
+	source, followed := s.source(dir), LastRevisions{Attempted: "r", Applied: "r"}
+	source.config.LastRevisions = func(context.Context) (LastRevisions, error) { return followed, nil }
 	s.publish("r", archive(t, file("a", "1")))
 	applied, err := source.Fetch(t.Context())
 	if err != nil {
@@ -198,7 +198,7 @@ func TestOtherFilesOfOneRevisionAreAnotherArtifact(t *testing.T) {
 		}
 	}
 	next := s.source(dir)
-	next.config.Followed = source.config.Followed
+	next.config.LastRevisions = source.config.LastRevisions
 	if got, ok := next.Earlier(t.Context(), "r", applied.TreeID); !ok || contents(t, got.FS)["a"] != "1" {
 		t.Errorf("the applied files are kept: %t", ok)
 	}

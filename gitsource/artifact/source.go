@@ -41,9 +41,9 @@ type Config struct {
 	// Resolve reads the newest artifact, which a source of Flux has in status.artifact. Its errors are
 	// those of Fetch.
 	Resolve func(context.Context) (fluxmeta.Artifact, error)
-	// Followed is what was tried and applied last, by whichever process. After a restart nothing else is used
+	// LastRevisions is what was tried and applied last, by whichever process. After a restart nothing else is used
 	// without the source, and of what is kept the applied one stays. It may be nil.
-	Followed func(context.Context) (Followed, error)
+	LastRevisions func(context.Context) (LastRevisions, error)
 	// Dir is the folder in which artifacts are kept. It is created; only one Source may use it at a
 	// time. What is in it of another Name is discarded.
 	Dir string
@@ -53,8 +53,8 @@ type Config struct {
 	Limits Limits
 }
 
-// Followed are revisions; empty where there are none.
-type Followed struct {
+// LastRevisions are what was tried and applied last; empty where there are none.
+type LastRevisions struct {
 	// Attempted was tried last, Applied was applied last.
 	Attempted, Applied string
 	// AppliedTreeID is the Snapshot's TreeID of Applied, which may have had other files since; empty where
@@ -63,8 +63,8 @@ type Followed struct {
 }
 
 // applied reports whether a version is the one that was applied.
-func (f Followed) applied(v version) bool {
-	return v.Revision == f.Applied && (f.AppliedTreeID == "" || v.TreeID == f.AppliedTreeID)
+func (l LastRevisions) applied(v version) bool {
+	return v.Revision == l.Applied && (l.AppliedTreeID == "" || v.TreeID == l.AppliedTreeID)
 }
 
 // Limits bound what one artifact may cost. A zero field means its default.
@@ -252,16 +252,16 @@ func (s *Source) use(ctx context.Context, v version) gitsource.Snapshot {
 // corrected where the newest cannot be loaded, then the one before, which may still be read, then those of
 // other revisions with the same files. Where it is unknown which is applied, all are.
 func (s *Source) remaining(ctx context.Context, newest version) []version {
-	followed, err := Followed{}, error(nil)
-	if s.config.Followed != nil {
-		followed, err = s.config.Followed(ctx)
+	last, err := LastRevisions{}, error(nil)
+	if s.config.LastRevisions != nil {
+		last, err = s.config.LastRevisions(ctx)
 	}
 	var ranked [3][]version
 	for i, v := range s.kept {
 		same := v.Digest == newest.Digest
 		switch {
 		case same && v.Revision == newest.Revision:
-		case followed.applied(v):
+		case last.applied(v):
 			ranked[0] = append(ranked[0], v)
 		case i == 0:
 			ranked[1] = append(ranked[1], v)
@@ -285,20 +285,20 @@ func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restore()
-	if s.fetched || s.config.Followed == nil {
+	if s.fetched || s.config.LastRevisions == nil {
 		return s.newest(func(version) bool { return true })
 	}
 	// Another replica may have led since: what is the newest here may be older than what it has applied.
-	followed, err := s.config.Followed(ctx)
+	last, err := s.config.LastRevisions(ctx)
 	if err != nil {
 		return gitsource.Snapshot{}, false
 	}
-	if followed.Attempted != followed.Applied {
-		if snapshot, ok := s.newest(func(v version) bool { return v.Revision == followed.Attempted }); ok {
+	if last.Attempted != last.Applied {
+		if snapshot, ok := s.newest(func(v version) bool { return v.Revision == last.Attempted }); ok {
 			return snapshot, true
 		}
 	}
-	return s.newest(followed.applied)
+	return s.newest(last.applied)
 }
 
 // newest is the newest of some versions that are kept; false where there is none, or it is damaged.
@@ -316,7 +316,7 @@ func (s *Source) Earlier(_ context.Context, revision, treeID string) (gitsource.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restore()
-	return s.newest(Followed{Applied: revision, AppliedTreeID: treeID}.applied)
+	return s.newest(LastRevisions{Applied: revision, AppliedTreeID: treeID}.applied)
 }
 
 // restore reads what an earlier process kept. What cannot be read is as good as nothing.

@@ -145,7 +145,7 @@ func TestWhatWasFetchedOutlivesTheProcessAndItsSource(t *testing.T) {
 func TestTheAppliedRevisionIsKeptAndLittleElse(t *testing.T) {
 	s, dir := newServer(t), t.TempDir()
 	source := s.source(dir)
-	source.config.Followed = func(context.Context) (Followed, error) { return Followed{Attempted: "", Applied: "r1"}, nil }
+	source.config.LastRevisions = func(context.Context) (LastRevisions, error) { return LastRevisions{Attempted: "", Applied: "r1"}, nil }
 	var before gitsource.Snapshot
 	for _, revision := range []string{"r1", "r2", "r3", "r4", "r5"} {
 		s.publish(revision, archive(t, file("a", revision)))
@@ -192,8 +192,8 @@ func TestAfterARestartOnlyWhatWasFollowedIsUsedWithoutItsSource(t *testing.T) {
 		"it cannot be read":                       {"", "", errors.New("the API server is away"), ""},
 	} {
 		source := s.source(dir)
-		source.config.Followed = func(context.Context) (Followed, error) {
-			return Followed{Attempted: tt.attempted, Applied: tt.applied}, tt.err
+		source.config.LastRevisions = func(context.Context) (LastRevisions, error) {
+			return LastRevisions{Attempted: tt.attempted, Applied: tt.applied}, tt.err
 		}
 		if last, ok := source.Last(t.Context()); last.Revision != tt.want || ok != (tt.want != "") {
 			t.Errorf("%s: %q, %t", name, last.Revision, ok)

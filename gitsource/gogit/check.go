@@ -8,7 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/history"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/commitgraph"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
@@ -19,14 +19,14 @@ import (
 // is fetched beyond the newest commit is history without trees, and where the server
 // cannot leave those out, as little as there is room for.
 func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, clone string, to plumbing.Hash) error {
-	if s.followed == nil || !s.ref.moves() || s.kept == to {
+	if s.branchState == nil || !s.ref.moves() || s.kept == to {
 		return nil
 	}
-	was, err := s.followed(ctx)
+	was, err := s.branchState(ctx)
 	if err != nil {
 		return fmt.Errorf("finding out which commit was followed before: %w", err)
 	}
-	if was.Commit == "" || was.Commit == to.String() || was.accepts(to.String()) {
+	if was.Commit == "" || was.Commit == to.String() || was.allowsForcePush(to.String()) {
 		return nil
 	}
 	g := newClone(s.mirror, s.limits, mirror.Record{Clone: clone, Filtered: sess.SupportsFilter()})
@@ -38,7 +38,7 @@ func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, 
 	return &gitsource.NotFastForwardError{Branch: s.ref.Branch, From: was.Commit, To: to.String(), Unknown: err}
 }
 
-// fetchFollowed handles a fetch that failed. Where the newest revision is not accepted and the
+// fetchFollowed handles a fetch that failed. Where the newest revision is refused and the
 // mirror does not have what was followed before, that is fetched by its id: drift from
 // it is still to be corrected. Not all servers give out what no reference leads to.
 func (s *Source) fetchFollowed(ctx context.Context, sess *remote.Connection, err error) error {
@@ -55,23 +55,23 @@ func (s *Source) fetchFollowed(ctx context.Context, sess *remote.Connection, err
 }
 
 // followedBefore is the commit that stays in force where a fetch failed because the newest revision
-// is not accepted; empty for other failures, and where there is none, or it is not verified.
+// is refused; empty for other failures, and where there is none, or it is not verified.
 func (s *Source) followedBefore(ctx context.Context, err error) string {
 	moved, ok := errors.AsType[*gitsource.NotFastForwardError](err)
-	if !ok && (!signatureRefused(err) || s.followed == nil) {
+	if !ok && (!signatureRefused(err) || s.branchState == nil) {
 		return ""
 	}
 	if ok && s.verifier == nil {
 		return moved.From
 	}
-	was, failure := s.followed(ctx)
+	was, failure := s.branchState(ctx)
 	if failure != nil || !was.Verified {
 		return ""
 	}
 	return was.Applied
 }
 
-// inForce reports whether the newest snapshot was accepted in this life, also by the keys of now.
+// inForce reports whether the newest snapshot was verified in this life, also by the keys of now.
 func (s *Source) inForce() bool {
 	object := plumbing.NewHash(s.current.record.Object)
 	return s.verifier != nil && s.allowed == object && s.verifier.verified[object]
@@ -81,19 +81,19 @@ func (s *Source) inForce() bool {
 // a request to the server: a mirror may be of long ago, when this process led last, and
 // what was followed since must not be undone.
 func (s *Source) isCurrent(ctx context.Context) bool {
-	if s.followed == nil || !s.ref.moves() || !s.allowed.IsZero() {
+	if s.branchState == nil || !s.ref.moves() || !s.allowed.IsZero() {
 		return true
 	}
-	was, err := s.followed(ctx)
+	was, err := s.branchState(ctx)
 	if err != nil || was.Commit == "" {
 		return err == nil
 	}
 	g := newClone(s.mirror, s.limits, s.current.record)
-	v, err := g.history.Reachable(ctx, plumbing.NewHash(s.current.snapshot.Commit), plumbing.NewHash(was.Commit))
+	v, err := g.graph.Reachable(ctx, plumbing.NewHash(s.current.snapshot.Commit), plumbing.NewHash(was.Commit))
 	return err == nil && v.Reachable
 }
 
-// verifiedBy is what decides whether a revision is accepted: the keys, and behind which commit
+// verifiedBy is what decides whether a revision is verified: the keys, and behind which commit
 // signatures are required; empty where none are.
 func (s *Source) verifiedBy(ctx context.Context) (string, error) {
 	if s.verifier == nil {
@@ -114,21 +114,21 @@ func (s *Source) base(ctx context.Context) (string, error) {
 }
 
 // applied is what was applied last.
-func (s *Source) applied(ctx context.Context) (Followed, error) {
-	if s.followed == nil {
-		return Followed{}, nil
+func (s *Source) applied(ctx context.Context) (BranchState, error) {
+	if s.branchState == nil {
+		return BranchState{}, nil
 	}
-	was, err := s.followed(ctx)
+	was, err := s.branchState(ctx)
 	if err != nil {
-		return Followed{}, fmt.Errorf("finding out which commit was applied before: %w", err)
+		return BranchState{}, fmt.Errorf("finding out which commit was applied before: %w", err)
 	}
 	return was, nil
 }
 
-// Accepts reports of a revision that the source has returned whether it may be applied still, by the keys
-// that the last Fetch read; and where it may not, whether drift from it may be corrected, since it was verified
-// before it was applied as a whole. Both are true where no signatures are required.
-func (s *Source) Accepts(ctx context.Context, revision string) (apply, correct bool) {
+// Verified reports of a revision that the source has returned whether it is verified still, by the keys that the
+// last Fetch read, so that it may be applied; and where it is not, whether it was before it was applied as a whole, so that
+// drift from it may be corrected. Both are true where no signatures are required.
+func (s *Source) Verified(ctx context.Context, revision string) (apply, correct bool) {
 	if s.verifier == nil {
 		return true, true
 	}
@@ -138,10 +138,10 @@ func (s *Source) Accepts(ctx context.Context, revision string) (apply, correct b
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.accepts(ctx, commit)
+	return s.verified(ctx, commit)
 }
 
-func (s *Source) accepts(ctx context.Context, commit string) (apply, correct bool) {
+func (s *Source) verified(ctx context.Context, commit string) (apply, correct bool) {
 	if s.verifier == nil || s.verifier.commits[plumbing.NewHash(commit)] {
 		return true, true
 	}
@@ -167,7 +167,7 @@ func (s *Source) commitOf(revision string) (string, bool) {
 func (s *Source) verify(ctx context.Context, sess *remote.Connection, clone string, want plumbing.Hash) error {
 	v := s.verifier
 	if v == nil || v.verified[want] || s.kept == want {
-		return nil // What is kept was verified before it was applied, and is not accepted anew by that.
+		return nil // What is kept was verified before it was applied, and is not verified anew by that.
 	}
 	g := newClone(s.mirror, s.limits, mirror.Record{Clone: clone, Filtered: sess.SupportsFilter()})
 	g.created = true // There is no other.
@@ -203,19 +203,19 @@ func (s *Source) verifyRange(ctx context.Context, sess *remote.Connection, g *cl
 	}
 	base, checked := plumbing.NewHash(since), map[plumbing.Hash]error{head.commit: nil}
 	var refused error
-	err = g.deepenUntil(ctx, sess, []tip{head}, func() (history.Reachability, error) {
-		found, err := g.history.Range(ctx, base, head.commit)
+	err = g.deepenUntil(ctx, sess, []tip{head}, func() (commitgraph.Reachability, error) {
+		found, err := g.graph.Range(ctx, base, head.commit)
 		if err != nil {
-			return history.Reachability{}, err
+			return commitgraph.Reachability{}, err
 		}
 		if refused, err = s.verifier.checkAll(g.objects, found.Commits, checked); err != nil {
-			return history.Reachability{}, err
+			return commitgraph.Reachability{}, err
 		}
 		if refused != nil {
 			// It counts only if it is certain that it does not lead to what was applied.
-			return history.Reachability{ShallowBoundary: found.BaseBoundary}, nil
+			return commitgraph.Reachability{ShallowBoundary: found.BaseBoundary}, nil
 		}
-		return history.Reachability{ShallowBoundary: found.Boundary}, nil
+		return commitgraph.Reachability{ShallowBoundary: found.Boundary}, nil
 	})
 	if refused != nil {
 		return fmt.Errorf("%w; it is none of those of %s, which was followed before: sign it and push, or accept what is below the newest commit by the mode %s until that is applied", refused, since, VerifyHEAD)

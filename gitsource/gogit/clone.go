@@ -9,7 +9,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/history"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/commitgraph"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
@@ -25,11 +25,11 @@ type clone struct {
 	mirror  *mirror.Mirror
 	limits  Limits
 	objects *objects.Store
-	history *history.Graph
+	graph   *commitgraph.Graph
 	// trees are the checked trees, by commit; walker reads what they share once.
 	trees      map[plumbing.Hash]*tree.FS
 	walker     *tree.Walker
-	mergeBases map[pair]history.MergeBase
+	mergeBases map[pair]commitgraph.MergeBase
 	// created is true if it was begun for the present call; dirty, if it holds more than the
 	// record names.
 	created, dirty bool
@@ -60,8 +60,8 @@ var errNewMirror = errors.New("a new mirror is due")
 func newClone(m *mirror.Mirror, limits Limits, rec mirror.Record) *clone {
 	objs := objects.Open(m.Path(rec.Clone))
 	g := &clone{
-		record: rec, mirror: m, limits: limits, objects: objs, history: history.New(objs),
-		mergeBases: map[pair]history.MergeBase{},
+		record: rec, mirror: m, limits: limits, objects: objs, graph: commitgraph.New(objs),
+		mergeBases: map[pair]commitgraph.MergeBase{},
 	}
 	g.dropTrees()
 	return g
@@ -86,7 +86,7 @@ func (g *clone) evictTrees() {
 // is due; what is too large for that, too, is beyond the limits.
 func (g *clone) receive(ctx context.Context, sess *remote.Connection, req remote.Request, limits pack.Limits) error {
 	commits := maxCloneTransfers * g.limits.Commits
-	held, edges := g.history.Size()
+	held, edges := g.graph.Size()
 	if !g.created && (g.mirror.NeedsNewClone(g.record, maxRepositoryPacks) || held > 2*commits || edges > 4*commits) {
 		return errNewMirror
 	}
@@ -118,12 +118,12 @@ func (g *clone) hasTree(commit plumbing.Hash) (bool, error) {
 	if g.record.Filtered {
 		return false, nil
 	}
-	return g.history.Has(commit)
+	return g.graph.Has(commit)
 }
 
 // snapshot reads and checks the tree of a commit that is held.
 func (g *clone) snapshot(commit plumbing.Hash, name string) (gitsource.Snapshot, error) {
-	n, ok, err := g.history.Commit(commit)
+	n, ok, err := g.graph.Commit(commit)
 	if err != nil {
 		return gitsource.Snapshot{}, err
 	}

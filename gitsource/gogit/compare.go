@@ -10,7 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/history"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/commitgraph"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
@@ -34,14 +34,14 @@ func (g *clone) depths() []int {
 // deepenUntil fetches history from tips, deeper step by step, until the result of
 // evaluate is certain. Where the limits forbid more, a result with older cuts has to
 // do; any other is an error.
-func (g *clone) deepenUntil(ctx context.Context, sess *remote.Connection, tips []tip, evaluate func() (history.Reachability, error)) error {
+func (g *clone) deepenUntil(ctx context.Context, sess *remote.Connection, tips []tip, evaluate func() (commitgraph.Reachability, error)) error {
 	var reach reach
 	for {
 		missing, err := g.missing(tips)
 		if err != nil {
 			return err
 		}
-		var v history.Reachability
+		var v commitgraph.Reachability
 		if len(missing) == 0 {
 			if v, err = evaluate(); err != nil || v.Certain() {
 				return err
@@ -74,7 +74,7 @@ func (g *clone) deepenUntil(ctx context.Context, sess *remote.Connection, tips [
 func (g *clone) missing(tips []tip) ([]tip, error) {
 	var out []tip
 	for _, t := range tips {
-		ok, err := g.history.Has(t.commit)
+		ok, err := g.graph.Has(t.commit)
 		if err != nil {
 			return nil, err
 		}
@@ -92,10 +92,10 @@ type reach struct{ got, refused int }
 // next is the depth to fetch, counted from the tips: the smallest step that reaches
 // beyond the nearest cut that matters, or, where that was too much, one between; 0 when
 // none is left. How many commits a depth has depends on the merges.
-func (g *clone) next(tips, missing []tip, v history.Reachability, r reach) (int, error) {
+func (g *clone) next(tips, missing []tip, v commitgraph.Reachability, r reach) (int, error) {
 	nearest := max(r.got, 1)
 	if len(missing) == 0 {
-		d, err := g.history.Depth(commits(tips), v.ShallowBoundary...)
+		d, err := g.graph.Depth(commits(tips), v.ShallowBoundary...)
 		if err != nil {
 			return 0, err
 		}
@@ -113,7 +113,7 @@ func (g *clone) next(tips, missing []tip, v history.Reachability, r reach) (int,
 }
 
 // finish ends the search where no more history is to be had.
-func (g *clone) finish(v history.Reachability) error {
+func (g *clone) finish(v commitgraph.Reachability) error {
 	if v.BoundaryOlder {
 		return nil
 	}
@@ -163,14 +163,14 @@ func (g *clone) deepen(ctx context.Context, sess *remote.Connection, tips []tip,
 func (g *clone) offer(req *remote.Request) error {
 	for _, s := range g.record.Tips {
 		id := plumbing.NewHash(s)
-		if ok, err := g.history.Has(id); err != nil {
+		if ok, err := g.graph.Has(id); err != nil {
 			return err
 		} else if ok {
 			req.Haves = append(req.Haves, id)
 		}
 	}
 	var err error
-	req.Shallows, err = g.history.ShallowBoundary(req.Haves)
+	req.Shallows, err = g.graph.ShallowBoundary(req.Haves)
 	return err
 }
 
@@ -186,9 +186,9 @@ func (g *clone) compare(ctx context.Context, sess *remote.Connection, base, head
 	key := pair{base.commit, head.commit}
 	p, ok := g.mergeBases[key]
 	if !ok {
-		err := g.deepenUntil(ctx, sess, []tip{base, head}, func() (_ history.Reachability, err error) {
-			p, err = g.history.MergeBase(ctx, base.commit, head.commit)
-			return history.Reachability{ShallowBoundary: p.ShallowBoundary, BoundaryOlder: p.BoundaryOlder}, err
+		err := g.deepenUntil(ctx, sess, []tip{base, head}, func() (_ commitgraph.Reachability, err error) {
+			p, err = g.graph.MergeBase(ctx, base.commit, head.commit)
+			return commitgraph.Reachability{ShallowBoundary: p.ShallowBoundary, BoundaryOlder: p.BoundaryOlder}, err
 		})
 		if err != nil {
 			return gitsource.Comparison{}, err
@@ -226,7 +226,7 @@ func (g *clone) recall(base, head tip) (gitsource.Comparison, bool) {
 	return c, err == nil
 }
 
-func (g *clone) comparison(base, head tip, p history.MergeBase) (c gitsource.Comparison, err error) {
+func (g *clone) comparison(base, head tip, p commitgraph.MergeBase) (c gitsource.Comparison, err error) {
 	defer g.evictTrees()
 	c.UniqueMergeBase = p.Unique
 	if c.Base, err = g.snapshot(base.commit, refs.ShortName(base.name)); err != nil {
@@ -261,7 +261,7 @@ func (g *clone) fetchTrees(ctx context.Context, sess *remote.Connection, base, h
 			continue
 		}
 		// The server gives out tips only: fetch one with all commits down to it.
-		d, err := g.history.Depth([]plumbing.Hash{head.commit}, at)
+		d, err := g.graph.Depth([]plumbing.Hash{head.commit}, at)
 		if err != nil {
 			return err
 		}

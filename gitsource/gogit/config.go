@@ -44,11 +44,11 @@ type Config struct {
 	// Dir is the folder of the mirror. It is created; only one Source may use
 	// it at a time. A mirror of another URL in it is discarded.
 	Dir string
-	// Followed, where set, lets a Source follow a branch by fast-forward only. It returns
+	// BranchState, where set, lets a Source follow a branch by fast-forward only. It returns
 	// where the branch was before, and is called when it has moved and after a restart: a
 	// mirror may be lost, or belong to an earlier leader. Tags and commits are followed
 	// wherever they lead.
-	Followed func(context.Context) (Followed, error)
+	BranchState func(context.Context) (BranchState, error)
 	// Verification, where set, has a Source return only revisions that are signed.
 	Verification *Verification
 	// Disk is the budget that the mirror shares with others; nil sets none.
@@ -141,15 +141,15 @@ func MirrorBytes(transfer int64) int64 {
 	return mirror.MaxBytes(transfer, Limits{}.withDefaults().PackBytes)
 }
 
-// Followed is where a branch was before it moved. It is also what a mirror must have
+// BranchState is what was followed and applied of a branch before it moved. It is also what a mirror must have
 // in its history to be used while the server is away.
-type Followed struct {
+type BranchState struct {
 	// Commit is the one that was followed, 40 digits. Empty, where nothing was, it
 	// lets the branch be anywhere.
 	Commit string
-	// AcceptsForcePush reports whether a person has accepted that the branch moves to a
-	// commit that does not descend from Commit; nil accepts none.
-	AcceptsForcePush func(to string) bool
+	// AllowsForcePush reports whether the branch may move to a commit that does not descend from
+	// Commit, such as where a person has accepted it; nil allows none.
+	AllowsForcePush func(to string) bool
 	// Applied is the commit of the revision that was applied last, 40 digits; empty where none
 	// was.
 	Applied string
@@ -158,8 +158,10 @@ type Followed struct {
 	// the newest commit alone.
 	Base string
 	// Verified reports whether Applied was verified, in the mode of Verification, before it was
-	// applied. It is what drift is corrected to while a newer revision is not accepted.
+	// applied. It is what drift is corrected to while a newer revision is refused.
 	Verified bool
 }
 
-func (f Followed) accepts(to string) bool { return f.AcceptsForcePush != nil && f.AcceptsForcePush(to) }
+func (f BranchState) allowsForcePush(to string) bool {
+	return f.AllowsForcePush != nil && f.AllowsForcePush(to)
+}

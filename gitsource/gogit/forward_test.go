@@ -21,8 +21,8 @@ type recorded struct {
 }
 
 func (m *recorded) of(c *Config) {
-	c.Followed = func(context.Context) (Followed, error) {
-		return Followed{Commit: m.commit, AcceptsForcePush: func(to string) bool { return to == m.accepted }}, nil
+	c.BranchState = func(context.Context) (BranchState, error) {
+		return BranchState{Commit: m.commit, AllowsForcePush: func(to string) bool { return to == m.accepted }}, nil
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/history"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/commitgraph"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/tree"
 )
@@ -34,7 +34,7 @@ type Local struct {
 
 	mu      sync.Mutex
 	objects *objects.Store
-	history *history.Graph
+	history *commitgraph.Graph
 }
 
 // OpenLocal opens the repository that folder is inside of: a working copy,
@@ -65,7 +65,7 @@ func OpenLocal(folder string) (*Local, error) {
 		return fail(err)
 	}
 	objs := objects.New(store)
-	return &Local{folder: folder, limits: limits, store: store, objects: objs, history: history.New(objs)}, nil
+	return &Local{folder: folder, limits: limits, store: store, objects: objs, history: commitgraph.New(objs)}, nil
 }
 
 // References are the short names of the repository's branches, those of remotes included, and of its tags, sorted.
@@ -219,15 +219,15 @@ func (l *Local) Compare(ctx context.Context, base, head string) (gitsource.Compa
 
 const unshallow = "fetch all of it with git fetch --unshallow (fetch-depth: 0 for GitHub's actions/checkout)"
 
-func (l *Local) mergeBase(ctx context.Context, base, head plumbing.Hash) (history.MergeBase, error) {
+func (l *Local) mergeBase(ctx context.Context, base, head plumbing.Hash) (commitgraph.MergeBase, error) {
 	p, err := l.history.MergeBase(ctx, base, head)
 	switch {
 	case err != nil:
-		return history.MergeBase{}, hint(err)
+		return commitgraph.MergeBase{}, hint(err)
 	case len(p.ShallowBoundary) > 0 && !p.BoundaryOlder:
-		return history.MergeBase{}, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
+		return commitgraph.MergeBase{}, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
 	case p.Commit.IsZero():
-		return history.MergeBase{}, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)
+		return commitgraph.MergeBase{}, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)
 	}
 	return p, nil
 }

@@ -143,7 +143,7 @@ func (r *Repository) Contains(ctx context.Context, ref, commit, ancestor string)
 
 	q := ancestryQuery{descendant: plumbing.NewHash(commit), ancestor: plumbing.NewHash(ancestor)}
 	if g := r.restore(); g != nil {
-		if v, err := g.history.Reachable(ctx, q.descendant, q.ancestor); err == nil && v.Certain() {
+		if v, err := g.graph.Reachable(ctx, q.descendant, q.ancestor); err == nil && v.Certain() {
 			return v.Reachable, nil
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/signtest"
 )
 
-// acceptance is what a source answers of a revision.
-func acceptance(t *testing.T, s *Source, commit string) string {
+// verificationOf is whether a source has a revision verified.
+func verificationOf(t *testing.T, s *Source, commit string) string {
 	t.Helper()
-	apply, correct := s.Accepts(t.Context(), "main@sha1:"+commit)
+	apply, correct := s.Verified(t.Context(), "main@sha1:"+commit)
 	return fmt.Sprintf("apply %v, correct %v", apply, correct)
 }
 
@@ -47,7 +47,7 @@ func TestARevisionThatWasNotAppliedIsGivenUpWithItsKey(t *testing.T) {
 						by.takes(t, src)
 						second := srv.signed(ada, "a.yaml", "two\n")
 						mustFetch(t, src)
-						if got := acceptance(t, src, second) + "; " + acceptance(t, src, first); got != "apply true, correct true; apply true, correct true" {
+						if got := verificationOf(t, src, second) + "; " + verificationOf(t, src, first); got != "apply true, correct true; apply true, correct true" {
 							t.Fatal(got)
 						}
 						by.verified = verified
@@ -61,10 +61,10 @@ func TestARevisionThatWasNotAppliedIsGivenUpWithItsKey(t *testing.T) {
 						}
 						for range 3 {
 							keeps(t, src, c.want, held)
-							if got := acceptance(t, src, second); got != "apply false, correct false" {
+							if got := verificationOf(t, src, second); got != "apply false, correct false" {
 								t.Errorf("of what was not applied: %s", got)
 							}
-							if got, want := acceptance(t, src, first), fmt.Sprintf("apply false, correct %v", verified); got != want {
+							if got, want := verificationOf(t, src, first), fmt.Sprintf("apply false, correct %v", verified); got != want {
 								t.Errorf("of what was applied: %s, want %s", got, want)
 							}
 							if snap, ok := src.Earlier(t.Context(), "main@sha1:"+second, ""); ok {
@@ -97,12 +97,12 @@ func TestARefusalStaysOverFetches(t *testing.T) {
 				}
 				for range 3 {
 					keeps(t, src, gitsource.ErrCommitSignature, first)
-					if got := acceptance(t, src, first); got != "apply false, correct true" {
+					if got := verificationOf(t, src, first); got != "apply false, correct true" {
 						t.Error(got)
 					}
 				}
 				by.files = signtest.Files(rob, ada)
-				if got := by.takes(t, src); got != first || acceptance(t, src, first) != "apply true, correct true" {
+				if got := by.takes(t, src); got != first || verificationOf(t, src, first) != "apply true, correct true" {
 					t.Errorf("with the key again it is at %s", got)
 				}
 			})
@@ -110,8 +110,8 @@ func TestARefusalStaysOverFetches(t *testing.T) {
 	}
 }
 
-// TestAnAcceptedRevisionStaysWhileANewerIsRefused, also where it is not applied as a whole yet.
-func TestAnAcceptedRevisionStaysWhileANewerIsRefused(t *testing.T) {
+// TestAVerifiedRevisionStaysWhileANewerIsRefused, also where it is not applied as a whole yet.
+func TestAVerifiedRevisionStaysWhileANewerIsRefused(t *testing.T) {
 	srv, ada := newForge(t).givesAny(true), pgpKey(t)
 	by := signedBy(ada)
 	src := srv.source(Ref{}, by.in(VerifyEveryCommit))
@@ -121,16 +121,16 @@ func TestAnAcceptedRevisionStaysWhileANewerIsRefused(t *testing.T) {
 	mustFetch(t, src)
 	srv.push("a.yaml", "three\n")
 	keeps(t, src, gitsource.ErrCommitSignature, second)
-	if got := acceptance(t, src, second); got != "apply true, correct true" {
+	if got := verificationOf(t, src, second); got != "apply true, correct true" {
 		t.Error(got)
 	}
 	for _, other := range []string{"", "main@sha1:", "dev@sha1:" + second, "main@sha256:" + second, strings.Repeat("a", 40)} {
-		if apply, correct := src.Accepts(t.Context(), other); apply || correct {
-			t.Errorf("%q is accepted", other)
+		if apply, correct := src.Verified(t.Context(), other); apply || correct {
+			t.Errorf("%q is verified", other)
 		}
 	}
-	if apply, correct := srv.source(Ref{}).Accepts(t.Context(), "main@sha1:"+second); !apply || !correct {
-		t.Error("without signatures it is not accepted")
+	if apply, correct := srv.source(Ref{}).Verified(t.Context(), "main@sha1:"+second); !apply || !correct {
+		t.Error("without signatures it is not verified")
 	}
 }
 
@@ -142,7 +142,7 @@ func TestEveryCommitBeginsBehindWhatWasAttempted(t *testing.T) {
 			by, base := signedBy(ada), ""
 			in := func(c *Config) {
 				by.in(VerifyEveryCommit)(c)
-				c.Followed = func(context.Context) (Followed, error) { return Followed{Base: base}, nil }
+				c.BranchState = func(context.Context) (BranchState, error) { return BranchState{Base: base}, nil }
 			}
 			src := srv.source(Ref{}, in)
 			first := srv.signed(ada, "a.yaml", "one\n")
@@ -171,10 +171,10 @@ func TestARefusalIsVerifiedAnewWhereItsReasonIsGone(t *testing.T) {
 	by := signedBy(ada, late.Key)
 	var failure error
 	src := srv.source(Ref{}, by.in(VerifyHEAD), func(c *Config) {
-		followed := c.Followed
-		c.Followed = func(ctx context.Context) (Followed, error) {
+		followed := c.BranchState
+		c.BranchState = func(ctx context.Context) (BranchState, error) {
 			if failure != nil {
-				return Followed{}, failure
+				return BranchState{}, failure
 			}
 			return followed(ctx)
 		}

@@ -16,18 +16,18 @@ import (
 // Source follows one reference of one repository. It is safe for concurrent
 // use; fetches run one after the other.
 type Source struct {
-	ref      Ref
-	limits   Limits
-	remote   *remote.Remote
-	mirror   *mirror.Mirror
-	followed func(context.Context) (Followed, error)
-	refused  func()
+	ref         Ref
+	limits      Limits
+	remote      *remote.Remote
+	mirror      *mirror.Mirror
+	branchState func(context.Context) (BranchState, error)
+	refused     func()
 
 	mu      sync.Mutex
 	current *state
 	// allowed is what the reference was last allowed to lead to, in this life.
 	allowed plumbing.Hash
-	// kept stays in force, wherever the branch is, while a newer revision is not accepted.
+	// kept stays in force, wherever the branch is, while a newer revision is refused.
 	kept     plumbing.Hash
 	failed   failedRevision
 	verifier *verifier
@@ -52,7 +52,7 @@ func New(c Config) (*Source, error) {
 	}
 	limits := c.Limits.withDefaults()
 	m := mirror.Open(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit+v.identity(), limits.PackBytes, c.Disk)
-	return &Source{ref: ref, limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: m, followed: c.Followed, refused: c.CredentialsRefused, verifier: v}, nil
+	return &Source{ref: ref, limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: m, branchState: c.BranchState, refused: c.CredentialsRefused, verifier: v}, nil
 }
 
 // Fetch returns the newest snapshot of the reference. When the reference has
@@ -126,8 +126,8 @@ func (s *Source) unchanged(ctx context.Context, sess *remote.Connection, want pl
 // Last returns the newest snapshot that Fetch ever returned for this URL and
 // reference, also before a restart, without a request to the server; false when there
 // is none, the mirror is damaged, or it lacks what was followed since, by
-// Config.Followed. It keeps drift corrected while the server is away. Where signatures are required, and
-// the newest is not accepted by the keys that were read last, it is what was applied last, where that was verified.
+// Config.BranchState. It keeps drift corrected while the server is away. Where signatures are required, and
+// the newest is not verified by the keys that were read last, it is what was applied last, where that was verified.
 func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,17 +135,17 @@ func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 	if s.current == nil {
 		return gitsource.Snapshot{}, false
 	}
-	if apply, _ := s.accepts(ctx, s.current.snapshot.Commit); apply && s.isCurrent(ctx) {
+	if apply, _ := s.verified(ctx, s.current.snapshot.Commit); apply && s.isCurrent(ctx) {
 		return s.current.snapshot, true
 	}
 	if s.verifier == nil {
 		return gitsource.Snapshot{}, false
 	}
-	return s.held(s.appliedVerified(ctx))
+	return s.fromMirror(s.appliedVerified(ctx))
 }
 
-// held is the snapshot of a commit that the mirror holds, and false where it does not.
-func (s *Source) held(commit string) (gitsource.Snapshot, bool) {
+// fromMirror is the snapshot of a commit that the mirror holds, and false where it does not.
+func (s *Source) fromMirror(commit string) (gitsource.Snapshot, bool) {
 	if commit == "" {
 		return gitsource.Snapshot{}, false
 	}
@@ -170,10 +170,10 @@ func (s *Source) Earlier(ctx context.Context, revision, _ string) (gitsource.Sna
 	if s.current == nil {
 		return gitsource.Snapshot{}, false
 	}
-	if _, correct := s.accepts(ctx, commit); !correct {
+	if _, correct := s.verified(ctx, commit); !correct {
 		return gitsource.Snapshot{}, false
 	}
-	return s.held(commit)
+	return s.fromMirror(commit)
 }
 
 // restore fills current from the mirror. A mirror that cannot be read is as

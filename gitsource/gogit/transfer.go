@@ -69,8 +69,8 @@ func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 		return nil
 	}
 	if moved, ok := errors.AsType[*gitsource.NotFastForwardError](s.failed.err); ok {
-		was, err := s.followed(ctx)
-		if err != nil || was.Commit != moved.From || was.accepts(moved.To) {
+		was, err := s.branchState(ctx)
+		if err != nil || was.Commit != moved.From || was.allowsForcePush(moved.To) {
 			return err
 		}
 	}

@@ -38,8 +38,8 @@ func signedBy(keys ...signtest.Key) *signers {
 func (g *signers) in(mode VerificationMode) func(*Config) {
 	return func(c *Config) {
 		c.Verification = &Verification{Mode: mode, Keys: func(context.Context) (map[string][]byte, error) { return g.files, g.err }, Now: func() time.Time { return g.now }}
-		c.Followed = func(context.Context) (Followed, error) {
-			return Followed{Commit: g.applied, Applied: g.applied, Base: g.applied, Verified: g.verified, AcceptsForcePush: func(to string) bool { return to == g.accepted }}, nil
+		c.BranchState = func(context.Context) (BranchState, error) {
+			return BranchState{Commit: g.applied, Applied: g.applied, Base: g.applied, Verified: g.verified, AllowsForcePush: func(to string) bool { return to == g.accepted }}, nil
 		}
 	}
 }

@@ -163,8 +163,8 @@ func (e *Engine) dependencies(ctx context.Context, mgr manager.Manager, config a
 		log.FromContext(ctx).V(1).Info("the kube-dns service has no address to give to nodes", "reason", err.Error())
 	}
 	recorder := eventRecorder(mgr)
-	if e.config.Recorder != nil {
-		recorder = e.config.Recorder(recorder)
+	if e.config.EventRecorder != nil {
+		recorder = e.config.EventRecorder(recorder)
 	}
 	return dependencies{
 		kube:     kube,
@@ -194,7 +194,7 @@ func (e *Engine) endpoint(ctx context.Context, config aws.Config) (string, error
 
 // bindFreshness shows the monitor the caches that decide about nodes.
 func (e *Engine) bindFreshness(ctx context.Context, mgr manager.Manager) error {
-	var watched []freshness.Watched
+	var watched []freshness.WatchedKind
 	for _, object := range []client.Object{
 		&karpv1.NodeClaim{}, &karpv1.NodePool{}, &corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
 	} {
@@ -210,7 +210,7 @@ func (e *Engine) bindFreshness(ctx context.Context, mgr manager.Manager) error {
 		if !ok {
 			return fmt.Errorf("watching %s: the manager's cache has no resource versions: do not replace NewInformer", kind.Kind)
 		}
-		watched = append(watched, freshness.Watched{Kind: kind, Cache: versioned})
+		watched = append(watched, freshness.WatchedKind{Kind: kind, Cache: versioned})
 	}
 	e.freshness.Bind(mgr.GetAPIReader(), watched)
 	return nil

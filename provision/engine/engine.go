@@ -70,8 +70,8 @@ type Config struct {
 	// Karpenter's own hooks. A hook runs in a goroutine of its own, for every NodeClaim whose
 	// node exists and is not registered, until it returns an empty result.
 	Hooks func(client.Client) []cloudprovider.NodeLifecycleHook
-	// Recorder, where it is not nil, makes what records Karpenter's events of the default one.
-	Recorder func(record.EventRecorder) record.EventRecorder
+	// EventRecorder, where it is not nil, makes what records Karpenter's events of the default one.
+	EventRecorder func(record.EventRecorder) record.EventRecorder
 	// Clock is by which Karpenter's controllers measure ages and tolerations; nil is the system's.
 	Clock clock.Clock
 }

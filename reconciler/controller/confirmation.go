@@ -95,7 +95,7 @@ func (d reconciliation) idle(purpose string, begun bool) bool {
 // moved is the token of the branch's move to the commit of the run, also where that cannot be loaded;
 // none where it did not move.
 func (d reconciliation) moved(sync *v1alpha1.Sync) []hold.Token {
-	from, to := syncpolicy.Followed(sync), commitOf(cmp.Or(d.Attempted, d.Revision))
+	from, to := syncpolicy.LastFollowedCommit(sync), commitOf(cmp.Or(d.AttemptedRevision, d.Revision))
 	if from == "" || from == to {
 		return nil
 	}

@@ -29,7 +29,7 @@ import (
 // report reports a run by events and metrics: once for each thing that happened,
 // not once for each reconciliation.
 func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult, healthy bool) {
-	recorder := events.WithRevision(r.Recorder, cmp.Or(done.Attempted, done.Revision))
+	recorder := events.WithRevision(r.Recorder, cmp.Or(done.AttemptedRevision, done.Revision))
 	for _, result := range done.Outcome.Results {
 		cause := causeOf(result.Change)
 		r.Metrics.RecordChange(sync.Name, string(result.Change.Action), cause, string(result.Status))
@@ -96,7 +96,7 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *syncState, done reconc
 			return
 		}
 	}
-	events.WithRevision(r.Recorder, cmp.Or(done.Attempted, done.Revision)).Event(sync, kind, v.reason, v.message)
+	events.WithRevision(r.Recorder, cmp.Or(done.AttemptedRevision, done.Revision)).Event(sync, kind, v.reason, v.message)
 }
 
 // causeOf is why a change came up: somebody's hand, a new revision, or neither that
@@ -139,7 +139,7 @@ const (
 func (r *SyncReconciler) reportConfirmed(sync *v1alpha1.Sync, revision string, results []apply.Result, moved bool) {
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
 		if moved && confirm.Purpose(part) == syncpolicy.ForcePush {
-			from, to := syncpolicy.Followed(sync), commitOf(revision)
+			from, to := syncpolicy.LastFollowedCommit(sync), commitOf(revision)
 			if token := quotedToken(sync, part, []hold.Token{syncpolicy.ForcePushToken(from, to)}); token != "" {
 				events.WithRevision(r.Recorder, revision).Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", token, from, to)
 			}

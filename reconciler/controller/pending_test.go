@@ -214,7 +214,7 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 		{Object: "A/c", Action: "delete"}, {Object: "A/d", Action: "delete", ConfirmationToken: deletion},
 	}}
 	found := func(object string) bool { return object == "A/d" }
-	stale := reconciler.Result{SourceError: errors.New("x"), Attempted: "main@sha1:2"}
+	stale := reconciler.Result{SourceError: errors.New("x"), AttemptedRevision: "main@sha1:2"}
 	resumed := stale
 	resumed.OnlyDrift = true
 	for name, tt := range map[string]struct {

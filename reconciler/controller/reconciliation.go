@@ -68,7 +68,7 @@ func (d reconciliation) computable(last pending.Scope) pending.Scope {
 
 // mayHaveMoved reports whether the branch may be elsewhere by now.
 func (d reconciliation) mayHaveMoved() bool {
-	return d.err != nil || d.kind == partial || d.SourceError != nil && d.Attempted == ""
+	return d.err != nil || d.kind == partial || d.SourceError != nil && d.AttemptedRevision == ""
 }
 
 // union has each value of both lists once.

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/controller/changes"
+	"github.com/poolwright/poolwright/reconciler/controller/predicates"
 )
 
 // SetupWithManager registers the reconciler. It works for the leader only.
@@ -39,7 +39,7 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.sync").
-		For(&v1alpha1.Sync{}, builder.WithPredicates(changes.Requesting())).
+		For(&v1alpha1.Sync{}, builder.WithPredicates(predicates.RunRequested())).
 		Watches(&v1alpha1.Sync{}, r.dependencies().Handler()).
 		WatchesRawSource(source.Channel(notifications, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).

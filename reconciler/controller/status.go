@@ -34,7 +34,7 @@ func (v runResult) write(updated, sync *v1alpha1.Sync, done reconciliation) {
 	status.LastHandledReconcileAt = sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	if done.Revision != "" && done.kind != partial {
 		// A partial run has not fetched from the source: its revision may be an earlier one.
-		status.LastAttemptedRevision, status.LastAttemptedURL = cmp.Or(done.Attempted, done.Revision), sync.Address()
+		status.LastAttemptedRevision, status.LastAttemptedURL = cmp.Or(done.AttemptedRevision, done.Revision), sync.Address()
 	}
 	if v.ready || v.stalled {
 		// Otherwise it is still in progress, and kstatus must have that.

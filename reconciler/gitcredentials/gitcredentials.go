@@ -23,7 +23,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/gitprovider"
+	"github.com/poolwright/poolwright/reconciler/forgeclient"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/report/forge/github"
 )
@@ -137,7 +137,7 @@ func (g *Reader) installation(secret *corev1.Secret, proxy *url.URL, versions st
 	if g.app != nil && g.versions == versions {
 		return g.app, nil
 	}
-	app, err := gitprovider.NewInstallation(g.sync, secret.Data, proxy, g.now)
+	app, err := forgeclient.NewInstallation(g.sync, secret.Data, proxy, g.now)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-// Package receiver is the server that takes the webhooks of Git providers at
+// Package receiver is the server that takes the webhooks of forges at
 // /hook/<name of a Sync>, and annotates the Sync that each is for, so that the leader
 // reconciles it at once instead of at the next poll.
 //
@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/gitprovider"
+	"github.com/poolwright/poolwright/reconciler/forgeclient"
 	"github.com/poolwright/poolwright/reconciler/report/forge/webhook"
 )
 
@@ -202,7 +202,7 @@ func (s *Server) process(ctx context.Context, r *http.Request) response {
 	case event.Ignored:
 		return response{http.StatusOK, "ignored", "there is nothing to do for such an event"}
 	}
-	at, err := gitprovider.RepositoryOf(sync)
+	at, err := forgeclient.RepositoryOf(sync)
 	if err != nil || !strings.EqualFold(at.Name, event.Repository) {
 		return response{http.StatusOK, "ignored", "this Sync is for another repository"}
 	}

@@ -45,10 +45,10 @@ func ForDeletion(sync *v1alpha1.Sync) []plan.Policy {
 	return append(policies, plan.ConfirmLosses(sync.Annotations[v1alpha1.ConfirmAnnotation]))
 }
 
-// Followed is the commit that the Sync's branch was followed to last, 40 digits; empty
+// LastFollowedCommit is the commit that the Sync's branch was followed to last, 40 digits; empty
 // where the spec names another repository or reference since: whoever may change it
 // decides what is followed.
-func Followed(sync *v1alpha1.Sync) string {
+func LastFollowedCommit(sync *v1alpha1.Sync) string {
 	git := sync.Spec.Source.Git
 	commit, ok := strings.CutPrefix(sync.Status.LastAttemptedRevision, git.Ref.FollowedBranch()+"@sha1:")
 	if !ok || sync.Spec.SourceRef != nil || sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
@@ -57,10 +57,10 @@ func Followed(sync *v1alpha1.Sync) string {
 	return commit
 }
 
-// AcceptsForcePush reports whether the Sync's branch may move from one commit to another
+// AllowsForcePush reports whether the Sync's branch may move from one commit to another
 // that does not descend from it: because spec.source.git.fastForwardOnly is false, or
 // because its annotation poolwright.dev/confirm has the token for this move.
-func AcceptsForcePush(sync *v1alpha1.Sync, from, to string) bool {
+func AllowsForcePush(sync *v1alpha1.Sync, from, to string) bool {
 	only := sync.Spec.Source.Git.FastForwardOnly
 	_, quoted := ForcePushToken(from, to).ConfirmedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], Scope(sync))
 	return only != nil && !*only || quoted

@@ -36,7 +36,7 @@ func TestWhatABranchWasFollowedTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{Status: v1alpha1.SyncStatus{LastAttemptedRevision: tt.attempted, LastAttemptedURL: tt.from}}
 			sync.Spec.Source.Git = v1alpha1.GitSource{URL: "https://host/a", Ref: tt.ref}
-			if diff := cmp.Diff(tt.want, Followed(sync)); diff != "" {
+			if diff := cmp.Diff(tt.want, LastFollowedCommit(sync)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -46,18 +46,18 @@ func TestWhatABranchWasFollowedTo(t *testing.T) {
 func TestNothingIsFollowedByASourceOfFlux(t *testing.T) {
 	sync := &v1alpha1.Sync{Status: v1alpha1.SyncStatus{LastAttemptedRevision: "main@sha1:" + here}}
 	sync.Spec.SourceRef = &v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "nodes"}
-	if got := Followed(sync); got != "" {
+	if got := LastFollowedCommit(sync); got != "" {
 		t.Errorf("followed is %q", got)
 	}
 	// And back to Git, which has another address.
 	sync.Status.LastAttemptedURL = sync.Address()
 	sync.Spec.SourceRef, sync.Spec.Source.Git.URL = nil, "https://host/a"
-	if got := Followed(sync); got != "" {
+	if got := LastFollowedCommit(sync); got != "" {
 		t.Errorf("followed is %q", got)
 	}
 }
 
-func TestWhoAcceptsAMove(t *testing.T) {
+func TestWhatAllowsAForcePush(t *testing.T) {
 	in := func(from, to string, scope confirm.Scope) string { return ForcePushToken(from, to).Encode(scope) }
 	token := in(here, there, confirm.Scope{UID: "a"})
 	tests := map[string]struct {
@@ -81,8 +81,8 @@ func TestWhoAcceptsAMove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a", Annotations: map[string]string{v1alpha1.ConfirmAnnotation: tt.confirmed}}}
 			sync.Spec.Source.Git.FastForwardOnly = tt.only
-			if got := AcceptsForcePush(sync, here, there); got != tt.want {
-				t.Errorf("accepted: %v", got)
+			if got := AllowsForcePush(sync, here, there); got != tt.want {
+				t.Errorf("allowed: %v", got)
 			}
 		})
 	}

@@ -93,7 +93,7 @@ func TestEveryRuleIsAbleToFail(t *testing.T) {
 			bad: importing(module + "/cmd/internal/bootstrap"), good: importing(module+"/reconciler/variables", module+"/cmd/internal/child")},
 		{rule: "imports go one way", why: "a command's package takes a constant from the composition root", file: "cmd/internal/check/x.go",
 			bad: importing(module + "/cmd/internal/operator"), good: importing(module + "/cmd/internal/leaderelection")},
-		{rule: "imports go one way", why: "a controller chooses the client of a Git provider", file: "reconciler/pullrequest/x.go",
+		{rule: "imports go one way", why: "a controller chooses the client of a forge", file: "reconciler/pullrequest/x.go",
 			bad: importing(module + "/reconciler/report/forge/github"), good: importing(module + "/reconciler/report/forge")},
 		{rule: "imports go one way", why: "the loop starts the engine", file: "reconciler/controller/x.go",
 			bad: importing(module + "/provision/engine"), good: importing(module + "/reconciler/targets")},

@@ -180,7 +180,7 @@ var directions = []direction{
 
 // tasks are the adapters that packages of one task may import, by package: those of single
 // commands, the controller that starts and stops the engine, and what chooses the client of a
-// Git provider.
+// forge.
 var tasks = map[string][]string{
 	"cmd/internal/bootstrap":    {"gitsource/dir", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/installation": {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
@@ -203,7 +203,7 @@ var tasks = map[string][]string{
 
 	// Which of the clients a Sync has is decided by its provider and the keys of its Secret, which
 	// only this package reads.
-	"reconciler/gitprovider": {"reconciler/report/forge/gitea", "reconciler/report/forge/github"},
+	"reconciler/forgeclient": {"reconciler/report/forge/gitea", "reconciler/report/forge/github"},
 }
 
 // targetOf is the name of the target in whose folder dir lies.

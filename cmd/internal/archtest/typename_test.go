@@ -56,7 +56,7 @@ var sharedNames = map[string][]string{
 	"the package's name has the other half of the name": {
 		"Account", "Action", "Budget", "Budgets", "Candidate", "Case", "Catalog", "Cause", "Commit", "Comparison", "Credentials", "Declared",
 		"Facts", "Fingerprint", "Folder", "Live", "Logging", "Nodes", "Objects", "Outcome", "Owners", "Requirement", "Resources",
-		"Followed", "Observation", "Revision", "Rule", "Scenario", "Source", "Violation",
+		"Observation", "Revision", "Rule", "Scenario", "Source", "Violation",
 	},
 }
 

@@ -235,7 +235,7 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	}
 	waiting, cancel := wait.bounded(ctx)
 	defer cancel()
-	done, err := follow.Handled(waiting, cl, sync, token)
+	done, err := follow.UntilHandled(waiting, cl, sync, token)
 	switch {
 	case errors.Is(err, follow.ErrDeleted) && !sync.DeletionTimestamp.IsZero():
 		fmt.Fprintf(progress, "Sync %s is deleted\n", sync.Name)

@@ -1,5 +1,5 @@
 // Package follow waits for the controller to handle a run of a Sync that a command requested. It
-// refuses to interpret the outcome. Start reading at Handled.
+// refuses to interpret the outcome. Start reading at UntilHandled.
 package follow
 
 import (
@@ -19,9 +19,9 @@ import (
 // ErrDeleted reports that the Sync was deleted while a command followed it.
 var ErrDeleted = errors.New("was deleted")
 
-// Handled waits for the status that has handled the token of a requested run. It returns nil when ctx ends
+// UntilHandled waits for the status that has handled the token of a requested run. It returns nil when ctx ends
 // first, and ErrDeleted when the Sync does.
-func Handled(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, token string) (*v1alpha1.Sync, error) {
+func UntilHandled(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, token string) (*v1alpha1.Sync, error) {
 	var handled *v1alpha1.Sync
 	for ctx.Err() == nil {
 		w, err := cl.Watch(ctx, &v1alpha1.SyncList{}, client.InNamespace(sync.Namespace), client.MatchingFields{"metadata.name": sync.Name})

@@ -60,7 +60,7 @@ func TestARunIsFollowedUntilItIsHandled(t *testing.T) {
 					return w, nil
 				},
 			}).Build()
-			got, err := Handled(ctx, cl, of("before", ""), "now")
+			got, err := UntilHandled(ctx, cl, of("before", ""), "now")
 			if errors.Is(err, ErrDeleted) != tt.deleted || (err != nil) != tt.deleted {
 				t.Fatal(err)
 			}

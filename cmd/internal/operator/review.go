@@ -21,7 +21,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/forecasting"
-	"github.com/poolwright/poolwright/reconciler/gitprovider"
+	"github.com/poolwright/poolwright/reconciler/forgeclient"
 	"github.com/poolwright/poolwright/reconciler/preview"
 	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -60,7 +60,7 @@ func (a *app) reviews() pullrequest.Builder {
 		if err != nil {
 			return pullrequest.ForgeAccess{}, err
 		}
-		at, err := gitprovider.New(sync, secret.Data, time.Now, a.fence.Transport)
+		at, err := forgeclient.New(sync, secret.Data, time.Now, a.fence.Transport)
 		if err != nil {
 			return pullrequest.ForgeAccess{}, state.Fail(state.Stalled, "InvalidPullRequests", err)
 		}

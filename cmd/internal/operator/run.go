@@ -1,7 +1,7 @@
 // Package operator is the composition root of the controller: where the concrete adapters of
 // Git, Kubernetes, AWS and Karpenter are put together. What the commands that read a
-// cluster make in the same way is in package connect; which client a Git provider has is
-// chosen by package gitprovider.
+// cluster make in the same way is in package connect; which client a forge has is
+// chosen by package forgeclient.
 //
 // It refuses logic that belongs to one of them, and declares no type of the domain; what is
 // here is the order of a start, and what must end the process. It depends on no command.
@@ -315,7 +315,7 @@ func (a *app) addGPUs(config *engine.Config) {
 		}
 	}
 	if a.history != nil {
-		config.Recorder = a.history.Recorder
+		config.EventRecorder = a.history.EventRecorder
 	}
 	config.Hooks = func(c client.Client) []cloudprovider.NodeLifecycleHook {
 		return []cloudprovider.NodeLifecycleHook{startuptaint.NewHook(c, a.gpuNodes.Sharing)}

@@ -96,7 +96,7 @@ func (a *app) builder() controller.Builder {
 			reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: connect.ValidatedTarget{Target: kubeTarget, Errors: refusals, Live: a.direct}}).
 			WithRevisionCache(a.children.revisions).ResumesFrom(sync.Status.LastAppliedRevision, sync.Status.LastAppliedTreeID)
 		if a.history != nil {
-			loop.WithRecord(a.history.Run(sync.Name))
+			loop.WithRecord(a.history.RunObserver(sync.Name))
 		}
 		watches := []watchFunc{kubeTarget.Watch, awsTarget.Watch}
 		if watchSource != nil {
@@ -259,7 +259,7 @@ func (a *app) source(sync *v1alpha1.Sync) (gitsource.Source, watchFunc, error) {
 	}
 	dir := a.cfg.mirrors.artifactsDir(sync)
 	return artifact.New(artifact.Config{
-		Name: ref.Name(), Resolve: ref.Artifact, Followed: a.attempted(sync), Dir: dir, Disk: a.cfg.mirrors.all.Mirror(dir),
+		Name: ref.Name(), Resolve: ref.Artifact, LastRevisions: a.lastRevisions(sync), Dir: dir, Disk: a.cfg.mirrors.all.Mirror(dir),
 	}), ref.Watch, nil
 }
 
@@ -276,7 +276,7 @@ func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 		URL: git.URL,
 		Ref: gogit.Ref{Branch: ref.Branch, Tag: ref.Tag, Commit: ref.Commit},
 		Dir: a.cfg.mirrors.sourceDir(sync), Disk: a.cfg.mirrors.all.Mirror(a.cfg.mirrors.sourceDir(sync)),
-		Followed: a.followed(sync), Verification: a.verification(sync),
+		BranchState: a.branchState(sync), Verification: a.verification(sync),
 	}
 	if git.SecretRef != nil || git.ProxySecretRef != nil {
 		credentials := gitcredentials.New(a.direct, sync, time.Now)

@@ -196,7 +196,7 @@ func (u *Uninstall) deleteHistory(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading ConfigMap %s/%s: %w", u.req.Namespace, name, err)
 		}
-		if !store.IsHistory(&found) {
+		if !store.HasLabels(&found) {
 			continue
 		}
 		if err := u.remover(ctx, &found); err != nil {

@@ -45,8 +45,8 @@ type Cache interface {
 	LastSyncResourceVersion() string
 }
 
-// Watched is one kind whose cache decisions depend on.
-type Watched struct {
+// WatchedKind is one kind whose cache decisions depend on.
+type WatchedKind struct {
 	// Kind is the kind's group, version and kind.
 	Kind schema.GroupVersionKind
 	// Cache is that kind's informer.
@@ -60,7 +60,7 @@ type Monitor struct {
 
 	mu      sync.Mutex
 	live    client.Reader
-	watched []Watched
+	watched []WatchedKind
 	suspect bool
 	// failures counts failed requests, so that a read can find out whether another
 	// one failed meanwhile.
@@ -105,7 +105,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Bind sets what is read: live reads past the caches.
-func (m *Monitor) Bind(live client.Reader, watched []Watched) {
+func (m *Monitor) Bind(live client.Reader, watched []WatchedKind) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.live, m.watched = live, watched
@@ -158,7 +158,7 @@ func (m *Monitor) Check(ctx context.Context) error {
 }
 
 // prove compares every cache with a version read live after the failure.
-func (m *Monitor) prove(ctx context.Context, live client.Reader, watched []Watched, failures int) error {
+func (m *Monitor) prove(ctx context.Context, live client.Reader, watched []WatchedKind, failures int) error {
 	m.mu.Lock()
 	marks := m.marks
 	m.mu.Unlock()
@@ -191,7 +191,7 @@ func (m *Monitor) prove(ctx context.Context, live client.Reader, watched []Watch
 	return nil
 }
 
-func unfilled(watched []Watched) []string {
+func unfilled(watched []WatchedKind) []string {
 	var kinds []string
 	for _, w := range watched {
 		if !w.Cache.HasSynced() {

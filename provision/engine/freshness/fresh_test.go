@@ -54,7 +54,7 @@ func setup() (*api, *Monitor, *clocktesting.FakePassiveClock) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	a := &api{version: "100", caches: map[string]*cache{"Pod": {true, "90"}, "Node": {true, "80"}}}
 	m := New(clock)
-	m.Bind(a, []Watched{
+	m.Bind(a, []WatchedKind{
 		{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, Cache: a.caches["Pod"]},
 		{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Node"}, Cache: a.caches["Node"]},
 	})

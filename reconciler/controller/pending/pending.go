@@ -52,28 +52,28 @@ type Retained struct {
 	quoted []string
 }
 
-// RetainedFrom is what is kept of an earlier status, where moved is true also the token of a move of the branch.
-// desired reports whether this run found a change of that object itself.
-func RetainedFrom(earlier v1alpha1.SyncStatus, confirmation string, by Scope, moved bool, desired func(object string) bool, in confirm.Scope) Retained {
+// RetainedFrom is what is kept of an earlier status, where branchMayHaveMoved is true also the token of a move of the branch.
+// found reports whether this run found a change of that object itself.
+func RetainedFrom(earlier v1alpha1.SyncStatus, confirmation string, computed Scope, branchMayHaveMoved bool, found func(object string) bool, tokens confirm.Scope) Retained {
 	var out Retained
 	served := slices.Concat(confirm.Tokens(earlier.LastAttemptedConfirmationTokens), confirm.Tokens(earlier.LastHandledConfirmationTokens))
 	for _, part := range confirm.Tokens(confirmation) {
-		if token := hold.Find(served, part); by != Everything && token != "" {
+		if token := hold.Find(served, part); computed != Everything && token != "" {
 			out.quoted = append(out.quoted, token)
 		}
 	}
 	var listed []string
 	for _, c := range earlier.Pending {
-		if by == Everything || by == NoDeletions && c.Action != string(plan.Delete) || desired(c.Object) {
+		if computed == Everything || computed == NoDeletions && c.Action != string(plan.Delete) || found(c.Object) {
 			continue
 		}
-		c.ConfirmationToken = in.Unused(c.ConfirmationToken)
+		c.ConfirmationToken = tokens.Unused(c.ConfirmationToken)
 		listed = append(listed, confirm.Tokens(c.ConfirmationToken)...)
 		out.Changes = append(out.Changes, c)
 	}
-	for _, token := range confirm.Tokens(in.Unused(earlier.ConfirmationToken)) {
+	for _, token := range confirm.Tokens(tokens.Unused(earlier.ConfirmationToken)) {
 		move := confirm.Purpose(token) == syncpolicy.ForcePush
-		if move && moved || !move && (by == Nothing || slices.Contains(listed, token)) {
+		if move && branchMayHaveMoved || !move && (computed == Nothing || slices.Contains(listed, token)) {
 			out.Tokens = append(out.Tokens, token)
 		}
 	}

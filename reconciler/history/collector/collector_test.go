@@ -122,7 +122,7 @@ func TestWhyANodeClaimIsDeleted(t *testing.T) {
 			if test.event != "" {
 				before := test.claim.DeepCopy()
 				before.DeletionTimestamp = nil
-				c.Recorder(record.NewFakeRecorder(1)).Event(before, "Warning", test.event, "")
+				c.EventRecorder(record.NewFakeRecorder(1)).Event(before, "Warning", test.event, "")
 			}
 			c.step(t.Context(), nil)
 			for _, n := range read(t, c).NodeClaims {
@@ -154,7 +154,7 @@ func TestATerminationThatKarpenterBeganIsNoInterruption(t *testing.T) {
 	claim := claimOf("a", deletedNow)
 	c, _ := collecting(t, clientOf(claim, poolOf("gpu")))
 	events := record.NewFakeRecorder(1)
-	c.Recorder(events).Event(claim, "Warning", "InstanceTerminating", "message")
+	c.EventRecorder(events).Event(claim, "Warning", "InstanceTerminating", "message")
 	if len(events.Events) != 1 {
 		t.Error("the event is not recorded")
 	}
@@ -295,7 +295,7 @@ func TestWhatARunLeavesInTheHistory(t *testing.T) {
 	held.Hold = hold.Reasons{{Rule: hold.MaxPrunePercent}}
 	c, clock := collecting(t, clientOf())
 	clock.SetTime(noon.Add(-1500 * time.Millisecond))
-	ended := c.Run("dev")()
+	ended := c.RunObserver("dev")()
 	clock.SetTime(noon)
 	ended(reconciler.Result{Revision: "main@sha1:abc", Outcome: apply.Outcome{Results: []apply.Result{
 		{Change: change("ConfigMap", "new", plan.Create, false, nil, map[string]any{}), Status: apply.Applied},
@@ -502,7 +502,7 @@ func TestATerminationIsRecordedBeforeItIsCarriedOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.Run("dev")()(reconciler.Result{Revision: "main@sha1:a", Outcome: apply.Outcome{Results: []apply.Result{{Change: change("ConfigMap", "a", plan.Create, false, nil, map[string]any{}), Status: apply.Applied}}}})
+	c.RunObserver("dev")()(reconciler.Result{Revision: "main@sha1:a", Outcome: apply.Outcome{Results: []apply.Result{{Change: change("ConfigMap", "a", plan.Create, false, nil, map[string]any{}), Status: apply.Applied}}}})
 	stop()
 	if err := <-ended; err != nil || terminations != 3 {
 		t.Errorf("%d terminations, %v", terminations, err)

@@ -61,8 +61,8 @@ func interruptions() []history.Reason {
 	return []history.Reason{"SpotInterrupted", "CapacityReservationInstanceInterrupted", "InstanceStopping", "InstanceTerminating", "InstanceUnhealthy"}
 }
 
-// Recorder is a recorder of events that takes in why Karpenter deletes NodeClaims whose objects do not have the reason.
-func (c *Collector) Recorder(next record.EventRecorder) record.EventRecorder {
+// EventRecorder is a recorder of Kubernetes events that takes in why Karpenter deletes NodeClaims whose objects do not have the reason.
+func (c *Collector) EventRecorder(next record.EventRecorder) record.EventRecorder {
 	return eventObserver{next, c}
 }
 

@@ -199,7 +199,7 @@ func TestAFailureOfTheProgramEndsTheRecordsAndNothingElse(t *testing.T) {
 	if err := c.Decorate(&provider{before: func() { terminated = true }}).Delete(t.Context(), claim); err != nil || !terminated {
 		t.Errorf("the node is terminated: %t, %v", terminated, err)
 	}
-	c.Run("dev")()(reconciler.Result{Revision: "main@sha1:a", Outcome: apply.Outcome{Results: []apply.Result{{Change: change("ConfigMap", "a", plan.Create, false, nil, map[string]any{}), Status: apply.Applied}}}})
+	c.RunObserver("dev")()(reconciler.Result{Revision: "main@sha1:a", Outcome: apply.Outcome{Results: []apply.Result{{Change: change("ConfigMap", "a", plan.Create, false, nil, map[string]any{}), Status: apply.Applied}}}})
 	c.deleted(claim)
 	if len(c.queued) != 0 {
 		t.Errorf("%d records are queued", len(c.queued))

@@ -35,7 +35,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// add implements recorder.Added.
+// add is a recorder.AddFunc.
 func (m *metrics) add(pool, capacityType string, gpuSeconds, usd history.States) {
 	m.pools[pool] = true
 	for state, n := range byState(gpuSeconds) {

@@ -32,8 +32,8 @@ const (
 	maxValue   = 200
 )
 
-// Run returns what takes in the results of a Sync's runs.
-func (c *Collector) Run(sync string) func() func(reconciler.Result) {
+// RunObserver returns what observes the runs of a Sync: it is called when one begins, and what that returns with its result.
+func (c *Collector) RunObserver(sync string) func() func(reconciler.Result) {
 	return func() func(reconciler.Result) {
 		began := c.cfg.Clock.Now()
 		return func(result reconciler.Result) {

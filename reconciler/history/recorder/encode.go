@@ -167,8 +167,8 @@ func finiteStates(s history.States) history.States {
 func (s *State) Encoded() { s.changed = false }
 
 // Decode is the State that Encode returned; without content an empty one.
-func Decode(content []byte, added Added) (*State, error) {
-	s := NewState(added)
+func Decode(content []byte, add AddFunc) (*State, error) {
+	s := NewState(add)
 	documents, err := decode(content)
 	if err != nil {
 		return nil, err

@@ -250,8 +250,8 @@ func (s *State) close(n *openNodeClaim, end time.Time, atLatest bool) {
 		usd := history.States{Paid: *n.USDPerHour * left.Hours()}
 		total, hour := valueOf(n.USD)+usd.Paid, s.hour(n.NodePool, end)
 		n.USD, hour.USD = &total, hour.USD.Plus(usd)
-		if s.added != nil {
-			s.added(n.NodePool, n.CapacityType, history.States{}, usd)
+		if s.addFunc != nil {
+			s.addFunc(n.NodePool, n.CapacityType, history.States{}, usd)
 		}
 	}
 	n.Terminated, n.TerminatedLatest = metav1.NewTime(end), atLatest
@@ -315,8 +315,8 @@ func (s *State) add(n *openNodeClaim, from, to time.Time) {
 		total := valueOf(n.USD) + usd.Paid
 		n.USD = &total
 	}
-	if s.added != nil {
-		s.added(n.NodePool, n.CapacityType, gpus, usd)
+	if s.addFunc != nil {
+		s.addFunc(n.NodePool, n.CapacityType, gpus, usd)
 	}
 }
 

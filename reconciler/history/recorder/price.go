@@ -52,8 +52,8 @@ func (s *State) reprice(n *openNodeClaim, o *Observation) {
 				hour.UnpricedSeconds = max(0, hour.UnpricedSeconds-seconds)
 				hour.Approximate = hour.Approximate || o.PriceBasis.Approximate()
 			}
-			if s.added != nil {
-				s.added(n.NodePool, n.CapacityType, history.States{}, usd)
+			if s.addFunc != nil {
+				s.addFunc(n.NodePool, n.CapacityType, history.States{}, usd)
 			}
 		}
 	}

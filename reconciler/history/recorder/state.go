@@ -34,12 +34,12 @@ type State struct {
 	pulls   []history.PullRequest
 	// changed is true where something was recorded since the last Encoded that a write should not wait for.
 	changed bool
-	// added is called with what is added to a pool's sums; may be nil.
-	added Added
+	// addFunc is called with what is added to a pool's sums; may be nil.
+	addFunc AddFunc
 }
 
-// Added is called with what is added to the sums of a NodePool: seconds of GPUs, and US dollars.
-type Added func(nodePool, capacityType string, gpuSeconds, usd history.States)
+// AddFunc is called with what is added to the sums of a NodePool: seconds of GPUs, and US dollars.
+type AddFunc func(nodePool, capacityType string, gpuSeconds, usd history.States)
 
 // hourKey is a pool and the Unix time of an hour.
 type hourKey struct {
@@ -57,9 +57,9 @@ type changedObject struct {
 // maxChanges is how many changed objects are kept, which is more than there are of NodePools and classes.
 const maxChanges = 256
 
-// NewState returns a State without any record. It calls added, unless that is nil, with all that is added to sums from then on.
-func NewState(added Added) *State {
-	return &State{open: map[string]*openNodeClaim{}, hours: map[hourKey]*history.PoolHour{}, added: added}
+// NewState returns a State without any record. It calls add, unless that is nil, with all that is added to sums from then on.
+func NewState(add AddFunc) *State {
+	return &State{open: map[string]*openNodeClaim{}, hours: map[hourKey]*history.PoolHour{}, addFunc: add}
 }
 
 // Open lists the UIDs of the NodeClaims that are not known to be terminated, sorted.

@@ -114,12 +114,12 @@ func sequence(c *corev1.ConfigMap) int {
 }
 
 // Load reads the State. One that cannot be decoded is an error; nothing is written over it.
-func (s *Store) Load(ctx context.Context, added recorder.Added) (*recorder.State, error) {
+func (s *Store) Load(ctx context.Context, add recorder.AddFunc) (*recorder.State, error) {
 	found := &corev1.ConfigMap{}
 	if err := s.get(ctx, stateName, found); err != nil {
 		return nil, err
 	}
-	out, err := recorder.Decode(found.BinaryData[dataKey], added)
+	out, err := recorder.Decode(found.BinaryData[dataKey], add)
 	if err != nil {
 		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", s.Namespace, stateName, err)
 	}
@@ -179,8 +179,8 @@ func labels() map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "poolwright", "app.kubernetes.io/component": "history"}
 }
 
-// IsHistory reports whether a ConfigMap has the labels of a history.
-func IsHistory(c *corev1.ConfigMap) bool {
+// HasLabels reports whether a ConfigMap has the labels of those that a Store writes.
+func HasLabels(c *corev1.ConfigMap) bool {
 	for key, value := range labels() {
 		if c.Labels[key] != value {
 			return false

@@ -29,9 +29,9 @@ func forgeFence() Control {
 	return Control{
 		Name:    "forge-fence",
 		Summary: "A replica that has not renewed its lease in time sends no write to a forge.",
-		file:    "reconciler/gitprovider/gitprovider.go",
+		file:    "reconciler/forgeclient/forgeclient.go",
 		old:     "\ttransport := fence(connecting)\n",
 		by:      "\t_, transport := fence, http.RoundTripper(connecting)\n",
-		test:    "reconciler/gitprovider.TestAClosedFenceKeepsWritesFromEachForge",
+		test:    "reconciler/forgeclient.TestAClosedFenceKeepsWritesFromEachForge",
 	}
 }

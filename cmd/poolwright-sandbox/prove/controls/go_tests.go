@@ -60,8 +60,8 @@ func foundByTestsOfSources() []Control {
 	return []Control{
 		{
 			Name: "last-good-revision", Summary: "While the source cannot be read, the last revision that could be stays in force.",
-			file: "reconciler/fetch.go", old: "= l.lastGood(ctx); accepted != applicable {\n",
-			by:   "= l.lastGood(ctx); accepted != applicable || stale != nil {\n\t\t\tif accepted == applicable {\n\t\t\t\treturn Result{}, stale\n\t\t\t}\n",
+			file: "reconciler/fetch.go", old: "= l.lastGood(ctx); status != verified {\n",
+			by:   "= l.lastGood(ctx); status != verified || stale != nil {\n\t\t\tif status == verified {\n\t\t\t\treturn Result{}, stale\n\t\t\t}\n",
 			test: "reconciler.TestASourceThatFailsLaterLeavesTheLastRevisionInForce",
 		}, {
 			Name: "credentials-for-each-fetch", Summary: "Credentials are read before each fetch, so that a rotation needs no restart.",

@@ -95,7 +95,7 @@ func FuzzKeys(f *testing.F) {
 			t.Error("there is no key")
 		}
 		for _, s := range k.ssh {
-			if problem := acceptable(s.key); problem != "" {
+			if problem := keyProblem(s.key); problem != "" {
 				t.Error(problem)
 			}
 		}

@@ -103,7 +103,7 @@ func (k *Keyring) addLines(file []byte, parse func(line []byte) (s *allowedSigne
 		}
 		s, problem := parse(line)
 		if s != nil && problem == "" {
-			problem = acceptable(s.key)
+			problem = keyProblem(s.key)
 		}
 		switch {
 		case problem != "":

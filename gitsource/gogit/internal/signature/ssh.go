@@ -77,8 +77,8 @@ func (s *allowedSigner) validAt(now time.Time) bool {
 	return (s.after.IsZero() || !now.Before(s.after)) && (s.before.IsZero() || now.Before(s.before))
 }
 
-// acceptable is why a public key is not one whose signatures are accepted; empty where it is.
-func acceptable(key ssh.PublicKey) string {
+// keyProblem is why signatures of a public key are refused; empty where they are not.
+func keyProblem(key ssh.PublicKey) string {
 	switch key.Type() {
 	case ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256:
 		return ""

@@ -1,4 +1,4 @@
-package changes
+package predicates
 
 import (
 	"testing"
@@ -33,13 +33,13 @@ func TestASyncIsReconciledForTheAnnotationsThatRequestIt(t *testing.T) {
 		{"nothing changed", map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"}, map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := Requesting().Update(event.UpdateEvent{ObjectOld: sync(test.before), ObjectNew: sync(test.after)})
+			got := RunRequested().Update(event.UpdateEvent{ObjectOld: sync(test.before), ObjectNew: sync(test.after)})
 			if got != test.want {
 				t.Errorf("got %t, want %t", got, test.want)
 			}
 		})
 	}
-	if Requesting().Update(event.UpdateEvent{ObjectNew: sync(map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"})}) {
+	if RunRequested().Update(event.UpdateEvent{ObjectNew: sync(map[string]string{fluxmeta.ReconcileRequestAnnotation: "1"})}) {
 		t.Error("an update without the object before requests a run")
 	}
 }

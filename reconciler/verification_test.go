@@ -13,24 +13,24 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// accepting is a source that refuses revisions after it has returned them.
-type accepting struct {
+// verifying is a source that refuses revisions after it has returned them.
+type verifying struct {
 	keeping
 	// apply are those that may be applied, held is the one from which drift may be corrected.
 	apply map[string]bool
 	held  string
 }
 
-func (a *accepting) Accepts(_ context.Context, revision string) (apply, correct bool) {
+func (a *verifying) Verified(_ context.Context, revision string) (apply, correct bool) {
 	return a.apply[revision], a.apply[revision] || revision == a.held
 }
 
-func (a *accepting) Last(context.Context) (gitsource.Snapshot, bool) {
+func (a *verifying) Last(context.Context) (gitsource.Snapshot, bool) {
 	return gitsource.Snapshot{Revision: a.held}, a.held != ""
 }
 
-func (a *accepting) Earlier(ctx context.Context, revision, treeID string) (gitsource.Snapshot, bool) {
-	if _, ok := a.Accepts(ctx, revision); !ok {
+func (a *verifying) Earlier(ctx context.Context, revision, treeID string) (gitsource.Snapshot, bool) {
+	if _, ok := a.Verified(ctx, revision); !ok {
 		return gitsource.Snapshot{}, false
 	}
 	return a.keeping.Earlier(ctx, revision, treeID)
@@ -39,13 +39,13 @@ func (a *accepting) Earlier(ctx context.Context, revision, treeID string) (gitso
 // revocation is a Loop of which r1 is applied as a whole, and r2, which is newer, in part: "new" could not be made.
 type revocation struct {
 	*dependent
-	from *accepting
+	from *verifying
 }
 
 func newRevocation(t *testing.T) *revocation {
 	t.Helper()
 	d := newDependent("r1", nil)
-	r := &revocation{dependent: d, from: &accepting{keeping: *d.source, apply: map[string]bool{"r1": true, "r2": true, "r3": true}}}
+	r := &revocation{dependent: d, from: &verifying{keeping: *d.source, apply: map[string]bool{"r1": true, "r2": true, "r3": true}}}
 	revs := revisions{"r1": things("a", "1", "left", "1"), "r2": things("a", "2", "new", "2")}
 	r.Loop = reconciler.NewLoop(r.from, revs.load, reconciler.NamedTarget{Name: "memory", Target: d.recorded}).ResumesFrom("r1", "").
 		WithDependencyCheck(func(context.Context, string, string) error { return d.waits })
@@ -105,7 +105,7 @@ func TestARefusedRevisionIsNotApplied(t *testing.T) {
 						t.Errorf("writes (-want +got):\n%s", diff)
 					}
 
-					// Once it is accepted again it is applied, and prunes.
+					// Once it is verified again it is applied, and prunes.
 					r.from.apply, r.from.err, r.from.revision, r.waits = map[string]bool{"r2": true}, nil, "r2", nil
 					if result, err := r.RunOnce(t.Context(), reconciler.Options{}); err != nil || result.OnlyDrift || result.SourceError != nil {
 						t.Fatalf("only drift %v, stale %v, %v", result.OnlyDrift, result.SourceError, err)
@@ -117,8 +117,8 @@ func TestARefusedRevisionIsNotApplied(t *testing.T) {
 	}
 }
 
-// TestAnAcceptedRevisionGoesOnWhileANewerIsRefused as where the source cannot be read.
-func TestAnAcceptedRevisionGoesOnWhileANewerIsRefused(t *testing.T) {
+// TestAVerifiedRevisionGoesOnWhileANewerIsRefused as where the source cannot be read.
+func TestAVerifiedRevisionGoesOnWhileANewerIsRefused(t *testing.T) {
 	r := newRevocation(t)
 	delete(r.objects, "left")
 	r.from.err = errRefused

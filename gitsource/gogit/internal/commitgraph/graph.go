@@ -1,8 +1,8 @@
-// Package history reads the graph of commits that an object database holds: which commit is an
+// Package commitgraph reads the graph of commits that an object database holds: which commit is an
 // ancestor of which, and the merge base of two. Most histories are fetched in part; it
 // concludes nothing from a commit that is absent, fetches none, and reads no trees. Start
 // reading at Graph.MergeBase and Graph.Reachable.
-package history
+package commitgraph
 
 import (
 	"fmt"

@@ -4,11 +4,9 @@ import (
 	"fmt"
 
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/poolwright/poolwright/reconciler/history/collector"
 	"github.com/poolwright/poolwright/reconciler/receiver"
 )
 
@@ -28,19 +26,4 @@ func (a *app) addReceiver(mgr manager.Manager) error {
 		return fmt.Errorf("registering the webhook server: %w", err)
 	}
 	return nil
-}
-
-// addHistory puts what records the history on the manager, if it is to be recorded.
-func (a *app) addHistory(mgr manager.Manager, fenced client.Client) error {
-	if a.history == nil {
-		return nil
-	}
-	cfg := collector.Config{
-		Cached: mgr.GetClient(), Live: fenced, Namespace: a.cfg.Namespace, Nodes: a.engine != nil,
-		Registry: metrics.Registry, Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("history"),
-	}
-	if a.engine != nil {
-		cfg.Offerings = a.engine.Offerings
-	}
-	return a.history.AddTo(mgr, cfg)
 }

@@ -1,23 +1,23 @@
-// Package changes distinguishes the updates of a Sync that request a run from all others, such as
+// Package predicates distinguishes the updates of a Sync that request a run from all others, such as
 // those of its status. It refuses to read anything but the two versions of the object. Start reading at
-// Requesting.
-package changes
+// RunRequested.
+package predicates
 
 import (
 	"slices"
 
-	"github.com/fluxcd/pkg/runtime/predicates"
+	fluxpredicates "github.com/fluxcd/pkg/runtime/predicates"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// Requesting are the updates of a Sync that a run depends on: of its spec, of an annotation
+// RunRequested returns the predicate of the updates of a Sync that a run depends on: of its spec, of an annotation
 // by which a run is requested, or by which something is allowed or rolled back. Other annotations, such as
 // the time of a webhook or what kubectl and other controllers keep there, change nothing.
-func Requesting() predicate.Predicate {
-	return predicate.Or(predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, predicate.Funcs{UpdateFunc: allowed})
+func RunRequested() predicate.Predicate {
+	return predicate.Or(predicate.GenerationChangedPredicate{}, fluxpredicates.ReconcileRequestedPredicate{}, predicate.Funcs{UpdateFunc: allowed})
 }
 
 // allowed reports whether an update of a Sync changes an annotation by which something is

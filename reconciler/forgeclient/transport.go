@@ -1,4 +1,4 @@
-package gitprovider
+package forgeclient
 
 import (
 	"crypto/tls"

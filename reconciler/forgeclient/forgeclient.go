@@ -1,10 +1,10 @@
-// Package gitprovider makes the client of the Git provider that a Sync's pull requests are
+// Package forgeclient makes the client of the forge that a Sync's pull requests are
 // at (spec.pullRequests), from the Sync and the Secret that it names.
 //
 // It refuses addresses that would take a token to another host, to a link-local address or
 // over plain HTTP. No error repeats a value of the Secret. The keys of the Secret are Flux's, so
 // that one can serve both. Start reading at New.
-package gitprovider
+package forgeclient
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge/github"
 )
 
-// New makes the client of the provider that a Sync's pull requests are at, with the content
+// New makes the client of the forge that a Sync's pull requests are at, with the content
 // of the Secret that spec.pullRequests.secretRef names. It makes no request. Its errors
 // name the field, or the Secret and its key, and the remedy. A Forge keeps what it wrote,
 // so the caller keeps it for as long as the Sync and the Secret stay as they are. Each of its

@@ -10,11 +10,52 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/gitsource/artifact"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/verification"
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
+
+// branchState is where the Sync's branch was before it moved, by the Sync's status, which
+// outlives mirrors and leaders.
+func (a *app) branchState(sync *v1alpha1.Sync) func(context.Context) (gogit.BranchState, error) {
+	return func(ctx context.Context) (gogit.BranchState, error) {
+		now, err := a.live(ctx, sync)
+		if err != nil || now == nil {
+			return gogit.BranchState{}, err
+		}
+		from := syncpolicy.LastFollowedCommit(now)
+		return gogit.BranchState{
+			Commit: from, AllowsForcePush: func(to string) bool { return syncpolicy.AllowsForcePush(now, from, to) },
+			Applied: commitOf(now.Status.LastAppliedRevision), Verified: verified(now), Base: verificationBase(now),
+		}, nil
+	}
+}
+
+// lastRevisions is what the Sync tried and applied last, by its status.
+func (a *app) lastRevisions(sync *v1alpha1.Sync) func(context.Context) (artifact.LastRevisions, error) {
+	return func(ctx context.Context) (artifact.LastRevisions, error) {
+		now, err := a.live(ctx, sync)
+		if err != nil || now == nil {
+			return artifact.LastRevisions{}, err
+		}
+		status := now.Status
+		return artifact.LastRevisions{Attempted: status.LastAttemptedRevision, Applied: status.LastAppliedRevision, AppliedTreeID: status.LastAppliedTreeID}, nil
+	}
+}
+
+// live is a Sync as it is now; nil where another one has its name.
+func (a *app) live(ctx context.Context, sync *v1alpha1.Sync) (*v1alpha1.Sync, error) {
+	var now v1alpha1.Sync
+	if err := a.direct.Get(ctx, client.ObjectKeyFromObject(sync), &now); err != nil {
+		return nil, fmt.Errorf("reading Sync %s: %w", sync.Name, err)
+	}
+	if now.UID != sync.UID {
+		return nil, nil
+	}
+	return &now, nil
+}
 
 // verification is which signatures the Sync requires; nil for none. The Secret is read at each fetch,
 // past every cache, so that a key that is taken out counts at once.
@@ -54,7 +95,7 @@ func commitOf(revision string) string {
 func verificationBase(sync *v1alpha1.Sync) string {
 	git := sync.Spec.Source.Git
 	if git.Ref.Tag == "" {
-		return syncpolicy.Followed(sync)
+		return syncpolicy.LastFollowedCommit(sync)
 	}
 	if sync.Status.LastAttemptedURL != "" && sync.Status.LastAttemptedURL != git.URL {
 		return ""
