@@ -132,8 +132,8 @@ func (l *Loop) newest() (last, planned *revision) {
 	return l.last, l.planned
 }
 
-// lastGood is the last good snapshot, of this Loop or of an earlier life of its source, and what it may be used
-// for.
+// lastGood is the last good snapshot, of this Loop or of an earlier life of its source, and whether it is
+// verified.
 func (l *Loop) lastGood(ctx context.Context) (gitsource.Snapshot, verification) {
 	if last, _ := l.newest(); last != nil {
 		if status := l.verification(ctx, last.snapshot.Revision); status != unverified {

@@ -38,7 +38,7 @@ type Event struct {
 // EventReason is what happened, in CamelCase.
 type EventReason string
 
-// The reasons: the conditions of a NodeClaim, then what is recorded of Syncs, in the words of their Kubernetes events.
+// The reasons: the conditions of a NodeClaim, then what is recorded of Syncs, which are those of their Kubernetes events.
 const (
 	EventLaunched    EventReason = "Launched"
 	EventInitialized EventReason = "Initialized"
