@@ -34,8 +34,8 @@ func Kubernetes() Protocol {
 const nodeClaims = "nodeclaims.karpenter.sh"
 
 // ConfigMapsOfHistory is the Kind of requests for the ConfigMaps of the controller's history. When they are written depends
-// on the clock, and not on what is declared, so that they are another Kind than the rest, by their name.
-const ConfigMapsOfHistory = "configmaps (history)"
+// on the clock, and not on what is declared, so that they have a Kind of their own.
+const ConfigMapsOfHistory = "configmaps/history"
 
 const historyPrefix = "poolwright-history"
 

@@ -120,7 +120,7 @@ func TestTheOracle(t *testing.T) {
 			[]string{"idle: patch configmaps apps/a"}},
 		{"a renewal after all is as declared is none", ordered(started("c1"), committed(a), history.Event{Kind: history.Converged}, lease("c1"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
 		{"a write of the history after all is as declared is none", ordered(started("c1"), lease("c1"), committed(a), history.Event{Kind: history.Converged},
-			write("c1", "update", history.Object{Kind: "configmaps (history)", Namespace: "system", Name: "poolwright-history"}, "uid-h"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
+			write("c1", "update", history.Object{Kind: "configmaps/history", Namespace: "system", Name: "poolwright-history"}, "uid-h"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
 		{"a person's write after all is as declared is none", ordered(started("c1"), committed(a), history.Event{Kind: history.Converged}, write("person", "patch", a, "uid-a"), found(history.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
 		{"a comment after all is as declared", with(started("c1"), lease("c1"), committed(a), history.Event{Kind: history.Converged}, comment("post", commentsOfPull, "team/nodes#7", "1")),
 			[]string{"idle: post issues/comments team/nodes#7"}},

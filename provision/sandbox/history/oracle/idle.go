@@ -14,7 +14,7 @@ import (
 // what was applied some seconds later, and, while nodes run, what they cost every few minutes.
 var routine = []string{
 	"leases.coordination.k8s.io", "events", "events.events.k8s.io", "syncs.poolwright.dev/status", "clusters.poolwright.dev/status",
-	"configmaps (history)",
+	"configmaps/history",
 }
 
 // idle finds writes between the report that all is as declared and the next commit.
