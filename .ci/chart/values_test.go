@@ -65,7 +65,7 @@ var sets = map[string]string{
 	"requests of one's own":                     "resources: {requests: {cpu: 1, memory: 1536Mi}}",
 	"half of a processor":                       "resources: {requests: {cpu: 500m}}",
 	"many repositories":                         "cache: {sizeGiB: 20}",
-	"the history":                               "history: {enabled: true}",
+	"no history":                                "history: {enabled: false}",
 	"sources of the own namespace alone":        "noCrossNamespaceRefs: true",
 	"a small disk":                              "cache: {sizeGiB: 1}",
 	"system nodes with a taint":                 "pod: {nodeSelector: {example.com/system: \"true\"}, tolerations: [{key: example.com/system, operator: Equal, value: \"true\", effect: NoSchedule}]}",

@@ -123,7 +123,7 @@ func (x *crash) consistent() {
 	x.handledAs(x.sync) // ready may be what the dead one has written
 	x.c.api.take()
 	x.handledAs(x.sync)
-	if writes := beyond(x.c.api.take(), ofStatus(x.sync)); len(writes) > 0 {
+	if writes := beyond(x.c.api.take(), routine(x.sync)); len(writes) > 0 {
 		x.Errorf("a settled Sync writes: %v", writes)
 	}
 	values, uids := map[string]string{}, map[string]string{}

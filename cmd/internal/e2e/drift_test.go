@@ -40,7 +40,7 @@ func TestDriftIsPutBackAndNothingElseIsWritten(t *testing.T) {
 	if e := s.live("e"); e.Data["more"] != "by hand" || e.Annotations["note"] != "mine" {
 		t.Errorf("fields that Git does not declare were taken away: %v %v", e.Data, e.Annotations)
 	}
-	writes := beyond(c.api.take(), ofStatus(s.name))
+	writes := beyond(c.api.take(), routine(s.name))
 	for _, name := range []string{"a", "b", "c", "d"} {
 		n := len(writes)
 		writes = beyond(writes, func(w string) bool { return w == "PATCH /api/v1/namespaces/"+s.apps+"/configmaps/"+name })
@@ -54,7 +54,7 @@ func TestDriftIsPutBackAndNothingElseIsWritten(t *testing.T) {
 		t.Errorf("further writes: %v", writes)
 	}
 	s.handled()
-	if writes := beyond(c.api.take(), ofStatus(s.name)); len(writes) > 0 {
+	if writes := beyond(c.api.take(), routine(s.name)); len(writes) > 0 {
 		t.Errorf("a settled Sync writes: %v", writes)
 	}
 }
@@ -171,7 +171,7 @@ func TestASuspendedSyncRestsAndTakesUpAgain(t *testing.T) {
 	if sync.Status.LastAppliedRevision != first || s.live("a").Data["value"] != "by hand" || s.live("b") != nil || s.live("c") != nil {
 		t.Errorf("a suspended Sync does something: %v", s.census())
 	}
-	if writes := beyond(c.api.take(), ofStatus(s.name)); len(writes) > 0 || s.git.requests() != requested {
+	if writes := beyond(c.api.take(), routine(s.name)); len(writes) > 0 || s.git.requests() != requested {
 		t.Errorf("a suspended Sync writes %v and asks Git %d times", writes, s.git.requests()-requested)
 	}
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = false })

@@ -66,7 +66,7 @@ func TestReadyWaitsForTheHealthOfWhatIsApplied(t *testing.T) {
 	c.api.take()
 	s.edit("c", `{"data":{"phase":"Serving"}}`)
 	s.ready()
-	if writes := beyond(c.api.take(), ofStatus(s.name)); len(writes) > 0 {
+	if writes := beyond(c.api.take(), routine(s.name)); len(writes) > 0 {
 		t.Errorf("becoming healthy costs further writes: %v", writes)
 	}
 	if healthy := meta.FindStatusCondition(s.sync().Status.Conditions, fluxmeta.HealthyCondition); healthy == nil || healthy.Status != metav1.ConditionTrue {

@@ -18,7 +18,7 @@ const recordedPool = "recorded"
 // deleted by hand.
 func TestANodeIsRecordedOnceAlthoughTheLeaderIsKilled(t *testing.T) {
 	t.Parallel()
-	s := newEngineFixture(t, "--history")
+	s := newEngineFixture(t)
 	s.addPool(recordedPool, []string{onDemand}, "m5.2xlarge")
 	s.addPod(recordedPool)
 	first := s.waitForNodeWithPod(recordedPool)

@@ -143,7 +143,7 @@ func TestALeaderThatWokeUpTooLateWritesNothing(t *testing.T) {
 	}
 	s.holds("a", "v2")
 	s.handled()
-	if writes := beyond(second.api.take(), ofStatus(s.name)); len(writes) > 0 {
+	if writes := beyond(second.api.take(), routine(s.name)); len(writes) > 0 {
 		t.Errorf("the new leader had to mend something: %v", writes)
 	}
 }

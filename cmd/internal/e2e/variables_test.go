@@ -71,7 +71,7 @@ func TestVariablesComeFromTheSyncAndFromObjectsBesideIt(t *testing.T) {
 	s.handled()
 	c.api.take()
 	s.handled()
-	if writes := beyond(c.api.take(), ofStatus(s.name)); len(writes) > 0 {
+	if writes := beyond(c.api.take(), routine(s.name)); len(writes) > 0 {
 		t.Errorf("a settled Sync with variables writes: %v", writes)
 	}
 

@@ -33,6 +33,12 @@ func Kubernetes() Protocol {
 
 const nodeClaims = "nodeclaims.karpenter.sh"
 
+// ConfigMapsOfHistory is the Kind of requests for the ConfigMaps of the controller's history. When they are written depends
+// on the clock, and not on what is declared, so that they have a Kind of their own.
+const ConfigMapsOfHistory = "configmaps/history"
+
+const historyPrefix = "poolwright-history"
+
 func kubernetesRequest(r *http.Request, content []byte) trace.Request {
 	q := trace.Request{Wire: trace.Kubernetes}
 	factory := apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
@@ -58,6 +64,9 @@ func kubernetesRequest(r *http.Request, content []byte) trace.Request {
 	object := decode(content)
 	if q.Name == "" {
 		q.Name = object.Name
+	}
+	if q.Kind == "configmaps" && strings.HasPrefix(q.Name, historyPrefix) {
+		q.Kind = ConfigMapsOfHistory
 	}
 	if q.Writes() && q.Kind == "leases.coordination.k8s.io" && q.Verb != "delete" {
 		q.Holder = &object.holder

@@ -40,6 +40,8 @@ func TestARequestIsNamed(t *testing.T) {
 			trace.Request{Verb: "patch", Kind: "syncs.poolwright.dev/status", Namespace: "system", Name: "dev"}},
 		{"a creation, by the object's name", "POST", "/api/v1/namespaces/apps/secrets", `{"metadata":{"name":"a"}}`,
 			trace.Request{Verb: "create", Kind: "secrets", Namespace: "apps", Name: "a"}},
+		{"a creation of the history", "POST", "/api/v1/namespaces/system/configmaps", `{"metadata":{"name":"poolwright-history-hours-0"}}`,
+			trace.Request{Verb: "create", Kind: ConfigMapsOfHistory, Namespace: "system", Name: "poolwright-history-hours-0"}},
 		{"a dry run", "PATCH", "/api/v1/namespaces/apps/secrets/a?dryRun=All", "{}",
 			trace.Request{Verb: "patch", DryRun: true, Kind: "secrets", Namespace: "apps", Name: "a"}},
 		{"a namespace, which is in none", "DELETE", "/api/v1/namespaces/apps", "", trace.Request{Verb: "delete", Kind: "namespaces", Name: "apps"}},

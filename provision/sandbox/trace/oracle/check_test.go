@@ -119,6 +119,8 @@ func TestTheOracle(t *testing.T) {
 		{"a write after all is as declared", ordered(started("c1"), lease("c1"), committed(a), trace.Event{Kind: trace.Converged}, write("c1", "patch", a, "uid-a"), found(trace.State{Object: a, Value: "v1", UID: "uid-a"})),
 			[]string{"idle: patch configmaps apps/a"}},
 		{"a renewal after all is as declared is none", ordered(started("c1"), committed(a), trace.Event{Kind: trace.Converged}, lease("c1"), found(trace.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
+		{"a write of the history after all is as declared is none", ordered(started("c1"), lease("c1"), committed(a), trace.Event{Kind: trace.Converged},
+			write("c1", "update", trace.Object{Kind: "configmaps/history", Namespace: "system", Name: "poolwright-history"}, "uid-h"), found(trace.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
 		{"a person's write after all is as declared is none", ordered(started("c1"), committed(a), trace.Event{Kind: trace.Converged}, write("person", "patch", a, "uid-a"), found(trace.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
 		{"a comment after all is as declared", with(started("c1"), lease("c1"), committed(a), trace.Event{Kind: trace.Converged}, comment("post", commentsOfPull, "team/nodes#7", "1")),
 			[]string{"idle: post issues/comments team/nodes#7"}},
