@@ -165,8 +165,12 @@ func foundByTestsOfTargets() []Control {
 			file: "reconciler/targets/kubernetes/internal/reflector/reflector.go", old: "\t\t\tto.Listed(all)\n", by: "\t\t\tif ctx == nil {\n\t\t\t\tto.Listed(all)\n\t\t\t}\n",
 			test: "reconciler/targets/kubernetes.TestADeletionInAGapOfTheWatchIsDetectedAfterAnEventOfTheObject",
 		}, {
-			Name: "ignored-fields", Summary: "An update neither writes nor owns what the Sync ignores.",
+			Name: "ignored-fields", Summary: "An update does not write what the Sync ignores.",
 			file: "reconciler/targets/kubernetes/correct.go", old: "j.preconditions(omitted.Object, ", by: "j.preconditions(body, ",
+			test: "reconciler/targets/kubernetes.TestAnIgnoredFieldThatIsNotDeclaredStaysInAMapThatIsAppliedAsAWhole",
+		}, {
+			Name: "ignored-owners", Summary: "What the Sync ignores is given up where an earlier apply owns it.",
+			file: "reconciler/targets/kubernetes/ignored.go", old: "if len(released) == 0 {", by: "if len(released) >= 0 {",
 			test: "reconciler/targets/kubernetes.TestAFieldThatIsIgnoredLaterIsGivenUp",
 		}, {
 			Name: "ignored-guards", Summary: "No rule of a Sync ignores guards, roles and values of Secrets.",
