@@ -215,6 +215,10 @@ func foundByTestsOfTheEngine() []Control {
 			file: "provision/engine/batcher/overlays.go", old: "if e.clock.Since(e.since) < evaluationTimeout {", by: "if e.clock.Since(e.since) < 0 {",
 			test: "provision/engine/batcher.TestABatchWaitsForNodeOverlaysThatAreNotEvaluated",
 		}, {
+			Name: "finished-evaluation", Summary: "A batch waits until the evaluation that has written the conditions of NodeOverlays is over.",
+			file: "provision/engine/batcher/overlays.go", old: " && e.finished(overlay)", by: " && (overlay != nil || e.finished(overlay))",
+			test: "provision/engine/batcher.TestABatchWaitsForTheEndOfTheEvaluationThatWritesTheConditions",
+		}, {
 			Name: "live-claims", Summary: "An instance whose NodeClaim is not in the cache is not terminated, since NodeClaims are listed from the API server.",
 			file: "provision/engine/garbagecollection/garbagecollection.go", old: "return c.live.List(ctx, claims, options...)", by: "return c.Client.List(ctx, claims, options...)",
 			test: testOfCollection,
