@@ -48,7 +48,7 @@ type syncStates struct {
 	notify func(types.NamespacedName)
 	// timeout is that of each Loader; 0 is its default.
 	timeout time.Duration
-	open   map[types.NamespacedName]*syncState
+	open    map[types.NamespacedName]*syncState
 	// written are the statuses that were written.
 	written statuscache.Cache
 }
