@@ -66,6 +66,7 @@ var namesOfTheCode = []struct {
 	{"kinds/sync.md", "reason", "../reconciler/controller/result.go", `fluxmeta\.(\w+)Reason`},
 	{"kinds/sync.md", "reason", "../reconciler/controller/dependency/check.go", `fluxmeta\.(\w+)Reason`},
 	{"kinds/sync.md", "reason", "../reconciler/controller/dependency/check.go", `(?m)^\t\w+ = "([A-Z]\w+)"$`},
+	{"kinds/sync.md", "reason", "../reconciler/rollback/rollback.go", `Reason\w+ = "(\w+)"`},
 	{"kinds/sync.md", "reason", "../gitsource/reason.go", `"([A-Z][a-z]+[A-Z]\w+)"`},
 	{"kinds/sync.md", "reason", "../reconciler/declared", `state\.Fail\w*\(state\.Stalled, "(\w+)"`},
 	{"kinds/sync.md", "reason", "../reconciler/ssmversion/updater/updater.go", `state\.Fail\w*\(state\.\w+, "(\w+)"`},

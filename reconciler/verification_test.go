@@ -25,15 +25,25 @@ func (a *verifying) Verified(_ context.Context, revision string) (apply, correct
 	return a.apply[revision], a.apply[revision] || revision == a.held
 }
 
+// filesOf is a snapshot of a revision, with the id of its files.
+func filesOf(revision string) gitsource.Snapshot {
+	return gitsource.Snapshot{Revision: revision, TreeID: "files of " + revision}
+}
+
+func (a *verifying) Fetch(context.Context) (gitsource.Snapshot, error) {
+	return filesOf(a.revision), a.err
+}
+
 func (a *verifying) Last(context.Context) (gitsource.Snapshot, bool) {
-	return gitsource.Snapshot{Revision: a.held}, a.held != ""
+	return filesOf(a.held), a.held != ""
 }
 
 func (a *verifying) Earlier(ctx context.Context, revision, treeID string) (gitsource.Snapshot, bool) {
 	if _, ok := a.Verified(ctx, revision); !ok {
 		return gitsource.Snapshot{}, false
 	}
-	return a.keeping.Earlier(ctx, revision, treeID)
+	snapshot, ok := a.keeping.Earlier(ctx, revision, treeID)
+	return filesOf(snapshot.Revision), ok && treeID == filesOf(revision).TreeID
 }
 
 // revocation is a Loop of which r1 is applied as a whole, and r2, which is newer, in part: "new" could not be made.
@@ -47,7 +57,7 @@ func newRevocation(t *testing.T) *revocation {
 	d := newDependent("r1", nil)
 	r := &revocation{dependent: d, from: &verifying{keeping: *d.source, apply: map[string]bool{"r1": true, "r2": true, "r3": true}}}
 	revs := revisions{"r1": things("a", "1", "left", "1"), "r2": things("a", "2", "new", "2")}
-	r.Loop = reconciler.NewLoop(r.from, revs.load, reconciler.NamedTarget{Name: "memory", Target: d.recorded}).ResumesFrom("r1", "").
+	r.Loop = reconciler.NewLoop(r.from, revs.load, reconciler.NamedTarget{Name: "memory", Target: d.recorded}).ResumesFrom("r1", filesOf("r1").TreeID).
 		WithDependencyCheck(func(context.Context, string, string) error { return d.waits })
 	r.run(t)
 	r.has(t, "a", "1", "left", "1")
@@ -88,8 +98,14 @@ func TestARefusedRevisionIsNotApplied(t *testing.T) {
 					r.from.apply, r.from.held = map[string]bool{"r3": true}, held
 					r.from.err, r.from.revision, r.waits = stale.source, stale.revision, stale.waits
 					for range 2 {
-						result, err := r.RunOnce(t.Context(), reconciler.Options{})
-						if held == "" && err == nil || held != "" && (err != nil || result.Revision != "r1" || !result.OnlyDrift || result.SourceError == nil) {
+						result, err := r.Fetch(t.Context())
+						if held != "" && (err != nil || result.TreeID != filesOf("r1").TreeID) {
+							t.Fatalf("Fetch = %q with the files %q, %v", result.Revision, result.TreeID, err)
+						}
+						if err == nil {
+							result, err = r.RunFetched(t.Context(), result, reconciler.Options{})
+						}
+						if held == "" && err == nil || held != "" && (err != nil || result.Revision != "r1" || result.TreeID != filesOf("r1").TreeID || !result.OnlyDrift || result.SourceError == nil) {
 							t.Fatalf("RunOnce = %q, only drift %v, stale %v, %v", result.Revision, result.OnlyDrift, result.SourceError, err)
 						}
 						_, err = r.CorrectDrift(t.Context(), []state.Key{key("a"), key("new")}, reconciler.Options{})
@@ -123,7 +139,7 @@ func TestAVerifiedRevisionGoesOnWhileANewerIsRefused(t *testing.T) {
 	delete(r.objects, "left")
 	r.from.err = errRefused
 	result, err := r.RunOnce(t.Context(), reconciler.Options{})
-	if err != nil || !errors.Is(result.SourceError, gitsource.ErrCommitSignature) || result.OnlyDrift || result.Revision != "r1" {
+	if err != nil || !errors.Is(result.SourceError, gitsource.ErrCommitSignature) || result.OnlyDrift || result.Revision != "r1" || result.TreeID != filesOf("r1").TreeID {
 		t.Fatalf("%q, only drift %v, stale %v, %v", result.Revision, result.OnlyDrift, result.SourceError, err)
 	}
 	r.has(t, "a", "1", "left", "1")

@@ -73,6 +73,7 @@ func stock(theirs []string) []string {
 		karpenters + "disruption.Controller":            {karpenters + "disruption.Controller if fresh"},
 		karpenters + "disruption.Queue":                 {karpenters + "disruption.Queue by engine.guardedClient if fresh"},
 		karpenters + "nodeclaim/reboot.Controller":      {karpenters + "nodeclaim/reboot.Controller by engine.guardedClient if fresh"},
+		karpenters + "nodeoverlay.Controller":           {"github.com/poolwright/poolwright/provision/engine/batcher.Evaluation of nodeoverlay.Controller"},
 		karpenters + "static/deprovisioning.Controller": {karpenters + "static/deprovisioning.Controller by engine.guardedClient if fresh"},
 		"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller": {
 			"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclaim/garbagecollection.Controller by garbagecollection.liveClient with live reads if collection is allowed",

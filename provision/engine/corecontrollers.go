@@ -67,7 +67,9 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	costs := cost.NewClusterCost(ctx, p.cloud, p.client)
 	opts := coreoptions.FromContext(ctx)
 
-	provisioners, trigger := provisioningControllers(p, provisioner, lock)
+	// It evaluates overlays, so it must get instance types without them.
+	evaluation := batcher.NewEvaluation(nodeoverlay.NewController(p.clock, p.client, p.undecorated, p.store, p.cluster), p.client, p.undecorated)
+	provisioners, trigger := provisioningControllers(p, provisioner, lock, evaluation)
 	all := slices.Concat(
 		provisioners,
 		stateControllers(p, costs),
@@ -90,8 +92,7 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 			staticdeprovisioning.NewController(careful, p.cluster, p.cloud, p.clock, p.recorder))
 	}
 	if opts.FeatureGates.NodeOverlay {
-		// It evaluates overlays, so it must get instance types without them.
-		all = append(all, nodeoverlay.NewController(p.clock, p.client, p.undecorated, p.store, p.cluster))
+		all = append(all, evaluation)
 	}
 	if opts.FeatureGates.CapacityBuffer {
 		all = append(all, capacitybuffer.NewController(p.client, trigger, buffers))
@@ -104,7 +105,7 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 }
 
 // provisioningControllers turn pending pods into NodeClaims. The second result triggers them.
-func provisioningControllers(p *parts, provisioner *provisioning.Provisioner, lock *emptiness.Lock) ([]controller.Controller, capacitybuffer.ProvisionerTrigger) {
+func provisioningControllers(p *parts, provisioner *provisioning.Provisioner, lock *emptiness.Lock, evaluation *batcher.Evaluation) ([]controller.Controller, capacitybuffer.ProvisionerTrigger) {
 	if p.settings.Pace == PaceStock {
 		return []controller.Controller{
 			provisioner,
@@ -115,7 +116,7 @@ func provisioningControllers(p *parts, provisioner *provisioning.Provisioner, lo
 	windows := batcher.NewWindows(p.settings.Batch.Idle, PaceFast.BatchIdle(), p.settings.Batch.Max)
 	batch := batcher.New(p.clock, windows, batcher.NewOwners(p.clock, p.client, p.live))
 	pools := batcher.NewEvaluatedPools(p.clock, p.client, p.cloud)
-	overlays := batcher.NewEvaluatedOverlays(p.clock, p.client)
+	overlays := batcher.NewEvaluatedOverlays(p.clock, p.client, evaluation.Finished)
 	synced := func(ctx context.Context) bool {
 		// Each counts its own time, so that none begins when another has given up.
 		evaluated, overlaid := pools.All(ctx), !coreoptions.FromContext(ctx).FeatureGates.NodeOverlay || overlays.All(ctx)

@@ -24,6 +24,7 @@ func uncached(s *stage) (holder *reconciler.Loop, woken chan struct{}) {
 		values := func(context.Context) (string, reconciler.Loader, error) { return "", nil, s.loadError }
 		return SyncRuntime{Loop: loop.WithRevisionCache(cache).WithInputs(values), Orphan: func(context.Context) error { return nil }}, nil
 	}
+	s.r.states.timeout = 0
 	woken = make(chan struct{}, 8)
 	s.r.states.notify = func(types.NamespacedName) { woken <- struct{}{} }
 	holder = reconciler.NewLoop(s, s.load).WithRevisionCache(cache)

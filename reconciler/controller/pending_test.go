@@ -191,7 +191,7 @@ func TestWhatWaitedForAnotherSourceIsNotPending(t *testing.T) {
 			tt.fails(s)
 			if tt.restart {
 				s.r.states.close()
-				s.r.states = syncStates{notify: s.r.states.notify}
+				s.r.states = syncStates{notify: s.r.states.notify, timeout: s.r.states.timeout}
 			}
 			for range 2 {
 				s.later()

@@ -245,6 +245,9 @@ func newStage(t *testing.T, edit func(*v1alpha1.Sync)) *stage {
 	}
 	s.r.Live = s.r.Client
 	s.r.states.notify = func(types.NamespacedName) {}
+	// On a busy machine a fetch may take longer than what a reconciliation waits for it, and the result of the next one
+	// would be that of before.
+	s.r.states.timeout = time.Hour
 	t.Cleanup(s.r.states.close)
 	return s
 }

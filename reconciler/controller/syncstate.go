@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -45,7 +46,9 @@ type syncStates struct {
 	mu gosync.Mutex
 	// notify requests a reconciliation.
 	notify func(types.NamespacedName)
-	open   map[types.NamespacedName]*syncState
+	// timeout is that of each Loader; 0 is its default.
+	timeout time.Duration
+	open    map[types.NamespacedName]*syncState
 	// written are the statuses that were written.
 	written statuscache.Cache
 }
@@ -91,6 +94,7 @@ func (s *syncStates) get(ctx context.Context, sync *v1alpha1.Sync, build Builder
 		SyncRuntime: assembly, fingerprint: fingerprint, cancel: cancel, drifted: map[state.Key]bool{},
 		revisions: background.New(live, assembly.Loop, func() { s.notify(name) }),
 	}
+	fresh.revisions.Timeout = cmp.Or(s.timeout, fresh.revisions.Timeout)
 	fresh.health = health.New(live, assembly.Health, func() { s.notify(name) })
 	s.mu.Lock()
 	defer s.mu.Unlock()

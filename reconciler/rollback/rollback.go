@@ -21,8 +21,11 @@ import (
 )
 
 // Condition is the type of the condition of a Sync that is rolled back. It is True, with the reason
-// RolledBack, or absent.
+// RolledBack, False, with ReasonUnsupportedSource, or absent.
 const Condition = "RolledBack"
+
+// ReasonUnsupportedSource is that of a Sync that has the annotation and cannot be rolled back by it.
+const ReasonUnsupportedSource = "UnsupportedSource"
 
 // Of is the commit that a Sync is rolled back to, 40 digits where the annotation is valid; empty where it
 // is not rolled back. One that follows a source of Flux has no commits, and cannot be.
@@ -83,13 +86,31 @@ func Message(sync *v1alpha1.Sync) string {
 	return fmt.Sprintf("Stays at %s%s: nothing newer is applied before it is resumed with: poolwright resume %s -n %s", Revision(sync), why, sync.Name, sync.Namespace)
 }
 
-// Mark sets the condition of a Sync that is rolled back, and removes that of one which is not.
-func Mark(sync *v1alpha1.Sync) {
-	if message := Message(sync); message != "" {
-		conditions.Set(sync, &metav1.Condition{Type: Condition, Status: metav1.ConditionTrue, Reason: Condition, Message: message, ObservedGeneration: sync.Generation})
-		return
+// Refused reports that the annotation of a Sync has no effect, why, and how it is removed; empty where there is
+// none, or it has one. It may be from the time before the Sync followed a source of Flux, and would
+// roll it back once it does so no more.
+func Refused(sync *v1alpha1.Sync) string {
+	if sync.Spec.SourceRef == nil || sync.Annotations[v1alpha1.RollbackAnnotation] == "" {
+		return ""
 	}
-	conditions.Delete(sync, Condition)
+	return fmt.Sprintf("The annotation %s has no effect: the Sync follows %s, of which Flux keeps no earlier artifact. Without spec.sourceRef the Sync would be rolled back; remove the annotation with: poolwright resume %s -n %s",
+		v1alpha1.RollbackAnnotation, sanitize.Text(sync.Address()), sync.Name, sync.Namespace)
+}
+
+// Mark sets the condition of a Sync that is rolled back, or has the annotation without effect, and removes that
+// of any other.
+func Mark(sync *v1alpha1.Sync) {
+	set := func(status metav1.ConditionStatus, reason, message string) {
+		conditions.Set(sync, &metav1.Condition{Type: Condition, Status: status, Reason: reason, Message: message, ObservedGeneration: sync.Generation})
+	}
+	switch message, refused := Message(sync), Refused(sync); {
+	case message != "":
+		set(metav1.ConditionTrue, Condition, message)
+	case refused != "":
+		set(metav1.ConditionFalse, ReasonUnsupportedSource, refused)
+	default:
+		conditions.Delete(sync, Condition)
+	}
 }
 
 // ErrRevision reports that a Sync cannot be rolled back to what was requested.

@@ -139,12 +139,33 @@ func TestASyncHasAConditionWhileItIsRolledBack(t *testing.T) {
 	}
 }
 
-// A Sync may have the annotation from the time before it followed a source of Flux.
-func TestASyncThatFollowsASourceOfFluxIsNotRolledBack(t *testing.T) {
+// A Sync may have the annotation from the time before it followed a source of Flux, and would be rolled back
+// again once it does so no more.
+func TestASyncThatFollowsASourceOfFluxIsNotRolledBackAndReportsTheAnnotation(t *testing.T) {
 	sync := following(v1alpha1.GitRef{}, map[string]string{v1alpha1.RollbackAnnotation: commit, v1alpha1.RollbackReasonAnnotation: "nodes hang"})
 	sync.Spec.SourceRef = &v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "infra"}
 	Mark(sync)
-	if Of(sync) != "" || Revision(sync) != "" || Reason(sync) != "" || Message(sync) != "" || conditions.Has(sync, Condition) {
+	if Of(sync) != "" || Revision(sync) != "" || Reason(sync) != "" || Message(sync) != "" {
 		t.Errorf("it is rolled back to %q: %s", Of(sync), Message(sync))
+	}
+	c := conditions.Get(sync, Condition)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != ReasonUnsupportedSource || c.Message != Refused(sync) {
+		t.Fatalf("condition %+v", c)
+	}
+	for _, part := range []string{v1alpha1.RollbackAnnotation, "GitRepository/poolwright-system/infra", "poolwright resume edge -n poolwright-system"} {
+		if !strings.Contains(c.Message, part) {
+			t.Errorf("message %q lacks %q", c.Message, part)
+		}
+	}
+	End(sync)
+	Mark(sync)
+	if conditions.Has(sync, Condition) || Refused(sync) != "" {
+		t.Error("it has the condition without the annotation")
+	}
+}
+
+func TestNoAnnotationIsRefusedOfASyncThatFollowsARepository(t *testing.T) {
+	if why := Refused(following(v1alpha1.GitRef{}, map[string]string{v1alpha1.RollbackAnnotation: commit})); why != "" {
+		t.Error(why)
 	}
 }

@@ -119,6 +119,8 @@ func (c *checker) sync(s *v1alpha1.Sync) Result {
 		if reason := rollback.Reason(s); reason != "" {
 			r.Message += ": " + reason
 		}
+	case rollback.Refused(s) != "":
+		r = warning("run: poolwright resume "+s.Name, "%s", rollback.Refused(s))
 	}
 	r.Object = "Sync " + s.Namespace + "/" + s.Name
 	return r

@@ -95,11 +95,15 @@ func TestSyncsThatAreNotReadyAreListedWithTheirReasons(t *testing.T) {
 			s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: "e15a32f", v1alpha1.RollbackReasonAnnotation: "nodes hang"}
 		}, ready),
 		sync("i", func(s *v1alpha1.Sync) { s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: "e15a32f"} }, [4]string{"Ready", "False", "ReferenceNotFound", "no such commit"}),
+		sync("j", func(s *v1alpha1.Sync) {
+			s.Spec.SourceRef = &v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "infra"}
+			s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: "e15a32f"}
+		}, ready),
 		sync("f", nil),
 		sync("g", nil, [4]string{"Ready", "Unknown", "Progressing", "waiting"}),
 	}
 	compare(t, []expected{
-		{OK, "", "2 of 9 are ready", ""},
+		{OK, "", "2 of 10 are ready", ""},
 		{Warning, "Sync default/e", "only those of the controller's namespace", "create it in namespace " + home},
 		{Failed, "Sync " + home + "/c", "Unauthorized: fetching", "sync.md#conditions"},
 		{Warning, "Sync " + home + "/d", "it is suspended: EKS is being upgraded", "poolwright resume d"},
@@ -107,6 +111,7 @@ func TestSyncsThatAreNotReadyAreListedWithTheirReasons(t *testing.T) {
 		{Warning, "Sync " + home + "/g", "Progressing: waiting", ""},
 		{Warning, "Sync " + home + "/h", "it is rolled back to main@sha1:e15a32f: nodes hang", "poolwright resume h"},
 		{Failed, "Sync " + home + "/i", "ReferenceNotFound: no such commit", "sync.md#conditions"},
+		{Warning, "Sync " + home + "/j", "has no effect: the Sync follows GitRepository/" + home + "/infra", "poolwright resume j"},
 	}, fixture{objects: has}.checker(t).syncs(t.Context()))
 	compare(t, []expected{{Warning, "", "no Sync", "follow-a-repository"}}, fixture{}.checker(t).syncs(t.Context()))
 }

@@ -17,6 +17,8 @@ import (
 type EvaluatedOverlays struct {
 	clock    clock.PassiveClock
 	overlays client.Reader
+	// finished reports whether the evaluation of an overlay is over.
+	finished func(*karpv1alpha1.NodeOverlay) bool
 
 	mu sync.Mutex
 	// since is when one that is waited for was first found not to be evaluated; zero where none is.
@@ -25,9 +27,10 @@ type EvaluatedOverlays struct {
 	abandoned map[types.UID]bool
 }
 
-// NewEvaluatedOverlays reads NodeOverlays from a cache.
-func NewEvaluatedOverlays(clk clock.PassiveClock, overlays client.Reader) *EvaluatedOverlays {
-	return &EvaluatedOverlays{clock: clk, overlays: overlays, abandoned: map[types.UID]bool{}}
+// NewEvaluatedOverlays reads NodeOverlays from a cache, and whether the evaluation of one is over from
+// [Evaluation.Finished].
+func NewEvaluatedOverlays(clk clock.PassiveClock, overlays client.Reader, finished func(*karpv1alpha1.NodeOverlay) bool) *EvaluatedOverlays {
+	return &EvaluatedOverlays{clock: clk, overlays: overlays, finished: finished, abandoned: map[types.UID]bool{}}
 }
 
 // All is true once all are evaluated, valid or not, and where they take longer than ten seconds together, or
@@ -43,7 +46,7 @@ func (e *EvaluatedOverlays) All(ctx context.Context) bool {
 	for i := range list.Items {
 		uid := list.Items[i].UID
 		switch {
-		case evaluated(&list.Items[i]):
+		case e.evaluated(&list.Items[i]):
 		case e.abandoned[uid]:
 			abandoned[uid] = true
 		default:
@@ -70,7 +73,8 @@ func (e *EvaluatedOverlays) All(ctx context.Context) bool {
 
 // evaluated reports whether an overlay is among those that Karpenter counts by. It writes the condition right
 // before it does.
-func evaluated(overlay *karpv1alpha1.NodeOverlay) bool {
+func (e *EvaluatedOverlays) evaluated(overlay *karpv1alpha1.NodeOverlay) bool {
 	condition := overlay.StatusConditions().Get(karpv1alpha1.ConditionTypeValidationSucceeded)
-	return !overlay.DeletionTimestamp.IsZero() || condition != nil && !condition.IsUnknown() && condition.ObservedGeneration >= overlay.Generation
+	return !overlay.DeletionTimestamp.IsZero() ||
+		condition != nil && !condition.IsUnknown() && condition.ObservedGeneration >= overlay.Generation && e.finished(overlay)
 }

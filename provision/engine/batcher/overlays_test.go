@@ -30,6 +30,9 @@ func overlaysOf(all ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(all...).WithStatusSubresource(&karpv1alpha1.NodeOverlay{}).Build()
 }
 
+// over is every evaluation.
+func over(*karpv1alpha1.NodeOverlay) bool { return true }
+
 func TestABatchWaitsForNodeOverlaysThatAreNotEvaluated(t *testing.T) {
 	deleted := overlay("deleted", 1, "", 0)
 	now := metav1.Now()
@@ -47,7 +50,7 @@ func TestABatchWaitsForNodeOverlaysThatAreNotEvaluated(t *testing.T) {
 		"one is being deleted":                         {[]client.Object{deleted}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := NewEvaluatedOverlays(clocktesting.NewFakePassiveClock(time.Now()), overlaysOf(c.overlays...))
+			e := NewEvaluatedOverlays(clocktesting.NewFakePassiveClock(time.Now()), overlaysOf(c.overlays...), over)
 			if got := e.All(t.Context()); got != c.want {
 				t.Error(got)
 			}
@@ -59,7 +62,7 @@ func TestNodeOverlaysThatAreNeverEvaluatedAreWaitedForOnce(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(time.Now())
 	o := overlay("a", 1, "", 0)
 	reader := overlaysOf(o)
-	e := NewEvaluatedOverlays(clk, reader)
+	e := NewEvaluatedOverlays(clk, reader, over)
 	waited := func(change func()) time.Duration {
 		begin := clk.Now()
 		for !e.All(t.Context()) {
@@ -107,7 +110,7 @@ func TestABatchDoesNotWaitForNodeOverlaysThatCannotBeListed(t *testing.T) {
 			return errors.New("refused")
 		},
 	})
-	if !NewEvaluatedOverlays(clocktesting.NewFakePassiveClock(time.Now()), reader).All(t.Context()) {
+	if !NewEvaluatedOverlays(clocktesting.NewFakePassiveClock(time.Now()), reader, over).All(t.Context()) {
 		t.Error("it waits")
 	}
 }

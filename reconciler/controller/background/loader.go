@@ -10,9 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/apply"
 )
 
-// waitTimeout is how long a reconciliation waits for the source, or for a revision that is loaded
-// again. What takes longer is awaited in the background: a server that accepts connections
-// and sends nothing must hold up neither corrections nor a suspension, nor other Syncs.
+// waitTimeout is the default of Loader.Timeout.
 const waitTimeout = time.Second
 
 // background is work that reconciliations of one Sync wait for. They never overlap.
@@ -24,12 +22,11 @@ type background struct {
 
 // await reports whether the work has ended. Where that takes too long its end requests
 // another reconciliation. Who is urgent does not wait for what is known to be slow.
-func (b *background) await(urgent bool, notify func()) bool {
-	wait := waitTimeout
+func (b *background) await(urgent bool, timeout time.Duration, notify func()) bool {
 	if b.late && urgent {
-		wait = 0
+		timeout = 0
 	}
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-b.done:
@@ -57,6 +54,11 @@ type Loop interface {
 // Loader fetches and loads the revisions of one Sync. It is used by the reconciliations of that
 // Sync, which never overlap.
 type Loader struct {
+	// Timeout is how long a reconciliation waits for the source, or for a revision that is loaded
+	// again; New sets a second. What takes longer is awaited in the background: a server that accepts
+	// connections and sends nothing must hold up neither corrections nor a suspension, nor other Syncs.
+	Timeout time.Duration
+
 	// live ends with what is kept of the Sync.
 	live context.Context
 	loop Loop
@@ -72,7 +74,7 @@ type Loader struct {
 // New makes a Loader for a Loop. What it begins ends with live; notify is called when what
 // a reconciliation did not wait for has ended.
 func New(live context.Context, loop Loop, notify func()) *Loader {
-	return &Loader{live: live, loop: loop, notify: notify}
+	return &Loader{Timeout: waitTimeout, live: live, loop: loop, notify: notify}
 }
 
 // fetch is one fetch under way.
@@ -86,7 +88,7 @@ type fetch struct {
 	err    error
 }
 
-// Fetch returns what the Loop's Fetch does, or false when that takes longer than waitTimeout;
+// Fetch returns what the Loop's Fetch does, or false when that takes longer than Timeout;
 // then the result brings another reconciliation. An urgent reconciliation does not wait for a source that
 // is known to be slow.
 func (l *Loader) Fetch(request string, urgent bool) (result reconciler.Result, done bool, err error) {
@@ -94,7 +96,7 @@ func (l *Loader) Fetch(request string, urgent bool) (result reconciler.Result, d
 	if q == nil {
 		q = l.begin(request)
 	}
-	if !q.await(urgent, l.notify) {
+	if !q.await(urgent, l.Timeout, l.notify) {
 		return reconciler.Result{}, false, nil
 	}
 	l.pending, l.last = nil, q

@@ -44,6 +44,7 @@ func newLoader(t *testing.T) (*Loader, pendingLoop, chan struct{}) {
 
 func TestAFastSourceIsAwaited(t *testing.T) {
 	f, source, woken := newLoader(t)
+	f.Timeout = time.Hour // However busy the machine is.
 	source.later <- revision("a")
 	got, ok, _ := f.Fetch("", false)
 	if !ok || got.Revision != "a" || !got.Changed {
@@ -94,6 +95,7 @@ func TestTheEndOfASessionEndsItsFetch(t *testing.T) {
 	}
 	end()
 	<-woken
+	f.Timeout = time.Hour
 	if got, ok, err := f.Fetch("", false); !ok || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %+v, %t", got, ok)
 	}
@@ -109,6 +111,7 @@ func (panicking) Fetch(context.Context) (reconciler.Result, error) {
 
 func TestAPanicOfASourceIsAnErrorOfItsSync(t *testing.T) {
 	f := New(t.Context(), panicking{}, func() {})
+	f.Timeout = time.Hour
 	got, ok, err := f.Fetch("", false)
 	if _, panicked := errors.AsType[*apply.PanicError](err); !ok || !panicked {
 		t.Errorf("got %+v, %t", got, ok)

@@ -16,14 +16,14 @@ type loading struct {
 }
 
 // Ready gets the revision ready that the next run works with, by
-// [reconciler.Loop.Load]. It returns false while that takes longer than waitTimeout;
+// [reconciler.Loop.Load]. It returns false while that takes longer than Timeout;
 // then its end brings another reconciliation.
 func (l *Loader) Ready(planned bool) (bool, error) {
 	for !l.loop.Loaded(planned) {
 		if l.loading == nil {
 			l.loading = l.load(planned)
 		}
-		if !l.loading.await(false, l.notify) {
+		if !l.loading.await(false, l.Timeout, l.notify) {
 			return false, nil
 		}
 		err := l.loading.err

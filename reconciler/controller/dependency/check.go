@@ -104,6 +104,10 @@ func sameSource(a, b *v1alpha1.Sync) bool {
 	return of(a) == of(b)
 }
 
+// commitOf is a revision without the name of its branch or tag, by which that of a Sync that is rolled back
+// to the commit of a tag differs: sha1:commit, or the digest of an artifact.
+func commitOf(revision string) string { return revision[strings.LastIndexByte(revision, '@')+1:] }
+
 // evaluationTimeout bounds the evaluation of an expression, which events of other Syncs wait for.
 const evaluationTimeout = 100 * time.Millisecond
 
@@ -153,7 +157,7 @@ func (r result) reason(sync *v1alpha1.Sync, revision, treeID string) error {
 		switch {
 		case f.unready != "":
 			waits = append(waits, fmt.Sprintf("Sync %s: %s", f.name, f.unready))
-		case f.same && f.applied != revision:
+		case f.same && commitOf(f.applied) != commitOf(revision):
 			waits = append(waits, fmt.Sprintf("Sync %s: it has not applied revision %s", f.name, revision))
 		case f.same && f.treeID != "" && treeID != "" && f.treeID != treeID:
 			waits = append(waits, fmt.Sprintf("Sync %s: it has applied other files of revision %s", f.name, revision))

@@ -93,6 +93,11 @@ func TestARevisionIsAppliedOnceAllDependenciesAreReady(t *testing.T) {
 		changed(sync)
 		sync.Spec.Suspend, sync.Status.ObservedGeneration = true, sync.Generation
 	}
+	byTag := func(sync *v1alpha1.Sync) { sync.Spec.Source.Git.Ref.Tag = "v1" }
+	// A commit alone names neither branch nor tag.
+	rolledBackTo := func(commit string) func(*v1alpha1.Sync) {
+		return func(sync *v1alpha1.Sync) { sync.Status.LastAppliedRevision = "sha1:" + commit }
+	}
 	deleting := func(sync *v1alpha1.Sync) {
 		sync.Finalizers, sync.DeletionTimestamp = []string{v1alpha1.Finalizer}, &metav1.Time{Time: time.Unix(1, 0)}
 	}
@@ -129,6 +134,9 @@ func TestARevisionIsAppliedOnceAllDependenciesAreReady(t *testing.T) {
 		{"of the same source of Flux it has applied the files of the revision", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", withFiles("tree"), byFlux(""))}, "", nil},
 		{"of another source of Flux it has applied other files", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", withFiles("other"), byFlux("flux-system"))}, "", nil},
 		{"of a source of Flux in another namespace it has applied another revision", []*v1alpha1.Sync{named("dev", on("base"), byFlux("")), named("base", appliedBefore, byFlux("flux-system"))}, "", nil},
+		{"of the same tag it is rolled back to the commit of that", []*v1alpha1.Sync{named("dev", on("base"), byTag), named("base", byTag, rolledBackTo("2"))}, "", nil},
+		{"of the same tag it is rolled back to another commit", []*v1alpha1.Sync{named("dev", on("base"), byTag), named("base", byTag, rolledBackTo("1"))},
+			fluxmeta.DependencyNotReadyReason, []string{"it has not applied revision"}},
 		{"two of three are not ready", []*v1alpha1.Sync{named("dev", on("a", "b", "c")), named("a"), named("b", unreadyFor("NotReady"))},
 			fluxmeta.DependencyNotReadyReason, []string{"waiting for Sync b: it is not ready, with reason NotReady; Sync c: it does not exist"}},
 		{"many do not exist", []*v1alpha1.Sync{named("dev", on("a", "b", "c", "d", "e", "f", "g"))}, fluxmeta.DependencyNotReadyReason, []string{"Sync e: ", "; and 2 more"}},

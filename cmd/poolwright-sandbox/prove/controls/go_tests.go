@@ -165,8 +165,12 @@ func foundByTestsOfTargets() []Control {
 			file: "reconciler/targets/kubernetes/internal/reflector/reflector.go", old: "\t\t\tto.Listed(all)\n", by: "\t\t\tif ctx == nil {\n\t\t\t\tto.Listed(all)\n\t\t\t}\n",
 			test: "reconciler/targets/kubernetes.TestADeletionInAGapOfTheWatchIsDetectedAfterAnEventOfTheObject",
 		}, {
-			Name: "ignored-fields", Summary: "An update neither writes nor owns what the Sync ignores.",
+			Name: "ignored-fields", Summary: "An update does not write what the Sync ignores.",
 			file: "reconciler/targets/kubernetes/correct.go", old: "j.preconditions(omitted.Object, ", by: "j.preconditions(body, ",
+			test: "reconciler/targets/kubernetes.TestAnIgnoredFieldThatIsNotDeclaredStaysInAMapThatIsAppliedAsAWhole",
+		}, {
+			Name: "ignored-owners", Summary: "What the Sync ignores is given up where an earlier apply owns it.",
+			file: "reconciler/targets/kubernetes/ignored.go", old: "if len(released) == 0 {", by: "if len(released) >= 0 {",
 			test: "reconciler/targets/kubernetes.TestAFieldThatIsIgnoredLaterIsGivenUp",
 		}, {
 			Name: "ignored-guards", Summary: "No rule of a Sync ignores guards, roles and values of Secrets.",
@@ -210,6 +214,10 @@ func foundByTestsOfTheEngine() []Control {
 			Name: "evaluated-overlays", Summary: "A batch waits until the NodeOverlays are evaluated as they are now.",
 			file: "provision/engine/batcher/overlays.go", old: "if e.clock.Since(e.since) < evaluationTimeout {", by: "if e.clock.Since(e.since) < 0 {",
 			test: "provision/engine/batcher.TestABatchWaitsForNodeOverlaysThatAreNotEvaluated",
+		}, {
+			Name: "finished-evaluation", Summary: "A batch waits until the evaluation that has written the conditions of NodeOverlays is over.",
+			file: "provision/engine/batcher/overlays.go", old: " && e.finished(overlay)", by: " && (overlay != nil || e.finished(overlay))",
+			test: "provision/engine/batcher.TestABatchWaitsForTheEndOfTheEvaluationThatWritesTheConditions",
 		}, {
 			Name: "live-claims", Summary: "An instance whose NodeClaim is not in the cache is not terminated, since NodeClaims are listed from the API server.",
 			file: "provision/engine/garbagecollection/garbagecollection.go", old: "return c.live.List(ctx, claims, options...)", by: "return c.Client.List(ctx, claims, options...)",
