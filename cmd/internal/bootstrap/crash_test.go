@@ -162,25 +162,38 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	}
 	for _, source := range []string{
 		`{source: {git: {url: "https://git.example.com/nodes.git", provider: github, secretRef: {name: app}, proxySecretRef: {name: proxy}, verify: {secretRef: {name: signers}}}}, drift: Report}`,
-		`{sourceRef: {kind: GitRepository, name: nodes, namespace: flux-system}}`,
+		`{sourceRef: {kind: GitRepository, name: nodes, namespace: flux-system}, drift: Report}`,
 	} {
-		following = SyncRequest{Variables: variables.Input{SyncFile: syncFile(t, "{name: by-file}", source)}}
-		if err := install(t.Context(), target.REST()); err != nil {
-			t.Fatal(err)
-		}
-		following = SyncRequest{Name: "by-file"}
-		finish("bootstrap without the file of its Sync", install, &todo, 0)
-		var got v1alpha1.Sync
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "gpu", Name: "by-file"}, &got); err != nil {
-			t.Fatal(err)
-		}
-		git := got.Spec.Source.Git
-		whole := git.Provider == "github" && git.ProxySecretRef != nil && git.Verify != nil && got.Spec.Drift == v1alpha1.DriftReport
-		if got.Spec.SourceRef == nil && !whole || got.Spec.SourceRef != nil && git.URL != "" {
-			t.Errorf("of %s it has %+v", source, got.Spec)
-		}
-		if err := c.Delete(t.Context(), &got); err != nil {
-			t.Fatal(err)
+		for _, byKubectl := range []bool{false, true} {
+			name := syncFile(t, "{name: by-file, namespace: gpu}", source)
+			if byKubectl {
+				file, err := variables.Input{SyncFile: name}.Read()
+				if err == nil {
+					err = c.Create(t.Context(), file.Sync, client.FieldOwner(kubectl))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				following = SyncRequest{Variables: variables.Input{SyncFile: name}}
+				if err := install(t.Context(), target.REST()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			following = SyncRequest{Name: "by-file", Path: "clusters/dev"}
+			finish("bootstrap without the file of its Sync", install, &todo, 0)
+			var got v1alpha1.Sync
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "gpu", Name: "by-file"}, &got); err != nil {
+				t.Fatal(err)
+			}
+			git := got.Spec.Source.Git
+			whole := git.Provider == "github" && git.ProxySecretRef != nil && git.Verify != nil || got.Spec.SourceRef != nil && git.URL == ""
+			if !whole || got.Spec.Drift != v1alpha1.DriftReport || got.Spec.Path != "clusters/dev" {
+				t.Errorf("by kubectl: %t, of %s it has %+v", byKubectl, source, got.Spec)
+			}
+			if err := c.Delete(t.Context(), &got); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if err := c.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}); err != nil {

@@ -10,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
@@ -46,8 +48,8 @@ func filePath(file variables.File) string {
 	return file.Sync.Spec.Path
 }
 
-// base is the spec that flags and the working copy complete: that of the file, or what an earlier run has applied
-// of the live Sync. What somebody else has set there is not repeated, and so stays that person's.
+// base is the spec that flags and the working copy complete: that of the file, or what an earlier run or kubectl has
+// applied of the live Sync. What somebody else has set there is not repeated, and so stays that person's.
 func (r *SyncRequest) base(file variables.File, live *v1alpha1.Sync) (v1alpha1.SyncSpec, error) {
 	wanted, err := applied(live)
 	if err != nil {
@@ -71,9 +73,17 @@ func (r *SyncRequest) base(file variables.File, live *v1alpha1.Sync) (v1alpha1.S
 	return wanted, nil
 }
 
-// applied are the fields of a Sync's spec that bootstrap has applied and nobody has changed since.
+// kubectl is under which name kubectl apply owns fields, unless it is run with --server-side.
+const kubectl = "kubectl-client-side-apply"
+
+// applied are the fields of a Sync's spec that bootstrap has applied and nobody has changed since, and those that
+// kubectl apply has set: an apply takes these over, and deletes those that it does not repeat.
 func applied(live *v1alpha1.Sync) (v1alpha1.SyncSpec, error) {
 	var own v1alpha1.Sync
+	live = live.DeepCopy()
+	if err := csaupgrade.UpgradeManagedFields(live, sets.New(kubectl), v1alpha1.FieldManager); err != nil {
+		return v1alpha1.SyncSpec{}, fmt.Errorf("reading which fields of Sync %s are kubectl's: %w", live.Name, err)
+	}
 	if err := managedfields.ExtractInto(live, typed.DeducedParseableType, v1alpha1.FieldManager, &own, ""); err != nil {
 		return v1alpha1.SyncSpec{}, fmt.Errorf("reading which fields of Sync %s are bootstrap's: %w", live.Name, err)
 	}

@@ -150,4 +150,11 @@ func TestOnlyFieldsThatBootstrapAppliedAreAppliedAgain(t *testing.T) {
 	if d := cmp.Diff(want, own); d != "" || err != nil {
 		t.Error(d, err)
 	}
+	// What kubectl apply has set becomes ours by the next apply, which deletes what it lacks.
+	live.ManagedFields[1].Manager, live.ManagedFields[1].Operation = "kubectl-client-side-apply", metav1.ManagedFieldsOperationUpdate
+	want.Suspend, want.Source.Git.ProxySecretRef = true, live.Spec.Source.Git.ProxySecretRef
+	own, err = applied(live)
+	if d := cmp.Diff(want, own); d != "" || err != nil {
+		t.Error(d, err)
+	}
 }

@@ -63,7 +63,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 	f.confirmation.addFlags(cmd.Flags())
 	f.variables.addTo(cmd.Flags())
-	cmd.Flags().Lookup("sync-file").Usage = "file with the Sync to create, and if wanted the ConfigMaps and Secrets that its variables come from; the flags above take precedence"
+	cmd.Flags().Lookup("sync-file").Usage = "file with the Sync to create, and if wanted the ConfigMaps and Secrets that its variables come from; the other flags take precedence"
 	conn.completeConnection(cmd)
 	reports.addTo(cmd, &f.output)
 	f.color.AddTo(cmd)
