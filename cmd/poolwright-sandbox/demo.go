@@ -44,6 +44,7 @@ func newDemo() *cobra.Command {
 	cmd.Flags().StringVar(&d.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
 	cmd.Flags().DurationVar(&d.deadline, "deadline", stepDeadline, "how long each step may take")
 	cmd.Flags().StringVar(&d.setup, "setup", "", "the set-up to run (default altanova): one of "+strings.Join(setups.Names(), ", "))
+	completeSetup(cmd)
 	cmd.Flags().StringVar(&d.example, "example", "", "a changed copy of examples/altanova; the demo runs its cluster and pools; not with --setup")
 	cmd.Flags().StringVar(&d.metrics, "metrics-addr", "127.0.0.1:0", "where the controller serves its Prometheus metrics; its log has the port that it chose for 0")
 	return cmd

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
 )
 
 func main() {
@@ -22,6 +24,12 @@ func main() {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
+}
+
+// completeSetup completes the names of the flag --setup.
+func completeSetup(cmd *cobra.Command) {
+	// An error is only possible for a flag that the command does not have; a test completes each.
+	_ = cmd.RegisterFlagCompletionFunc("setup", cobra.FixedCompletions(setups.Names(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func newRoot() *cobra.Command {

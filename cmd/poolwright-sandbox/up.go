@@ -40,6 +40,7 @@ func newUp() *cobra.Command {
 	}
 	addSandboxFlags(cmd, &cfg)
 	cmd.Flags().StringVar(&name, "setup", name, "the set-up that the sandbox is for, with its Kubernetes version and node groups: one of "+strings.Join(setups.Names(), ", "))
+	completeSetup(cmd)
 	return cmd
 }
 

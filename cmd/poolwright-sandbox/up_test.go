@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,5 +26,21 @@ func TestTheSandboxConfigOfASetUpYieldsToFlags(t *testing.T) {
 	}
 	if err := applySetup(cmd, &cfg, "nope"); err == nil || !strings.Contains(err.Error(), "baseten") {
 		t.Errorf("a set-up that is not there: %v", err)
+	}
+}
+
+func TestTheNamesOfSetUpsAreCompleted(t *testing.T) {
+	for _, command := range []string{"up", "demo"} {
+		cmd, _, err := newRoot().Find([]string{command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		complete, found := cmd.GetFlagCompletionFunc("setup")
+		if !found {
+			t.Fatalf("%s completes no set-up", command)
+		}
+		if got, _ := complete(cmd, nil, ""); !slices.Contains(got, "piksel") || len(got) != len(setups.All()) {
+			t.Errorf("%s completes %q", command, got)
+		}
 	}
 }

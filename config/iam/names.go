@@ -38,8 +38,19 @@ func NamesOf(cluster, region string) Names {
 	}
 }
 
+// What began the names of the policies of earlier releases, after the prefix.
+const (
+	formerResources = "loop-"
+	formerDeny      = "limits-"
+)
+
+// FormerPolicies are the names that earlier releases gave the policies Resources and Deny. Nothing deletes those.
+func FormerPolicies(cluster, region string) []string {
+	return []string{named(formerResources, cluster, region, longestPolicy), named(formerDeny, cluster, region, longestPolicy)}
+}
+
 // denyPrefixes begin the names of the policies that deny, of this release and of earlier ones.
-var denyPrefixes = []string{prefix + deny, prefix + "limits-"}
+var denyPrefixes = []string{prefix + deny, prefix + formerDeny}
 
 // Denies reports whether a name is that of a policy that denies, which the controller's role must not be without.
 func Denies(policy string) bool {

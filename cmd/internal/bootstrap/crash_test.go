@@ -24,6 +24,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/uninstall"
 	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/variables"
 )
 
 // knife is a connection to the API server that is cut at the k-th write: the
@@ -92,11 +94,11 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectNoReport := func(string) {}
-	todo := 0
+	todo, following := 0, SyncRequest{URL: "https://git.example.com/nodes.git", Branch: "main"}
 	install := func(ctx context.Context, cfg *rest.Config) error {
 		b, err := Plan(ctx, Request{
 			REST: cfg, Namespace: "gpu", Dir: dir, Image: "registry.example.com/poolwright:1", Progress: expectNoReport,
-			Sync: SyncRequest{URL: "https://git.example.com/nodes.git", Branch: "main"},
+			Sync: following,
 		})
 		if err != nil {
 			return err
@@ -157,6 +159,42 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	// Whoever deletes the namespace by hand leaves the rest to uninstall.
 	if err := install(t.Context(), target.REST()); err != nil {
 		t.Fatal(err)
+	}
+	for _, source := range []string{
+		`{source: {git: {url: "https://git.example.com/nodes.git", provider: github, secretRef: {name: app}, proxySecretRef: {name: proxy}, verify: {secretRef: {name: signers}}}}, drift: Report}`,
+		`{sourceRef: {kind: GitRepository, name: nodes, namespace: flux-system}, drift: Report}`,
+	} {
+		for _, byKubectl := range []bool{false, true} {
+			name := syncFile(t, "{name: by-file, namespace: gpu}", source)
+			if byKubectl {
+				file, err := variables.Input{SyncFile: name}.Read()
+				if err == nil {
+					err = c.Create(t.Context(), file.Sync, client.FieldOwner(kubectl))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				following = SyncRequest{Variables: variables.Input{SyncFile: name}}
+				if err := install(t.Context(), target.REST()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			following = SyncRequest{Name: "by-file", Path: "clusters/dev"}
+			finish("bootstrap without the file of its Sync", install, &todo, 0)
+			var got v1alpha1.Sync
+			if err := c.Get(t.Context(), client.ObjectKey{Namespace: "gpu", Name: "by-file"}, &got); err != nil {
+				t.Fatal(err)
+			}
+			git := got.Spec.Source.Git
+			whole := git.Provider == "github" && git.ProxySecretRef != nil && git.Verify != nil || got.Spec.SourceRef != nil && git.URL == ""
+			if !whole || got.Spec.Drift != v1alpha1.DriftReport || got.Spec.Path != "clusters/dev" {
+				t.Errorf("by kubectl: %t, of %s it has %+v", byKubectl, source, got.Spec)
+			}
+			if err := c.Delete(t.Context(), &got); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	if err := c.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}); err != nil {
 		t.Fatal(err)

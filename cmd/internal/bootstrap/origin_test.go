@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
@@ -70,7 +71,11 @@ func TestASyncWaitsForItsSecret(t *testing.T) {
 		"it is there":    {named: "git", has: []client.Object{secret}},
 		"not that other": {named: "token", has: []client.Object{secret}, waits: true},
 	} {
-		b := &Bootstrap{req: Request{Namespace: "gpu", Sync: SyncRequest{Secret: c.named}}, direct: reconcilertest.InstalledClient(t, c.has...)}
+		var secrets []string
+		if c.named != "" {
+			secrets = referenced(v1alpha1.GitSource{SecretRef: &v1alpha1.SecretRef{Name: c.named}, ProxySecretRef: &v1alpha1.SecretRef{Name: c.named}})
+		}
+		b := &Bootstrap{req: Request{Namespace: "gpu", Sync: SyncRequest{Secret: c.named, secrets: secrets}}, direct: reconcilertest.InstalledClient(t, c.has...)}
 		if got := b.WaitsFor(t.Context()); (got != "") != c.waits {
 			t.Errorf("%s: %q", name, got)
 		}

@@ -10,14 +10,10 @@ import (
 	"regexp"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
-	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
@@ -39,26 +35,46 @@ type SyncRequest struct {
 	Path string
 	// Secret names the Secret with the token, or with the key for ssh. Default: none.
 	Secret string
-	// Variables become the Sync's. Default: those that it has.
+	// Variables become the Sync's. Default: those that it has. Where they name a file with a Sync, that
+	// Sync is the one that is made: each field of its spec, but for what the fields above set.
 	Variables variables.Input
+
+	// secrets are what the Sync's source refers to.
+	secrets []string
 }
 
-// follow completes what is requested from the live Sync and the working copy, and
+// follow completes what is requested from the file of --sync-file, the live Sync and the working copy, and
 // returns the Sync's spec and what a person should read about it.
 func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, root, sub string) (spec map[string]any, warnings []string, err error) {
-	r.Path = cmp.Or(r.Path, sub)
-	r.Name = cmp.Or(r.Name, nameOf(r.Path))
-	if err := r.checkName(); err != nil {
+	file, err := r.Variables.Read()
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.Name, err = r.name(file, sub, namespace); err != nil {
 		return nil, nil, err
 	}
 	live, err := connect.LiveSync(ctx, c, namespace, r.Name)
 	if err != nil {
 		return nil, nil, err
 	}
-	pinned := r.asBefore(live.Spec.Source.Git)
-	warnings, err = r.fromWorkingCopy(root, pinned)
+	wanted, err := r.base(file, live)
 	if err != nil {
 		return nil, nil, err
+	}
+	r.Path = cmp.Or(r.Path, filePath(file), sub)
+	wanted.Path = r.Path
+	if wanted.SourceRef == nil && live.Spec.SourceRef == nil {
+		if warnings, err = r.followGit(&wanted, live, root); err != nil {
+			return nil, nil, err
+		}
+	}
+	r.secrets = referenced(wanted.Source.Git)
+	missing, err := missingSecrets(ctx, c, namespace, r.secrets)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range missing {
+		warnings = append(warnings, r.waitsFor(namespace, name))
 	}
 	if !live.DeletionTimestamp.IsZero() {
 		warnings = append(warnings, fmt.Sprintf("Sync %s is being deleted: nothing of this is applied before it is gone and bootstrapped again; its Ready condition has what its deletion waits for", r.Name))
@@ -67,44 +83,41 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	if files, err := uncommitted(root, sub); err == nil && len(files) > 0 {
 		warnings = append(warnings, fmt.Sprintf("%s not committed (%s): the controller follows what was pushed, and this plan shows what is here", isOrAre(len(files), "file"), firstFew(files)))
 	}
-	source := map[string]any{"url": r.URL}
+	r.substitute(file, live, &wanted)
+	spec, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
+	if err != nil {
+		return nil, nil, fmt.Errorf("writing the Sync: %w", err)
+	}
+	return spec, warnings, nil
+}
+
+// followGit completes the repository that Poolwright fetches itself.
+func (r *SyncRequest) followGit(wanted *v1alpha1.SyncSpec, live *v1alpha1.Sync, root string) (warnings []string, err error) {
+	git := &wanted.Source.Git
+	before := live.Spec.Source.Git
+	if git.URL != "" && r.Variables.SyncFile != "" {
+		before = *git
+	}
+	pinned := r.asBefore(before)
+	if warnings, err = r.fromWorkingCopy(root, pinned); err != nil {
+		return nil, err
+	}
+	git.URL = r.URL
 	if !pinned {
-		source["ref"] = map[string]any{"branch": r.Branch}
+		git.Ref = v1alpha1.GitRef{Branch: r.Branch}
 	}
 	if r.Secret != "" {
-		source["secretRef"] = map[string]any{"name": r.Secret}
-		missing, err := secretIsMissing(ctx, c, namespace, r.Secret)
-		if err != nil {
-			return nil, nil, err
-		}
-		if missing {
-			warnings = append(warnings, r.waitsFor(namespace))
-		}
+		git.SecretRef = &v1alpha1.SecretRef{Name: r.Secret}
 	}
-	spec = map[string]any{"source": map[string]any{"git": source}, "path": r.Path}
-	return spec, warnings, r.substitute(live, spec)
+	return warnings, nil
 }
 
 // substitute puts the variables into the Sync's spec.
-func (r *SyncRequest) substitute(live *v1alpha1.Sync, spec map[string]any) error {
+func (r *SyncRequest) substitute(file variables.File, live *v1alpha1.Sync, wanted *v1alpha1.SyncSpec) {
 	if !r.Variables.Empty() {
-		file, err := r.Variables.Read()
-		if err != nil {
-			return err
-		}
 		live = r.Variables.Apply(live, file)
 	}
-	some := v1alpha1.SyncSpec{Substitute: live.Spec.Substitute, SubstituteFrom: live.Spec.SubstituteFrom}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&some)
-	if err != nil {
-		return fmt.Errorf("writing the Sync's variables: %w", err)
-	}
-	for _, name := range []string{"substitute", "substituteFrom"} {
-		if value, ok := fields[name]; ok {
-			spec[name] = value
-		}
-	}
-	return nil
+	wanted.Substitute, wanted.SubstituteFrom = live.Spec.Substitute, live.Spec.SubstituteFrom
 }
 
 // parameters are the given variables, and as such the values that the Sync's SSM
@@ -117,7 +130,10 @@ func (b *Bootstrap) parameters(ctx context.Context, region, sub string) (variabl
 		return variables.Input{}, err
 	}
 	sync := out.Apply(&v1alpha1.Sync{}, file)
-	sync.Namespace, sync.Name = b.req.Namespace, cmp.Or(r.Name, nameOf(cmp.Or(r.Path, sub)))
+	sync.Namespace = b.req.Namespace
+	if sync.Name, err = r.name(file, sub, b.req.Namespace); err != nil {
+		return variables.Input{}, err
+	}
 	found, err := connect.ParameterValues(ctx, b.direct, sync, region)
 	if err != nil || len(found) == 0 {
 		return variables.Input{}, err
@@ -125,28 +141,6 @@ func (b *Bootstrap) parameters(ctx context.Context, region, sub string) (variabl
 	maps.Copy(found, sync.Spec.Substitute)
 	out.Values = found
 	return out, nil
-}
-
-// waitsFor is what a Sync whose Secret is missing needs.
-func (r *SyncRequest) waitsFor(namespace string) string {
-	content := "--from-literal=password=TOKEN"
-	if isSSH(r.URL) {
-		content = "--from-file=identity=PRIVATE_KEY_FILE --from-file=known_hosts=KNOWN_HOSTS_FILE"
-	}
-	return fmt.Sprintf("Secret %s is not in namespace %s yet: the Sync waits for it; make it with: kubectl -n %s create secret generic %s %s", r.Secret, namespace, namespace, r.Secret, content)
-}
-
-// WaitsFor is what the Sync waits for before it can follow the repository, or is
-// empty. What cannot be read is taken for there.
-func (b *Bootstrap) WaitsFor(ctx context.Context) string {
-	secret := b.req.Sync.Secret
-	if secret == "" {
-		return ""
-	}
-	if missing, err := secretIsMissing(ctx, b.direct, b.req.Namespace, secret); err != nil || !missing {
-		return ""
-	}
-	return b.req.Sync.waitsFor(b.req.Namespace)
 }
 
 // isOrAre writes "1 file is" or "2 files are".
@@ -182,16 +176,6 @@ func nameOf(sub string) string {
 		return base
 	}
 	return "default"
-}
-
-func (r *SyncRequest) checkName() error {
-	if r.Name == installation.Name {
-		return fmt.Errorf("--name %s is where Poolwright records its own installation; choose another", r.Name)
-	}
-	if wrong := validation.IsDNS1123Subdomain(r.Name); len(wrong) > 0 {
-		return fmt.Errorf("%q cannot be the name of a Sync (%s); choose one with --name", r.Name, wrong[0])
-	}
-	return nil
 }
 
 // fromWorkingCopy fills in what neither a flag nor the live Sync sets.
@@ -241,17 +225,6 @@ var fetchableAddress = regexp.MustCompile(`^((https|http)://[^@\s]+|ssh://[^@:/\
 
 // fetchable reports whether the Sync's kind takes an address.
 func fetchable(address string) bool { return fetchableAddress.MatchString(address) }
-
-func secretIsMissing(ctx context.Context, c client.Client, namespace, name string) (bool, error) {
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &corev1.Secret{})
-	if apierrors.IsNotFound(err) {
-		return true, nil
-	}
-	if err != nil && !apierrors.IsForbidden(err) {
-		return false, fmt.Errorf("reading Secret %s: %w", name, err)
-	}
-	return false, nil
-}
 
 // declaresItself reports whether a Sync applies its own object, because the repository
 // that it follows declares it.

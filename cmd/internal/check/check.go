@@ -144,6 +144,7 @@ func (c *checker) checks() []namedCheck {
 		namedCheck{"crds", c.crds},
 		namedCheck{"controller", c.controller},
 		namedCheck{"controller-version", c.controllerVersion},
+		namedCheck{"former-names", c.formerNames},
 		namedCheck{"system-nodes", c.systemNodes},
 		namedCheck{"leader", c.leader},
 		namedCheck{"engine", c.engine},

@@ -90,7 +90,7 @@ func TestEachCheckIsReportedUnderItsName(t *testing.T) {
 		want []string
 	}{
 		{true, []string{"api-server", "kubernetes-version", "permissions", "installation", "system-nodes", "karpenter", "flux", "argo-cd", "cluster-autoscaler", "nvidia-plugins"}},
-		{false, []string{"api-server", "kubernetes-version", "crds", "controller", "controller-version", "system-nodes", "leader", "engine", "aws", "syncs", "pull-requests", "device-plugins", "karpenter", "flux", "argo-cd", "cluster-autoscaler", "nvidia-plugins"}},
+		{false, []string{"api-server", "kubernetes-version", "crds", "controller", "controller-version", "former-names", "system-nodes", "leader", "engine", "aws", "syncs", "pull-requests", "device-plugins", "karpenter", "flux", "argo-cd", "cluster-autoscaler", "nvidia-plugins"}},
 	} {
 		report := Run(t.Context(), fixture{version: "v1.36.0", pre: c.pre}.checker(t).Request)
 		var names []string

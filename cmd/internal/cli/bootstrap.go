@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/poolwright/poolwright/cmd/internal/bootstrap"
+	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/targets"
@@ -23,6 +24,7 @@ type bootstrapFlags struct {
 	wait         bool
 	timeout      time.Duration
 	output       string
+	color        terminal.Color
 }
 
 func newBootstrap(conn *connection, streams Streams) *cobra.Command {
@@ -61,13 +63,15 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 	f.confirmation.addFlags(cmd.Flags())
 	f.variables.addTo(cmd.Flags())
+	cmd.Flags().Lookup("sync-file").Usage = "file with the Sync to create, and if wanted the ConfigMaps and Secrets that its variables come from; the other flags take precedence"
 	conn.completeConnection(cmd)
 	reports.addTo(cmd, &f.output)
+	f.color.AddTo(cmd)
 	return cmd
 }
 
 func (f *bootstrapFlags) run(cmd *cobra.Command, req bootstrap.Request, streams Streams) error {
-	print, err := printer(f.output, report.Options{}, streams)
+	print, err := printer(f.output, report.Options{Color: f.color.On(streams.Out)}, streams)
 	if err != nil {
 		return err
 	}
@@ -168,7 +172,7 @@ func planned(ctx context.Context, req bootstrap.Request, streams Streams) (*boot
 // apply gets a confirmation, makes the changes, and shows what became of them where
 // that was not all, or where nothing was shown before.
 func (f *bootstrapFlags) apply(ctx context.Context, b *bootstrap.Bootstrap, streams Streams, planPrinted bool) error {
-	print, err := printer(f.output, report.Options{}, streams)
+	print, err := printer(f.output, report.Options{Color: f.color.On(streams.Out)}, streams)
 	if err != nil {
 		return err
 	}

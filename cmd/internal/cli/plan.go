@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/planning"
@@ -25,6 +23,7 @@ type planFlags struct {
 	base, head   string
 	offline      bool
 	hours        float64
+	color        terminal.Color
 	variables    variableFlags
 }
 
@@ -78,6 +77,7 @@ Exit codes: 0 no difference, 1 differences, 2 an error or problems in the folder
 	flags.addTo(cmd.Flags())
 	conn.completeConnection(cmd)
 	reports.addTo(cmd, &flags.output)
+	flags.color.AddTo(cmd)
 	for _, flag := range []string{"base", "head"} {
 		completeFlag(cmd, flag, func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return planning.Revisions(folderOf(args)), cobra.ShellCompDirectiveNoFileComp
@@ -87,7 +87,7 @@ Exit codes: 0 no difference, 1 differences, 2 an error or problems in the folder
 }
 
 func runPlan(cmd *cobra.Command, conn *connection, streams Streams, folder string, flags planFlags) error {
-	print, err := printer(flags.output, report.Options{HoursPerDay: flags.hours}, streams)
+	print, err := printer(flags.output, report.Options{HoursPerDay: flags.hours, Color: flags.color.On(streams.Out)}, streams)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,6 @@ func printer(output string, opts report.Options, streams Streams) (func(report.R
 	}
 	switch output {
 	case "text":
-		opts.Color = isTerminal(streams.Out)
 		return func(r report.Report) error { return writeText(r, opts, streams.Out) }, nil
 	case "markdown":
 		return func(r report.Report) error { return r.Markdown(streams.Out, opts) }, nil
@@ -171,10 +170,4 @@ func writeText(r report.Report, opts report.Options, w io.Writer) error {
 	}
 	_, err := io.WriteString(w, terminal.WrapLines(text.String(), terminal.Width(w)))
 	return err
-}
-
-// isTerminal reports whether a person reads w, and in colours.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(f.Fd()))
 }

@@ -54,7 +54,7 @@ func TestABombOnTheFollowedBranchEndsOnlyItsChild(t *testing.T) {
 			t.Errorf("after %s: %v", bomb.name, err)
 		}
 	}
-	peak, _ := memory(t, id)
+	peak := memory(t, id).peak
 	t.Logf("the controller took %d MiB at its peak", peak>>20)
 	if peak > memoryLimit || c.PID() != id {
 		t.Errorf("the controller took %d MiB, more than %d, or is process %d no more", peak>>20, memoryLimit>>20, id)

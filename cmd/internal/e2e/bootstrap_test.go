@@ -150,8 +150,7 @@ func (l *laptop) checks() {
 	l.expect(l.types("get"), 0, awsCluster+"   eu-west-1   Embedded   True", gpuPool)
 	l.expect(l.types("get", "nodes", "-o", "name"), 0, "node/ip-")
 	l.expect(l.types("wait", "dev", "--for=rollout", "--timeout=2m"), 0, "Sync dev: no node is to be replaced")
-	peak, now := memory(l.T, l.now.PID())
-	l.Logf("with the engine and a node the controller takes %d MiB, %d at its peak", now>>20, peak>>20)
+	l.Logf("with the engine and a node the controller takes %s", memory(l.T, l.now.PID()))
 	raw, err := os.Open(path)
 	if err != nil {
 		l.Fatal(err)

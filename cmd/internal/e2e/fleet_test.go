@@ -11,10 +11,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // fleet is the number of nodes with which the memory of the controller is measured; 50 and 500 are those of the chart's sizes.
 var fleet = flag.Int("nodes", 10, "nodes with which TestTheControllerStaysSmallWithAFleet measures the controller")
+
+var fleetObjects = flag.Int("fleet-objects", 0, "objects, in hundreds, of a Sync beside the nodes of TestTheControllerStaysSmallWithAFleet")
 
 // smallMemLimit is GOMEMLIMIT of the chart's resources.fleet: Small, for 50 nodes.
 const smallMemLimit = 768 << 20
@@ -45,10 +50,33 @@ func TestTheControllerStaysSmallWithAFleet(t *testing.T) {
 		}
 		return nil
 	})
-	peak, now := memory(t, s.now.PID())
-	t.Logf("with the engine, %d nodes and as many pods, after %s: %d MiB at the peak, %d MiB now, %.0f s of CPU", *fleet, since(begin), peak>>20, now>>20, cpuSeconds(t, s.now.PID()))
-	if *fleet <= 50 && peak > smallMemLimit {
-		t.Errorf("the controller took %d MiB, more than %d", peak>>20, smallMemLimit>>20)
+	if *fleetObjects > 0 {
+		s.followObjects(pool, *fleetObjects)
+	}
+	m := memory(t, s.now.PID())
+	t.Logf("with the engine, %d nodes, as many pods and %d objects, after %s: %s, %.0f s of CPU", *fleet, *fleetObjects, since(begin), m, cpuSeconds(t, s.now.PID()))
+	if *fleet <= 50 && m.peak > smallMemLimit {
+		t.Errorf("the controller took %d MiB, more than %d", m.peak>>20, smallMemLimit>>20)
+	}
+}
+
+// followObjects has a Sync apply so many ConfigMaps, and change one of them.
+func (s engineSuite) followObjects(name string, n int) {
+	s.Helper()
+	g := s.followGit(name)
+	writeObjects(g.repo, "default", n)
+	for _, value := range []string{"v2", "v3"} {
+		g.push(s, value)
+		s.within(waitTimeout+time.Duration(n)*50*time.Millisecond, "the objects are applied", func() error {
+			var sync v1alpha1.Sync
+			if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: engineSystem, Name: name}, &sync); err != nil {
+				return err
+			}
+			if int(sync.Status.Objects) != n+1 {
+				return fmt.Errorf("%d of %d are", sync.Status.Objects, n+1)
+			}
+			return g.isReady(s, metav1.ConditionTrue, "")
+		})
 	}
 }
 

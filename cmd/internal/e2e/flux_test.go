@@ -215,6 +215,7 @@ func TestASyncAppliesTheArtifactOfFlux(t *testing.T) {
 	f.publish(second, "v2", "a", "b", "c")
 	f.applied(second)
 	f.keeps("a", "v2")
+	newShell(s.fixture, s.repo, "wait dev", "wait "+s.name+" -n "+s.system).block(newPage(t, "howto/flux-source.md").take("poolwright wait"), exitCode{0})
 
 	// What does not verify changes nothing.
 	bad := f.store("main@sha1:"+strings.Repeat("3", 40), "v3", "a")

@@ -2,9 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,8 +50,11 @@ func TestTheHowToGuidesOfASync(t *testing.T) {
 		"-n poolwright-system", "-n " + s.system, " sync dev", " sync " + s.name, "clusters/dev", "config", "refs/heads/main", "refs/heads/" + s.repo.branch,
 		"lease=main:", "lease=" + s.repo.branch + ":", `"secretRef":{"name":"forge"}}`, `"secretRef":{"name":"forge"},"url":"` + sharedEnv.Git.URL() + "/" + s.owner.Name + `/nodes","interval":"5s"}`,
 	}}
+	r.makesSecrets()
 	r.follows()
 	r.reportsDrift()
+	r.ignores()
+	r.rollsBack()
 	r.prunes()
 	r.hasPullRequests()
 	r.acceptsForcePushes()
@@ -77,6 +85,65 @@ func (r reader) follows() {
 	r.with("clusters/dev", "config -n "+r.system+" --sync "+r.name).shell(r.repo).block(flux.take("poolwright plan clusters/dev\n"), exitCode{0})
 	u.block(flux.take("kubectl -n poolwright-system patch"), exitCode{0})
 	u.block(flux.take("kubectl get deviceplugins"), exitCode{0})
+	r.ready()
+}
+
+// makesSecrets runs the lines by which pages make Secrets that the repository here does not need, and reads their keys.
+func (r reader) makesSecrets() {
+	u := r.shell(r.repo, "PROXY_PASSWORD=hunter2")
+	for _, name := range []string{"tls.crt", "tls.key", "ca.crt", "app.private-key.pem"} {
+		r.repo.write(name, "made by somebody else")
+		defer r.repo.remove(name)
+	}
+	p := newPage(r.T, "howto/git-credentials.md")
+	for _, c := range []struct {
+		begins, secret string
+		keys           []string
+	}{
+		{"kubectl -n poolwright-system create secret generic git --from-literal=bearerToken", "git", []string{"bearerToken"}},
+		{"kubectl -n poolwright-system create secret generic git --from-file=tls.crt", "git", []string{"ca.crt", "tls.crt", "tls.key"}},
+		{"kubectl -n poolwright-system create secret generic git --from-literal=githubAppID", "git", []string{"githubAppID", "githubAppInstallationID", "githubAppPrivateKey"}},
+		{"kubectl -n poolwright-system create secret generic proxy", "proxy", []string{"address", "password", "username"}},
+	} {
+		u.block(p.take(c.begins), exitCode{0})
+		var made corev1.Secret
+		if err := r.hand.Get(r.Context(), client.ObjectKey{Namespace: r.system, Name: c.secret}, &made); err != nil {
+			r.Fatal(err)
+		}
+		if d := cmp.Diff(c.keys, slices.Sorted(maps.Keys(made.Data))); d != "" {
+			r.Errorf("%s has other keys: %s", c.begins, d)
+		}
+		r.without(c.secret)
+	}
+	u.block(newPage(r.T, "howto/bootstrap.md").take("kubectl -n poolwright-system create secret"), exitCode{0})
+	r.without("git")
+}
+
+func (r reader) ignores() {
+	r.shell(r.repo).block(newPage(r.T, "howto/ignore-fields.md").take("kubectl"), exitCode{0})
+	r.observed()
+	if got := r.sync().Spec.Ignore; len(got) != 1 || got[0].Target.Name != "web" {
+		r.Errorf("spec.ignore is %+v", got)
+	}
+	r.change(func(sync *v1alpha1.Sync) { sync.Spec.Ignore = nil })
+	r.ready()
+}
+
+func (r reader) rollsBack() {
+	earlier, p := r.repo.revision(), newPage(r.T, "howto/roll-back.md")
+	r.declare("v1b", five...)
+	r.repo.commit("Do harm")
+	r.ready()
+	u := r.with("e15a32f0c5b7d1a94e83c2f6a0b9d8e7c6f5a4b3", earlier[strings.LastIndex(earlier, ":")+1:]).
+		with("poolwright rollback dev", "poolwright rollback "+r.name+" -n "+r.system).
+		with("poolwright resume dev", "poolwright resume "+r.name+" -n "+r.system).shell(r.repo)
+	u.block(p.take("git log"), exitCode{0})
+	r.holds("a", "v1")
+	u.prints(u.block(p.take("kubectl"), exitCode{0}), "new-ami-not-ready")
+	u.block(p.take("poolwright resume"), exitCode{0})
+	r.holds("a", "v1b")
+	r.declare("v1", five...)
+	r.repo.commit("Revert it")
 	r.ready()
 }
 
@@ -116,6 +183,12 @@ func (r reader) hasPullRequests() {
 	u.block(hub.take("kubectl -n poolwright-system create secret generic forge --from-literal=token"), exitCode{0})
 	u.block(hub.take("SECRET="), exitCode{0})
 	r.without("forge")
+	// Nothing of these is made: there is no GitHub, and nothing that both tokens confirm.
+	dry := r.with("--type merge", "--type merge --dry-run=server").with("annotate sync dev", "annotate --dry-run=server sync "+r.name).
+		with("<deletions-…>,<nodes-…>", "deletions-0123456789ab,nodes-0123456789ab").shell(r.repo)
+	dry.block(hub.take("kubectl -n poolwright-system patch sync"), exitCode{0})
+	dry.block(newPage(r.T, "howto/guard-nodes.md").take("kubectl"), exitCode{0})
+	r.configuresArgoCD()
 
 	tea := newPage(r.T, "howto/pull-requests-gitea.md")
 	u.block(tea.take("kubectl -n poolwright-system create"), exitCode{0})
@@ -127,6 +200,26 @@ func (r reader) hasPullRequests() {
 		return nil
 	})
 	u.block(tea.take("SECRET="), exitCode{0})
+}
+
+// configuresArgoCD patches the ConfigMap of an Argo CD that is not there.
+func (r reader) configuresArgoCD() {
+	of := metav1.ObjectMeta{Name: "argocd-cm", Namespace: "argocd"}
+	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: of.Namespace}}, &corev1.ConfigMap{ObjectMeta: of}} {
+		if err := r.hand.Create(r.Context(), object); err != nil {
+			r.Fatal(err)
+		}
+	}
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		r.Fatal(err)
+	}
+	block := newPage(r.T, "howto/beside-flux-or-argocd.md").take("kubectl -n argocd patch")
+	newShell(r.fixture, r.repo, "config/argocd/", filepath.Join(root, "config", "argocd")+"/").block(block, exitCode{0})
+	var patched corev1.ConfigMap
+	if err := r.hand.Get(r.Context(), client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, &patched); err != nil || patched.Data["resource.customizations.health.poolwright.dev_Sync"] == "" {
+		r.Errorf("Argo CD has %v, %v", slices.Collect(maps.Keys(patched.Data)), err)
+	}
 }
 
 // newForgeToken is one for pull requests.

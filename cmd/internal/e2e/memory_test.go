@@ -19,14 +19,7 @@ var manyObjects = flag.Int("objects", 2000, "objects with which TestTheControlle
 func TestTheControllerStaysSmallWithThousandsOfObjects(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "memory")
-	// Files of a hundred objects each: plain manifests, as people keep them.
-	for file := range *manyObjects / 100 {
-		var text strings.Builder
-		for i := range 100 {
-			fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: object-%04d\n  namespace: %s\n  labels: {team: platform, app: example}\ndata:\n  config.yaml: |\n    replicas: 3\n    image: registry.example.com/team/app:v1.2.3\n    options: [one, two, three]\n  mode: fast\n", file*100+i, s.apps)
-		}
-		s.repo.write(fmt.Sprintf("config/many/%02d.yaml", file), text.String())
-	}
+	writeObjects(s.repo, s.apps, *manyObjects)
 	s.declare("v1", "few")
 	s.repo.commit("Declare many objects")
 	c := s.start()
@@ -36,15 +29,39 @@ func TestTheControllerStaysSmallWithThousandsOfObjects(t *testing.T) {
 	if n := int(s.sync().Status.Objects); n < *manyObjects {
 		t.Fatalf("%d objects are managed", n)
 	}
-	peak, now := memory(t, c.PID())
-	t.Logf("with %d objects: %d MiB at the peak, %d MiB now", *manyObjects, peak>>20, now>>20)
-	if peak > memoryLimit {
-		t.Errorf("the controller took %d MiB, more than %d", peak>>20, memoryLimit>>20)
+	m := memory(t, c.PID())
+	t.Logf("with %d objects: %s", *manyObjects, m)
+	if m.peak > memoryLimit {
+		t.Errorf("the controller took %d MiB, more than %d", m.peak>>20, memoryLimit>>20)
 	}
 }
 
-// memory reads a process's largest and present resident size, in bytes.
-func memory(t *testing.T, pid int) (peak, now int) {
+// writeObjects writes ConfigMaps of a namespace into files of a hundred each: plain manifests, as people keep them.
+func writeObjects(r *repo, namespace string, n int) {
+	for file := range n / 100 {
+		var text strings.Builder
+		for i := range 100 {
+			fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: object-%04d\n  namespace: %s\n  labels: {team: platform, app: example}\ndata:\n  config.yaml: |\n    replicas: 3\n    image: registry.example.com/team/app:v1.2.3\n    options: [one, two, three]\n  mode: fast\n", file*100+i, namespace)
+		}
+		r.write(fmt.Sprintf("config/many/%02d.yaml", file), text.String())
+	}
+}
+
+// resident is what a process has of the memory, in bytes.
+type resident struct {
+	// peak is the largest and now the present size, pages of files such as the binary included.
+	peak, now int
+	// anonymous are the pages of now that are of no file, which the kernel cannot drop.
+	anonymous int
+}
+
+// String implements fmt.Stringer.
+func (r resident) String() string {
+	return fmt.Sprintf("%d MiB at the peak, %d MiB now, of which %d MiB are anonymous", r.peak>>20, r.now>>20, r.anonymous>>20)
+}
+
+// memory reads what a process has.
+func memory(t *testing.T, pid int) (m resident) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -56,13 +73,15 @@ func memory(t *testing.T, pid int) (peak, now int) {
 		switch {
 		case err != nil:
 		case field == "VmHWM":
-			peak = kib << 10
+			m.peak = kib << 10
 		case field == "VmRSS":
-			now = kib << 10
+			m.now = kib << 10
+		case field == "RssAnon":
+			m.anonymous = kib << 10
 		}
 	}
-	if peak == 0 || now == 0 {
+	if m.peak == 0 || m.now == 0 || m.anonymous == 0 {
 		t.Fatalf("process %d shows no memory", pid)
 	}
-	return peak, now
+	return m
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,10 +31,6 @@ const (
 	// Secrets that mask values in them.
 	inventoryLabel = "poolwright.dev/inventory"
 	keySuffix      = "-inventory-key"
-	// clusterReconciler is the name of the ClusterRole, and of its binding, for what Syncs apply, and
-	// formerClusterReconciler that of earlier releases.
-	clusterReconciler       = "poolwright-cluster-reconciler"
-	formerClusterReconciler = "poolwright-loop"
 )
 
 // installedState are what there is of Poolwright.
@@ -190,15 +184,7 @@ func expected(namespace string) ([]state.Item, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, item := range items {
-		if item.Key.Group == rbacv1.GroupName && item.Key.Name == clusterReconciler {
-			item.Key.Name = formerClusterReconciler
-			item.Object = maps.Clone(item.Object)
-			item.Object["metadata"] = map[string]any{"name": formerClusterReconciler}
-			items = append(items, item)
-		}
-	}
-	return items, nil
+	return installation.WithFormer(items), nil
 }
 
 // sharedByOthers reports whether another namespace's Poolwright needs a thing.

@@ -111,11 +111,15 @@ func inAWS(spec v1alpha1.ClusterSpec) []string {
 	if len(parts) == 0 {
 		return nil
 	}
-	return []string{
+	out := []string{
 		fmt.Sprintf("in AWS, for EKS cluster %s: %s", spec.Name, strings.Join(parts, ", ")),
 		fmt.Sprintf("to find what Poolwright made there: aws resourcegroupstaggingapi get-resources --region %[1]s --tag-filters Key=poolwright.dev/cluster,Values=%[1]s/%[2]s; policies and instance profiles: the same with --region us-east-1; discovery tags: aws ec2 describe-tags --region %[1]s --filters 'Name=key,Values=poolwright.dev/discovery/%[2]s,poolwright.dev/discovery/%[2]s/*'; roles are in neither: by their names above", spec.Region, spec.Name),
 		"to have it deleted, set deletionPolicy: Delete on the parts, then take them out of the repository, before you uninstall; what the controller itself runs with, its role and policies, is deleted by hand after that",
 	}
+	if spec.ControllerRole != nil {
+		out = append(out, fmt.Sprintf("in IAM, where an earlier release was bootstrapped: its policies %s, which are deleted by hand", strings.Join(iampolicy.FormerPolicies(spec.Name, spec.Region), " and ")))
+	}
+	return out
 }
 
 // warnings are what may cost something.
