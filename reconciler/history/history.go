@@ -185,8 +185,10 @@ type PoolHour struct {
 type Apply struct {
 	// Sync is the name of the Sync.
 	Sync string `json:"sync"`
-	// Revision is what was applied, as branch@sha1:commit.
+	// Revision is what was applied, as branch@sha1:commit. TreeID identifies its files, of which a source of Flux
+	// may have others under the same revision; may be empty.
 	Revision string `json:"revision"`
+	TreeID   string `json:"treeID,omitempty"`
 	// Time is when the run ended, Seconds how long it took.
 	Time    metav1.Time `json:"time"`
 	Seconds float64     `json:"seconds"`

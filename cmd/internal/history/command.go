@@ -175,6 +175,7 @@ func (f *printFlags) history(ctx context.Context, env get.Environment, from hist
 	if err != nil {
 		return err
 	}
+	reportAge(env, h)
 	return write(env, section(selected(h, f.from(env.Now()), f.pool), s), s, f.output)
 }
 
@@ -242,6 +243,17 @@ func write(env get.Environment, h history.History, s historySection, output stri
 		reportEmpty(env, h, cmp.Or(string(s), "records"))
 	}
 	return nil
+}
+
+// maxAge is more than the time between two records while nodes run, which is four minutes.
+const maxAge = 15 * time.Minute
+
+// reportAge reports until when a History was recorded, where nodes ran that nothing was recorded of since.
+func reportAge(env get.Environment, h history.History) {
+	runs := func(n history.NodeClaim) bool { return n.Terminated.IsZero() }
+	if env.Now().Sub(h.Time.Time) > maxAge && slices.ContainsFunc(h.NodeClaims, runs) {
+		fmt.Fprintf(env.Err, "Recorded until %s: nodes that ran then are printed as running. The controller records more with the flag --history.\n", instant(h.Time))
+	}
 }
 
 // reportEmpty reports that there is nothing to print, and why.

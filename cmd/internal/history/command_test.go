@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,46 @@ func TestWhatEventsPrint(t *testing.T) {
 			}
 			golden.Compare(t, "testdata/events-"+name+".golden", out.String())
 		})
+	}
+}
+
+// Where nothing was recorded for longer than it takes while nodes run, they may be gone.
+func TestUntilWhenNodesAreRecordedIsReported(t *testing.T) {
+	running := []history.NodeClaim{{Name: "gpu-a", UID: "1", NodePool: "gpu", Lifecycle: history.Lifecycle{Created: ago(time.Hour), Launched: ago(time.Hour)}}}
+	ended := []history.NodeClaim{running[0]}
+	ended[0].Terminated = ago(30 * time.Minute)
+	for name, c := range map[string]struct {
+		of   history.History
+		want bool
+	}{
+		"just now":                       {history.History{Time: ago(4 * time.Minute), NodeClaims: running}, false},
+		"long ago":                       {history.History{Time: ago(20 * time.Minute), NodeClaims: running}, true},
+		"long ago, and no node ran then": {history.History{Time: ago(20 * time.Minute), NodeClaims: ended}, false},
+		"never":                          {history.History{}, false},
+	} {
+		var of history.History
+		for command, run := range map[string]func(env get.Environment) error{
+			"history": func(env get.Environment) error {
+				f := printFlags{pool: "other"}
+				return f.history(t.Context(), env, &records{all: []history.History{of}}, sectionAll)
+			},
+			"events": func(env get.Environment) error {
+				f := printFlags{output: "json"}
+				return f.events(t.Context(), env, &records{all: []history.History{of}}, nil)
+			},
+		} {
+			var out, reported bytes.Buffer
+			env := environment(&out)
+			env.Err = &reported
+			of = c.of
+			of.NodeClaims = slices.Clone(of.NodeClaims)
+			if err := run(env); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(reported.String(), instant(c.of.Time)) && !c.of.Time.IsZero(); got != c.want {
+				t.Errorf("%s, %s: %q", command, name, reported.String())
+			}
+		}
 	}
 }
 

@@ -270,6 +270,9 @@ func (f *printFlags) events(ctx context.Context, env get.Environment, from histo
 		if err != nil {
 			return err
 		}
+		if first {
+			reportAge(env, h)
+		}
 		oldest := f.from(env.Now())
 		events := slices.DeleteFunc(EventsOf(selected(h, oldest, "")), func(e Event) bool {
 			return e.Time.Time.Before(oldest) || f.of != "" && !e.matches(f.of) || printed[fmt.Sprint(e)]

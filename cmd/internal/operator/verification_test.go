@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/sshtest"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
+	"github.com/poolwright/poolwright/reconciler/rollback"
 )
 
 // signIn signs the newest commit of main in a bare repository, and returns what it is then.
@@ -116,6 +117,74 @@ func TestASyncFollowsSignedRevisionsAlone(t *testing.T) {
 	}
 	if got := fetch(nil, ""); got.Commit != fourth {
 		t.Errorf("at %s", got.Commit)
+	}
+}
+
+// TestARollbackIsToASignedCommitAlone: a Sync whose commits have to be signed goes back to one that is, never to one that is
+// not, and goes on with the branch from there.
+func TestARollbackIsToASignedCommitAlone(t *testing.T) {
+	root := t.TempDir()
+	bare := filepath.Join(root, "nodes.git")
+	server, login, ada := sshtest.New(t, root), sshtest.NewKey(t, sshtest.ED25519), signtest.SSH(t, sshtest.NewKey(t, sshtest.ED25519).Signer)
+	server.Authorize(login.Public())
+	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev", UID: "1"}}
+	sync.Spec.Source.Git = v1alpha1.GitSource{
+		URL: server.URL("nodes.git"), Ref: v1alpha1.GitRef{Branch: "main"}, SecretRef: &v1alpha1.SecretRef{Name: "git"},
+		Verify: &v1alpha1.GitVerification{Mode: v1alpha1.GitVerificationHEAD, SecretRef: v1alpha1.SecretRef{Name: "signers"}},
+	}
+	direct := reconcilertest.InstalledClient(t, sync,
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: "git"}, Data: map[string][]byte{"identity": login.PEM(""), "known_hosts": server.KnownHosts()}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: "signers"}, Data: signtest.Files(ada)})
+	a := &app{direct: direct, cfg: Config{mirrors: newMirrors(Config{CacheDir: t.TempDir()})}}
+	// fetch makes the source anew, as a change of the annotation does.
+	fetch := func(want error) string {
+		t.Helper()
+		source, err := a.gitSource(sync)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap, err := source.Fetch(t.Context())
+		if !errors.Is(err, want) || want == nil && err != nil {
+			t.Fatalf("got %q, %v, want %v", snap.Revision, err, want)
+		}
+		if err == nil {
+			sync.Status.LastAppliedRevision, sync.Status.LastAttemptedRevision, sync.Status.SourceVerificationMode = snap.Revision, snap.Revision, v1alpha1.GitVerificationHEAD
+			if err := direct.Update(t.Context(), sync); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return snap.Revision
+	}
+	rollBack := func(to string) {
+		t.Helper()
+		change, err := rollback.To(sync, to, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(sync)
+		if err := direct.Update(t.Context(), sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commitTo(t, bare, "a.yaml", "one\n")
+	first := signIn(t, bare, ada)
+	fetch(nil)
+	unsigned := commitTo(t, bare, "a.yaml", "two\n")
+	fetch(gitsource.ErrCommitSignature)
+	commitTo(t, bare, "a.yaml", "three\n")
+	third := signIn(t, bare, ada)
+	if got := fetch(nil); got != "main@sha1:"+third {
+		t.Errorf("followed is %s", got)
+	}
+	rollBack(unsigned)
+	fetch(gitsource.ErrCommitSignature)
+	rollBack(first)
+	if got := fetch(nil); got != "main@sha1:"+first || rollback.Revision(sync) != got {
+		t.Errorf("rolled back to %s, it follows %s", rollback.Revision(sync), got)
+	}
+	rollback.End(sync)
+	if got := fetch(nil); got != "main@sha1:"+third {
+		t.Errorf("resumed, it follows %s", got)
 	}
 }
 

@@ -55,7 +55,7 @@ func (c *Collector) RunObserver(sync string) func() func(reconciler.Result) {
 
 // applyOf is the part of a run that a revision required.
 func applyOf(sync string, result reconciler.Result, now metav1.Time, took time.Duration) history.Apply {
-	out := history.Apply{Sync: sync, Revision: sanitize.Text(result.Revision), Time: now, Seconds: took.Seconds()}
+	out := history.Apply{Sync: sync, Revision: sanitize.Text(result.Revision), TreeID: sanitize.Text(result.TreeID), Time: now, Seconds: took.Seconds()}
 	var keys []state.Key
 	for _, r := range result.Outcome.Results {
 		if r.Change.Drift || r.Change.ReadOnly() {

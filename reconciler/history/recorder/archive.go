@@ -121,7 +121,7 @@ func (s *State) Archived(a *Archive) {
 	if a.Records != nil {
 		s.closed = without(s.closed, a.records.NodeClaims, func(x, y history.NodeClaim) bool { return x.UID == y.UID })
 		s.applies = without(s.applies, a.records.Applies, func(x, y history.Apply) bool {
-			return x.Sync == y.Sync && x.Time.Equal(&y.Time) && x.Revision == y.Revision
+			return x.Sync == y.Sync && x.Time.Equal(&y.Time) && x.Revision == y.Revision && x.TreeID == y.TreeID
 		})
 		s.drift = without(s.drift, a.records.Drift, func(x, y history.Drift) bool {
 			return x.Sync == y.Sync && x.Object == y.Object && x.Time.Equal(&y.Time) && x.Last.Equal(&y.Last)

@@ -334,6 +334,29 @@ func TestRunsAndDriftThatRepeatAreOneRecord(t *testing.T) {
 	}
 }
 
+// A source of Flux may have other files under the same revision: that they fail as well is another record.
+func TestRunsOfOtherFilesOfARevisionAreOtherRecords(t *testing.T) {
+	s := NewState(nil)
+	for i, tree := range []string{"1", "1", "2", "2"} {
+		s.RecordApply(history.Apply{Sync: "dev", Revision: "main@sha1:a", TreeID: tree, Time: at(time.Duration(i) * time.Minute), Failed: 1})
+	}
+	// Both in one second.
+	for _, tree := range []string{"3", "4"} {
+		s.RecordApply(history.Apply{Sync: "dev", Revision: "main@sha1:a", TreeID: tree, Time: at(time.Hour), Created: 1})
+	}
+	var trees []string
+	for _, a := range merge(t, s).Applies {
+		trees = append(trees, a.TreeID)
+	}
+	if d := cmp.Diff([]string{"1", "2", "3", "4"}, trees); d != "" {
+		t.Errorf("applies (-want +got):\n%s", d)
+	}
+	s.Archived(&Archive{Records: []byte("written"), records: history.History{Applies: []history.Apply{{Sync: "dev", Revision: "main@sha1:a", TreeID: "3", Time: at(time.Hour)}}}})
+	if len(s.applies) != 3 || s.applies[2].TreeID != "4" {
+		t.Errorf("what is archived takes out %+v", s.applies)
+	}
+}
+
 func TestAStateIsTheSameAfterItWasWrittenAndRead(t *testing.T) {
 	s := NewState(nil)
 	sampled(s, node("a", 0, 0), 0, time.Minute)

@@ -122,7 +122,7 @@ func (s *State) RecordApply(a history.Apply) {
 		last--
 	}
 	if last >= 0 && a.Created+a.Updated+a.Deleted == 0 {
-		if was := s.applies[last]; was.Revision == a.Revision && was.Failed == a.Failed && was.Created+was.Updated+was.Deleted == 0 {
+		if was := s.applies[last]; was.Revision == a.Revision && was.TreeID == a.TreeID && was.Failed == a.Failed && was.Created+was.Updated+was.Deleted == 0 {
 			return
 		}
 	}
