@@ -140,23 +140,6 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "cluster.yaml"), []byte(declaration), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for k := 1; ; k += stride {
-		installing, err := cutAt(t.Context(), target.REST(), k, install)
-		if installing && err == nil {
-			t.Fatalf("bootstrap, cut at write %d, says that all went well", k)
-		}
-		finish("bootstrap", install, &todo, k)
-		removing, _ := cutAt(t.Context(), target.REST(), k, remove)
-		finish("uninstall", remove, &steps, k)
-		var crds apiextensionsv1.CustomResourceDefinitionList
-		if err := c.List(t.Context(), &crds); err != nil || len(crds.Items) > 0 {
-			t.Fatalf("cut at write %d, %d CRDs are left, %v", k, len(crds.Items), err)
-		}
-		if !installing && !removing {
-			break
-		}
-	}
-	// Whoever deletes the namespace by hand leaves the rest to uninstall.
 	if err := install(t.Context(), target.REST()); err != nil {
 		t.Fatal(err)
 	}
@@ -195,6 +178,29 @@ func TestWhereverItIsCutOffTheNextRunFinishes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+	following = SyncRequest{URL: "https://git.example.com/nodes.git", Branch: "main"}
+	finish("uninstall", remove, &steps, 0)
+	t.Log("the Syncs of files and of kubectl are kept")
+	for k := 1; ; k += stride {
+		installing, err := cutAt(t.Context(), target.REST(), k, install)
+		if installing && err == nil {
+			t.Fatalf("bootstrap, cut at write %d, says that all went well", k)
+		}
+		finish("bootstrap", install, &todo, k)
+		removing, _ := cutAt(t.Context(), target.REST(), k, remove)
+		finish("uninstall", remove, &steps, k)
+		var crds apiextensionsv1.CustomResourceDefinitionList
+		if err := c.List(t.Context(), &crds); err != nil || len(crds.Items) > 0 {
+			t.Fatalf("cut at write %d, %d CRDs are left, %v", k, len(crds.Items), err)
+		}
+		if !installing && !removing {
+			break
+		}
+	}
+	// Whoever deletes the namespace by hand leaves the rest to uninstall.
+	if err := install(t.Context(), target.REST()); err != nil {
+		t.Fatal(err)
 	}
 	if err := c.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}); err != nil {
 		t.Fatal(err)

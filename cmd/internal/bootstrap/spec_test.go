@@ -55,6 +55,10 @@ func TestTheSyncOfAFileIsMadeAsItIs(t *testing.T) {
 			want: map[string]any{"path": "clusters/prod", "drift": "Report", "prune": false, "substitute": map[string]any{"A": "b"},
 				"source": map[string]any{"git": map[string]any{"url": "https://git.example.com/x", "ref": map[string]any{"tag": "v1"}}}},
 		},
+		"a repository without a branch": {
+			file: `{source: {git: {url: "https://git.example.com/x"}}}`,
+			want: map[string]any{"path": "clusters/dev", "source": map[string]any{"git": map[string]any{"url": "https://git.example.com/x", "ref": map[string]any{"branch": "main"}}}},
+		},
 		"flags win over it": {
 			file: `{source: {git: {url: "https://git.example.com/x", ref: {tag: v1}, provider: generic}}, path: clusters/prod}`,
 			req:  SyncRequest{Branch: "main", URL: "https://o.example.com/y", Path: "p", Secret: "git"},

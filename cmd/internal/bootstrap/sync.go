@@ -97,6 +97,7 @@ func (r *SyncRequest) followGit(wanted *v1alpha1.SyncSpec, live *v1alpha1.Sync, 
 	before := live.Spec.Source.Git
 	if git.URL != "" && r.Variables.SyncFile != "" {
 		before = *git
+		before.Ref.Branch = before.Ref.FollowedBranch()
 	}
 	pinned := r.asBefore(before)
 	if warnings, err = r.fromWorkingCopy(root, pinned); err != nil {

@@ -148,6 +148,10 @@ func (j *correction) update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	version := before.Live.ResourceVersion
+	if found != nil {
+		version = found.GetResourceVersion() // moving ownership is a write of ours
+	}
 	omitted := j.omit(body, found)
 	if before.Owner == (owner.Reference{}) {
 		emptied, err := j.removeEmptied(ctx, omitted.Object)
@@ -159,7 +163,7 @@ func (j *correction) update(ctx context.Context) error {
 			omitted = j.omit(body, found)
 		}
 	}
-	live, err := j.api.Apply(ctx, j.ref, j.preconditions(omitted.Object, omitted.Kept, found), api.ApplyOptions{Force: before.Owner == (owner.Reference{})})
+	live, err := j.api.Apply(ctx, j.ref, j.preconditions(omitted.Object, omitted.Kept, found, version), api.ApplyOptions{Force: before.Owner == (owner.Reference{})})
 	if err := j.updateError(err, omitted.Kept); err != nil {
 		return err
 	}
@@ -201,16 +205,16 @@ func (j *correction) hasGuards() bool {
 	return j.Change.Key.Group == v1alpha1.GroupVersion.Group && j.Change.Key.Kind == "Sync"
 }
 
-// preconditions adds what must still hold of the live object for an update: its version, where kept
-// values of found are written back.
-func (j *correction) preconditions(body map[string]any, kept bool, found *unstructured.Unstructured) map[string]any {
+// preconditions adds what must still hold of the live object for an update: the version that was compared where it has
+// guards, and that of found where kept values of it are written back.
+func (j *correction) preconditions(body map[string]any, kept bool, found *unstructured.Unstructured, version string) map[string]any {
 	live := j.Before.Live
 	if live.UID != "" {
 		body = manifest.WithMetadata(body, "uid", live.UID)
 	}
 	switch {
 	case j.hasGuards():
-		body = manifest.WithMetadata(body, "resourceVersion", live.ResourceVersion)
+		body = manifest.WithMetadata(body, "resourceVersion", version)
 	case kept:
 		body = manifest.WithMetadata(body, "resourceVersion", found.GetResourceVersion())
 	}

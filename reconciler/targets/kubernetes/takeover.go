@@ -28,7 +28,7 @@ func (j *correction) prepare(ctx context.Context, m diff.Owners) (*unstructured.
 	if err != nil {
 		return nil, api.ResponseError(err, j.secret)
 	}
-	if string(live.GetUID()) != j.Before.Live.UID {
+	if string(live.GetUID()) != j.Before.Live.UID || j.hasGuards() && live.GetResourceVersion() != j.Before.Live.ResourceVersion {
 		return nil, state.Fail(state.Retry, "Changed", targets.ErrChanged)
 	}
 	if m.ClientSide && j.Before.Owner == (owner.Reference{}) {

@@ -29,7 +29,7 @@ app.kubernetes.io/name: poolwright
 {{/* What the container requests: by the size of the fleet, with what is given in its place. */}}
 {{- define "poolwright.requests" -}}
 {{- $bySize := dict
-      "Small" (dict "cpu" "250m" "memory" "256Mi")
+      "Small" (dict "cpu" "250m" "memory" "384Mi")
       "Medium" (dict "cpu" "500m" "memory" "512Mi")
       "Large" (dict "cpu" "2" "memory" "2Gi") -}}
 {{- $requests := get $bySize .Values.resources.fleet -}}
