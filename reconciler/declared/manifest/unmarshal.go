@@ -1,10 +1,12 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/json/jsontext"
 	jsonv2 "encoding/json/v2"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Unmarshal decodes what json.Marshal has written of values that hold objects. Numbers in objects are
@@ -30,6 +32,9 @@ func (t texts) object(from *jsontext.Decoder, into *map[string]any) error {
 
 // value decodes any JSON value.
 func (t texts) value(from *jsontext.Decoder) (any, error) {
+	if from.PeekKind() == jsontext.KindString {
+		return t.text(from)
+	}
 	token, err := from.ReadToken()
 	if err != nil {
 		return nil, err
@@ -39,8 +44,6 @@ func (t texts) value(from *jsontext.Decoder) (any, error) {
 		return t.fields(from)
 	case jsontext.KindBeginArray:
 		return t.list(from)
-	case jsontext.KindString:
-		return t.shared(token.String()), nil
 	case jsontext.KindNumber:
 		return number(token.String())
 	case jsontext.KindTrue, jsontext.KindFalse:
@@ -53,12 +56,11 @@ func (t texts) value(from *jsontext.Decoder) (any, error) {
 func (t texts) fields(from *jsontext.Decoder) (map[string]any, error) {
 	out := map[string]any{}
 	for from.PeekKind() != jsontext.KindEndObject {
-		name, err := from.ReadToken()
+		name, err := t.text(from)
 		if err != nil {
 			return nil, err
 		}
-		key := t.shared(name.String())
-		if out[key], err = t.value(from); err != nil {
+		if out[name], err = t.value(from); err != nil {
 			return nil, err
 		}
 	}
@@ -79,16 +81,27 @@ func (t texts) list(from *jsontext.Decoder) ([]any, error) {
 	return out, err
 }
 
-// shared is the text, as it was decoded first.
-func (t texts) shared(text string) string {
-	if len(text) > maxShared {
-		return text
+// text decodes a JSON string. One that was decoded already takes no memory.
+func (t texts) text(from *jsontext.Decoder) (string, error) {
+	quoted, err := from.ReadValue()
+	if err != nil {
+		return "", err
 	}
-	if known, ok := t[text]; ok {
-		return known
+	plain := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(plain, '\\') >= 0 || !utf8.Valid(plain) {
+		if plain, err = jsontext.AppendUnquote(nil, quoted); err != nil {
+			return "", err
+		}
 	}
+	if len(plain) > maxShared {
+		return string(plain), nil
+	}
+	if known, ok := t[string(plain)]; ok {
+		return known, nil
+	}
+	text := string(plain)
 	t[text] = text
-	return text
+	return text, nil
 }
 
 // number is an integer where the text is one that an int64 holds.

@@ -70,6 +70,23 @@ func TestEqualTextsAreOneInMemory(t *testing.T) {
 	}
 }
 
+// TestATextThatIsThereAlreadyTakesNoMemory counts allocations: a list of equal texts, and of as many numbers.
+func TestATextThatIsThereAlreadyTakesNoMemory(t *testing.T) {
+	allocations := func(element string) float64 {
+		raw := []byte(`{"l":[` + strings.Repeat(element+",", 999) + element + `]}`)
+		return testing.AllocsPerRun(10, func() {
+			var got map[string]any
+			if err := Unmarshal(raw, &got); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	// An interface that holds a text takes one allocation, whatever the text.
+	if n := allocations(`"ConfigMap"`); n > 1100 {
+		t.Errorf("%v allocations for 1,000 equal texts", n)
+	}
+}
+
 func FuzzUnmarshal(f *testing.F) {
 	for _, text := range []string{`{"a":[1,2.5,"x",null,true]}`, `{"a":{"b":{}}}`, `{"a":1e400}`, `[`, `{"a":"\ud800"}`} {
 		f.Add([]byte(text))
