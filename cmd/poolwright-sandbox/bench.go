@@ -121,9 +121,9 @@ func (b *benchCommand) measureNodes(cmd *cobra.Command, binary string, page *ben
 			return err
 		}
 		defer func() { err = errors.Join(err, stop()) }()
-		var processes benchmark.Processes = &benchmark.Karpenter{Environment: environment, Binary: b.karpenter}
+		var processes benchmark.Processes = &benchmark.StockKarpenter{Environment: environment, Binary: b.karpenter}
 		if name == "Poolwright" {
-			processes = &benchmark.Engine{Poolwright: benchmark.Poolwright{Environment: environment, Product: binary, Namespace: "poolwright-system"}}
+			processes = &benchmark.PoolwrightEngine{Poolwright: benchmark.Poolwright{Environment: environment, Product: binary, Namespace: "poolwright-system"}}
 		}
 		system := benchmark.NodeSystem{Name: name, Processes: processes, Environment: environment}
 		if err := processes.Start(cmd.Context()); err != nil {
@@ -134,9 +134,7 @@ func (b *benchCommand) measureNodes(cmd *cobra.Command, binary string, page *ben
 		}
 		systems = append(systems, system)
 	}
-	if page.Nodes == nil {
-		page.Nodes = benchmark.NewNodeComparison(b.together, systems)
-	}
+	page.AddNodes(b.together, systems)
 	for len(page.Nodes.Load) < b.nodeRounds {
 		if err := page.Nodes.AddRound(cmd.Context(), systems, cmd.ErrOrStderr()); err != nil {
 			return err

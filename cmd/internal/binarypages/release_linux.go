@@ -37,33 +37,34 @@ func Release() error {
 	return errors.Join(errs...)
 }
 
-// mapping is a range of addresses.
-type mapping struct{ start, end uintptr }
+// addresses are a range of them.
+type addresses struct{ start, end uintptr }
 
 // mappings are those of a file, by proc_pid_smaps(5), that cannot be written to and of which no page was:
 // what was written, as by a loader or a debugger, is in no file.
-func mappings(smaps io.Reader, file string) ([]mapping, error) {
-	var all []mapping
-	var now mapping
+func mappings(smaps io.Reader, file string) ([]addresses, error) {
+	var all []addresses
+	var now addresses
 	eligible := false
 	lines := bufio.NewScanner(smaps)
 	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
+		fields := strings.Fields(string(lines.Bytes()))
 		if len(fields) < 2 {
 			continue
 		}
-		if !strings.HasSuffix(fields[0], ":") {
+		name, isField := strings.CutSuffix(fields[0], ":")
+		if !isField {
 			start, end, ok := strings.Cut(fields[0], "-")
 			low, err := strconv.ParseUint(start, 16, 64)
 			high, err2 := strconv.ParseUint(end, 16, 64)
 			if err := errors.Join(err, err2); !ok || err != nil {
 				return nil, fmt.Errorf("reading what is mapped: %q: %w", lines.Text(), err)
 			}
-			now = mapping{uintptr(low), uintptr(high)}
-			eligible = len(fields) == 6 && fields[5] == file && !strings.Contains(fields[1], "w")
+			now = addresses{uintptr(low), uintptr(high)}
+			eligible = len(fields) == 6 && fields[5] == file && len(fields[1]) == 4 && fields[1][1] == '-'
 			continue
 		}
-		if eligible && fields[0] == "Anonymous:" && fields[1] == "0" {
+		if eligible && name == "Anonymous" && fields[1] == "0" {
 			all = append(all, now)
 		}
 	}

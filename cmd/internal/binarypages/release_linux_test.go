@@ -11,8 +11,8 @@ import (
 
 func TestOnlyWhatWasNeverWrittenToIsGivenBack(t *testing.T) {
 	const header = " 00000000 00:1e 7  "
-	entry := func(addresses, rights, file, anonymous string) string {
-		return addresses + " " + rights + header + file + "\nSize:               8 kB\nRss:                8 kB\nAnonymous:         " + anonymous + " kB\nVmFlags: rd mr mw me\n"
+	entry := func(at, rights, file, anonymous string) string {
+		return at + " " + rights + header + file + "\nSize:               8 kB\nRss:                8 kB\nAnonymous:         " + anonymous + " kB\nVmFlags: rd mr mw me\n"
 	}
 	text := entry("00400000-00402000", "r-xp", "/bin/poolwright", "0") +
 		entry("00402000-00403000", "r--p", "/bin/poolwright", "0") +
@@ -24,8 +24,8 @@ func TestOnlyWhatWasNeverWrittenToIsGivenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []mapping{{0x400000, 0x402000}, {0x402000, 0x403000}}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(mapping{})); d != "" {
+	want := []addresses{{0x400000, 0x402000}, {0x402000, 0x403000}}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(addresses{})); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if _, err := mappings(strings.NewReader("what is this\n"), "f"); err == nil {

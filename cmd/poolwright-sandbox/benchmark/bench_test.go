@@ -86,6 +86,7 @@ func BenchmarkOneChangeInGit(b *testing.B) {
 				b.ReportMetric(cpu(o), "cpu-s-"+string(o))
 				b.ReportMetric(Spread(round[o], func(u Usage) float64 { return float64(u.Requests) }).Median, "requests-"+string(o))
 				b.ReportMetric(Spread(round[o], func(u Usage) float64 { return float64(u.Private) / (1 << 20) }).Max, "MiB-private-"+string(o))
+				b.ReportMetric(Spread(round[o], func(u Usage) float64 { return float64(u.Peak) / (1 << 20) }).Max, "MiB-resident-"+string(o))
 			}
 			for name, ratio := range map[string]struct{ is, most float64 }{
 				"one-change/first-apply": {cpu(OneChange) / cpu(FirstApply), maxChange},

@@ -178,19 +178,20 @@ func TestPrivateMemoryIsThatOfTheSampledOnly(t *testing.T) {
 func TestThePageHasMediansSpreadsAndRatios(t *testing.T) {
 	ours := Round{FirstApply: usages(time.Second), NoChange: usages(time.Second/10, time.Second/5), OneChange: usages(time.Second / 2), LiveEdit: usages(20 * time.Millisecond)}
 	flux := Round{FirstApply: usages(3 * time.Second), NoChange: usages(time.Second, 3*time.Second), OneChange: usages(2 * time.Second), LiveEdit: usages(time.Second)}
-	c := NewComparison(2000, []System{{Name: "Poolwright"}, {Name: "Flux"}})
+	c := newComparison(2000, []System{{Name: "Poolwright"}, {Name: "Flux"}})
 	c.Rounds = map[string][]Round{"Poolwright": {ours, ours}, "Flux": {flux, flux}}
 	c.Bare, c.Load = []time.Duration{time.Second, 800 * time.Millisecond}, []float64{1.5, 2}
 	node := func(launch, end time.Duration) NodeUsage {
 		return NodeUsage{Launch: launch, Terminate: end, Usage: usages(time.Minute)[0]}
 	}
-	nodes := NewNodeComparison(20, []NodeSystem{{Name: "Poolwright"}, {Name: "Karpenter"}})
+	page := &Page{Machine: "a machine", Processors: 2, Versions: "some versions", Head: "# Head\n", Foot: "## Foot\n",
+		Comparisons: []*Comparison{c, newComparison(10_000, []System{{Name: "Poolwright"}})}}
+	page.AddNodes(20, []NodeSystem{{Name: "Poolwright"}, {Name: "Karpenter"}})
+	nodes := page.Nodes
 	nodes.Single["Poolwright"] = []NodeUsage{node(100*time.Millisecond, 6*time.Second), node(200*time.Millisecond, 7*time.Second)}
 	nodes.Single["Karpenter"] = []NodeUsage{node(time.Second, 26*time.Second), node(1100*time.Millisecond, 20*time.Second)}
 	nodes.Together["Poolwright"], nodes.Together["Karpenter"] = []NodeUsage{node(0, 7*time.Second)}, []NodeUsage{node(0, 28*time.Second)}
 	nodes.Load = []float64{0.5, 12}
-	page := &Page{Machine: "a machine", Processors: 2, Versions: "some versions", Head: "# Head\n", Foot: "## Foot\n",
-		Comparisons: []*Comparison{c, NewComparison(10_000, []System{{Name: "Poolwright"}})}, Nodes: nodes}
 	var out bytes.Buffer
 	if err := page.Write(&out); err != nil {
 		t.Fatal(err)

@@ -24,8 +24,8 @@ type Comparison struct {
 	Load []float64
 }
 
-// NewComparison is a comparison of systems without any round.
-func NewComparison(objects int, systems []System) *Comparison {
+// newComparison is a comparison of systems without any round.
+func newComparison(objects int, systems []System) *Comparison {
 	c := &Comparison{Objects: objects, Rounds: map[string][]Round{}}
 	for _, s := range systems {
 		c.Systems = append(c.Systems, s.Name)

@@ -7,13 +7,13 @@ import (
 	"net"
 	"time"
 
+	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/sandbox/process"
 )
 
@@ -59,8 +59,8 @@ spec:
 `
 )
 
-// Karpenter is a stock Karpenter of the version that is embedded, with its default settings.
-type Karpenter struct {
+// StockKarpenter is a stock Karpenter of the version that is embedded, with its default settings.
+type StockKarpenter struct {
 	Environment *Environment
 	// Binary is its controller.
 	Binary  string
@@ -69,9 +69,9 @@ type Karpenter struct {
 }
 
 // Start implements Processes.
-func (k *Karpenter) Start(ctx context.Context) error {
-	if _, err := engine.InstallCRDs(ctx, k.Environment.Admin, engine.DefaultSettings()); err != nil {
-		return fmt.Errorf("installing Karpenter's CRDs: %w", err)
+func (k *StockKarpenter) Start(ctx context.Context) error {
+	if err := k.install(ctx); err != nil {
+		return err
 	}
 	address, err := freeAddress(ctx)
 	if err != nil {
@@ -96,14 +96,34 @@ func (k *Karpenter) Start(ctx context.Context) error {
 	})
 }
 
+// install makes Karpenter's kinds, and waits until they are served.
+func (k *StockKarpenter) install(ctx context.Context) error {
+	for _, crd := range awsapis.CRDs {
+		if err := k.Environment.Admin.Create(ctx, crd.DeepCopy()); err != nil {
+			return fmt.Errorf("making %s: %w", crd.Name, err)
+		}
+	}
+	return k.Environment.await(ctx, "Karpenter's kinds are served", func() error {
+		for _, crd := range awsapis.CRDs {
+			kind := schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.Kind}
+			if err := k.Environment.Admin.List(ctx, listOf(kind)); err != nil {
+				return fmt.Errorf("listing %s: %w", kind.Kind, err)
+			}
+		}
+		return nil
+	})
+}
+
 // Running implements Processes.
-func (k *Karpenter) Running() []*process.Process { return []*process.Process{k.process} }
+func (k *StockKarpenter) Running() []*process.Process { return []*process.Process{k.process} }
 
 // Requests implements Processes.
-func (k *Karpenter) Requests(ctx context.Context) (int, error) { return sentRequests(ctx, k.metrics) }
+func (k *StockKarpenter) Requests(ctx context.Context) (int, error) {
+	return sentRequests(ctx, k.metrics)
+}
 
 // Stop implements Processes.
-func (k *Karpenter) Stop() error {
+func (k *StockKarpenter) Stop() error {
 	if k.process == nil {
 		return nil
 	}
@@ -115,11 +135,11 @@ func (k *Karpenter) Stop() error {
 	return nil
 }
 
-// Engine is Poolwright with its engine on.
-type Engine struct{ Poolwright }
+// PoolwrightEngine is Poolwright with its engine on.
+type PoolwrightEngine struct{ Poolwright }
 
 // Start implements Processes.
-func (e *Engine) Start(ctx context.Context) error {
+func (e *PoolwrightEngine) Start(ctx context.Context) error {
 	if err := e.Poolwright.Start(ctx); err != nil {
 		return err
 	}

@@ -119,15 +119,6 @@ func (c *NodeComparison) AddRound(ctx context.Context, systems []NodeSystem, pro
 	return nil
 }
 
-// NewNodeComparison is a comparison of systems without any round.
-func NewNodeComparison(together int, systems []NodeSystem) *NodeComparison {
-	c := &NodeComparison{Nodes: together, Single: map[string][]NodeUsage{}, Together: map[string][]NodeUsage{}}
-	for _, s := range systems {
-		c.Systems = append(c.Systems, s.Name)
-	}
-	return c
-}
-
 // life fills so many nodes with a pod each, deletes the pods and waits until the nodes are gone.
 func (s NodeSystem) life(ctx context.Context, n int) (used NodeUsage, err error) {
 	var created, emptied time.Time

@@ -26,7 +26,7 @@ type Page struct {
 // Comparison is that of a number of objects, which is added where there is none. One of other systems is
 // replaced.
 func (p *Page) Comparison(objects int, systems []System) *Comparison {
-	fresh := NewComparison(objects, systems)
+	fresh := newComparison(objects, systems)
 	at := slices.IndexFunc(p.Comparisons, func(c *Comparison) bool { return c.Objects == objects })
 	switch {
 	case at < 0:
@@ -37,6 +37,17 @@ func (p *Page) Comparison(objects int, systems []System) *Comparison {
 		p.Comparisons[at] = fresh
 	}
 	return fresh
+}
+
+// AddNodes adds a comparison of systems that provision nodes, unless there is one.
+func (p *Page) AddNodes(together int, systems []NodeSystem) {
+	if p.Nodes != nil {
+		return
+	}
+	p.Nodes = &NodeComparison{Nodes: together, Single: map[string][]NodeUsage{}, Together: map[string][]NodeUsage{}}
+	for _, s := range systems {
+		p.Nodes.Systems = append(p.Nodes.Systems, s.Name)
+	}
 }
 
 // titles are what the operations are called in the tables.
@@ -109,8 +120,8 @@ func (p *Page) loads(all []float64) string {
 	return text
 }
 
-// nodeRow is a row of the table about nodes.
-type nodeRow struct {
+// nodeMeasure is a row of the table about nodes.
+type nodeMeasure struct {
 	name, format string
 	of           map[string][]NodeUsage
 	value        func(NodeUsage) float64
@@ -121,7 +132,7 @@ func (p *Page) writeNodes(out *strings.Builder) {
 	c := p.Nodes
 	fmt.Fprintf(out, "\n## Nodes\n\n%s of each, after one that is not counted. %s\n\n", plural.Count(len(c.Load), "round"), p.loads(c.Load))
 	fmt.Fprintf(out, "| | %s | ratio |\n|---|%s---|\n", strings.Join(c.Systems, " | "), strings.Repeat("---|", len(c.Systems)))
-	rows := []nodeRow{
+	rows := []nodeMeasure{
 		{"first pending pod → CreateFleet, s", "%.3g", c.Single, func(u NodeUsage) float64 { return u.Launch.Seconds() }},
 		{"last pod gone → TerminateInstances, s beyond consolidateAfter", "%.3g", c.Single, func(u NodeUsage) float64 { return u.Terminate.Seconds() }},
 		{fmt.Sprintf("the same of the last of %d nodes that become empty together", c.Nodes), "%.3g", c.Together, func(u NodeUsage) float64 { return u.Terminate.Seconds() }},
