@@ -246,10 +246,21 @@ bench: ## Measure what the design promises, as ratios within one run
 	@# Memory is a whole process's, so it is read from a real controller in a sandbox.
 	go test -count=1 -timeout 30m -run '^TestTheControllerStaysSmall' -v ./cmd/internal/e2e
 
+# The Karpenter that everybody runs, of the version that is embedded.
+KARPENTER_VERSION := $(shell sed -n 's|.*aws/karpenter-provider-aws v||p' go.mod)
+.PHONY: karpenter
+karpenter:
+	@mkdir -p $(CACHE)/karpenter
+	go build -buildvcs=false -trimpath -ldflags '-s -w -X sigs.k8s.io/karpenter/pkg/operator.Version=$(KARPENTER_VERSION)' \
+		-o $(CACHE)/karpenter/controller github.com/aws/karpenter-provider-aws/cmd/controller
+
 .PHONY: bench-compare
-bench-compare: build flux ## Measure Poolwright beside Flux in one sandbox, and write docs/performance.md (ARGS="--objects 200 --rounds 3")
-	bin/poolwright-sandbox bench --flux $(CACHE)/interop --page docs/performance.md $(ARGS) \
-		--versions "Poolwright $$(git describe --tags --always --dirty), source-controller and kustomize-controller $$(sed -n 's|.*fluxcd/kustomize-controller \(v[^ ]*\).*|\1|p' .ci/interop/go.mod), built with $$(go env GOVERSION)"
+bench-compare: build flux karpenter ## Measure Poolwright beside Flux and a stock Karpenter, and write docs/performance.md (ARGS="--objects 200 --rounds 3 --node-rounds 3")
+	@# As it is shipped: symbols and debugging information are 50 MiB of the file.
+	go build -ldflags '-s -w' -o $(CACHE)/karpenter/poolwright ./cmd/poolwright
+	bin/poolwright-sandbox bench --poolwright $(CACHE)/karpenter/poolwright --flux $(CACHE)/interop --karpenter $(CACHE)/karpenter/controller \
+		--page docs/performance.md --results $(CACHE)/bench-compare.json $(ARGS) \
+		--versions "Poolwright $$(git describe --tags --always --dirty), Karpenter $(KARPENTER_VERSION), source-controller and kustomize-controller $$(sed -n 's|.*fluxcd/kustomize-controller \(v[^ ]*\).*|\1|p' .ci/interop/go.mod), built with $$(go env GOVERSION)"
 
 .PHONY: image
 image: ## Write the container image to dist/image as an OCI image layout (VERSION=v1.0.0, PUSH=registry/name)

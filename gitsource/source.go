@@ -49,6 +49,13 @@ type Identifier interface {
 	ContentID(name string) (string, error)
 }
 
+// ModeReader is the ability of a Snapshot's FS to return modes without reading how large contents are,
+// which a Git repository has in its packs alone.
+type ModeReader interface {
+	// ModeOf is the mode that Stat returns, or Lstat where the last link is not followed. Its errors are theirs.
+	ModeOf(name string, follow bool) (fs.FileMode, error)
+}
+
 // What can be wrong with a source. Fetch wraps exactly one of them, or none
 // when the fault is elsewhere on this machine (credentials that cannot be read).
 var (

@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"slices"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/declared/part"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
@@ -75,7 +73,7 @@ func encodePart(objects []manifest.Object, usage manifest.Usage) ([]byte, error)
 // decode counts what it decodes, as if it had been read.
 func (r renderer) decode(content []byte) ([]manifest.Object, error) {
 	var found renderedPart
-	if err := utiljson.Unmarshal(content, &found); err != nil {
+	if err := manifest.Unmarshal(content, &found); err != nil {
 		return nil, err
 	}
 	if err := r.tree.Count(found.Usage); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/poolwright/poolwright/gitsource"
@@ -119,9 +120,9 @@ func (r renderer) Decode(id []byte) (checked.Folder, error) { return r[string(id
 type inProcess struct{}
 
 func (inProcess) Render(_ context.Context, files fs.FS, folder string, values substitute.Values) ([]byte, error) {
-	out, err := checked.Load(files, folder, values, nil, func() (checked.Standards, error) {
-		types, err := catalog.Load()
-		return checked.Standards{Types: types}, err
+	out, err := checked.Load(files, folder, values, nil, checked.Standards{
+		CRDs:  func(func(string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error) { return nil, nil },
+		Types: catalog.Load,
 	})
 	if err != nil {
 		return nil, err

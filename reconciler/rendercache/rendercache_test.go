@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -36,9 +37,9 @@ func (w worker) Render(ctx context.Context, files fs.FS, folder string, values s
 	if w.limit {
 		return nil, state.Failf(state.Stalled, "LimitExceeded", "it is too much")
 	}
-	out, err := checked.Load(files, folder, values, nil, func() (checked.Standards, error) {
-		types, err := catalog.Load()
-		return checked.Standards{Types: types}, err
+	out, err := checked.Load(files, folder, values, nil, checked.Standards{
+		CRDs:  func(func(string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error) { return nil, nil },
+		Types: catalog.Load,
 	})
 	if err != nil {
 		return nil, err

@@ -3,9 +3,8 @@ package child
 import (
 	"fmt"
 
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
+	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
@@ -25,7 +24,7 @@ func (*Runner) Decode(encoded []byte) (checked.Folder, error) {
 	var found checked.Folder
 	var items []state.Item
 	if len(encoded) > 0 {
-		if err := utiljson.Unmarshal(encoded, &[]any{&found, &items}); err != nil {
+		if err := manifest.Unmarshal(encoded, &[]any{&found, &items}); err != nil {
 			return checked.Folder{}, fmt.Errorf("reading what was rendered: %w", err)
 		}
 	}

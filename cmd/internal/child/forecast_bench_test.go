@@ -27,7 +27,7 @@ import (
 // time is that of parent and child, whatever else the machine does. The child gets the 512 MiB
 // that are promised, and fails with less than it needs.
 func BenchmarkForecastOfALargeCluster(b *testing.B) {
-	for _, nodes := range []int{500, 5000} {
+	for _, nodes := range []int{20, 500, 5000} {
 		for name, classes := range map[string]int{"all of": 20, "a pool of": 1} {
 			b.Run(fmt.Sprintf("%s %d nodes and %d pods", name, nodes, 10*nodes), func(b *testing.B) { benchmarkForecast(b, nodes, classes) })
 		}

@@ -48,7 +48,7 @@ func serveLoad(_ context.Context, t *frameExchange) ([]byte, error) {
 			return nil, err
 		}
 	}
-	found, err := checked.Load(files, req.Folder, values, parts, readStandards)
+	found, err := checked.Load(files, req.Folder, values, parts, standards())
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +58,7 @@ func serveLoad(_ context.Context, t *frameExchange) ([]byte, error) {
 	return encodeFolder(found)
 }
 
-func readStandards() (out checked.Standards, err error) {
-	if out.CRDs, err = crds.Known(); err == nil {
-		out.Types, err = catalog.Load()
-	}
-	return out, err
+// standards are those that the binary carries.
+func standards() checked.Standards {
+	return checked.Standards{CRDs: crds.KnownOf, Types: catalog.Load}
 }

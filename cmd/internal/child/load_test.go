@@ -116,6 +116,6 @@ func BenchmarkLoadInAChild(b *testing.B) {
 
 // load renders and checks a folder in this process.
 func load(tree fs.FS, folder string, values substitute.Values) (checked.Folder, error) {
-	found, err := checked.Load(tree, folder, values, nil, readStandards)
+	found, err := checked.Load(tree, folder, values, nil, standards())
 	return limited(found), err
 }

@@ -26,15 +26,30 @@ import (
 // Known are the definitions of our own kinds and of the embedded Karpenter's. The caller may
 // change them.
 func Known() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	ours, err := own()
-	if err != nil {
-		return nil, err
+	return KnownOf(func(string) bool { return true })
+}
+
+// KnownOf are those of Known of which some objects are declared: declared reports whether the group
+// of a kind may be among them. Reading ours takes longer than rendering most folders.
+func KnownOf(declared func(group string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var all []*apiextensionsv1.CustomResourceDefinition
+	if declared(v1alpha1.GroupVersion.Group) {
+		ours, err := own()
+		if err != nil {
+			return nil, err
+		}
+		all = ours
 	}
 	theirs, err := engine.CRDs(engine.DefaultSettings())
 	if err != nil {
 		return nil, err
 	}
-	return append(ours, theirs...), nil
+	for _, crd := range theirs {
+		if declared(crd.Spec.Group) {
+			all = append(all, crd)
+		}
+	}
+	return all, nil
 }
 
 // Live reads a cluster's definitions of the kinds of Known, each once. It has none of a kind that

@@ -31,6 +31,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 
+	"github.com/poolwright/poolwright/cmd/internal/binarypages"
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/cmd/internal/crds"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
@@ -379,7 +380,7 @@ func (a *app) addOurs(mgr manager.Manager) error {
 		},
 		Events: events.Escape(a.notifier.Record(eventRecorder(mgr))),
 	})
-	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced)); err != nil {
+	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced), mgr.Add(binarypages.AfterStart{})); err != nil {
 		return err
 	}
 	return a.cluster.AddTo(mgr)

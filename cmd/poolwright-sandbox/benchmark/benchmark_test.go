@@ -2,6 +2,7 @@ package benchmark
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -162,18 +163,70 @@ func usages(wall ...time.Duration) []Usage {
 	return all
 }
 
+func TestPrivateMemoryIsThatOfTheSampledOnly(t *testing.T) {
+	all := []Usage{{CPU: time.Second, Private: 60 << 20}, {CPU: time.Second}, {CPU: time.Second}}
+	for _, column := range columns() {
+		if got, want := len(column.measured(all)), map[bool]int{true: 1, false: 3}[column.sampled]; got != want {
+			t.Errorf("%s has %d values, want %d", column.name, got, want)
+		}
+	}
+	if all[1].Private != 0 || len(all) != 3 {
+		t.Error("the usages have changed")
+	}
+}
+
 func TestThePageHasMediansSpreadsAndRatios(t *testing.T) {
 	ours := Round{FirstApply: usages(time.Second), NoChange: usages(time.Second/10, time.Second/5), OneChange: usages(time.Second / 2), LiveEdit: usages(20 * time.Millisecond)}
 	flux := Round{FirstApply: usages(3 * time.Second), NoChange: usages(time.Second, 3*time.Second), OneChange: usages(2 * time.Second), LiveEdit: usages(time.Second)}
-	c := NewComparison(2000, []System{{Name: "Poolwright"}, {Name: "Flux"}})
+	c := newComparison(2000, []System{{Name: "Poolwright"}, {Name: "Flux"}})
 	c.Rounds = map[string][]Round{"Poolwright": {ours, ours}, "Flux": {flux, flux}}
-	c.Bare, c.Load = []time.Duration{time.Second, 800 * time.Millisecond}, []string{"1.5", "2.0"}
-	page := &Page{Machine: "a machine", Versions: "some versions", Head: "# Head\n", Foot: "## Foot\n", Comparisons: []*Comparison{c}}
+	c.Bare, c.Load = []time.Duration{time.Second, 800 * time.Millisecond}, []float64{1.5, 2}
+	node := func(launch, end time.Duration) NodeUsage {
+		return NodeUsage{Launch: launch, Terminate: end, Usage: usages(time.Minute)[0]}
+	}
+	page := &Page{Machine: "a machine", Processors: 2, Versions: "some versions", Head: "# Head\n", Foot: "## Foot\n",
+		Comparisons: []*Comparison{c, newComparison(10_000, []System{{Name: "Poolwright"}})}}
+	page.AddNodes(20, []NodeSystem{{Name: "Poolwright"}, {Name: "Karpenter"}})
+	nodes := page.Nodes
+	nodes.Single["Poolwright"] = []NodeUsage{node(100*time.Millisecond, 6*time.Second), node(200*time.Millisecond, 7*time.Second)}
+	nodes.Single["Karpenter"] = []NodeUsage{node(time.Second, 26*time.Second), node(1100*time.Millisecond, 20*time.Second)}
+	nodes.Together["Poolwright"], nodes.Together["Karpenter"] = []NodeUsage{node(0, 7*time.Second)}, []NodeUsage{node(0, 28*time.Second)}
+	nodes.Load = []float64{0.5, 12}
 	var out bytes.Buffer
 	if err := page.Write(&out); err != nil {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "testdata/page.md", out.Bytes())
+}
+
+func TestARunGoesOnWithWhatAnEarlierOneMeasured(t *testing.T) {
+	systems := []System{{Name: "Poolwright"}, {Name: "Flux"}}
+	page := &Page{}
+	first := page.Comparison(200, systems)
+	first.Load = []float64{1}
+	raw, err := json.Marshal(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Page
+	if err := json.Unmarshal(raw, &again); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(first, again.Comparison(200, systems)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if got := again.Comparison(200, systems[:1]); len(got.Load) != 0 || len(again.Comparisons) != 1 {
+		t.Errorf("with other systems %d rounds are kept, and there are %d comparisons", len(got.Load), len(again.Comparisons))
+	}
+	if got := again.Comparison(2000, systems); got.Objects != 2000 || len(again.Comparisons) != 2 {
+		t.Errorf("another number of objects is %d, of %d", got.Objects, len(again.Comparisons))
+	}
+}
+
+func TestTheLoadAverageOfThisMachineIsRead(t *testing.T) {
+	if average, err := Load(); err != nil || average < 0 {
+		t.Errorf("got %v, %v", average, err)
+	}
 }
 
 func TestAPageThatCannotBeWrittenIsAnError(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -19,12 +20,12 @@ type Comparison struct {
 	Rounds map[string][]Round
 	// Bare is what a bare server-side apply of the same objects took in each round.
 	Bare []time.Duration
-	// Load is the load average of the machine at the end of each round.
-	Load []string
+	// Load is the load average of the machine at the beginning of each round.
+	Load []float64
 }
 
-// NewComparison is a comparison of systems without any round.
-func NewComparison(objects int, systems []System) *Comparison {
+// newComparison is a comparison of systems without any round.
+func newComparison(objects int, systems []System) *Comparison {
 	c := &Comparison{Objects: objects, Rounds: map[string][]Round{}}
 	for _, s := range systems {
 		c.Systems = append(c.Systems, s.Name)
@@ -35,6 +36,7 @@ func NewComparison(objects int, systems []System) *Comparison {
 // AddRound measures the systems of a comparison once, one after another. Each round begins with another
 // system, so that none always has the warmer API server. Progress gets a line for each.
 func (e *Environment) AddRound(ctx context.Context, c *Comparison, systems []System, progress io.Writer) error {
+	before := load()
 	r, _, err := e.NewRepository(ctx, c.Objects)
 	if err != nil {
 		return err
@@ -51,29 +53,47 @@ func (e *Environment) AddRound(ctx context.Context, c *Comparison, systems []Sys
 			return err
 		}
 		rounds[s.Name] = round
-		_, _ = fmt.Fprintf(progress, "%d objects, round %d, %s: first apply %.2f s (bare %.2f s), no difference %.2f s, one change %.2f s, edit %.3f s\n",
-			c.Objects, n+1, s.Name, seconds(round[FirstApply]), bare.Seconds(), seconds(round[NoChange]), seconds(round[OneChange]), seconds(round[LiveEdit]))
+		_, _ = fmt.Fprintf(progress, "%d objects, round %d, load %.1f, %s: processor time of the first apply %.2f s, no difference %.2f s, one change %.2f s; time %.2f s (bare %.2f s), %.2f s, %.2f s, edit %.3f s\n",
+			c.Objects, n+1, before, s.Name, cpuSeconds(round[FirstApply]), cpuSeconds(round[NoChange]), cpuSeconds(round[OneChange]),
+			seconds(round[FirstApply]), bare.Seconds(), seconds(round[NoChange]), seconds(round[OneChange]), seconds(round[LiveEdit]))
 	}
 	// A round counts once it is whole.
 	for name, round := range rounds {
 		c.Rounds[name] = append(c.Rounds[name], round)
 	}
-	c.Bare, c.Load = append(c.Bare, bare), append(c.Load, load())
+	c.Bare, c.Load = append(c.Bare, bare), append(c.Load, before)
 	return nil
 }
 
-// load is the load average of the last minute, empty where it cannot be read.
-func load() string {
+// load is the load average of the last minute, 0 where it cannot be read.
+func load() float64 {
+	average, err := Load()
+	if err != nil {
+		return 0
+	}
+	return average
+}
+
+// Load is the load average of the machine in the last minute.
+func Load() (float64, error) {
 	content, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		return ""
+		return 0, fmt.Errorf("reading the load average: %w", err)
 	}
 	first, _, _ := strings.Cut(string(content), " ")
-	return first
+	average, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the load average: %w", err)
+	}
+	return average, nil
 }
 
 func seconds(all []Usage) float64 {
 	return NewStatistics(all, func(u Usage) float64 { return u.Wall.Seconds() }).Median
+}
+
+func cpuSeconds(all []Usage) float64 {
+	return Spread(all, func(u Usage) float64 { return u.CPU.Seconds() }).Median
 }
 
 // Statistics are the median of some measurements, and the least and the most of them.

@@ -35,8 +35,8 @@ type Environment struct {
 // timeout is for a busy machine: no measurement takes a tenth of it on an idle one.
 const timeout = 10 * time.Minute
 
-// NewEnvironment prepares a running sandbox: a person with repositories, and the kind of the custom
-// resources.
+// NewEnvironment prepares a running sandbox: where it has a Git server, a person with repositories, and
+// the kind of the custom resources.
 func NewEnvironment(ctx context.Context, running *sandbox.Environment) (*Environment, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -47,6 +47,9 @@ func NewEnvironment(ctx context.Context, running *sandbox.Environment) (*Environ
 		return nil, fmt.Errorf("connecting to the sandbox: %w", err)
 	}
 	e := &Environment{Environment: running, Admin: admin, Timeout: timeout}
+	if running.Git == nil {
+		return e, nil
+	}
 	if e.owner, err = running.Git.CreateUser(ctx, "benchmark"); err != nil {
 		return nil, fmt.Errorf("making the owner of the repositories: %w", err)
 	}

@@ -177,16 +177,9 @@ func (f *Flux) awaitApplied(ctx context.Context, r *Repository, commit string, r
 	return err
 }
 
-// isReady reports whether an object's condition Ready is true, and not of an earlier generation.
+// isReady reports whether an object's condition Ready is true.
 func isReady(u *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	for _, c := range conditions {
-		condition, _ := c.(map[string]any)
-		if condition["type"] == fluxmeta.ReadyCondition {
-			return condition["status"] == string(metav1.ConditionTrue)
-		}
-	}
-	return false
+	return hasCondition(u, fluxmeta.ReadyCondition)
 }
 
 // Request implements Reconciler. A new commit reaches the Kustomizations by their source; where there is

@@ -27,12 +27,15 @@ type Usage struct {
 	Requests int
 	// Peak is the most memory that its processes had resident, without their children. Private is the most
 	// of it that is no page of a file, with all their children, by a sample every 20 ms: pages of a
-	// binary are the same for parent and child, and the kernel takes them back. Both in bytes.
+	// binary are the same for parent and child, and the kernel takes them back. Both in bytes. Private is 0
+	// where it was not sampled.
 	Peak, Private int64
 }
 
-// Measure runs an operation on a controller and returns what that took.
-func Measure(ctx context.Context, s Processes, operation func(context.Context) error) (Usage, error) {
+// Measure runs an operation on a controller and returns what that took. Private memory is only sampled where
+// that is required: while /proc is read of a child that ends, its parent spins, which is processor time of
+// the controller.
+func Measure(ctx context.Context, s Processes, sampled bool, operation func(context.Context) error) (Usage, error) {
 	var u Usage
 	requests, err := s.Requests(ctx)
 	if err != nil {
@@ -45,7 +48,10 @@ func Measure(ctx context.Context, s Processes, operation func(context.Context) e
 	if err != nil {
 		return u, err
 	}
-	stop := samplePrivate(s.Running())
+	stop := func() int64 { return 0 }
+	if sampled {
+		stop = samplePrivate(s.Running())
+	}
 	started := time.Now()
 	err = operation(ctx)
 	u.Wall, u.Private = time.Since(started), stop()

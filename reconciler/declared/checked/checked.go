@@ -48,34 +48,47 @@ type Folder struct {
 	Unknown ObjectProblems `json:"unknown,omitempty"`
 }
 
-// Standards are what folders are checked against.
+// Standards read what folders are checked against, each where something is declared that needs it:
+// reading all of them takes longer than rendering most folders.
 type Standards struct {
-	CRDs  []*apiextensionsv1.CustomResourceDefinition
-	Types *catalog.Catalog
+	// CRDs are the definitions of the kinds in some groups.
+	CRDs func(declared func(group string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error)
+	// Types is the catalog. It is not called for a folder without a NodePool.
+	Types func() (*catalog.Catalog, error)
+}
+
+// read reads what the objects of a set need.
+func (s Standards) read(set state.Set) ([]*apiextensionsv1.CustomResourceDefinition, *catalog.Catalog, error) {
+	groups, pools := map[string]bool{}, false
+	for item := range set.All() {
+		groups[item.Key.Group] = true
+		pools = pools || item.Key.Group == "karpenter.sh" && item.Key.Kind == "NodePool"
+	}
+	crds, err := s.CRDs(func(group string) bool { return groups[group] })
+	if err != nil {
+		return nil, nil, err
+	}
+	if !pools {
+		return crds, &catalog.Catalog{}, nil
+	}
+	types, err := s.Types()
+	return crds, types, err
 }
 
 // Load renders and checks a folder, with the parts that are kept of an earlier revision, which may
 // be nil. Its errors are those of declared.Load, and those of standards.
-func Load(tree fs.FS, folder string, values substitute.Values, parts *part.Parts, standards func() (Standards, error)) (Folder, error) {
-	// Reading the standards takes longer than rendering most folders.
-	read := make(chan struct{})
-	var by Standards
-	var standardsErr error
-	go func() {
-		defer close(read)
-		by, standardsErr = standards()
-	}()
+func Load(tree fs.FS, folder string, values substitute.Values, parts *part.Parts, standards Standards) (Folder, error) {
 	d, err := declared.Load(tree, folder, declared.Options{Values: values, Parts: parts})
 	if err != nil {
 		return Folder{}, err
 	}
-	<-read
-	if standardsErr != nil {
-		return Folder{}, standardsErr
+	crds, types, err := standards.read(d.Set)
+	if err != nil {
+		return Folder{}, err
 	}
 	out := Folder{Declared: d, Clusters: ObjectProblems{}, Unknown: ObjectProblems{}}
 	out.Problems = lint.Sorted(d.Problems)
-	refused := lint.Refused(d, by.CRDs)
+	refused := lint.Refused(d, crds)
 	if out.Notes, err = Conversions(d, folder); err != nil {
 		return Folder{}, err
 	}
@@ -92,7 +105,7 @@ func Load(tree fs.FS, folder string, values substitute.Values, parts *part.Parts
 			}
 		}
 	}
-	for _, f := range gpulint.Check(d, by.Types) {
+	for _, f := range gpulint.Check(d, types) {
 		if f.Advice {
 			out.Notes = append(out.Notes, warning(f.Finding))
 		} else {

@@ -29,12 +29,11 @@ func definition(t *testing.T, group, kind, plural string) *apiextensionsv1.Custo
 }
 
 func TestWhatIsFoundIsDividedByWhoRefusesIt(t *testing.T) {
-	standards := func() (Standards, error) {
-		types, err := catalog.Load()
-		return Standards{CRDs: []*apiextensionsv1.CustomResourceDefinition{
+	standards := Standards{Types: catalog.Load, CRDs: func(func(string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+		return []*apiextensionsv1.CustomResourceDefinition{
 			definition(t, "example.com", "Widget", "widgets"), definition(t, "poolwright.dev", "Cluster", "clusters"),
-		}, Types: types}, err
-	}
+		}, nil
+	}}
 	const widget = "apiVersion: example.com/v1alpha1\nkind: Widget\nmetadata: {name: w}\nspec: "
 	for name, c := range map[string]struct {
 		text                                        string
@@ -77,11 +76,63 @@ func TestWhatIsFoundIsDividedByWhoRefusesIt(t *testing.T) {
 	}
 }
 
+const (
+	onePool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: p}\nspec: {template: {spec: {requirements: []}}}\n"
+	oneMap  = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+)
+
 func TestStandardsThatCannotBeReadAreAnError(t *testing.T) {
 	broken := errors.New("the embedded definitions are broken")
-	_, err := Load(fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}, ".", substitute.Values{}, nil,
-		func() (Standards, error) { return Standards{}, broken })
-	if !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
+	for name, s := range map[string]Standards{
+		"the definitions": {Types: catalog.Load, CRDs: func(func(string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error) { return nil, broken }},
+		"the catalog":     {CRDs: noDefinitions, Types: func() (*catalog.Catalog, error) { return nil, broken }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(fstest.MapFS{"a.yaml": {Data: []byte(onePool)}}, ".", substitute.Values{}, nil, s)
+			if !errors.Is(err, broken) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func noDefinitions(func(string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	return nil, nil
+}
+
+// TestStandardsAreReadForWhatIsDeclaredOnly counts what a render does not need to read, which takes
+// longer than most renders.
+func TestStandardsAreReadForWhatIsDeclaredOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		groups []string
+		types  int
+	}{
+		"no group, no pool":  {oneMap, []string{""}, 0},
+		"a NodePool":         {onePool, []string{"karpenter.sh"}, 1},
+		"a class, no pool":   {"apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: c}\n", []string{"karpenter.k8s.aws"}, 0},
+		"both of two groups": {onePool + "---\n" + oneMap, []string{"", "karpenter.sh"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var groups []string
+			types := 0
+			_, err := Load(fstest.MapFS{"a.yaml": {Data: []byte(c.text)}}, ".", substitute.Values{}, nil, Standards{
+				CRDs: func(declared func(string) bool) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+					for _, group := range []string{"", "apps", "karpenter.k8s.aws", "karpenter.sh", "poolwright.dev"} {
+						if declared(group) {
+							groups = append(groups, group)
+						}
+					}
+					return nil, nil
+				},
+				Types: func() (*catalog.Catalog, error) { types++; return catalog.Load() },
+			})
+			if err != nil || types != c.types {
+				t.Errorf("the catalog was read %d times, want %d: %v", types, c.types, err)
+			}
+			if d := cmp.Diff(c.groups, groups); d != "" {
+				t.Errorf("groups (-want +got):\n%s", d)
+			}
+		})
 	}
 }

@@ -60,9 +60,9 @@ func result(tree fs.FS, r Read) string {
 	var err error
 	switch r[0] {
 	case opStat:
-		out, err = described(tree, name, fs.Stat)
+		out, err = described(tree, name, true)
 	case opLstat:
-		out, err = described(tree, name, fs.Lstat)
+		out, err = described(tree, name, false)
 	case opReadLink:
 		out, err = fs.ReadLink(tree, name)
 	case opReadDir:
@@ -78,21 +78,30 @@ func result(tree fs.FS, r Read) string {
 	return "ok " + out
 }
 
-// described stands for a file as stat has it. Its size is that of its content.
-func described(tree fs.FS, name string, stat func(fs.FS, string) (fs.FileInfo, error)) (string, error) {
-	info, err := stat(tree, name)
-	if err != nil || !info.Mode().IsRegular() {
-		return modeOf(info, err)
+// described stands for a file as stat has it, or as lstat where the last link is not followed. Its size is
+// that of its content.
+func described(tree fs.FS, name string, follow bool) (string, error) {
+	mode, err := modeOf(tree, name, follow)
+	if err != nil || !mode.IsRegular() {
+		return mode.String(), err
 	}
 	id, err := identified(tree, name)
-	return info.Mode().String() + " " + id, err
+	return mode.String() + " " + id, err
 }
 
-func modeOf(info fs.FileInfo, err error) (string, error) {
-	if err != nil {
-		return "", err
+func modeOf(tree fs.FS, name string, follow bool) (fs.FileMode, error) {
+	if known, ok := tree.(gitsource.ModeReader); ok {
+		return known.ModeOf(name, follow)
 	}
-	return info.Mode().String(), nil
+	stat := fs.Stat
+	if !follow {
+		stat = fs.Lstat
+	}
+	info, err := stat(tree, name)
+	if err != nil {
+		return 0, err
+	}
+	return info.Mode(), nil
 }
 
 func listed(tree fs.FS, name string) (string, error) {

@@ -128,3 +128,53 @@ func TestOnlyPartsThatWereUsedOrMadeStay(t *testing.T) {
 		t.Error("no parts have one")
 	}
 }
+
+// identifyingFS knows modes and ids of contents, as a tree of Git does. It counts what is read beside.
+type identifyingFS struct {
+	fstest.MapFS
+	reads *int
+}
+
+func (f identifyingFS) ContentID(name string) (string, error) {
+	content, err := fs.ReadFile(f.MapFS, name)
+	return string(content), err
+}
+
+func (f identifyingFS) ModeOf(name string, _ bool) (fs.FileMode, error) {
+	info, err := fs.Stat(f.MapFS, name)
+	if err != nil {
+		return 0, err
+	}
+	return info.Mode(), nil
+}
+
+func (f identifyingFS) Stat(name string) (fs.FileInfo, error) {
+	*f.reads++
+	return fs.Stat(f.MapFS, name)
+}
+
+func (f identifyingFS) ReadFile(name string) ([]byte, error) {
+	*f.reads++
+	return fs.ReadFile(f.MapFS, name)
+}
+
+func (f identifyingFS) Open(name string) (fs.File, error) {
+	*f.reads++
+	return f.MapFS.Open(name)
+}
+
+// TestADigestReadsNothingOfATreeThatIdentifiesItsFiles counts reads: each opens a pack of the repository.
+func TestADigestReadsNothingOfATreeThatIdentifiesItsFiles(t *testing.T) {
+	reads := 0
+	files := identifyingFS{tree(), &reads}
+	before := Digest(files, []Read{"sd/a", "ld/a", "fd/a", "sgone", "sd"})
+	if reads != 0 {
+		t.Errorf("%d reads, want none", reads)
+	}
+	files.MapFS["d/a"].Data = []byte("c")
+	changed := Digest(files, []Read{"sd/a", "ld/a", "fd/a", "sgone", "sd"})
+	files.MapFS["d/a"] = &fstest.MapFile{Data: []byte("a"), Mode: 0o755}
+	if executable := Digest(files, []Read{"sd/a", "ld/a", "fd/a", "sgone", "sd"}); before == changed || before == executable {
+		t.Error("a change of the content, or of the mode, is not in the digest")
+	}
+}

@@ -72,6 +72,15 @@ func (t *FS) ContentID(name string) (string, error) {
 	return e.hash.String(), readable("read", name, e)
 }
 
+// ModeOf implements gitsource.ModeReader.
+func (t *FS) ModeOf(name string, follow bool) (fs.FileMode, error) {
+	e, err := t.lookup("stat", name, follow)
+	if err != nil {
+		return 0, err
+	}
+	return t.info(e).Mode(), nil
+}
+
 // ReadDir implements fs.ReadDirFS.
 func (t *FS) ReadDir(name string) ([]fs.DirEntry, error) {
 	e, err := t.lookup("readdir", name, true)

@@ -52,7 +52,13 @@ func FuzzTree(f *testing.F) {
 				t.Errorf("walk met %q", name)
 			}
 			_, _ = fs.ReadFile(fsys, name)
-			_, _ = fs.Stat(fsys, name)
+			for follow, stat := range map[bool]func(fs.FS, string) (fs.FileInfo, error){true: fs.Stat, false: fs.Lstat} {
+				info, statErr := stat(fsys, name)
+				mode, modeErr := fsys.ModeOf(name, follow)
+				if (statErr == nil) != (modeErr == nil) || statErr == nil && info.Mode() != mode {
+					t.Errorf("the mode of %q is %v, %v, and by its size %v, %v", name, mode, modeErr, info, statErr)
+				}
+			}
 			return nil
 		})
 		if err != nil {

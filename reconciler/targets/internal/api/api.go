@@ -35,8 +35,13 @@ type Client struct {
 	Manager string
 }
 
-// pageSize is how many objects one List answer holds at most.
-const pageSize = 500
+const (
+	// pageSize is how many objects one List answer holds at most.
+	pageSize = 500
+	// namesPageSize is the same of Names: metadata takes a fraction of an object, and 10,000 objects are 14
+	// requests less.
+	namesPageSize = 5000
+)
 
 // New makes a Client that writes as manager. The config is not changed. Each request
 // waits for the limiter, where there is one.
@@ -129,7 +134,7 @@ func (c *Client) Names(ctx context.Context, r Ref, labels, fields string, visit 
 	if r.Namespace != "" {
 		in = c.meta.Resource(r.Resource).Namespace(r.Namespace)
 	}
-	opts := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: pageSize}
+	opts := metav1.ListOptions{LabelSelector: labels, FieldSelector: fields, Limit: namesPageSize}
 	for attempt := 0; ; {
 		page, err := in.List(ctx, opts)
 		if apierrors.IsResourceExpired(err) && attempt < 2 {
