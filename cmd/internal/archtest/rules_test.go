@@ -188,6 +188,7 @@ var tasks = map[string][]string{
 	"cmd/internal/check":        {"provision/engine"},
 	"cmd/internal/convert":      {"gitsource/dir"},
 	"cmd/internal/costing":      {"gitsource/dir"},
+	"cmd/internal/prices":       {"provision/engine"},
 	"cmd/internal/scaffold":     {"provision/engine"},
 	"cmd/internal/crds":         {"provision/engine"},
 	// What the controller and the commands that ask a cluster make in the same way.

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/poolwright/poolwright/provision/pricelist/published"
 	"github.com/poolwright/poolwright/reconciler/history/collector"
 	"github.com/poolwright/poolwright/reconciler/receiver"
 )
@@ -26,6 +27,21 @@ func (a *app) addReceiver(mgr manager.Manager) error {
 	}
 	if err := mgr.Add(server); err != nil {
 		return fmt.Errorf("registering the webhook server: %w", err)
+	}
+	return nil
+}
+
+// addPriceList puts what publishes prices and offerings on the manager, if they are to be published and read.
+func (a *app) addPriceList(mgr manager.Manager, fenced client.Client) error {
+	if !a.cfg.PublishPrices || a.engine == nil {
+		return nil
+	}
+	err := mgr.Add(&published.Publisher{
+		Live: fenced, Cached: mgr.GetClient(), Namespace: a.cfg.Namespace, Offerings: a.engine.Offerings,
+		Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("price-list"),
+	})
+	if err != nil {
+		return fmt.Errorf("registering the publisher of the price list: %w", err)
 	}
 	return nil
 }
