@@ -217,7 +217,7 @@ func reportMay(p *pkg, dir string) bool {
 	if p.in("reconciler/report/forge") {
 		return within(dir, "reconciler/report")
 	}
-	return within(dir, "reconciler/report/internal", "reconciler/plan", "reconciler/state", "reconciler/apply", "internal/plural") || dir == "provision" || dir == "provision/blocker"
+	return within(dir, "reconciler/report/internal", "reconciler/plan", "reconciler/state", "reconciler/apply", "internal/plural") || dir == "provision" || dir == "provision/blocker" || dir == "provision/noderepair"
 }
 
 // adapter reports whether dir is the inside of an outside world that p is no
