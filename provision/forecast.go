@@ -7,6 +7,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/blocker"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/noderepair"
 )
 
 // Forecast is what the change from one ClusterSnapshot to another does. Its JSON form is
@@ -35,6 +36,9 @@ type Forecast struct {
 	// ReservationEnds are the capacity reservations with an end date that pools may use after the change,
 	// by their end.
 	ReservationEnds []ReservationEnd `json:"reservationEnds,omitempty"`
+	// Repairs are the unhealthy nodes that Karpenter replaces under its feature gate NodeRepair, with or without the
+	// change, by when it may; there are none where the gate is off.
+	Repairs []noderepair.Repair `json:"repairs,omitempty"`
 	// Unknown is what the forecast leaves open, sorted by text.
 	Unknown []Unknown `json:"unknown"`
 }

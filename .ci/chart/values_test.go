@@ -67,6 +67,7 @@ var sets = map[string]string{
 	"many repositories":                         "cache: {sizeGiB: 20}",
 	"no history":                                "history: {enabled: false}",
 	"sources of the own namespace alone":        "noCrossNamespaceRefs: true",
+	"prices are published":                      "publishPrices: true",
 	"a small disk":                              "cache: {sizeGiB: 1}",
 	"system nodes with a taint":                 "pod: {nodeSelector: {example.com/system: \"true\"}, tolerations: [{key: example.com/system, operator: Equal, value: \"true\", effect: NoSchedule}]}",
 	"labels of the company":                     "pod: {labels: {example.com/team: nodes}, annotations: {example.com/scan: \"no\"}}",

@@ -34,6 +34,7 @@ const HoursPerMonth = 730
 const (
 	onDemand = "on-demand"
 	spot     = "spot"
+	reserved = "reserved"
 
 	capacityLabel = "karpenter.sh/capacity-type"
 	zoneLabel     = "topology.kubernetes.io/zone"
@@ -144,8 +145,9 @@ type Node struct {
 	// is known.
 	OnDemand *Rate `json:"onDemand,omitempty"`
 	Spot     *Rate `json:"spot,omitempty"`
-	// CapacityType is what the pool launches first, "spot" wherever it may; the costs below are
-	// at that rate, and absent without one.
+	// CapacityType is what the pool launches first, "spot" wherever it may, and "reserved" where it may launch nothing
+	// else; the costs below are at that rate, and absent without one. A node of reserved capacity has the
+	// on-demand rate, and no costs below, since a reservation is paid for whether there are pods or not.
 	CapacityType string `json:"capacityType"`
 	// PartTime is a month of Table.HoursPerDay hours a day.
 	PartTime *float64 `json:"usdPartTimeMonth,omitempty"`
@@ -226,6 +228,9 @@ func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, h
 	for _, n := range []*Node{out.Cheapest, out.MostExpensive} {
 		m.quote(n)
 	}
+	if p.reservedOnly() {
+		m.addNote("NodePool %s: it allows only reserved capacity: an On-Demand Capacity Reservation costs the on-demand price, used or not; what a Capacity Block costs, which is paid in advance, is not known.", name(p.Name))
+	}
 	return out
 }
 
@@ -255,6 +260,11 @@ func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursPerDay float64
 	}
 	if t.GPU.Manufacturer == "NVIDIA" && p.PluginConfig.Strategy != "" && p.PluginConfig.Strategy != gpu.SharingStrategyNone {
 		out.Shares, out.Sharing = int(p.PluginConfig.Allocatable(t.GPU.Count)[p.PluginConfig.Resource()]), string(p.PluginConfig.Strategy)
+	}
+	if p.reservedOnly() {
+		out.CapacityType = reserved
+		out.OnDemand = rate(m.onDemand(t.Name), out.Shares)
+		return out
 	}
 	if p.mayLaunch(t, onDemand) {
 		out.OnDemand = rate(m.onDemand(t.Name), out.Shares)

@@ -81,17 +81,24 @@ func (p Pool) allows(t catalog.InstanceType) bool {
 			return false
 		}
 	}
-	return p.mayLaunch(t, onDemand) || p.mayLaunch(t, spot)
+	return p.mayLaunch(t, onDemand) || p.mayLaunch(t, spot) || p.reservedOnly()
+}
+
+// reservedOnly reports whether the pool may launch nothing but reserved capacity.
+func (p Pool) reservedOnly() bool {
+	return p.allowsCapacity(reserved) && !p.allowsCapacity(onDemand) && !p.allowsCapacity(spot)
 }
 
 // mayLaunch reports whether the pool may launch the type with that capacity type, and EC2 offers it so.
 func (p Pool) mayLaunch(t catalog.InstanceType, capacity string) bool {
-	for _, r := range p.Requirements {
-		if r.Key == capacityLabel && !r.Met(map[string]string{capacityLabel: capacity}) {
-			return false
-		}
-	}
-	return slices.Contains(t.UsageClasses, capacity)
+	return p.allowsCapacity(capacity) && slices.Contains(t.UsageClasses, capacity)
+}
+
+// allowsCapacity reports whether the pool's requirements allow the capacity type.
+func (p Pool) allowsCapacity(capacity string) bool {
+	return !slices.ContainsFunc(p.Requirements, func(r catalog.Requirement) bool {
+		return r.Key == capacityLabel && !r.Met(map[string]string{capacityLabel: capacity})
+	})
 }
 
 // offers reports whether a zone that the pool may use offers the type, as far as that was read.

@@ -255,18 +255,7 @@ func (e *Engine) CapacityReservations(ctx context.Context, terms []awsv1.Capacit
 	if p == nil {
 		return nil, errors.New("reading capacity reservations: the engine is not on a manager yet")
 	}
-	found, err := p.network.reservations.List(ctx, terms...)
-	if err != nil {
-		return nil, err
-	}
-	out := []provision.CapacityReservation{}
-	for _, r := range found {
-		// Karpenter leaves out one of a type that it does not have.
-		if read, err := awsv1.CapacityReservationFromEC2(e.clock, r); err == nil {
-			out = append(out, provision.CapacityReservation{CapacityReservation: read, Available: p.network.reservations.GetAvailableInstanceCount(read.ID)})
-		}
-	}
-	return out, nil
+	return offerings.Reservations(ctx, e.clock, p.network.reservations, terms)
 }
 
 // recovered turns a panic of Karpenter's start into an error.

@@ -35,6 +35,33 @@ type List struct {
 	ZonesAt time.Time           `json:"zonesAt,omitzero"`
 }
 
+// Or is the list, with what of it was not read from the other one; one of another region is left out. Neither
+// is changed.
+func (l *List) Or(other *List) *List {
+	switch {
+	case l == nil:
+		return other
+	case other == nil || other.Region != l.Region:
+		return l
+	}
+	out := *l
+	if out.OnDemandAt.IsZero() {
+		out.OnDemand, out.OnDemandAt = other.OnDemand, other.OnDemandAt
+	}
+	if out.SpotAt.IsZero() {
+		out.Spot, out.SpotAt = other.Spot, other.SpotAt
+	}
+	if out.ZonesAt.IsZero() {
+		out.Zones, out.ZonesAt = other.Zones, other.ZonesAt
+	}
+	return &out
+}
+
+// Complete reports whether prices of both kinds and offerings were read.
+func (l *List) Complete() bool {
+	return l != nil && !l.OnDemandAt.IsZero() && !l.SpotAt.IsZero() && !l.ZonesAt.IsZero()
+}
+
 // HasOffering reports whether the zone offers the instance type. Where it was not read which do, all
 // are taken to.
 func (l *List) HasOffering(instanceType, zone string) bool {

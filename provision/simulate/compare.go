@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+	"github.com/poolwright/poolwright/provision/simulate/internal/repair"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
@@ -71,6 +72,9 @@ func newComparison(ctx context.Context, before, after provision.ClusterSnapshot,
 	if err := c.classify(ctx); err != nil {
 		return nil, err
 	}
+	if c.repairs, err = repair.Of(ctx, c.before.Indexed, c.after.Pools); err != nil {
+		return nil, err
+	}
 	return c, ctx.Err()
 }
 
@@ -87,7 +91,7 @@ func (c *comparison) result() provision.Forecast {
 	if out.Cost.SpotUnknown() && out.Rollout.Nodes > 0 {
 		out.Rollout.Assumptions = append(out.Rollout.Assumptions, "Spot prices are not known: each spot instance is of the allowed type with the lowest on-demand price.")
 	}
-	out.Unknown = c.unknown.Sorted()
+	out.Repairs, out.Unknown = c.repairs, c.unknown.Sorted()
 	return out
 }
 

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/noderepair"
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
@@ -17,6 +18,7 @@ type comparison struct {
 	// replaced, drifted and removed are in order.
 	replaced, drifted []provision.Node
 	removed           []provision.RemovedPool
+	repairs           []noderepair.Repair
 	found             provision.PodScheduling
 	// successors are what replaced nodes become, by pool, type, zone and capacity
 	// type.

@@ -54,12 +54,28 @@ type Live struct {
 	Cluster  LiveCluster
 	Snapshot *SnapshotReader
 	Simulate Simulate
-	// Offerings, where it is not nil, returns what AWS returned of the region's prices and
-	// offerings; nil where nothing was read.
-	Offerings func() *pricelist.List
-	// CapacityReservations, where it is not nil, returns the capacity reservations that selector terms
-	// of an EC2NodeClass select.
-	CapacityReservations func(context.Context, []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error)
+	AWSReader
+}
+
+// AWSReader reads what is known of AWS. Each field may be nil.
+type AWSReader struct {
+	// Offerings returns what AWS returned of a region's prices and offerings; nil where nothing was read.
+	Offerings func(ctx context.Context, region string) *pricelist.List
+	// CapacityReservations returns the capacity reservations of a region that selector terms of an EC2NodeClass
+	// select.
+	CapacityReservations func(ctx context.Context, region string, terms []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error)
+	// ClassReservations returns the capacity reservations that the status of an EC2NodeClass has, by the class's name, for
+	// forecasts that read no cluster.
+	ClassReservations func(ctx context.Context, region string) map[string][]awsv1.CapacityReservation
+}
+
+// cluster is what a simulation needs of a Cluster, with the offerings of its region.
+func (a AWSReader) cluster(ctx context.Context, spec v1alpha1.ClusterSpec) provision.Cluster {
+	out := ClusterOf(spec)
+	if a.Offerings != nil {
+		out.Offerings = a.Offerings(ctx, spec.Region)
+	}
+	return out
 }
 
 // Forecast is a ForecastFunc: it reads the live cluster and compares it with what the changes
@@ -72,11 +88,7 @@ func (l Live) Forecast(ctx context.Context, declaredBefore, declaredAfter state.
 	if err != nil || cluster == nil {
 		return nil, err
 	}
-	of := ClusterOf(cluster.Spec)
-	if l.Offerings != nil {
-		of.Offerings = l.Offerings()
-	}
-	before, err := l.Snapshot.Read(ctx, of)
+	before, err := l.Snapshot.Read(ctx, l.cluster(ctx, cluster.Spec))
 	if err != nil {
 		return nil, err
 	}
@@ -89,8 +101,8 @@ func (l Live) Forecast(ctx context.Context, declaredBefore, declaredAfter state.
 	_ = populate(reader, &before, only(declaredBefore, makesPods)) // Its problems are not those of the change.
 	unread = append(unread, populate(reader, &after, only(declaredAfter, makesPods))...)
 	unread = append(unread, addExpanded(reader, &after, declaredAfter, changes)...)
-	l.addReservations(ctx, &before)
-	l.addReservations(ctx, &after)
+	l.addReservations(ctx, cluster.Spec.Region, &before)
+	l.addReservations(ctx, cluster.Spec.Region, &after)
 	out, err := l.Simulate(ctx, cluster.Spec, before, after)
 	if err != nil {
 		return nil, err
@@ -101,8 +113,8 @@ func (l Live) Forecast(ctx context.Context, declaredBefore, declaredAfter state.
 
 // addReservations adds the capacity reservations of each class. Those that cannot be read are left out,
 // and the simulation reports that they are not known.
-func (l Live) addReservations(ctx context.Context, of *provision.ClusterSnapshot) {
-	if l.CapacityReservations == nil {
+func (a AWSReader) addReservations(ctx context.Context, region string, of *provision.ClusterSnapshot) {
+	if a.CapacityReservations == nil {
 		return
 	}
 	of.CapacityReservations = map[string][]provision.CapacityReservation{}
@@ -110,7 +122,7 @@ func (l Live) addReservations(ctx context.Context, of *provision.ClusterSnapshot
 		if len(class.Spec.CapacityReservationSelectorTerms) == 0 {
 			continue
 		}
-		if found, err := l.CapacityReservations(ctx, class.Spec.CapacityReservationSelectorTerms); err == nil {
+		if found, err := a.CapacityReservations(ctx, region, class.Spec.CapacityReservationSelectorTerms); err == nil {
 			of.CapacityReservations[class.Name] = found
 		}
 	}
@@ -122,6 +134,7 @@ type Declared struct {
 	// Expand turns what a revision declares into the desired objects, as [targets.Target] does.
 	Expand   func(context.Context, state.Set) (state.Set, error)
 	Simulate Simulate
+	AWSReader
 }
 
 // Forecast is a ForecastFunc.
@@ -137,6 +150,7 @@ func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes
 	if err != nil {
 		return nil, err
 	}
+	of := d.cluster(ctx, cluster)
 	var fleets [2]provision.ClusterSnapshot
 	var unread []provision.Unknown // of what is declared after the change
 	for i, declared := range []state.Set{before, after} {
@@ -144,15 +158,30 @@ func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes
 		if err != nil {
 			return nil, err
 		}
-		fleets[i] = provision.ClusterSnapshot{Cluster: ClusterOf(cluster), Now: time.Now()}
+		fleets[i] = provision.ClusterSnapshot{Cluster: of, Now: time.Now()}
 		unread = populate(reader, &fleets[i], desired)
 	}
+	d.addClassReservations(ctx, of.Region, fleets[:])
 	out, err := d.Simulate(ctx, cluster, fleets[0], fleets[1])
 	if err != nil {
 		return nil, err
 	}
 	out.Unknown = append(out.Unknown, unread...)
 	return &out, nil
+}
+
+// addClassReservations gives the declared classes the reservations that their status has in the cluster. Those of a
+// class whose terms the change touches are not known after it, which the simulation finds.
+func (a AWSReader) addClassReservations(ctx context.Context, region string, fleets []provision.ClusterSnapshot) {
+	if a.ClassReservations == nil {
+		return
+	}
+	known := a.ClassReservations(ctx, region)
+	for _, fleet := range fleets {
+		for _, class := range fleet.NodeClasses {
+			class.Status.CapacityReservations = known[class.Name]
+		}
+	}
 }
 
 // ClusterOf is what a simulation needs of a Cluster.

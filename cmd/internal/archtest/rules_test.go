@@ -188,6 +188,7 @@ var tasks = map[string][]string{
 	"cmd/internal/check":        {"provision/engine"},
 	"cmd/internal/convert":      {"gitsource/dir"},
 	"cmd/internal/costing":      {"gitsource/dir"},
+	"cmd/internal/prices":       {"provision/engine"},
 	"cmd/internal/scaffold":     {"provision/engine"},
 	"cmd/internal/crds":         {"provision/engine"},
 	// What the controller and the commands that ask a cluster make in the same way.
@@ -216,7 +217,7 @@ func reportMay(p *pkg, dir string) bool {
 	if p.in("reconciler/report/forge") {
 		return within(dir, "reconciler/report")
 	}
-	return within(dir, "reconciler/report/internal", "reconciler/plan", "reconciler/state", "reconciler/apply", "internal/plural") || dir == "provision" || dir == "provision/blocker"
+	return within(dir, "reconciler/report/internal", "reconciler/plan", "reconciler/state", "reconciler/apply", "internal/plural") || dir == "provision" || dir == "provision/blocker" || dir == "provision/noderepair"
 }
 
 // adapter reports whether dir is the inside of an outside world that p is no

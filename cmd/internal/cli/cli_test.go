@@ -57,6 +57,8 @@ func TestErrorsOnTheCommandLine(t *testing.T) {
 	}{
 		"an unknown command":                 {[]string{"frobnicate"}, `unknown command "frobnicate"`},
 		"a typing error in kubectl's flag":   {[]string{"plan", "--as-grop=x"}, "unknown flag: --as-grop; did you mean --as-group?"},
+		"prices of AWS for an offline plan":  {[]string{"plan", ".", "--offline", "--base=main", "--prices=aws"}, "--offline makes no request, and --prices requires one"},
+		"prices of a cluster without one":    {[]string{"cost", ".", "--prices=cluster"}, "no cluster to connect to"},
 		"a time-out that is none":            {[]string{"plan", ".", "--server=https://127.0.0.1:1", "--request-timeout=soon"}, "loading the kubeconfig: Invalid timeout value"},
 		"an unknown flag":                    {[]string{"plan", "--frobnicate"}, "unknown flag: --frobnicate\nFor the usage, run: poolwright plan --help"},
 		"a flag with a typing error":         {[]string{"plan", "--ofline"}, "unknown flag: --ofline; did you mean --offline?\nFor the usage, run: poolwright plan --help"},

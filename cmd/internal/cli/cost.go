@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/costing"
 	"github.com/poolwright/poolwright/cmd/internal/document"
+	"github.com/poolwright/poolwright/cmd/internal/prices"
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
@@ -18,16 +19,18 @@ type costFlags struct {
 	output    string
 	request   costing.Request
 	variables variableFlags
+	prices    prices.Flag
 }
 
 func (f *costFlags) addTo(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.request.HoursPerDay, "hours-per-day", 8, "the use that is shown beside a month around the clock")
 	flags.StringVar(&f.request.Region, "region", "", "the region of the prices, for a folder whose Cluster does not specify one")
 	f.variables.addTo(flags)
+	f.prices.AddTo(flags, "the shipped catalog")
 	flags.StringVar(&f.request.Document, "document", "", "file with the costs that a document states (default: the nearest cost.yaml in the folder or above it)")
 }
 
-func newCost(streams Streams) *cobra.Command {
+func newCost(conn *connection, streams Streams) *cobra.Command {
 	var flags costFlags
 	cmd := &cobra.Command{
 		Use:   "cost [DIR]",
@@ -35,7 +38,7 @@ func newCost(streams Streams) *cobra.Command {
 		Long: `Estimate what one node of each pool costs in a month: around the clock on demand and on spot, for some
 hours a day, and with no pod at all. For a pool with GPUs that is the node that is launched for a pod with one GPU:
 the cheapest that the pool allows, and the dearest. Prices are those of the built-in catalog, without a request to
-a cluster or to AWS. Where DIR is no kustomization and has one below clusters/, that one is used.
+a cluster or to AWS; with --prices they are those that AWS returned. Where DIR is no kustomization and has one below clusters/, that one is used.
 
 Variables such as ${CLUSTER_NAME} are substituted as the Sync does, where values are given; what holds one
 without a value is left out, and listed.
@@ -48,9 +51,11 @@ Exit codes: 0 done, 2 an error or problems in the folder or in that file.`,
 		Args:    oneArgument("the folder", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.request.Dir = folderOf(args)
-			return runCost(cmd, streams, flags)
+			return runCost(cmd, conn, streams, flags)
 		},
 	}
+	conn.addFlags(cmd.Flags())
+	conn.completeConnection(cmd)
 	flags.addTo(cmd.Flags())
 	reports.addTo(cmd, &flags.output)
 	return cmd
@@ -67,7 +72,7 @@ func writeCosts(w io.Writer, format string, table costing.Result) error {
 	return document.Write(w, format, document.Costs, table.JSON)
 }
 
-func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
+func runCost(cmd *cobra.Command, conn *connection, streams Streams, flags costFlags) error {
 	if err := reports.check(flags.output); err != nil {
 		return err
 	}
@@ -80,6 +85,9 @@ func runCost(cmd *cobra.Command, streams Streams, flags costFlags) error {
 	}
 	if flags.request.Values, _, err = variables.Offline(cmd.Context(), given); err != nil {
 		return fmt.Errorf("costing %s: %w", flags.request.Dir, err)
+	}
+	if flags.request.Prices, err = flags.prices.Source(conn.client, conn.namespace, streams.Err); err != nil {
+		return err
 	}
 	table, err := costing.Run(cmd.Context(), flags.request)
 	if err != nil {

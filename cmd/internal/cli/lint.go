@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/lintoutput"
 	"github.com/poolwright/poolwright/cmd/internal/offline"
+	"github.com/poolwright/poolwright/cmd/internal/prices"
 	"github.com/poolwright/poolwright/internal/plural"
 )
 
@@ -38,9 +39,10 @@ func writeFindings(w io.Writer, format string, found offline.LintResult) error {
 	return err
 }
 
-func newLint(streams Streams) *cobra.Command {
+func newLint(conn *connection, streams Streams) *cobra.Command {
 	var variables variableFlags
 	var output string
+	var source prices.Flag
 	cmd := &cobra.Command{
 		Use:   "lint [DIR]",
 		Short: "Check a folder without a cluster, with file and line for each finding",
@@ -50,6 +52,8 @@ out, and that the objects with GPUs are consistent.
 
 Variables such as ${CLUSTER_NAME} are substituted as the Sync does, where values are given. Without any, fields
 that hold one are not checked, and a warning names each variable.
+
+With --prices, instance types that no zone of the region offers are found, and capacity reservations that end.
 
 With -o sarif the findings are a SARIF log, with -o github commands by which GitHub Actions shows each beside its
 line of a pull request.
@@ -68,7 +72,11 @@ Exit codes: 0 no problems, whatever the warnings, 1 problems, 2 an error.`,
 			if err != nil {
 				return err
 			}
-			found, err := offline.Lint(cmd.Context(), folder, given)
+			offered, err := source.Source(conn.client, conn.namespace, streams.Err)
+			if err != nil {
+				return err
+			}
+			found, err := offline.LintWithPrices(cmd.Context(), folder, given, offered)
 			if err != nil {
 				return err
 			}
@@ -84,6 +92,9 @@ Exit codes: 0 no problems, whatever the warnings, 1 problems, 2 an error.`,
 		},
 	}
 	lintFormats.addTo(cmd, &output)
+	conn.addFlags(cmd.Flags())
+	conn.completeConnection(cmd)
 	variables.addTo(cmd.Flags())
+	source.AddTo(cmd.Flags(), "none")
 	return cmd
 }

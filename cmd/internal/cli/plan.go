@@ -12,6 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/planning"
+	"github.com/poolwright/poolwright/cmd/internal/prices"
 	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -25,6 +26,7 @@ type planFlags struct {
 	hours        float64
 	color        terminal.Color
 	variables    variableFlags
+	prices       prices.Flag
 }
 
 func (f *planFlags) addTo(flags *pflag.FlagSet) {
@@ -34,6 +36,7 @@ func (f *planFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.offline, "offline", false, "connect to no cluster and not to AWS: compare only the two revisions (needs --base)")
 	flags.Float64Var(&f.hours, "hours-per-day", 24, "the use for which a month's cost is shown")
 	f.variables.addTo(flags)
+	f.prices.AddTo(flags, "the account, else the cluster")
 }
 
 // check refuses combinations that mean nothing.
@@ -43,12 +46,28 @@ func (f *planFlags) check() error {
 		return errors.New("--head needs --base: name the revision that it would be merged into")
 	case f.offline && f.base == "":
 		return errors.New("--offline needs --base: without a cluster there is nothing but another revision to compare with")
+	case f.offline && !f.prices.Offline():
+		return errors.New("--offline makes no request, and --prices requires one: give it a file with the ConfigMap poolwright-price-list")
 	case f.sync != "" && f.variables.file != "":
 		return errors.New("--sync names a Sync of the cluster and --sync-file one of a file: choose one of them")
 	case f.hours <= 0 || f.hours > 24:
 		return fmt.Errorf("--hours-per-day %g is not more than 0 and at most 24", f.hours)
 	}
 	return nil
+}
+
+// source is where the flags have prices read: of a plan against a cluster from the account, and what it lacks
+// from what the controller has published.
+func (f *planFlags) source(conn *connection, progress io.Writer) (*prices.Source, error) {
+	out, err := f.prices.Source(conn.client, conn.namespace, progress)
+	if out != nil || err != nil || f.offline {
+		return out, err
+	}
+	live, err := conn.client()
+	if err != nil {
+		return nil, err
+	}
+	return &prices.Source{Account: true, Cluster: live, Namespace: conn.namespace, Progress: progress}, nil
 }
 
 func newPlan(conn *connection, streams Streams) *cobra.Command {
@@ -63,6 +82,9 @@ func newPlan(conn *connection, streams Streams) *cobra.Command {
 With --base it shows the change from that revision, separate from what differs already, as the comment of a
 pull request does: from the merge base of both, merged into the base as it is now. With --offline it compares only
 the two revisions, without any cluster or credential.
+
+Prices and offerings are read from the account, else from the ConfigMap poolwright-price-list of the controller, and
+else they are those of the shipped catalog, as they are with --offline without --prices.
 
 Variables have the values of the Sync; --substitute and --sync-file take precedence.
 
@@ -122,6 +144,9 @@ func planRequest(cmd *cobra.Command, conn *connection, folder string, flags plan
 	first.Name = cmp.Or(flags.sync, "default")
 	req.Sync = first
 	var err error
+	if req.Prices, err = flags.source(conn, progress); err != nil {
+		return req, err
+	}
 	if req.Variables, err = flags.variables.input(); err != nil || flags.offline {
 		return req, err
 	}

@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/provision/simulate/diagnosis"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -17,14 +19,22 @@ import (
 	"github.com/poolwright/poolwright/reconciler/forecasting"
 )
 
-// Forecast forecasts for the cluster of a client, with simulations in children. The engine, where it
-// is not nil, has what AWS returned of the region's prices, offerings and capacity reservations.
-func Forecast(live client.Reader, fleet *forecasting.SnapshotReader, in *child.Runner, eng *engine.Engine) forecasting.ForecastFunc {
-	out := forecasting.Live{Cluster: cluster.Live(live), Snapshot: fleet, Simulate: Simulate(in)}
-	if eng != nil {
-		out.Offerings, out.CapacityReservations = eng.Offerings, eng.CapacityReservations
+// Forecast forecasts for the cluster of a client, with simulations in children.
+func Forecast(live client.Reader, fleet *forecasting.SnapshotReader, in *child.Runner, known forecasting.AWSReader) forecasting.ForecastFunc {
+	return forecasting.Live{Cluster: cluster.Live(live), Snapshot: fleet, Simulate: Simulate(in), AWSReader: known}.Forecast
+}
+
+// EngineAWS is what an engine, which may be nil, has read of its region.
+func EngineAWS(eng *engine.Engine) forecasting.AWSReader {
+	if eng == nil {
+		return forecasting.AWSReader{}
 	}
-	return out.Forecast
+	return forecasting.AWSReader{
+		Offerings: func(context.Context, string) *pricelist.List { return eng.Offerings() },
+		CapacityReservations: func(ctx context.Context, _ string, terms []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error) {
+			return eng.CapacityReservations(ctx, terms)
+		},
+	}
 }
 
 // Drifted is simulate.Drifted with a cluster's settings of the engine.

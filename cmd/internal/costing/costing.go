@@ -1,8 +1,8 @@
 // Package costing puts the table of costs together: a folder of a working copy, the
-// built-in prices, and the file in which the repository declares what a document
+// prices, and the file in which the repository declares what a document
 // states.
 //
-// It reads no cluster and no AWS, and refuses to choose a region for a folder that
+// It reads no cluster and no AWS unless a request has a source of prices, and refuses to choose a region for a folder that
 // names none. Start reading at Run.
 package costing
 
@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/poolwright/poolwright/cmd/internal/prices"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/cost"
@@ -50,6 +51,8 @@ type Request struct {
 	// Values are those of the folder's variables; what depends on one without a value is
 	// left out, with a note.
 	Values substitute.Values
+	// Prices is where prices and offerings are read; nil has the shipped catalog's.
+	Prices *prices.Source
 }
 
 // Result is what Run found.
@@ -95,6 +98,9 @@ func Run(ctx context.Context, req Request) (Result, error) {
 		if p.Origin.File != doc.file {
 			problems = append(problems, p)
 		}
+	}
+	if req.Prices != nil {
+		query.Offerings = req.Prices.Offerings(ctx, query.Region)
 	}
 	types, err := catalog.Load()
 	if err != nil {

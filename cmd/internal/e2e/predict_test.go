@@ -18,6 +18,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/provision/simulate"
 )
 
@@ -93,6 +94,11 @@ func (p *predicted) predictsLiveNodes() {
 	}
 	if f := p.comment; len(f.Drifted)+len(f.Removed)+len(f.PodScheduling.NewlyUnschedulable)+len(f.Unknown) > 0 || f.Rollout.Nodes != 6 || f.Rollout.Blocked != 2 || !f.Rollout.Incomplete {
 		p.Errorf("more is told than there is: drifted %v, removed %v, unscheduled %v, unknown %v, %+v", f.Drifted, f.Removed, f.PodScheduling.NewlyUnschedulable, f.Unknown, f.Rollout)
+	}
+	if known := p.comment.Cost.Prices; len(known) == 0 || slices.ContainsFunc(known, func(of provision.Price) bool {
+		return of.Basis != string(pricelist.OnDemand) && of.Basis != string(pricelist.Spot)
+	}) {
+		p.Errorf("a plan in front of an account has other prices than the account's: %v", known)
 	}
 	if first := p.comment.Replaced[0]; first.Pool != taintsPool || len(first.Pods) > 0 {
 		p.Errorf("the first is to be the node without pods, and is %+v", first)

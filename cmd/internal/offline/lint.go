@@ -8,13 +8,20 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/poolwright/poolwright/cmd/internal/crds"
+	"github.com/poolwright/poolwright/cmd/internal/prices"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/provision/pricelist/published"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
+	"github.com/poolwright/poolwright/reconciler/declared/lint/offeringlint"
 	"github.com/poolwright/poolwright/reconciler/declared/unset"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -51,6 +58,12 @@ func (l LintResult) All() []state.Problem {
 // it does not check the fields that hold one, and warns of each variable. So it does of
 // those that are SSM parameters, which it does not read.
 func Lint(ctx context.Context, folder string, in variables.Input) (LintResult, error) {
+	return LintWithPrices(ctx, folder, in, nil)
+}
+
+// LintWithPrices is Lint, which also checks instance types and capacity reservations against what a source, where it
+// is not nil, has of AWS.
+func LintWithPrices(ctx context.Context, folder string, in variables.Input, source *prices.Source) (LintResult, error) {
 	values, left, err := variables.Offline(ctx, in)
 	if err != nil {
 		return LintResult{}, fmt.Errorf("checking %s: %w", folder, err)
@@ -76,7 +89,11 @@ func Lint(ctx context.Context, folder string, in variables.Input) (LintResult, e
 	if err != nil {
 		return LintResult{}, err
 	}
-	out := LintResult{Objects: d.Set.Len(), Warnings: append(old, nodes...)}
+	offered, err := offeringWarnings(ctx, d, source)
+	if err != nil {
+		return LintResult{}, err
+	}
+	out := LintResult{Objects: d.Set.Len(), Warnings: slices.Concat(old, nodes, offered)}
 	found := lint.Check(d, known)
 	found = append(found, expansionProblems(d, found)...)
 	found = append(found, aws.Check(d.Set)...)
@@ -101,6 +118,49 @@ func gpuFindings(d declared.Declared) ([]gpulint.Finding, error) {
 		return nil, err
 	}
 	return gpulint.Check(d, types), nil
+}
+
+// offeringWarnings are about what AWS offers, as far as the source has it.
+func offeringWarnings(ctx context.Context, d declared.Declared, source *prices.Source) ([]state.Problem, error) {
+	region := declaredRegion(d)
+	if source == nil || region == "" {
+		return nil, nil
+	}
+	types, err := catalog.Load()
+	if err != nil {
+		return nil, err
+	}
+	known := source.Published(ctx, region)
+	for class, terms := range offeringlint.Terms(d) {
+		if _, read := known.CapacityReservations[class]; read || !source.Account {
+			continue
+		}
+		found, err := source.CapacityReservations(ctx, region, terms)
+		if err != nil {
+			continue // The source reported what it lacks.
+		}
+		if known.CapacityReservations == nil {
+			known.CapacityReservations = map[string][]published.Reservation{}
+		}
+		for _, r := range found {
+			known.CapacityReservations[class] = append(known.CapacityReservations[class], published.Reservation{CapacityReservation: r.CapacityReservation})
+		}
+	}
+	return offeringlint.Check(d, types, known), nil
+}
+
+// declaredRegion is the region of the declared Cluster; empty without one, or where it has a variable without a value.
+func declaredRegion(d declared.Declared) string {
+	for _, item := range d.Set.Items() {
+		if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Cluster" {
+			continue
+		}
+		region, _, _ := unstructured.NestedString(item.Object, "spec", "region")
+		if !strings.Contains(region, "${") {
+			return region
+		}
+	}
+	return ""
 }
 
 // expansionProblems is why nothing can be made of a DevicePlugin. Of one whose schema was

@@ -66,6 +66,9 @@ type Config struct {
 	NoCrossNamespaceRefs bool
 	// History has the leader record nodes, applies, drift and pull requests.
 	History bool
+	// PublishPrices has the leader publish the prices and offerings that the engine reads, for commands without
+	// AWS credentials.
+	PublishPrices bool
 	// CacheDir holds the mirrors of Git repositories, which take at most CacheSizeLimit
 	// bytes together; 0 means DefaultCacheSizeLimit.
 	CacheDir       string
@@ -380,7 +383,11 @@ func (a *app) addOurs(mgr manager.Manager) error {
 		},
 		Events: events.Escape(a.notifier.Record(eventRecorder(mgr))),
 	})
+<<<<<<< HEAD
 	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced), mgr.Add(binarypages.AfterStart{})); err != nil {
+=======
+	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced), a.addPriceList(mgr, fenced)); err != nil {
+>>>>>>> market
 		return err
 	}
 	return a.cluster.AddTo(mgr)

@@ -108,7 +108,7 @@ func (a *app) builder() controller.Builder {
 				watches = append(watches, watch)
 			}
 		}
-		forecast := connect.Forecast(a.direct, &forecasting.SnapshotReader{Reader: a.direct}, a.children.ahead, a.engine)
+		forecast := connect.Forecast(a.direct, &forecasting.SnapshotReader{Reader: a.direct}, a.children.ahead, connect.EngineAWS(a.engine))
 		return controller.SyncRuntime{
 			Loop: loop, Watch: together(watches...), Health: kubeTarget, Orphan: a.orphan(sync, kubeTarget, awsTarget),
 			Guard: func(ctx context.Context, sync *v1alpha1.Sync, p plan.Plan) plan.Plan {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/prices"
 	"github.com/poolwright/poolwright/gitsource/dir"
 	"github.com/poolwright/poolwright/gitsource/gogit"
 	"github.com/poolwright/poolwright/provision/engine"
@@ -60,6 +61,8 @@ type Request struct {
 	// Variables are given beside those of the Sync, and win over them. A Sync's manifest
 	// in a file takes the place of Sync.
 	Variables variables.Input
+	// Prices is where prices and offerings are read; nil has the shipped catalog's.
+	Prices *prices.Source
 
 	// lookup finds what variables come from in a live cluster.
 	lookup variables.Lookup
@@ -93,7 +96,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	folder := &planFolder{path: path, vars: vars, schemaErrors: refusals}
 	loop := reconciler.NewLoop(dir.New(root, dir.Limits{}), folder.load,
 		reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: kubeTarget})
-	forecast := connect.Forecast(live, &forecasting.SnapshotReader{Reader: live}, children, nil)
+	forecast := connect.Forecast(live, &forecasting.SnapshotReader{Reader: live}, children, req.aws())
 	result, err := loop.WithInputs(vars.Inputs(nil)).Plan(ctx, reconciler.Options{
 		Policies: syncpolicy.ForRun(req.Sync),
 		Guard:    func(ctx context.Context, p plan.Plan) plan.Plan { return forecasting.Guard(ctx, req.Sync, p, forecast) },
@@ -118,6 +121,19 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	}
 	out.Forecast = forecasting.OrUnknown(forecast(ctx, liveBefore(folder.loaded.Set, result.Plan.Changes), folder.loaded.Set, result.Plan.Changes))
 	return out, nil
+}
+
+// aws is what is known of AWS. Capacity reservations are read from the account only: a class's status has them
+// otherwise, or without a cluster what a controller has published.
+func (r *Request) aws() (out forecasting.AWSReader) {
+	if r.Prices == nil {
+		return out
+	}
+	out.Offerings, out.ClassReservations = r.Prices.Offerings, r.Prices.ClassReservations
+	if r.Prices.Account {
+		out.CapacityReservations = r.Prices.CapacityReservations
+	}
+	return out
 }
 
 // setVariables makes the request's Sync what its Variables make of it, with the values that
@@ -235,13 +251,13 @@ func planRange(ctx context.Context, req Request) (report.Report, error) {
 	observedAt := &preview.ObservedAt{}
 	p := &preview.Previewer{Renderer: children, SyncKey: connect.SyncKey(req.Sync), Cache: &rendercache.Cache{}, Variables: vars, SchemaErrors: refusals, Targets: connect.CachedTargets(awsTarget, kubeTarget, observedAt), Offline: req.REST == nil, Now: time.Now, ObservedAt: observedAt}
 	if p.Offline {
-		p.Forecast = forecasting.Declared{Expand: kubeTarget.Desired, Simulate: connect.Simulate(children)}.Forecast
+		p.Forecast = forecasting.Declared{Expand: kubeTarget.Desired, Simulate: connect.Simulate(children), AWSReader: req.aws()}.Forecast
 	} else {
 		live, err := connect.DirectClient(req.REST)
 		if err != nil {
 			return report.Report{}, err
 		}
-		p.Forecast = connect.Forecast(live, &forecasting.SnapshotReader{Reader: live, Observed: observedAt.Add}, children, nil)
+		p.Forecast = connect.Forecast(live, &forecasting.SnapshotReader{Reader: live, Observed: observedAt.Add}, children, req.aws())
 	}
 	out, _, err := p.Preview(ctx, preview.RevisionRange{Comparison: between, BaseName: req.Base, Path: path, Sync: req.Sync})
 	out.Sync, out.SyncState = req.Namespace+"/"+req.Sync.Name, syncState(req.Sync)

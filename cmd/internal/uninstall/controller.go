@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/internal/plural"
+	"github.com/poolwright/poolwright/provision/pricelist/published"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/history/store"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -164,7 +165,7 @@ func (u *Uninstall) deleteInstallation(ctx context.Context) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting the controller's lease: %w", err)
 	}
-	if err := u.deleteHistory(ctx); err != nil {
+	if err := u.deleteRecords(ctx); err != nil {
 		return err
 	}
 	others, err := u.others(ctx)
@@ -185,9 +186,10 @@ func (u *Uninstall) deleteInstallation(ctx context.Context) error {
 	return nil
 }
 
-// deleteHistory deletes the ConfigMaps with the history. Others of their names, which do not have its labels, stay.
-func (u *Uninstall) deleteHistory(ctx context.Context) error {
-	for _, name := range store.Names() {
+// deleteRecords deletes the ConfigMaps with the history and the price list. Others of their names, which do not have
+// their labels, stay.
+func (u *Uninstall) deleteRecords(ctx context.Context) error {
+	for _, name := range append(store.Names(), published.Name) {
 		var found corev1.ConfigMap
 		err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: name}, &found)
 		if apierrors.IsNotFound(err) {
@@ -196,7 +198,11 @@ func (u *Uninstall) deleteHistory(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading ConfigMap %s/%s: %w", u.req.Namespace, name, err)
 		}
+<<<<<<< HEAD
 		if !store.HasLabels(&found) {
+=======
+		if !store.IsHistory(&found) && !published.IsPriceList(&found) {
+>>>>>>> market
 			continue
 		}
 		if err := u.remover(ctx, &found); err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/pricelist/published"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/history/store"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
@@ -424,7 +425,7 @@ func TestWhatEarlierReleasesNamedOtherwiseIsExpected(t *testing.T) {
 	}
 }
 
-func TestTheHistoryGoesWithTheInstallation(t *testing.T) {
+func TestTheHistoryAndThePriceListGoWithTheInstallation(t *testing.T) {
 	labels := map[string]string{"app.kubernetes.io/name": "poolwright", "app.kubernetes.io/component": "history"}
 	var objects []client.Object
 	for i, name := range store.Names() {
@@ -435,9 +436,13 @@ func TestTheHistoryGoesWithTheInstallation(t *testing.T) {
 		objects = append(objects, c)
 	}
 	objects = append(objects, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: store.Names()[0], Labels: labels}})
-	u := removal(t, objects...)
+	prices, err := published.Content{}.ConfigMap("gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := removal(t, append(objects, prices)...)
 	for range 2 {
-		if err := u.deleteHistory(t.Context()); err != nil {
+		if err := u.deleteRecords(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -93,7 +93,7 @@ func seconds(all []Usage) float64 {
 }
 
 func cpuSeconds(all []Usage) float64 {
-	return Spread(all, func(u Usage) float64 { return u.CPU.Seconds() }).Median
+	return NewStatistics(all, func(u Usage) float64 { return u.CPU.Seconds() }).Median
 }
 
 // Statistics are the median of some measurements, and the least and the most of them.

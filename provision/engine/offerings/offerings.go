@@ -1,5 +1,5 @@
-// Package offerings keeps what Karpenter's AWS provider reads of prices and of which zones offer which
-// instance types, with when it was read: the provider exports neither.
+// Package offerings keeps what Karpenter's AWS provider reads of prices, of which zones offer which
+// instance types, and of capacity reservations: when it was read, and the offerings themselves, are not exported by the provider.
 //
 // It makes no request of its own. Start reading at [Recorder].
 package offerings
@@ -34,8 +34,8 @@ type Recorder struct {
 	at           time.Time
 }
 
-// DescribeInstanceTypeOfferings makes the request and keeps its response. The provider, which
-// reads no two lists at a time, is its only caller.
+// DescribeInstanceTypeOfferings makes the request and keeps its response. Its caller reads no two
+// lists at a time.
 func (r *Recorder) DescribeInstanceTypeOfferings(ctx context.Context, in *ec2.DescribeInstanceTypeOfferingsInput, o ...func(*ec2.Options)) (*ec2.DescribeInstanceTypeOfferingsOutput, error) {
 	out, err := r.EC2API.DescribeInstanceTypeOfferings(ctx, in, o...)
 	if err != nil || in.LocationType != ec2types.LocationTypeAvailabilityZone {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/blocker"
+	"github.com/poolwright/poolwright/provision/noderepair"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -30,6 +31,9 @@ func Sanitized(in *provision.Forecast) *provision.Forecast {
 	}
 	if f.ReservationEnds != nil {
 		f.ReservationEnds = each(f.ReservationEnds, cleanReservationEnd)
+	}
+	if f.Repairs != nil {
+		f.Repairs = each(f.Repairs, cleanRepair)
 	}
 	f.Cost.Prices = each(f.Cost.Prices, cleanPrice)
 	f.Cost.Notes = cleanNotes(f.Cost.Notes)
@@ -65,6 +69,12 @@ func cleanPool(p provision.Pool) provision.Pool {
 func cleanReservationEnd(e provision.ReservationEnd) provision.ReservationEnd {
 	e.ID, e.Type, e.Pools = sanitize.Redact(e.ID), sanitize.Redact(e.Type), each(e.Pools, sanitize.Redact)
 	return e
+}
+
+func cleanRepair(r noderepair.Repair) noderepair.Repair {
+	r.Node, r.Pool = sanitize.Redact(r.Node), sanitize.Redact(r.Pool)
+	r.Condition, r.Reason = sanitize.Redact(r.Condition), sanitize.Redact(r.Reason)
+	return r
 }
 
 func cleanChange(c provision.Change) provision.Change {

@@ -20,7 +20,7 @@ func (v View) Sections(f *provision.Forecast) []section.Section {
 	if f.Rollout.MaxMinutes > 0 {
 		assumed.Folded = append(assumed.Folded, each(f.Rollout.Assumptions, sanitize.Escape)...)
 	}
-	out := []section.Section{v.removed(f), v.uncontrolled(f), v.never(f), v.unscheduled(f), v.over(f), v.replaced(f), v.uncountedPools(f), assumed, v.reservationEnds(f), v.added(f), v.changed(f)}
+	out := []section.Section{v.removed(f), v.uncontrolled(f), v.never(f), v.unscheduled(f), v.over(f), v.replaced(f), v.uncountedPools(f), assumed, v.reservationEnds(f), v.repairs(f), v.added(f), v.changed(f)}
 	if !v.Proposal {
 		out = append(out, v.Drifted(f))
 	}

@@ -45,6 +45,8 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 	for i := range out.ReservationEnds {
 		out.ReservationEnds[i].Nodes = 0
 	}
+	// Which nodes are unhealthy changes without the pull request.
+	out.Repairs = nil
 	// The headline has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
 	out.Cost.NonComputeNow, out.Cost.NonComputeAfter = provision.NonCompute{}, provision.NonCompute{}

@@ -1,0 +1,41 @@
+package prices
+
+import (
+	"io"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Flag is the flag that names where a command reads prices and offerings.
+type Flag struct{ value string }
+
+// AddTo adds it to the flags of a command, with what the command reads without it.
+func (f *Flag) AddTo(flags *pflag.FlagSet, byDefault string) {
+	flags.StringVar(&f.value, "prices", "", `where prices and offerings are read: "aws" for the account, "cluster" for the ConfigMap `+
+		`poolwright-price-list of a controller, or a file with that ConfigMap (default: `+byDefault+")")
+}
+
+// Source is the one that the flag names; nil for the shipped catalog. The cluster is connected to only where the
+// flag requires it.
+func (f *Flag) Source(cluster func() (client.WithWatch, error), namespace string, progress io.Writer) (*Source, error) {
+	out := &Source{Namespace: namespace, Progress: progress}
+	switch f.value {
+	case "":
+		return nil, nil
+	case "aws":
+		out.Account = true
+	case "cluster":
+		live, err := cluster()
+		if err != nil {
+			return nil, err
+		}
+		out.Cluster = live
+	default:
+		out.File = f.value
+	}
+	return out, nil
+}
+
+// Offline reports whether the flag requires no request.
+func (f *Flag) Offline() bool { return f.value != "aws" && f.value != "cluster" }

@@ -1,0 +1,119 @@
+// Package repair finds the unhealthy nodes of a snapshot that Karpenter repairs under its feature gate NodeRepair, by
+// Karpenter's own code. Start reading at Of.
+package repair
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	awscloudprovider "github.com/aws/karpenter-provider-aws/pkg/cloudprovider"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/controllers/node/health"
+
+	"github.com/poolwright/poolwright/provision/noderepair"
+	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
+)
+
+// unhealthyThreshold is the part of a NodePool's nodes beyond which Karpenter repairs none of them, rounded up. Karpenter does
+// not export it.
+const unhealthyThreshold = "20%"
+
+// longestToleration is more than the toleration of any condition.
+const longestToleration = 24 * time.Hour
+
+// provider has the repair policies of Karpenter's AWS provider, and nothing else.
+type provider struct{ cloudprovider.CloudProvider }
+
+// RepairPolicies are those of the AWS provider.
+func (provider) RepairPolicies() []cloudprovider.RepairPolicy {
+	return (&awscloudprovider.CloudProvider{}).RepairPolicies()
+}
+
+// Of are the unhealthy nodes of a snapshot, by when they may be repaired, with what NodePools as they will be keep from that.
+// There are none where the context has the feature gate off.
+func Of(ctx context.Context, live *snapshot.Indexed, pools map[string]*karpv1.NodePool) ([]noderepair.Repair, error) {
+	matcher, err := health.NewRepairPolicyMatcher(ctx, provider{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Karpenter's repair policies: %w", err)
+	}
+	if matcher == nil {
+		return nil, nil
+	}
+	var out []noderepair.Repair
+	for name, pool := range pools {
+		nodes, unhealthy := 0, []noderepair.Repair{}
+		for _, claim := range live.Claims[name] {
+			node := live.Node(claim)
+			if node == nil {
+				continue
+			}
+			nodes++
+			if one, found := repair(matcher, claim, node, live.Now); found {
+				unhealthy = append(unhealthy, one)
+			}
+		}
+		if len(unhealthy) > 0 {
+			block(pool, live.Clock, nodes, unhealthy)
+			out = append(out, unhealthy...)
+		}
+	}
+	slices.SortFunc(out, func(a, b noderepair.Repair) int {
+		return cmp.Or(a.From.Compare(b.From), strings.Compare(a.Node, b.Node))
+	})
+	return out, nil
+}
+
+// repair is that of an unhealthy node.
+func repair(matcher *health.RepairPolicyMatcher, claim *karpv1.NodeClaim, node *corev1.Node, now time.Time) (noderepair.Repair, bool) {
+	matches := matcher.Match(node)
+	result := health.Resolve(matches, now, rebooted(claim))
+	if result.Action == "" {
+		result = health.Resolve(matches, now.Add(longestToleration), rebooted(claim))
+	}
+	if result.Action == "" {
+		return noderepair.Repair{}, false
+	}
+	out := noderepair.Repair{
+		Node: node.Name, Pool: claim.Labels[karpv1.NodePoolLabelKey], Condition: string(result.Condition), Reason: result.Reason, From: result.SelectedEligibleAt.UTC(),
+	}
+	if node.Annotations[karpv1.DoNotRepairAnnotationKey] == "true" || claim.Annotations[karpv1.DoNotRepairAnnotationKey] == "true" {
+		out.Blocked = noderepair.BlockedByAnnotation
+	}
+	return out, true
+}
+
+// rebooted is when the last reboot of a node ended, from which on tolerations are counted; zero without one.
+func rebooted(claim *karpv1.NodeClaim) time.Time {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == karpv1.ConditionTypeRebooting && c.Status == metav1.ConditionFalse {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// block records what keeps all repairs of a pool of so many nodes.
+func block(pool *karpv1.NodePool, at snapshot.FixedClock, nodes int, unhealthy []noderepair.Repair) {
+	threshold := intstr.FromString(unhealthyThreshold)
+	most, _ := intstr.GetScaledValueFromIntOrPercent(&threshold, nodes, true) // A constant, which is always read.
+	var why noderepair.BlockReason
+	switch {
+	case len(unhealthy) > most:
+		why = noderepair.BlockedByThreshold
+	case min(pool.MustGetAllowedDisruptions(at, nodes, karpv1.DisruptionReasonUnhealthy), nodes) == 0:
+		why = noderepair.BlockedByBudget
+	default:
+		return
+	}
+	for i := range unhealthy {
+		unhealthy[i].Blocked = cmp.Or(unhealthy[i].Blocked, why)
+	}
+}

@@ -1,0 +1,102 @@
+package simulate_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/noderepair"
+	"github.com/poolwright/poolwright/provision/simulate"
+)
+
+// fault is a condition that the node monitoring agent of EKS sets, as long ago as given.
+func fault(condition corev1.NodeConditionType, reason string, ago time.Duration) corev1.NodeCondition {
+	return corev1.NodeCondition{Type: condition, Status: corev1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.NewTime(noon.Add(-ago))}
+}
+
+func TestUnhealthyNodesAreRepairedAsKarpenterDoes(t *testing.T) {
+	xid := fault("AcceleratedHardwareReady", "NvidiaXID79Error", 5*time.Minute)
+	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+	one := func(from time.Time, reason string, blocked noderepair.BlockReason) []noderepair.Repair {
+		return []noderepair.Repair{{Node: "node-0", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: reason, From: from, Blocked: blocked}}
+	}
+	for name, c := range map[string]struct {
+		gate      bool
+		faults    []corev1.NodeCondition // of as many nodes, of six
+		annotated bool
+		budgets   []karpv1.Budget
+		want      []noderepair.Repair
+	}{
+		"a fault by which the GPU is lost": {gate: true, faults: []corev1.NodeCondition{xid}, want: one(at(5), "NvidiaXID79Error", "")},
+		"a fault that has another toleration": {
+			gate: true, faults: []corev1.NodeCondition{fault("AcceleratedHardwareReady", "DCGMFieldError", 40*time.Minute)}, want: one(at(-10), "DCGMFieldError", ""),
+		},
+		"without the feature gate":        {faults: []corev1.NodeCondition{xid}},
+		"a condition that nobody repairs": {gate: true, faults: []corev1.NodeCondition{fault("SomethingElse", "", time.Hour)}},
+		"an annotation keeps the node":    {gate: true, faults: []corev1.NodeCondition{xid}, annotated: true, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByAnnotation)},
+		"a budget that allows no repair":  {gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonUnhealthy}}}, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByBudget)},
+		"a budget of another reason":      {gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}, want: one(at(5), "NvidiaXID79Error", "")},
+		"more than a fifth of six, rounded": {gate: true, faults: []corev1.NodeCondition{xid, xid, xid}, want: []noderepair.Repair{
+			{Node: "node-0", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: "NvidiaXID79Error", From: at(5), Blocked: noderepair.BlockedByThreshold},
+			{Node: "node-1", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: "NvidiaXID79Error", From: at(5), Blocked: noderepair.BlockedByThreshold},
+			{Node: "node-2", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: "NvidiaXID79Error", From: at(5), Blocked: noderepair.BlockedByThreshold},
+		}},
+		"a fifth of six, rounded": {gate: true, faults: []corev1.NodeCondition{xid, xid}, want: []noderepair.Repair{
+			{Node: "node-0", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: "NvidiaXID79Error", From: at(5)},
+			{Node: "node-1", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: "NvidiaXID79Error", From: at(5)},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := read(t, class, pool)
+			for i := range 6 {
+				_, node := run(&before, "gpu", fmt.Sprint(i), 3*time.Hour)
+				if i < len(c.faults) {
+					node.Status.Conditions = append(node.Status.Conditions, c.faults[i])
+				}
+				if c.annotated {
+					node.Annotations = map[string]string{karpv1.DoNotRepairAnnotationKey: "true"}
+				}
+			}
+			if c.budgets != nil {
+				before.NodePools[0].Spec.Disruption.Budgets = c.budgets
+			}
+			s := settings()
+			s.FeatureGates["NodeRepair"] = c.gate
+			got, err := simulate.Compare(engine.Offline(t.Context(), s), before, before, prices(t, "g4dn", "g5"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got.Repairs); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(got.Replaced)+len(got.Drifted) > 0 {
+				t.Errorf("%d nodes are replaced by the change, and %d drifted", len(got.Replaced), len(got.Drifted))
+			}
+		})
+	}
+}
+
+// TestTheUnhealthyThresholdIsUpstreams holds the figure against Karpenter's own code, which does not export it.
+func TestTheUnhealthyThresholdIsUpstreams(t *testing.T) {
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "pkg/controllers/disruption/repair.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(source), `repairUnhealthyThreshold = "20%"`) {
+		t.Error("Karpenter has another threshold of unhealthy nodes")
+	}
+}
