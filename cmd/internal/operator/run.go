@@ -383,11 +383,7 @@ func (a *app) addOurs(mgr manager.Manager) error {
 		},
 		Events: events.Escape(a.notifier.Record(eventRecorder(mgr))),
 	})
-<<<<<<< HEAD
-	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced), mgr.Add(binarypages.AfterStart{})); err != nil {
-=======
-	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced), a.addPriceList(mgr, fenced)); err != nil {
->>>>>>> market
+	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced), a.addPriceList(mgr, fenced), mgr.Add(binarypages.AfterStart{})); err != nil {
 		return err
 	}
 	return a.cluster.AddTo(mgr)

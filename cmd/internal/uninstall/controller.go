@@ -198,11 +198,7 @@ func (u *Uninstall) deleteRecords(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading ConfigMap %s/%s: %w", u.req.Namespace, name, err)
 		}
-<<<<<<< HEAD
-		if !store.HasLabels(&found) {
-=======
-		if !store.IsHistory(&found) && !published.IsPriceList(&found) {
->>>>>>> market
+		if !store.HasLabels(&found) && !published.IsPriceList(&found) {
 			continue
 		}
 		if err := u.remover(ctx, &found); err != nil {
