@@ -34,6 +34,8 @@ type pluginRun struct {
 	posted    devicemanager.Table
 	changed   time.Time // when the devices first differed from posted; zero if they do not
 	addons    time.Time // from when on the add-ons offer their devices
+	// driverSince is from when on the DRA driver's pod runs; zero without one.
+	driverSince time.Time
 }
 
 // served is what all plugins list, and how long that stays so.
