@@ -116,6 +116,9 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 		"Combination": func(c causes.Cause) string {
 			return "no single instance type of NodePool " + c.NodePool + " matches all that the pod requires, though some match each part"
 		},
+		"ResourceClaims": func(c causes.Cause) string {
+			return "the pod claims devices with resourceClaims, which this command does not allocate: whether NodePool " + c.NodePool + " has a node for it is in Karpenter's events on the pod"
+		},
 		"DaemonSets": func(c causes.Cause) string {
 			return "the pods of DaemonSets leave too little of every node of NodePool " + c.NodePool
 		},
