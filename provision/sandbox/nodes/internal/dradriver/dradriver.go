@@ -47,8 +47,8 @@ func models() map[string]model {
 	}
 }
 
-// GPUs are those of a machine.
-type GPUs struct {
+// PublishedGPUs are those of a machine.
+type PublishedGPUs struct {
 	// Model is EC2's name, "H100".
 	Model string
 	// MemoryMiB is of one, as EC2 states it.
@@ -57,7 +57,7 @@ type GPUs struct {
 }
 
 // Slice is what the driver on a node publishes.
-func Slice(node *corev1.Node, gpus GPUs) *resourcev1.ResourceSlice {
+func Slice(node *corev1.Node, gpus PublishedGPUs) *resourcev1.ResourceSlice {
 	slice := &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			GenerateName:    node.Name + "-" + Driver + "-",
@@ -73,7 +73,7 @@ func Slice(node *corev1.Node, gpus GPUs) *resourcev1.ResourceSlice {
 	return slice
 }
 
-func device(node types.UID, gpus GPUs, index int) resourcev1.Device {
+func device(node types.UID, gpus PublishedGPUs, index int) resourcev1.Device {
 	of, known := models()[gpus.Model]
 	if !known {
 		of.product = "NVIDIA " + gpus.Model

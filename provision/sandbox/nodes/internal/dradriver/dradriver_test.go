@@ -40,7 +40,7 @@ func withoutMachine(spec resourcev1.ResourceSliceSpec) resourcev1.ResourceSliceS
 
 func TestAnH100IsPublishedAsTheRealDriverPublishedIt(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "1"}}
-	slice := dradriver.Slice(node, dradriver.GPUs{Model: "H100", MemoryMiB: 81920, Count: 1})
+	slice := dradriver.Slice(node, dradriver.PublishedGPUs{Model: "H100", MemoryMiB: 81920, Count: 1})
 	var got resourcev1.ResourceSliceSpec
 	raw, err := json.Marshal(slice.Spec)
 	if err == nil {
@@ -115,7 +115,7 @@ func TestTheDriversPodsAreFound(t *testing.T) {
 }
 
 func TestAnUnknownModelHasWhatEC2States(t *testing.T) {
-	devices := dradriver.Slice(&corev1.Node{}, dradriver.GPUs{Model: "X1", MemoryMiB: 1024, Count: 2}).Spec.Devices
+	devices := dradriver.Slice(&corev1.Node{}, dradriver.PublishedGPUs{Model: "X1", MemoryMiB: 1024, Count: 2}).Spec.Devices
 	if len(devices) != 2 || devices[1].Name != "gpu-1" || *devices[1].Attributes["productName"].StringValue != "NVIDIA X1" {
 		t.Fatalf("%+v", devices)
 	}
