@@ -31,7 +31,7 @@ type CRDKept struct {
 // The caller may change them.
 func CRDs(s Settings) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	kinds := []string{"NodePool", "NodeClaim", "NodeOverlay", "EC2NodeClass"}
-	if resolveGates(s.FeatureGates).CapacityBuffer {
+	if resolveGates(s.FeatureGates).core.CapacityBuffer {
 		kinds = append(kinds, "CapacityBuffer")
 	}
 	// Karpenter has parsed them when the process started: a copy takes a tenth of the time of reading their YAML.
