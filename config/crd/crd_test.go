@@ -51,6 +51,7 @@ func digests() map[int]string {
 		33: "c0555872e18bb4333cf26476c7e048d0",
 		34: "1c3bc7f20d1cbd442e01c919668003bf",
 		35: "de2237d00c5d7536344b60241f020019",
+		36: "166ba930dd552d9c926ee1fa846cdb11",
 	}
 }
 
