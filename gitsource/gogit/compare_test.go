@@ -32,6 +32,19 @@ func (s *gitServer) pull(number int) string {
 	return s.git("rev-parse", "HEAD")
 }
 
+func TestTheHeadsOfMergeRequestsAreFetched(t *testing.T) {
+	srv := newForge(t)
+	srv.push("a.yaml", "one\n")
+	srv.git("checkout", "-q", "-b", "topic")
+	srv.git("commit", "-q", "--allow-empty", "-m", "topic")
+	head := srv.git("rev-parse", "HEAD")
+	srv.git("push", "-q", "origin", "HEAD:refs/merge-requests/7/head")
+	srv.git("checkout", "-q", "main")
+	if c := mustCompare(t, srv.repository(), "refs/heads/main", "refs/merge-requests/7/head"); c.Head.Commit != head || c.Head.Revision != "refs/merge-requests/7/head@sha1:"+head {
+		t.Errorf("got %+v", c.Head)
+	}
+}
+
 // commits makes n commits, each with a file of its own, without pushing.
 func (s *gitServer) commits(n int, prefix string) string {
 	s.t.Helper()

@@ -49,7 +49,8 @@ func TestOnlyReferencesOfBranchesTagsAndPullRequestsAreRead(t *testing.T) {
 		for _, name := range []string{
 			"", "main", "HEAD", "heads/main", "refs/heads/", "refs/heads/../x", "refs/heads/a..b", "refs/heads/-x", "refs/heads/a b", "refs/heads/x.lock",
 			"refs/tags/", "refs/tags/a\x00", "refs/pull/head", "refs/pull//head", "refs/pull/0/head", "refs/pull/-1/head", "refs/pull/+1/head", "refs/pull/01/head",
-			"refs/pull/1/merge", "refs/pull/1/head/x", "refs/pull/../heads/main/head", "refs/pull/99999999999999999999/head", "refs/remotes/x", "refs/notes/x",
+			"refs/pull/1/merge", "refs/pull/1/head/x", "refs/pull/../heads/main/head", "refs/pull/99999999999999999999/head",
+			"refs/merge-requests/head", "refs/merge-requests/0/head", "refs/merge-requests/1/merge", "refs/merge-requests/1/head/x", "refs/merge-requests/../1/head", "refs/remotes/x", "refs/notes/x",
 			"refs/heads/" + strings.Repeat("a", 256), strings.Repeat("ab", 20),
 		} {
 			compareFails(t, r, name, mainRef, gitsource.ErrInvalid)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -157,7 +158,7 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 	key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}
 	compute := func(sync *v1alpha1.Sync, live int64) plan.Change {
 		before := state.Item{Key: key, Object: spec(live), Live: state.Preconditions{UID: "u"}, Applied: state.Hash(spec(90))}
-		return plan.Compute(state.NewSet(state.Item{Key: key, Object: spec(90)}), state.NewSet(before), syncpolicy.ForRun(sync)...).Changes[0]
+		return plan.Compute(state.NewSet(state.Item{Key: key, Object: spec(90)}), state.NewSet(before), syncpolicy.ForRun(sync, time.Time{})...).Changes[0]
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
 	token := hold.Join(compute(sync, 50).Hold.Tokens(), syncpolicy.Scope(sync))

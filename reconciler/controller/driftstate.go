@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/poolwright/poolwright/internal/truncate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -104,7 +105,7 @@ func lossCount(c plan.Change) int {
 // where the change waits for nobody.
 func awaited(r apply.Result) string {
 	switch {
-	case r.Status != apply.Held:
+	case r.Status != apply.Held, r.Change.Hold.Has(hold.HoldUntil):
 		return ""
 	case r.Change.Hold.Has(hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses):
 		return pruneHeld
@@ -248,7 +249,37 @@ func (p driftState) waits() bool {
 
 // converged reports whether another full comparison would find nothing to do.
 func (p driftState) converged() bool {
-	return len(p.unknown) == 0 && !slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return !l.readOnly && l.drift != driftReported })
+	return len(p.unknown) == 0 && !slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool {
+		return !l.readOnly && l.drift != driftReported && !l.held.Has(hold.HoldUntil)
+	})
+}
+
+// isHeld reports whether all that drifted waits for the end of a hold.
+func (p driftState) isHeld() bool {
+	return !slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return l.drift != "" && !l.held.Has(hold.HoldUntil) })
+}
+
+// heldSentence names the first thing that waits for the end of a hold, and why.
+func (p driftState) heldSentence() string {
+	for _, l := range p.pendingChanges {
+		if l.held.Has(hold.HoldUntil) {
+			return l.Object + " " + sanitize.Text(l.Reason)
+		}
+	}
+	return ""
+}
+
+// heldUntil is when the first hold ends for which a change waits; zero where none does.
+func (p driftState) heldUntil() (first time.Time) {
+	for _, l := range p.pendingChanges {
+		for _, reason := range l.held {
+			until, err := time.Parse(time.RFC3339, reason.Facts.Until)
+			if err == nil && (first.IsZero() || until.Before(first)) { // Only this rule has a time.
+				first = until
+			}
+		}
+	}
+	return first
 }
 
 // reported are the things that drifted and stay so because they are only

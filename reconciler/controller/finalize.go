@@ -89,6 +89,8 @@ func deletionResult(done reconciliation) runResult {
 		v.wait(done.Revision)
 	case len(done.Plan.Unknown) > 0:
 		v.message = unknowns(done.Plan.Unknown) + "; it may be there to be deleted, so the Sync waits (deletionPolicy: Orphan lets it go)"
+	case !v.drift.heldUntil().IsZero():
+		v.message = "what a person marked to stay as it is keeps the Sync (deletionPolicy: Orphan lets it go): " + v.drift.heldSentence()
 	default:
 		v.ready = true
 	}
@@ -122,7 +124,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 
 // prune deletes everything that the Sync applied, but for what is read-only.
 func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *syncState) reconciliation {
-	result, err := s.Loop.Finalize(ctx, reconciler.Options{Policies: syncpolicy.ForDeletion(sync), Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
+	result, err := s.Loop.Finalize(ctx, reconciler.Options{Policies: syncpolicy.ForDeletion(sync, r.Clock.Now()), Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
 	if err == nil {
 		r.reportConfirmed(sync, sync.Status.LastAttemptedRevision, result.Outcome.Results, false)
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +22,7 @@ import (
 func (s *stage) planned() string {
 	s.Helper()
 	loop := reconciler.NewLoop(s, s.load, reconciler.NamedTarget{Name: "aws", Target: s.aws}, reconciler.NamedTarget{Name: "kubernetes", Target: s.cluster})
-	result, err := loop.Plan(s.Context(), reconciler.Options{Policies: syncpolicy.ForRun(s.sync())})
+	result, err := loop.Plan(s.Context(), reconciler.Options{Policies: syncpolicy.ForRun(s.sync(), time.Now())})
 	if err != nil || result.Plan.Confirmation() == "" {
 		s.Fatal(err, result.Plan.Reasons())
 	}

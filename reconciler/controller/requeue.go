@@ -96,9 +96,12 @@ func (s *syncState) requeueAfter(now time.Time, every time.Duration, v runResult
 	if v.cleared && v.ready {
 		return time.Second // Nothing is unknown any more: compare the rest, too.
 	}
+	if until := s.drift.heldUntil(); until.After(now) { // What is over and could not be made keeps to the back-off.
+		every = min(every, max(until.Sub(now), time.Second))
+	}
 	if v.ready && s.failures == 0 {
 		if left := s.nextFetch.Sub(now); left > 0 {
-			return left
+			return min(left, every)
 		}
 		return every
 	}

@@ -296,6 +296,12 @@ func after(failures int) *syncState {
 	return &syncState{requeueState: requeueState{failures: failures}}
 }
 
+// holding has a change that is held until then.
+func holding(until time.Time) *syncState {
+	reason := hold.Reason{Rule: hold.HoldUntil, Facts: hold.Facts{Until: until.Format(time.RFC3339)}}
+	return &syncState{requeueState: requeueState{drift: driftState{pendingChanges: []pendingChange{{held: hold.Reasons{reason}}}}}}
+}
+
 func TestNextReconciliation(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	bad := runResult{reason: "SourceUnavailable"}
@@ -311,6 +317,9 @@ func TestNextReconciliation(t *testing.T) {
 		"a failure that has its time waits for it":                {after(1), runResult{after: 20 * time.Second}, 20 * time.Second, 20 * time.Second},
 		"no failure keeps the source from being read":             {after(1), runResult{after: 5 * time.Minute}, time.Minute, time.Minute},
 		"one thing put back does not put off what still fails":    {after(2), runResult{ready: true}, 2 * time.Second, 2 * time.Second},
+		"a ready Sync comes back when a hold ends":                {holding(now.Add(10 * time.Second)), runResult{ready: true}, 10 * time.Second, 10 * time.Second},
+		"a hold that ends later does not put the next one off":    {holding(now.Add(10 * time.Minute)), runResult{ready: true}, time.Minute, time.Minute},
+		"a hold that is over leaves a failure to the back-off":    {holding(now.Add(-time.Second)), runResult{reason: "SourceUnavailable", after: 20 * time.Second}, 20 * time.Second, 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.s.requeueAfter(now, time.Minute, c.v)

@@ -65,8 +65,8 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *sy
 	if got.Changed || forced {
 		return r.full(ctx, sync, s, got, drifted)
 	}
-	now, fresh := r.Clock.Now(), got.SourceError == nil
-	converged := s.converged && now.Before(s.lastFull.Add(resync))
+	now, fresh, until := r.Clock.Now(), got.SourceError == nil, s.drift.heldUntil()
+	converged := s.converged && now.Before(s.lastFull.Add(resync)) && (until.IsZero() || now.Before(until))
 	resting := fresh && now.Before(s.restUntil)
 	if converged && fresh && s.failures == 0 {
 		// A person who undoes what is only reported is observed by nobody.
@@ -87,7 +87,7 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *sy
 // full compares everything with the revision at hand. Where that is loaded in the
 // background, the reconciliation that its end brings begins with the same result of the source.
 func (r *SyncReconciler) full(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got reconciler.Result, drifted []state.Key) reconciliation {
-	opts := s.options(sync)
+	opts := s.options(sync, r.Clock.Now())
 	if ready, err := s.revisions.Ready(false); err != nil || !ready {
 		s.putBack(drifted)
 		if err == nil {
@@ -118,7 +118,7 @@ func (r *SyncReconciler) partial(ctx context.Context, sync *v1alpha1.Sync, s *sy
 	s.lastObserved = r.Clock.Now()
 	unconfirmed := sync.DeepCopy()
 	delete(unconfirmed.Annotations, v1alpha1.ConfirmAnnotation)
-	result, err := s.Loop.CorrectDrift(ctx, keys, s.options(unconfirmed))
+	result, err := s.Loop.CorrectDrift(ctx, keys, s.options(unconfirmed, r.Clock.Now()))
 	if err != nil || result.Outcome.Err() != nil {
 		s.putBack(keys)
 	}
@@ -134,8 +134,8 @@ func unready(kind runKind, err error) reconciliation {
 }
 
 // options is how careful a run for the Sync must be.
-func (s *syncState) options(sync *v1alpha1.Sync) reconciler.Options {
-	opts := reconciler.Options{Policies: syncpolicy.ForRun(sync)}
+func (s *syncState) options(sync *v1alpha1.Sync, now time.Time) reconciler.Options {
+	opts := reconciler.Options{Policies: syncpolicy.ForRun(sync, now)}
 	if s.Guard != nil {
 		opts.Guard = func(ctx context.Context, p plan.Plan) plan.Plan { return s.Guard(ctx, sync, p) }
 	}

@@ -47,6 +47,8 @@ type place struct {
 	// unknown has the things that cannot be read, compared those that are
 	// never written, refused those that cannot be, each with the reason.
 	unknown, compared, refused map[string]string
+	// marked has until when a person marked live things to stay as they are; nil for none.
+	marked map[string]string
 	// removals is what the deletion of things costs.
 	removals map[string]loss.DeletionImpact
 	// allowed is how far deletions that were begun were allowed.
@@ -116,7 +118,7 @@ func (p *place) Observe(_ context.Context, desired state.Set) (state.Set, error)
 			continue
 		}
 		i := p.item(name, p.live[name])
-		i.Allowed = p.allowed[name]
+		i.Allowed, i.HoldUntil = p.allowed[name], p.marked[name]
 		if _, exists := p.live[name]; !exists {
 			i.Object = nil
 		}

@@ -93,6 +93,9 @@ func (v runResult) findings(updated, sync *v1alpha1.Sync, done reconciliation) {
 	n, why := v.drift.drifted()
 	if why == driftReported && sync.Spec.Drift != v1alpha1.DriftReport {
 		why = readOnly
+		if v.drift.isHeld() {
+			why = string(hold.HoldUntil)
+		}
 	}
 	switch {
 	case done.err != nil:

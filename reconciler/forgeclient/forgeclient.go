@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/report/forge/gitea"
 	"github.com/poolwright/poolwright/reconciler/report/forge/github"
+	"github.com/poolwright/poolwright/reconciler/report/forge/gitlab"
 )
 
 // New makes the client of the forge that a Sync's pull requests are at, with the content
@@ -55,18 +56,26 @@ func New(sync *v1alpha1.Sync, secret map[string][]byte, now func() time.Time, fe
 			return nil, fmt.Errorf("reading %s and Secret %q: %w", at.field, spec.SecretRef.Name, err)
 		}
 		return f, nil
-	case v1alpha1.ForgeGitea, v1alpha1.ForgeForgejo:
+	case v1alpha1.ForgeGitLab, v1alpha1.ForgeGitea, v1alpha1.ForgeForgejo:
 		token, err := tokenOf(spec.SecretRef.Name, secret, "put a token there")
 		if err != nil {
 			return nil, err
 		}
-		f, err := gitea.New(gitea.Config{Address: at.API, Repository: at.Name, Token: token, Transport: transport, Now: now})
+		f, err := withToken(spec.Provider, at, token, transport, now)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", at.field, err)
 		}
 		return f, nil
 	}
-	return nil, fmt.Errorf("reading spec.pullRequests.provider: %q is not one of GitHub, Gitea, Forgejo", spec.Provider)
+	return nil, fmt.Errorf("reading spec.pullRequests.provider: %q is not one of GitHub, GitLab, Gitea, Forgejo", spec.Provider)
+}
+
+// withToken is the client of a provider that has only tokens.
+func withToken(provider v1alpha1.ForgeProvider, at Repository, token string, transport http.RoundTripper, now func() time.Time) (forge.Forge, error) {
+	if provider == v1alpha1.ForgeGitLab {
+		return gitlab.New(gitlab.Config{Address: at.API, Project: at.Name, Token: token, Transport: transport, Now: now})
+	}
+	return gitea.New(gitea.Config{Address: at.API, Repository: at.Name, Token: token, Transport: transport, Now: now})
 }
 
 // apps are the keys of a GitHub App.
@@ -150,7 +159,7 @@ func tokenOf(name string, secret map[string][]byte, remedy string) (string, erro
 type Repository struct {
 	// field is where the address was read from.
 	field string
-	// API is the address that its client takes, Name is owner/name.
+	// API is the address that its client takes, Name is owner/name, at GitLab with all groups.
 	API, Name string
 	// loopbackOnly is for an address that is plain HTTP.
 	loopbackOnly bool
@@ -160,7 +169,8 @@ type Repository struct {
 const gitURL = "spec.source.git.url"
 
 // RepositoryOf reads a Sync's repository at its provider from the address that it is
-// cloned by. The path may lie below a prefix, but not at GitHub.
+// cloned by. The path may lie below a prefix, but neither at GitHub nor at GitLab, where all of
+// it is the project's.
 func RepositoryOf(sync *v1alpha1.Sync) (Repository, error) {
 	at, raw := Repository{field: gitURL}, sync.Spec.Source.Git.URL
 	provider := v1alpha1.ForgeProvider("")
@@ -187,7 +197,11 @@ func repositoryAt(field, raw string, provider v1alpha1.ForgeProvider) (Repositor
 	if len(parts) < 2 || parts[len(parts)-1] == "" || parts[len(parts)-2] == "" {
 		return Repository{}, fmt.Errorf("reading %s: its path does not end with owner/name", at.field)
 	}
-	at.Name, parts = strings.Join(parts[len(parts)-2:], "/"), parts[:len(parts)-2]
+	prefix := len(parts) - 2
+	if provider == v1alpha1.ForgeGitLab {
+		prefix = 0
+	}
+	at.Name, parts = strings.Join(parts[prefix:], "/"), parts[:prefix]
 	at.loopbackOnly = u.Scheme == "http"
 	at.API = strings.Join(append([]string{u.Scheme + "://" + u.Host}, parts...), "/")
 	if provider == v1alpha1.ForgeGitHub {

@@ -28,7 +28,7 @@ func pullingSync(provider v1alpha1.ForgeProvider, git, url string) *v1alpha1.Syn
 }
 
 func TestARepositoryIsReadFromTheAddressThatPeopleCloneItBy(t *testing.T) {
-	const hub, tea = v1alpha1.ForgeGitHub, v1alpha1.ForgeGitea
+	const hub, lab, tea = v1alpha1.ForgeGitHub, v1alpha1.ForgeGitLab, v1alpha1.ForgeGitea
 	tests := []struct {
 		provider       v1alpha1.ForgeProvider
 		git, url       string
@@ -42,6 +42,11 @@ func TestARepositoryIsReadFromTheAddressThatPeopleCloneItBy(t *testing.T) {
 		{hub, "https://mirror.example.com/nodes", "https://github.com/platform/nodes", "https://api.github.com", "platform/nodes", ""},
 		{hub, "http://127.0.0.1:3000/platform/nodes", "", "http://127.0.0.1:3000/api/v3", "platform/nodes", ""},
 		{hub, "https://github.com/prefix/platform/nodes", "", "", "", "no repositories below /prefix"},
+		{lab, "https://gitlab.com/platform/nodes.git", "", "https://gitlab.com", "platform/nodes", ""},
+		{lab, "https://gitlab.example.com:8443/platform/gpu.team/nodes/", "", "https://gitlab.example.com:8443", "platform/gpu.team/nodes", ""},
+		{lab, "ssh://git@gitlab.com/platform/gpu/nodes.git", "https://gitlab.com/platform/gpu/nodes", "https://gitlab.com", "platform/gpu/nodes", ""},
+		{lab, "https://gitlab.com/nodes.git", "", "", "", "owner/name"},
+		{lab, "https://gitlab.com/platform%2Fnodes", "", "", "", "https://host/owner/name"},
 		{tea, "https://git.example.com/platform/nodes.git", "", "https://git.example.com", "platform/nodes", ""},
 		{tea, "https://example.com/git/forge/platform/nodes.git", "", "https://example.com/git/forge", "platform/nodes", ""},
 		{v1alpha1.ForgeForgejo, "https://codeberg.org/platform/nodes", "", "https://codeberg.org", "platform/nodes", ""},
@@ -82,7 +87,7 @@ func appKey(t *testing.T) string {
 }
 
 func TestACredentialThatCannotBeIsNamedByItsSecretAndKey(t *testing.T) {
-	const hub, tea = v1alpha1.ForgeGitHub, v1alpha1.ForgeGitea
+	const hub, lab, tea = v1alpha1.ForgeGitHub, v1alpha1.ForgeGitLab, v1alpha1.ForgeGitea
 	key := appKey(t)
 	tests := []struct {
 		name     string
@@ -93,6 +98,9 @@ func TestACredentialThatCannotBeIsNamedByItsSecretAndKey(t *testing.T) {
 	}{
 		{"a token for GitHub", hub, "", map[string]string{"token": "s3cret\n"}, ""},
 		{"a token for Gitea", tea, "", map[string]string{"token": "s3cret"}, ""},
+		{"a token for GitLab", lab, "", map[string]string{"token": "glpat-s3cret\n"}, ""},
+		{"nothing for GitLab", lab, "", map[string]string{"password": "s3cret"}, `Secret "forge": it has no key token`},
+		{"a project that cannot be", lab, "https://gitlab.com/a/b$c/d", map[string]string{"token": "s3cret"}, "group/name"},
 		{"an App", hub, "", map[string]string{"githubAppID": "12\n", "githubAppInstallationID": " 34", "githubAppPrivateKey": key}, ""},
 		{"nothing", hub, "", nil, `Secret "forge": it has no key token: put a token there, or the keys githubAppID`},
 		{"nothing for Gitea", tea, "", map[string]string{"password": "s3cret"}, `Secret "forge": it has no key token`},
@@ -109,7 +117,7 @@ func TestACredentialThatCannotBeIsNamedByItsSecretAndKey(t *testing.T) {
 		{"an authority that is none", tea, "", map[string]string{"token": "s3cret", "ca.crt": "s3cret"}, "key ca.crt holds no certificate"},
 		{"plain http to another machine", tea, "http://git.example.com/a/b", map[string]string{"token": "s3cret"}, "use https://"},
 		{"a name that cannot be", tea, "https://git.example.com/a b/c", map[string]string{"token": "s3cret"}, "owner/name"},
-		{"another forge", "GitLab", "", map[string]string{"token": "s3cret"}, "spec.pullRequests.provider"},
+		{"another forge", "Bitbucket", "", map[string]string{"token": "s3cret"}, "spec.pullRequests.provider"},
 	}
 	for _, tt := range tests {
 		secret := map[string][]byte{}
@@ -147,7 +155,7 @@ func (c closed) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestAClosedFenceKeepsWritesFromEachForge(t *testing.T) {
-	for _, provider := range []v1alpha1.ForgeProvider{v1alpha1.ForgeGitHub, v1alpha1.ForgeGitea, v1alpha1.ForgeForgejo} {
+	for _, provider := range []v1alpha1.ForgeProvider{v1alpha1.ForgeGitHub, v1alpha1.ForgeGitLab, v1alpha1.ForgeGitea, v1alpha1.ForgeForgejo} {
 		var writes atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet {
@@ -183,7 +191,7 @@ func listening(t *testing.T, start func(http.Handler) *httptest.Server) (*httpte
 	var observed atomic.Value
 	observed.Store("")
 	server := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		observed.Store(r.URL.Path + " " + r.Header.Get("Authorization"))
+		observed.Store(r.URL.EscapedPath() + " " + r.Header.Get("Authorization") + r.Header.Get("PRIVATE-TOKEN"))
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, "[]")
 	}))
@@ -216,6 +224,7 @@ func TestEachForgesOwnAPIIsUsed(t *testing.T) {
 		path, want string
 	}{
 		{v1alpha1.ForgeGitHub, "/platform/nodes.git", "/api/v3/repos/platform/nodes/pulls Bearer s3cret"},
+		{v1alpha1.ForgeGitLab, "/platform/gpu/nodes.git", "/api/v4/projects/platform%2Fgpu%2Fnodes/merge_requests s3cret"},
 		{v1alpha1.ForgeGitea, "/git/platform/nodes/", "/git/api/v1/repos/platform/nodes/pulls token s3cret"},
 		{v1alpha1.ForgeForgejo, "/platform/nodes", "/api/v1/repos/platform/nodes/pulls token s3cret"},
 	} {
@@ -242,7 +251,7 @@ func TestATokenDoesNotFollowARedirectElsewhere(t *testing.T) {
 		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	t.Cleanup(forwarding.Close)
-	for _, provider := range []v1alpha1.ForgeProvider{v1alpha1.ForgeGitHub, v1alpha1.ForgeGitea} {
+	for _, provider := range []v1alpha1.ForgeProvider{v1alpha1.ForgeGitHub, v1alpha1.ForgeGitLab, v1alpha1.ForgeGitea} {
 		if err := requested(t, provider, forwarding.URL+"/a/b", nil); err == nil || observed.Load() != "" {
 			t.Errorf("%s: got %v, and the other host saw %q", provider, err, observed.Load())
 		}

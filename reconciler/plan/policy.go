@@ -251,6 +251,9 @@ func holding(p Plan, why func(Change) hold.Reasons) Plan {
 	return p
 }
 
+// HoldEach sets the reasons on every change for which why gives some and that is not held yet.
+func (p Plan) HoldEach(why func(Change) hold.Reasons) Plan { return holding(p, why) }
+
 // holdUnless is holding, but for the changes all of whose reasons a confirmation quotes
 // the tokens of.
 func (p Plan) holdUnless(confirmation string, why func(Change) hold.Reasons) Plan {

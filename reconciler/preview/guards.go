@@ -21,6 +21,11 @@ func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.
 			out = append(out, report.GuardResult{Key: r.Key(), Rule: string(r.Rule), Result: report.GuardHeld, Text: r.String()})
 		}
 	}
+	for _, r := range found.Proposed.Reasons() {
+		if r.Rule == hold.HoldUntil { // It ends by itself, and nobody has to act.
+			out = append(out, report.GuardResult{Key: r.Key(), Rule: string(r.Rule), Result: report.GuardWarning, Text: r.String()})
+		}
+	}
 	if n := len(found.Problems) - len(found.ExistingProblems); n > 0 {
 		out = append(out, report.GuardResult{Rule: "lint", Result: report.GuardHeld, Text: "what the problems are in is not applied, and nothing is deleted while there are any"})
 	}

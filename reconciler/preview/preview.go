@@ -81,7 +81,7 @@ func (p *Previewer) Preview(ctx context.Context, s RevisionRange) (_ report.Repo
 	if err := revisions.checkSize(p.MaxChanges, s.BaseName); err != nil {
 		return report.Report{}, nil, err
 	}
-	found, err := reconciler.Propose(ctx, revisions.before, revisions.after, p.Offline, p.Targets, syncpolicy.ForRun(s.Sync)...)
+	found, err := reconciler.Propose(ctx, revisions.before, revisions.after, p.Offline, p.Targets, syncpolicy.ForRun(s.Sync, p.Now())...)
 	if err != nil {
 		return report.Report{}, nil, fmt.Errorf("comparing the revisions: %w", err)
 	}

@@ -159,6 +159,9 @@ type CorrectionPolicy struct {
 	// changes it; empty for what is also corrected. A target sets it on a wanted Item that
 	// is not ours to write, and on an observed Item that is somebody else's.
 	ReadOnly string
+	// HoldUntil is what a person wrote on the thing, declared or live, to have it stay as it is until then, and HoldReason
+	// why. Both are as they were written: the first may be no time.
+	HoldUntil, HoldReason string `json:",omitempty"`
 	// OnDecrease, where it is set on a wanted Item, orders a change that makes less
 	// of something: room must be given up before what fills it is taken away.
 	OnDecrease *WaveOnDecrease

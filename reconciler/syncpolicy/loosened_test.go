@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -170,7 +171,7 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}
 	pass := func(c plan.Change) plan.Change {
 		p := plan.Plan{Changes: []plan.Change{c}, Managed: 20}
-		for _, policy := range ForRun(sync) {
+		for _, policy := range ForRun(sync, time.Time{}) {
 			p = policy(p)
 		}
 		return p.Changes[0]

@@ -2,6 +2,7 @@ package syncpolicy
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,7 +58,7 @@ func planned(sync *v1alpha1.Sync, live, declared []state.Item, quota state.Quota
 	key := state.Key{Target: "aws", Group: "servicequotas", Kind: "Quota", Namespace: "us-east-1", Name: gOnDemand}
 	wanted := state.NewSet(append(declared, state.Item{Key: key, Object: m{}})...)
 	observed := state.NewSet(append(live, state.Item{Key: key, Object: m{}, Observation: state.Observation{Quota: &quota}})...)
-	return plan.Compute(wanted, observed, ForRun(sync)...)
+	return plan.Compute(wanted, observed, ForRun(sync, time.Time{})...)
 }
 
 func TestASyncHoldsWhatExceedsAQuota(t *testing.T) {

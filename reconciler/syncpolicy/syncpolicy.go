@@ -5,6 +5,7 @@ package syncpolicy
 
 import (
 	"strings"
+	"time"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -16,9 +17,10 @@ import (
 // ForRun are the policies of a run: what a live Sync declares in its prune, drift and guard fields
 // and in its confirmation, and that Git loosens none of these by itself. Under `drift: Report`
 // nothing at all is written to AWS, in the cluster nothing that only puts back what a hand changed:
-// what Git changes in the cluster is a decision, and AWS also belongs to people who never read that Git.
-func ForRun(sync *v1alpha1.Sync) []plan.Policy {
-	policies := []plan.Policy{inScope(sync)}
+// what Git changes in the cluster is a decision, and AWS also belongs to people who never read that Git. What a person
+// marked to stay as it is until a time after now is left so.
+func ForRun(sync *v1alpha1.Sync, now time.Time) []plan.Policy {
+	policies := []plan.Policy{inScope(sync), holdUntil(now)}
 	if sync.Spec.Prune != nil && !*sync.Spec.Prune {
 		policies = append(policies, plan.NoPrune())
 	}
@@ -36,9 +38,9 @@ func ForRun(sync *v1alpha1.Sync) []plan.Policy {
 
 // ForDeletion are the policies by which a Sync that is deleted takes its things along. The
 // deletion policy itself is the confirmation of "everything", so only deletions with losses
-// are left to hold.
-func ForDeletion(sync *v1alpha1.Sync) []plan.Policy {
-	policies := []plan.Policy{inScope(sync)}
+// are left to hold, and what a person marked to stay as it is until a time after now.
+func ForDeletion(sync *v1alpha1.Sync, now time.Time) []plan.Policy {
+	policies := []plan.Policy{inScope(sync), holdUntil(now)}
 	if sync.Spec.Drift == v1alpha1.DriftReport {
 		policies = append(policies, plan.ReportTarget(state.TargetAWS))
 	}

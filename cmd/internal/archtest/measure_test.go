@@ -130,8 +130,8 @@ var generic = []string{
 // in each of them.
 var siblings = map[string][]string{
 	"correction": {"reconciler/targets/aws", "reconciler/targets/kubernetes"},
-	"permission": {"reconciler/report/forge/gitea", "reconciler/report/forge/github"},
-	"statusKey":  {"reconciler/report/forge/gitea", "reconciler/report/forge/github"},
+	"permission": {"reconciler/report/forge/gitea", "reconciler/report/forge/github", "reconciler/report/forge/gitlab"},
+	"statusKey":  {"reconciler/report/forge/gitea", "reconciler/report/forge/github", "reconciler/report/forge/gitlab"},
 }
 
 // typeMeanings counts the packages that declare an unexported type of each name, siblings

@@ -204,7 +204,7 @@ var tasks = map[string][]string{
 
 	// Which of the clients a Sync has is decided by its provider and the keys of its Secret, which
 	// only this package reads.
-	"reconciler/forgeclient": {"reconciler/report/forge/gitea", "reconciler/report/forge/github"},
+	"reconciler/forgeclient": {"reconciler/report/forge/gitea", "reconciler/report/forge/github", "reconciler/report/forge/gitlab"},
 }
 
 // targetOf is the name of the target in whose folder dir lies.
@@ -229,7 +229,7 @@ func adapter(p *pkg, dir string) bool {
 			return true
 		}
 	}
-	return within(dir, "reconciler/report/forge/gitea", "reconciler/report/forge/github") && !p.in("reconciler/report/forge")
+	return within(dir, "reconciler/report/forge/gitea", "reconciler/report/forge/github", "reconciler/report/forge/gitlab") && !p.in("reconciler/report/forge")
 }
 
 // importsGoOneWay reads all files but tests, which may connect anything.

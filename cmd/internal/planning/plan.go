@@ -98,7 +98,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 		reconciler.NamedTarget{Name: aws.Name, Target: awsTarget}, reconciler.NamedTarget{Name: kubernetes.Name, Target: kubeTarget})
 	forecast := connect.Forecast(live, &forecasting.SnapshotReader{Reader: live}, children, req.aws())
 	result, err := loop.WithInputs(vars.Inputs(nil)).Plan(ctx, reconciler.Options{
-		Policies: syncpolicy.ForRun(req.Sync),
+		Policies: syncpolicy.ForRun(req.Sync, time.Now()),
 		Guard:    func(ctx context.Context, p plan.Plan) plan.Plan { return forecasting.Guard(ctx, req.Sync, p, forecast) },
 	})
 	if err != nil {

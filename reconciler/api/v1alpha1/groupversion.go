@@ -46,6 +46,11 @@ const (
 	// PruneAnnotation with the value "disabled" on an object keeps it when it
 	// leaves the repository.
 	PruneAnnotation = "poolwright.dev/prune"
+	// HoldUntilAnnotation on an object, in the cluster or in the repository, has Poolwright leave the object as it is
+	// until then: RFC 3339, at most seven days ahead.
+	HoldUntilAnnotation = "poolwright.dev/hold-until"
+	// HoldReasonAnnotation on such an object is why, for other people to read.
+	HoldReasonAnnotation = "poolwright.dev/hold-reason"
 	// SyncLabel on an applied object names the Sync that manages it.
 	SyncLabel = "poolwright.dev/sync"
 	// GPULimitAnnotation on a NodePool in the repository is its limit in physical

@@ -5,12 +5,13 @@ import (
 )
 
 // ForgeProvider names the kind of place where pull requests are made.
-// +kubebuilder:validation:Enum=GitHub;Gitea;Forgejo
+// +kubebuilder:validation:Enum=GitHub;GitLab;Gitea;Forgejo
 type ForgeProvider string
 
 // The values of ForgeProvider. Forgejo has Gitea's API.
 const (
 	ForgeGitHub  ForgeProvider = "GitHub"
+	ForgeGitLab  ForgeProvider = "GitLab"
 	ForgeGitea   ForgeProvider = "Gitea"
 	ForgeForgejo ForgeProvider = "Forgejo"
 )
@@ -27,7 +28,7 @@ type PullRequests struct {
 	// spec.source is never used for it.
 	SecretRef SecretRef `json:"secretRef"`
 	// URL is the address of the repository at the forge where it is not that of
-	// spec.source.git.url: https://host/owner/name.
+	// spec.source.git.url: https://host/owner/name, at GitLab with all groups.
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern="^(https|http)://[^@\\s]+$"
 	// +optional

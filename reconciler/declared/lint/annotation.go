@@ -13,7 +13,7 @@ import (
 
 // knownAnnotations are our annotations that mean something on an object in a repository.
 func knownAnnotations() []string {
-	return []string{v1alpha1.PruneAnnotation, v1alpha1.GPULimitAnnotation}
+	return []string{v1alpha1.PruneAnnotation, v1alpha1.GPULimitAnnotation, v1alpha1.HoldUntilAnnotation, v1alpha1.HoldReasonAnnotation}
 }
 
 // annotations finds those of ours that nobody reads: a slip of the pen would leave

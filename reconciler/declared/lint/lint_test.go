@@ -227,10 +227,10 @@ func TestDataOfConfigMapsAndSecretsMustBeText(t *testing.T) {
 
 func TestAnnotationsOfOursThatNobodyReadsAreFound(t *testing.T) {
 	got := check(t, nil, "x/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  annotations:\n    poolwright.dev/gpu-limits: \"12\"\n"+
-		"    poolwright.dev/prune: disabled\n    example.com/gpu-limits: \"1\"\n    poolwright.dev/whatever: x\n")
+		"    poolwright.dev/prune: disabled\n    poolwright.dev/hold-until: \"2026-11-28T18:00:00Z\"\n    poolwright.dev/hold-reason: INC-7\n    example.com/gpu-limits: \"1\"\n    poolwright.dev/whatever: x\n")
 	want := []string{
 		`x/a.yaml:6: ConfigMap/c: metadata.annotations[poolwright.dev/gpu-limits]: nobody reads this annotation; did you mean "poolwright.dev/gpu-limit"?`,
-		"x/a.yaml:9: ConfigMap/c: metadata.annotations[poolwright.dev/whatever]: nobody reads this annotation",
+		"x/a.yaml:11: ConfigMap/c: metadata.annotations[poolwright.dev/whatever]: nobody reads this annotation",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

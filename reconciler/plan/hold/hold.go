@@ -37,6 +37,8 @@ const (
 	QuotaExceeded Rule = "QuotaExceeded"
 	// InUse: the part of the thing is used by something whose deletion waits.
 	InUse Rule = "InUse"
+	// HoldUntil: the thing stays as it is until a time (state.CorrectionPolicy.HoldUntil).
+	HoldUntil Rule = "HoldUntil"
 	// GuardLoosened: the change makes what guards a Sync weaker.
 	GuardLoosened Rule = "GuardLoosened"
 )
@@ -61,17 +63,20 @@ func (r Reason) Key() string {
 
 // Facts are what a rule found. Each rule fills in those that are named for it.
 type Facts struct {
-	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, GuardLoosened), or that uses a
-	// part of it (InUse), as state.Key writes it.
+	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, GuardLoosened), that uses a
+	// part of it (InUse), or that would be deleted with it (HoldUntil), as state.Key writes it.
 	Object string `json:"object,omitempty"`
 	// Detail is what the thing's own target has to add: how a person changes what is
 	// ReadOnly, or that nothing is written to the target (DriftReported); what
-	// goes with a deletion or an update; why it is not known whether a part is InUse.
+	// goes with a deletion or an update; why it is not known whether a part is InUse; what a person
+	// wrote for others (HoldUntil).
 	Detail string `json:"detail,omitempty"`
 	// Fields are the paths of the fields that make a GuardLoosened or are InUse.
 	Fields []string `json:"fields,omitempty"`
 	// Deletions are what MaxPrunePercent counted.
 	Deletions *Deletions `json:"deletions,omitempty"`
+	// Until is when a HoldUntil ends, as RFC 3339 in UTC.
+	Until string `json:"until,omitempty"`
 	// Losses counts what goes with a deletion or an update.
 	Losses loss.Counts `json:"losses,omitempty"`
 	// Nodes are what MaxNodesReplaced and ReviewExceeded counted.

@@ -30,6 +30,8 @@ func (r Rule) Text() string {
 		return "guard.quota"
 	case InUse:
 		return "in use"
+	case HoldUntil:
+		return "hold-until"
 	case GuardLoosened:
 		return "looser guard"
 	}
@@ -76,11 +78,24 @@ func (r Reason) phrases() []string {
 		return []string{f.Quota.String()}
 	case InUse:
 		return []string{f.inUse()}
+	case HoldUntil:
+		return []string{f.until()}
 	case GuardLoosened:
 		return []string{fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", f.Object, strings.Join(f.Fields, ", "))}
 	case ReadOnly:
 	}
 	return []string{f.Detail}
+}
+
+func (f Facts) until() string {
+	out := fmt.Sprintf("stays as it is until %s (%s)", f.Until, HoldUntil.Text())
+	if f.Object != "" {
+		out = fmt.Sprintf("%s, which would be deleted with it, %s", f.Object, out)
+	}
+	if f.Detail != "" {
+		out += ": " + f.Detail
+	}
+	return out
 }
 
 // String is how many things would be deleted, and the rule that limits it.

@@ -7,8 +7,8 @@
 // pull request is handed on as it is: whoever writes it into a comment escapes
 // it, in code spans or with PlainText.
 //
-// Start reading at Forge. The packages github and gitea implement it, webhook
-// verifies and reads what forges send, and internal holds what both share: how
+// Start reading at Forge. The packages github, gitlab and gitea implement it, webhook
+// verifies and reads what forges send, and internal holds what they share: how
 // listings are followed, how one comment stays one, and how limits are kept.
 package forge
 
@@ -78,6 +78,9 @@ type PullRequest struct {
 	// fetched: its branch or repository is gone. Base.SHA may be an older commit
 	// of the branch.
 	Head, Base Branch
+	// HeadRef is the reference in the base repository that holds the head, also a fork's, where
+	// that is not refs/pull/<number>/head.
+	HeadRef string
 	// Fork is true where the head lies in another repository, or where the forge no longer
 	// has it.
 	Fork, Draft bool
@@ -95,7 +98,12 @@ type Branch struct{ Name, SHA string }
 
 // Ref is the reference in the base repository that holds the head, also a
 // fork's. All supported forges keep it.
-func (p PullRequest) Ref() string { return "refs/pull/" + strconv.Itoa(p.Number) + "/head" }
+func (p PullRequest) Ref() string {
+	if p.HeadRef != "" {
+		return p.HeadRef
+	}
+	return "refs/pull/" + strconv.Itoa(p.Number) + "/head"
+}
 
 // Comment is what the one comment of a marker is to contain.
 type Comment struct {

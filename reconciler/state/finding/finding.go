@@ -32,6 +32,8 @@ const (
 	FindingsOmitted Code = "FindingsOmitted"
 	// RefusedByAPIServer: an object does not fit its schema in the cluster.
 	RefusedByAPIServer Code = "RefusedByAPIServer"
+	// HoldInvalid: a hold on an object names no time, or one that is too far ahead.
+	HoldInvalid Code = "HoldInvalid"
 	// IgnoreRuleUnused: a rule of spec.ignore of a Sync matches no declared object.
 	IgnoreRuleUnused Code = "IgnoreRuleUnused"
 	// Unreadable: the content of an object may not be read.

@@ -82,7 +82,7 @@ func (r *quotaRun) runs(loop *reconciler.Loop, pools ...state.Item) (held []stri
 	if r.withoutCluster {
 		r.declared = state.NewSet(pools...)
 	}
-	result, err := loop.RunOnce(r.Context(), reconciler.Options{Policies: syncpolicy.ForRun(r.sync)})
+	result, err := loop.RunOnce(r.Context(), reconciler.Options{Policies: syncpolicy.ForRun(r.sync, time.Now())})
 	if err != nil || result.Outcome.Err() != nil {
 		r.Fatal(err, result.Outcome.Err())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/losses"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ownership"
 )
 
@@ -81,5 +82,6 @@ func (j *correction) stillDeletable(live *unstructured.Unstructured) bool {
 	return string(live.GetUID()) == j.Before.Live.UID &&
 		(label == j.owner.Label || label == "") &&
 		live.GetAnnotations()[v1alpha1.PruneAnnotation] != "disabled" &&
+		manifest.Hold(live.GetAnnotations()).HoldUntil == j.Before.HoldUntil &&
 		ownership.OwnerOf(live, nil) == j.Before.Owner
 }

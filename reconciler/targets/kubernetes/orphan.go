@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/fields"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ownership"
 )
 
@@ -54,6 +55,7 @@ func (o *observation) orphan(k state.Key, kind kinds.Kind, live *unstructured.Un
 	defer o.mu.Unlock()
 	o.orphans = append(o.orphans, liveItem{state.Item{
 		Key: k, Version: kind.Version, Applied: rec.Desired, Wave: kinds.ObjectWave(k, live.Object), Owner: other,
+		CorrectionPolicy: manifest.Hold(live.GetAnnotations()),
 	}, live})
 }
 

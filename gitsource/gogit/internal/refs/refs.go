@@ -46,7 +46,8 @@ func validPart(part string) bool {
 }
 
 // CheckFullName accepts the full names of branches, tags and heads of pull requests
-// ("refs/pull/7/head"). Its error is a gitsource.ErrInvalid.
+// ("refs/pull/7/head", and at GitLab "refs/merge-requests/7/head"). Its error is a
+// gitsource.ErrInvalid.
 func CheckFullName(name string) error {
 	invalid := func(err error) error {
 		return fmt.Errorf("reading the reference %q: %w: %w", name, gitsource.ErrInvalid, err)
@@ -59,13 +60,14 @@ func CheckFullName(name string) error {
 			return nil
 		}
 	}
-	if number, ok := strings.CutPrefix(name, "refs/pull/"); ok {
-		number, ok = strings.CutSuffix(number, "/head")
-		if n, err := strconv.ParseUint(number, 10, 63); ok && err == nil && n > 0 && number == strconv.FormatUint(n, 10) {
+	for _, prefix := range []string{"refs/pull/", "refs/merge-requests/"} {
+		number, of := strings.CutPrefix(name, prefix)
+		number, head := strings.CutSuffix(number, "/head")
+		if n, err := strconv.ParseUint(number, 10, 63); of && head && err == nil && n > 0 && number == strconv.FormatUint(n, 10) {
 			return nil
 		}
 	}
-	return invalid(errors.New("give refs/heads/<branch>, refs/tags/<tag> or refs/pull/<number>/head"))
+	return invalid(errors.New("give refs/heads/<branch>, refs/tags/<tag>, refs/pull/<number>/head or refs/merge-requests/<number>/head"))
 }
 
 // ShortName is a reference as Revision shows it: branches and tags by their

@@ -214,6 +214,7 @@ func TestOnARealGitea(t *testing.T) {
 	t.Run("missing permissions are named with the remedy", func(t *testing.T) { permissions(t, p) })
 	t.Run("text of a pull request stays text", func(t *testing.T) { plain(t, p) })
 	t.Run("webhooks of Gitea are verified and read", func(t *testing.T) { hooks(t, p) })
+	t.Run("the conformance suite", func(t *testing.T) { conformance(t, p) })
 	t.Run("an outage is an error and no more", func(t *testing.T) { outage(t, p, f) })
 }
 

@@ -1,8 +1,8 @@
-// Package webhook takes what GitHub, Gitea and Forgejo send when a pull request
+// Package webhook takes what GitHub, GitLab, Gitea and Forgejo send when a pull request
 // or a branch has changed.
 //
-// It refuses to parse anything before its signature is verified, and bodies of
-// more than 1 MiB altogether. An event is a hint to poll, nothing more: no name, commit
+// It refuses to parse anything before its signature is verified, or the token that GitLab
+// sends in its place, and bodies of more than 1 MiB altogether. An event is a hint to poll, nothing more: no name, commit
 // or text of it is to be acted upon, so one that is sent again by someone who recorded
 // it does no harm. Who serves it bounds time and the number of connections. Start
 // reading at Read.
@@ -11,6 +11,7 @@ package webhook
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ import (
 
 // Event is what changed.
 type Event struct {
-	// Repository is "owner/name" of the repository that was changed, or into
+	// Repository is "owner/name", at GitLab with all groups, of the repository that was changed, or into
 	// which a pull request is to be merged.
 	Repository string
 	// Number is a pull request's, 0 for a push.
@@ -49,12 +50,12 @@ func (r *RequestError) Error() string { return "refusing a webhook: " + r.Reason
 const bodyBytes = 1 << 20
 
 // Read verifies a request and returns what changed. One of the secrets must have signed
-// it: while one replaces another, both are given. A refusal is a *RequestError.
+// it, or be its token: while one replaces another, both are given. A refusal is a *RequestError.
 func Read(request *http.Request, secrets ...[]byte) (Event, error) {
 	if request.Method != http.MethodPost {
 		return Event{}, &RequestError{http.StatusMethodNotAllowed, "only POST is taken"}
 	}
-	signature, err := claimed(request.Header)
+	authentic, err := authentication(request.Header, secrets)
 	if err != nil {
 		return Event{}, err
 	}
@@ -68,7 +69,7 @@ func Read(request *http.Request, secrets ...[]byte) (Event, error) {
 	if len(body) > bodyBytes {
 		return Event{}, tooLong()
 	}
-	if !signed(body, signature, secrets) {
+	if !authentic(body) {
 		return Event{}, &RequestError{http.StatusUnauthorized, "the signature is wrong: the webhook's secret has to be the one in the Secret"}
 	}
 	return parse(kind(request.Header), request.Header.Get("Content-Type"), body)
@@ -76,6 +77,37 @@ func Read(request *http.Request, secrets ...[]byte) (Event, error) {
 
 func tooLong() error {
 	return &RequestError{http.StatusRequestEntityTooLarge, "the body has more than 1 MiB"}
+}
+
+// tokenHeader has the webhook's secret itself, which is all that GitLab sends.
+const tokenHeader = "X-Gitlab-Token"
+
+// authentication returns what verifies a body. A token is verified at once, before anything is read.
+func authentication(header http.Header, secrets [][]byte) (authentic func(body []byte) bool, err error) {
+	if token := header.Get(tokenHeader); token != "" {
+		if !known([]byte(token), secrets) {
+			return nil, &RequestError{http.StatusUnauthorized, "the token is wrong: the webhook's secret token has to be the one in the Secret"}
+		}
+		return func([]byte) bool { return true }, nil
+	}
+	signature, err := claimed(header)
+	if err != nil {
+		return nil, err
+	}
+	return func(body []byte) bool { return signed(body, signature, secrets) }, nil
+}
+
+// known compares a token with every secret in constant time; hashes have one length, so that none shows
+// how long a secret is. An empty secret is no token.
+func known(token []byte, secrets [][]byte) bool {
+	sum, ok := sha256.Sum256(token), false
+	for _, secret := range secrets {
+		expected := sha256.Sum256(secret)
+		if len(secret) > 0 && subtle.ConstantTimeCompare(sum[:], expected[:]) == 1 {
+			ok = true
+		}
+	}
+	return ok
 }
 
 // claimed is the signature that came along. Forgejo and Gitea send GitHub's
@@ -118,6 +150,9 @@ func kind(header http.Header) string {
 			return value
 		}
 	}
+	if header.Get("X-Gitlab-Event") != "" {
+		return fromGitLab
+	}
 	return ""
 }
 
@@ -135,11 +170,33 @@ type payload struct {
 	Repository struct {
 		FullName string `json:"full_name"`
 	} `json:"repository"`
+
+	// GitLab's.
+	Kind    string `json:"object_kind"`
+	Project struct {
+		Path string `json:"path_with_namespace"`
+	} `json:"project"`
+	Attributes struct {
+		IID int `json:"iid"`
+	} `json:"object_attributes"`
+	MergeRequest *struct {
+		IID int `json:"iid"`
+	} `json:"merge_request"`
 }
+
+// The kinds of GitLab's events that are read, as a body has them. A note may be on something else than a merge request.
+const (
+	gitLabPush         = "push"
+	gitLabMergeRequest = "merge_request"
+	gitLabNote         = "note"
+)
+
+// fromGitLab is what stands for a kind that only the body has.
+const fromGitLab = "gitlab"
 
 func parse(kind, contentType string, body []byte) (Event, error) {
 	family, _, _ := strings.Cut(kind, "_")
-	if family != "pull" && kind != "push" && kind != "issue_comment" {
+	if family != "pull" && kind != "push" && kind != "issue_comment" && kind != fromGitLab {
 		return Event{Ignored: true}, nil
 	}
 	if media, _, _ := strings.Cut(contentType, ";"); strings.TrimSpace(strings.ToLower(media)) != "application/json" {
@@ -149,11 +206,35 @@ func parse(kind, contentType string, body []byte) (Event, error) {
 	if err := json.Unmarshal(body, &p); err != nil {
 		return Event{}, &RequestError{http.StatusBadRequest, "the body is no JSON of the kind " + fmt.Sprintf("%.40q", kind)}
 	}
+	if kind == fromGitLab {
+		if kind = p.translate(); kind == "" {
+			return Event{Ignored: true}, nil
+		}
+	}
 	event, err := p.event(kind)
 	if err != nil {
 		return Event{}, &RequestError{http.StatusBadRequest, err.Error()}
 	}
 	return event, nil
+}
+
+// translate puts what GitLab sends where the others have it, and returns their word for its kind; empty for an event
+// that means nothing to us.
+func (p *payload) translate() string {
+	p.Repository.FullName = p.Project.Path
+	p.Number, p.PullRequest, p.Issue = p.Attributes.IID, nil, nil
+	switch p.Kind {
+	case gitLabPush:
+		return "push"
+	case gitLabMergeRequest:
+		return "pull_request"
+	case gitLabNote:
+		if p.MergeRequest != nil {
+			p.Number = p.MergeRequest.IID
+			return "pull_request"
+		}
+	}
+	return ""
 }
 
 // event reads what the kind has. A deleted comment counts too: ours may be the one that

@@ -67,7 +67,7 @@ func errorText(err error) string {
 
 // tokens are the forms of credentials that forges give out, and what stands
 // before the @ of an address.
-var tokens = regexp.MustCompile(`\bgh[a-z]_[A-Za-z0-9_.-]+|\bgithub_pat_\w+|\beyJ[\w-]+\.[\w.-]+|(?i:bearer|token|basic)\s+[A-Za-z0-9._~+/=-]{16,}|://[^\s/@]*@|\?[^\s"']*`)
+var tokens = regexp.MustCompile(`\bgh[a-z]_[A-Za-z0-9_.-]+|\bgithub_pat_\w+|\bgl[a-z]+-[A-Za-z0-9_.-]{16,}|\beyJ[\w-]+\.[\w.-]+|(?i:bearer|token|basic)\s+[A-Za-z0-9._~+/=-]{16,}|://[^\s/@]*@|\?[^\s"']*`)
 
 const maxMessageRunes = 300
 

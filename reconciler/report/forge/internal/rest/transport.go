@@ -111,7 +111,7 @@ func (t *Transport) forbidden() time.Time {
 // a time, or only text. It reports whether this response is itself refused for a limit.
 func (t *Transport) limit(response *http.Response) (until time.Time, limited bool, err error) {
 	now := t.now()
-	usedUp := response.Header.Get("X-RateLimit-Remaining") == "0"
+	usedUp := limitHeader(response.Header, "Remaining") == "0"
 	wait, named := retryAfter(response.Header.Get("Retry-After"), now)
 	limited, err = refusedForLimit(response, usedUp || named, named)
 	if err != nil || !limited && !usedUp {
@@ -189,8 +189,16 @@ func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
+// limitHeader is a header of a primary limit, which GitLab writes without X-.
+func limitHeader(header http.Header, name string) string {
+	if value := header.Get("X-RateLimit-" + name); value != "" {
+		return value
+	}
+	return header.Get("RateLimit-" + name)
+}
+
 func resetTime(header http.Header) (time.Time, bool) {
-	seconds, err := strconv.ParseInt(header.Get("X-RateLimit-Reset"), 10, 64)
+	seconds, err := strconv.ParseInt(limitHeader(header, "Reset"), 10, 64)
 	if err != nil || seconds <= 0 {
 		return time.Time{}, false
 	}

@@ -165,6 +165,7 @@ func (w *State) Build(ctx context.Context, declared state.Set) (state.Set, []sta
 			m.unmasked = item.Object
 			item.Object = w.cfg.Mask.Secret(item.Object)
 		}
+		item.HoldUntil, item.HoldReason = manifest.DeclaredHold(item.Object)
 		m.object, m.hash = item.Object, item.Hash()
 		b.objects[item.Key] = m
 		items = append(items, item)

@@ -131,7 +131,7 @@ func Found(item state.Item, live *unstructured.Unstructured, object map[string]a
 	return state.Item{
 		Key: item.Key, Version: item.Version, Object: object, Wave: item.Wave, Applied: applied,
 		Live:  state.Preconditions{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion()},
-		Owner: ownership.OwnerOf(live, item.Object),
+		Owner: ownership.OwnerOf(live, item.Object), CorrectionPolicy: manifest.Hold(live.GetAnnotations()),
 	}
 }
 

@@ -1,0 +1,263 @@
+// Package forgetest is the conformance suite that every Forge passes, against the forge itself or a server
+// written from its documentation: what a listing shows, that one comment stays one, and that statuses are
+// written once.
+//
+// It refuses nothing: what one forge alone has is tested beside its client. Start reading at Run.
+package forgetest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
+)
+
+// ThreadEntry is one comment on a pull request.
+type ThreadEntry struct {
+	// Mine is true where our own user wrote it.
+	Mine bool
+	Body string
+}
+
+// Server is a repository at a forge, with two open pull requests into main that nobody commented on, and what
+// people do there. Its functions fail the test that they were made for.
+type Server struct {
+	// First and Second are the numbers of the pull requests.
+	First, Second int
+	// Connect makes a client with our own user's credential with an empty cache, as a new process has it.
+	Connect func() forge.Forge
+	// Push gives the pull request's branch another commit, and returns it. Close closes one, Merge merges one.
+	Push         func(number int) string
+	Close, Merge func(number int)
+	// Comments are those of a pull request, oldest first. Imitate has another user comment, Delete takes the comment of this
+	// index away.
+	Comments func(number int) []ThreadEntry
+	Imitate  func(number int, body string)
+	Delete   func(number, index int)
+	// Statuses is how many statuses of a context were written for a commit.
+	Statuses func(sha, context string) int
+}
+
+// imitation is what another user writes below our marker.
+const imitation = "imitation"
+
+var marker = forge.NewMarker("plan", "team/nodes", "conformance")
+
+// Run runs the suite.
+func Run(t *testing.T, s Server) {
+	t.Helper()
+	for _, law := range []struct {
+		name string
+		run  func(*testing.T, Server)
+	}{
+		{"a listing without a change is unchanged", unchanged},
+		{"one comment is kept, whatever else is there", oneComment},
+		{"replicas that comment at once leave one comment", replicas},
+		{"a tail is replaced and what stands above it stays", footer},
+		{"text that is too long is cut, and then equal", limit},
+		{"a status is written when it changes, and only then", status},
+		{"a push, a merge and a close show in the next listing", follow},
+	} {
+		t.Run(law.name, func(t *testing.T) { law.run(t, s) })
+	}
+}
+
+func list(t *testing.T, f forge.Forge, since forge.Listing) forge.Listing {
+	t.Helper()
+	listing, err := f.PullRequests(t.Context(), since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listing
+}
+
+// await lists until the listing is as it should be: forges take note of pushes a moment after they have taken them.
+func await(t *testing.T, f forge.Forge, since forge.Listing, what string, is func(forge.Listing) bool) forge.Listing {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(time.Minute)
+	for {
+		if since = list(t, f, since); is(since) {
+			return since
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("waiting for %s: %+v", what, since)
+		case <-tick.C:
+		}
+	}
+}
+
+func unchanged(t *testing.T, s Server) {
+	f := s.Connect()
+	listing := list(t, f, forge.Listing{})
+	if len(listing.Open) < 2 || listing.Unchanged {
+		t.Fatalf("got %+v", listing)
+	}
+	for _, p := range listing.Open {
+		if p.Number <= 0 || p.Title == "" || p.Author == "" || len(p.Head.SHA) != 40 || p.Head.Name == "" || p.Base.Name != "main" || p.Ref() == "" || p.Updated.IsZero() {
+			t.Errorf("got %+v", p)
+		}
+	}
+	await(t, f, listing, "rest", func(l forge.Listing) bool { return l.Unchanged })
+}
+
+func post(t *testing.T, f forge.Forge, number int, c forge.Comment) forge.PostedComment {
+	t.Helper()
+	posted, err := f.Comment(t.Context(), number, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return posted
+}
+
+// own are our comments with the marker, without it.
+func own(s Server, number int, m forge.Marker) (out []string) {
+	for _, c := range s.Comments(number) {
+		if c.Mine && m.IsPrefixOf(c.Body) {
+			out = append(out, strings.TrimPrefix(c.Body, string(m)+"\n"))
+		}
+	}
+	return out
+}
+
+func oneComment(t *testing.T, s Server) {
+	s.Imitate(s.First, string(marker)+"\n"+imitation)
+	f := s.Connect()
+	steps := []struct {
+		name    string
+		by      forge.Forge
+		before  func()
+		body    string
+		edit    bool
+		written bool
+		want    string
+	}{
+		{name: "nothing is edited where there is none", by: f, body: "first", edit: true},
+		{name: "the first", by: f, body: "first", written: true, want: "first"},
+		{name: "the same", by: f, body: "first", want: "first"},
+		{name: "the same by another process", by: s.Connect(), body: "first", want: "first"},
+		{name: "another by another process", by: s.Connect(), body: "second", edit: true, written: true, want: "second"},
+		{name: "a person deleted it", by: f, before: func() { s.Delete(s.First, len(s.Comments(s.First))-1) }, body: "second", written: true, want: "second"},
+	}
+	for _, step := range steps {
+		if step.before != nil {
+			step.before()
+		}
+		posted := post(t, step.by, s.First, forge.Comment{Marker: marker, Body: step.body, EditOnly: step.edit})
+		if got := strings.Join(own(s, s.First, marker), "|"); got != step.want || posted.Written != step.written || (posted.URL == "") != (step.want == "") {
+			t.Fatalf("%s: got %q and %+v, want %q", step.name, got, posted, step.want)
+		}
+	}
+	other := forge.NewMarker("plan", "team/nodes", "another")
+	post(t, f, s.First, forge.Comment{Marker: other, Body: "of another cluster"})
+	if got := len(own(s, s.First, marker)) + len(own(s, s.First, other)); got != 2 || s.Comments(s.First)[0].Body != string(marker)+"\n"+imitation {
+		t.Errorf("%d are ours of %+v", got, s.Comments(s.First))
+	}
+}
+
+func replicas(t *testing.T, s Server) {
+	m := forge.NewMarker("plan", "team/nodes", "replicas")
+	const count = 4
+	done := make(chan error, count)
+	for range count {
+		f := s.Connect()
+		go func() {
+			_, err := f.Comment(t.Context(), s.Second, forge.Comment{Marker: m, Body: "race"})
+			done <- err
+		}()
+	}
+	for range count {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := own(s, s.Second, m); len(got) != 1 || got[0] != "race" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func footer(t *testing.T, s Server) {
+	m, f := forge.NewMarker("plan", "team/nodes", "footer"), s.Connect()
+	const mark = "\n\n<!-- poolwright:tail -->\n"
+	for _, step := range []struct {
+		c    forge.Comment
+		want string
+	}{
+		{forge.Comment{Body: "### reviewed"}, "### reviewed"},
+		{forge.Comment{Footer: "applied"}, "### reviewed" + mark + "applied"},
+		{forge.Comment{Footer: "rolled out", EditOnly: true}, "### reviewed" + mark + "rolled out"},
+		{forge.Comment{}, "### reviewed"},
+	} {
+		step.c.Marker = m
+		post(t, f, s.Second, step.c)
+		if got := own(s, s.Second, m); len(got) != 1 || got[0] != step.want {
+			t.Errorf("got %q, want %q", got, step.want)
+		}
+	}
+}
+
+func limit(t *testing.T, s Server) {
+	m, f := forge.NewMarker("plan", "team/nodes", "limit"), s.Connect()
+	body := "<details><summary>all</summary>\n\n```diff\n" + strings.Repeat("+ ümlaut 😀\n", 60_000) + "```\n</details>\n"
+	for i := range 2 {
+		if posted := post(t, f, s.Second, forge.Comment{Marker: m, Body: body}); posted.Written != (i == 0) {
+			t.Errorf("written: %v", posted.Written)
+		}
+	}
+	if got := own(s, s.Second, m); len(got) != 1 || len(got[0]) > f.Limit() || strings.Count(got[0], "<details>") != strings.Count(got[0], "</details>") || strings.Count(got[0], "```") != 2 {
+		t.Errorf("%d comments", len(got))
+	}
+}
+
+func status(t *testing.T, s Server) {
+	f := s.Connect()
+	sha := list(t, f, forge.Listing{}).Open[0].Head.SHA
+	is := forge.Status{Context: "poolwright/conformance (one)", State: forge.Pending, Description: "planning", URL: "https://example.org/1"}
+	set := func(state forge.State, description string) {
+		is.State, is.Description = state, description
+		for _, by := range []forge.Forge{f, f, s.Connect()} {
+			if err := by.Status(t.Context(), sha, is); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	set(forge.Pending, "planning")
+	set(forge.Success, strings.Repeat("4 nodes replaced ", 20))
+	set(forge.Errored, "not planned")
+	if err := f.Status(t.Context(), "main/../..", is); err == nil {
+		t.Error("a path went for a commit")
+	}
+	if got := s.Statuses(sha, is.Context); got < 2 || got > 3 {
+		t.Errorf("%d were written for three changes", got)
+	}
+}
+
+func follow(t *testing.T, s Server) {
+	f := s.Connect()
+	find := func(list []forge.PullRequest, number int) forge.PullRequest {
+		i := slices.IndexFunc(list, func(p forge.PullRequest) bool { return p.Number == number })
+		if i < 0 {
+			return forge.PullRequest{}
+		}
+		return list[i]
+	}
+	listing := list(t, f, forge.Listing{})
+	sha := s.Push(s.First)
+	listing = await(t, f, listing, "the push", func(l forge.Listing) bool { return find(l.Open, s.First).Head.SHA == sha })
+	s.Merge(s.Second)
+	listing = await(t, f, listing, "the merge", func(l forge.Listing) bool {
+		return find(l.Merged, s.Second).Number == s.Second && find(l.Open, s.Second).Number == 0
+	})
+	if got := find(listing.Merged, s.Second); len(got.MergeCommit) != 40 || got.Merged.IsZero() {
+		t.Errorf("merged: %+v", got)
+	}
+	s.Close(s.First)
+	listing = await(t, f, listing, "the close", func(l forge.Listing) bool { return find(l.Open, s.First).Number == 0 })
+	if find(listing.Merged, s.First).Number != 0 {
+		t.Errorf("closed is not merged: %+v", listing.Merged)
+	}
+}
