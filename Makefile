@@ -255,7 +255,7 @@ karpenter:
 		-o $(CACHE)/karpenter/controller github.com/aws/karpenter-provider-aws/cmd/controller
 
 .PHONY: bench-compare
-bench-compare: build flux karpenter ## Measure Poolwright beside Flux and a stock Karpenter, and write docs/performance.md (ARGS="--objects 200 --rounds 3 --node-rounds 3")
+bench-compare: build flux karpenter ## Measure Poolwright beside Flux and a stock Karpenter, and write docs/performance.md (ARGS="--rounds 3 --node-rounds 3")
 	@# As it is shipped: symbols and debugging information are 50 MiB of the file.
 	go build -ldflags '-s -w' -o $(CACHE)/karpenter/poolwright ./cmd/poolwright
 	bin/poolwright-sandbox bench --poolwright $(CACHE)/karpenter/poolwright --flux $(CACHE)/interop --karpenter $(CACHE)/karpenter/controller \
