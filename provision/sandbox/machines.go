@@ -136,7 +136,7 @@ func hardwareOf(types *catalog.Catalog, name string) (nodes.Hardware, error) {
 		hardware.Architecture = "arm64"
 	}
 	if t.GPU.Manufacturer == "NVIDIA" {
-		hardware.GPUs = t.GPU.Count
+		hardware.GPUs, hardware.GPUModel, hardware.GPUMemoryMiB = t.GPU.Count, t.GPU.Name, t.GPU.MemoryMiB
 	}
 	return hardware, nil
 }

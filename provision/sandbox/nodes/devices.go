@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/admission"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/devicemanager"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/deviceplugin"
+	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/dradriver"
 )
 
 // faultPoll is how often a machine with a plugin is checked for new faults.
@@ -32,7 +33,7 @@ func (k *kubelet) notifyDevices() {
 
 // notifyDevicesOf wakes the device worker if the pod concerns it.
 func (k *kubelet) notifyDevicesOf(pod *corev1.Pod) {
-	if deviceplugin.Runs(pod) || deviceplugin.DaemonContainer(pod) != "" {
+	if deviceplugin.Runs(pod) || deviceplugin.DaemonContainer(pod) != "" || dradriver.Runs(pod) || len(pod.Spec.ResourceClaims) > 0 {
 		k.notifyDevices()
 	}
 }
@@ -57,7 +58,7 @@ func (k *kubelet) runDevices() {
 
 // stepDevices does what is due and returns how long nothing more is.
 func (k *kubelet) stepDevices(run *pluginRun, now time.Time) time.Duration {
-	wait := min(k.mountPlugins(), k.stepPlugin(run, now))
+	wait := min(k.mountPlugins(), k.stepPlugin(run, now), k.stepDRA(run, now))
 	served, left := k.served(run, now)
 	wait = min(wait, left)
 	k.mu.Lock()

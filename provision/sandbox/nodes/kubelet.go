@@ -34,6 +34,8 @@ type kubelet struct {
 	pods           map[types.UID]*podRecord
 	devices        devicemanager.Table
 	devicesChanged chan struct{}
+	// draReady is true while NVIDIA's DRA driver runs here and has published its devices.
+	draReady bool
 }
 
 func newKubelet(p *Simulator, m Machine) *kubelet {

@@ -33,6 +33,8 @@ type Hardware struct {
 	MemoryMiB             int64  // as EC2 states it
 	Architecture          string // "amd64" (also for "") or "arm64"
 	GPUs                  int    // NVIDIA GPUs
+	GPUModel              string // EC2's name of them, "H100"
+	GPUMemoryMiB          int    // of one, as EC2 states it
 	Interfaces            int64  // network interfaces
 	AddressesPerInterface int64  // IPv4 addresses on each
 	VolumeGiB             int64  // the volume that holds the pods' storage; 0 is 20

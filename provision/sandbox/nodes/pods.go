@@ -68,13 +68,13 @@ func isSteady(pod *corev1.Pod) bool {
 	})
 }
 
-// startable is false for a pod that must wait for the node's network, or for the
-// volumes of a device plugin.
+// startable is false for a pod that must wait for the node's network, for the
+// volumes of a device plugin, or for the DRA driver that prepares its claims.
 func (k *kubelet) startable(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodPending {
 		return true
 	}
-	if deviceplugin.Runs(pod) && !k.mounted(pod) {
+	if deviceplugin.Runs(pod) && !k.mounted(pod) || !k.prepared(pod) {
 		return false
 	}
 	if pod.Spec.HostNetwork || !k.registeredNotReady() {
