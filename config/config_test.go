@@ -112,7 +112,6 @@ func TestTheEngineIsGrantedAllThatKarpentersChartGrants(t *testing.T) {
 	// What the chart grants and no controller here uses.
 	unused := map[string]string{
 		"autoscaling.k8s.io": "Karpenter's list of controllers has none of VerticalPodAutoscalers yet",
-		"resource.k8s.io":    "resource claims are ignored, since the Cluster has no field to change that",
 	}
 	for _, template := range []string{"clusterrole.yaml", "clusterrole-core.yaml"} {
 		for _, rule := range chartRules(t, template) {

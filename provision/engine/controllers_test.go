@@ -137,7 +137,6 @@ func listed(which string) []string {
 	for _, g := range featureGates() {
 		s.FeatureGates[g.name] = everything
 	}
-	s.Scheduling.IgnoreDRARequests = !everything
 	if strings.Contains(which, string(PaceStock)) {
 		s.Pace = PaceStock
 	}

@@ -31,7 +31,7 @@ type CRDKept struct {
 // The caller may change them.
 func CRDs(s Settings) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	raw := [][]byte{awsapis.NodePoolCRD, awsapis.NodeClaimCRD, awsapis.NodeOverlayCRD, awsapis.EC2NodeClassCRD}
-	if resolveGates(s.FeatureGates).CapacityBuffer {
+	if resolveGates(s.FeatureGates).core.CapacityBuffer {
 		raw = append(raw, coreapis.CapacityBufferCRD)
 	}
 	var all []*apiextensionsv1.CustomResourceDefinition

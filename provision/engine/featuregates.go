@@ -6,30 +6,40 @@ import (
 	"slices"
 	"strings"
 
+	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
-const gateNodeOverlay = "NodeOverlay"
+const (
+	gateNodeOverlay = "NodeOverlay"
+	gateDRA         = "DRANVIDIAGPU"
+)
+
+// gates are those of Karpenter's core and of its provider for AWS.
+type gates struct {
+	core coreoptions.FeatureGates
+	aws  awsoptions.FeatureGates
+}
 
 // featureGate ties a gate's name to its place in Karpenter's options.
 type featureGate struct {
 	name  string
-	field func(*coreoptions.FeatureGates) *bool
+	field func(*gates) *bool
 }
 
 // featureGates are all gates of the embedded version, sorted by name; a test
 // compares them with the fields of Karpenter's own struct.
 func featureGates() []featureGate {
-	type gates = coreoptions.FeatureGates
 	return []featureGate{
-		{"CapacityBuffer", func(g *gates) *bool { return &g.CapacityBuffer }},
-		{gateNodeOverlay, func(g *gates) *bool { return &g.NodeOverlay }},
-		{"NodeRepair", func(g *gates) *bool { return &g.NodeRepair }},
-		{"ReservedCapacity", func(g *gates) *bool { return &g.ReservedCapacity }},
-		{"SpotToSpotConsolidation", func(g *gates) *bool { return &g.SpotToSpotConsolidation }},
-		{"StaticCapacity", func(g *gates) *bool { return &g.StaticCapacity }},
-		{"TerminateFirstDrift", func(g *gates) *bool { return &g.TerminateFirstDrift }},
-		{"TerminateFirstRepair", func(g *gates) *bool { return &g.TerminateFirstRepair }},
+		{"CapacityBuffer", func(g *gates) *bool { return &g.core.CapacityBuffer }},
+		{gateDRA, func(g *gates) *bool { return &g.aws.DRANVIDIAGPU }},
+		{gateNodeOverlay, func(g *gates) *bool { return &g.core.NodeOverlay }},
+		{"NodeRepair", func(g *gates) *bool { return &g.core.NodeRepair }},
+		{"ReservedCapacity", func(g *gates) *bool { return &g.core.ReservedCapacity }},
+		{"SpotToSpotConsolidation", func(g *gates) *bool { return &g.core.SpotToSpotConsolidation }},
+		{"StaticCapacity", func(g *gates) *bool { return &g.core.StaticCapacity }},
+		{"TerminateFirstDrift", func(g *gates) *bool { return &g.core.TerminateFirstDrift }},
+		{"TerminateFirstRepair", func(g *gates) *bool { return &g.core.TerminateFirstRepair }},
 	}
 }
 
@@ -37,8 +47,7 @@ func featureGates() []featureGate {
 // test has them.
 func refusedGates() map[string]string {
 	return map[string]string{
-		"DRAEFA":                    "the engine ignores resource claims by default, and network devices are not part of the forecast",
-		"DRANVIDIAGPU":              "GPUs are offered by NVIDIA's device plugin here, and the same GPU must not be offered twice",
+		"DRAEFA":                    "nothing here runs a DRA driver for network devices, and they are not part of the forecast",
 		"NodeClassCEL":              "it is of alpha stage, and the drift and the capacity of nodes by expressions are not part of the forecast",
 		"PodDeletionCostManagement": "its controller needs the right to patch every pod",
 		"RebootForRepair":           "it needs ec2:RebootInstances, which the engine's policy does not grant",
@@ -71,9 +80,9 @@ func validateGates(set map[string]bool) error {
 
 // resolveGates is Karpenter's default for every gate, ours for NodeOverlay, and
 // then what is set.
-func resolveGates(set map[string]bool) coreoptions.FeatureGates {
-	resolved := coreoptions.DefaultFeatureGates()
-	resolved.NodeOverlay = true
+func resolveGates(set map[string]bool) gates {
+	resolved := gates{core: coreoptions.DefaultFeatureGates(), aws: awsoptions.DefaultFeatureGates()}
+	resolved.core.NodeOverlay = true
 	for _, g := range featureGates() {
 		if on, ok := set[g.name]; ok {
 			*g.field(&resolved) = on

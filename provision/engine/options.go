@@ -19,6 +19,7 @@ type options struct {
 // newOptions fills every field that is read after a start. Ports, leases, logs
 // and the memory limit stay out: they are the manager's and the process's.
 func newOptions(s Settings) options {
+	on := resolveGates(s.FeatureGates)
 	return options{
 		core: &coreoptions.Options{
 			KubeClientQPS:                    s.Kubernetes.QPS,
@@ -34,8 +35,8 @@ func newOptions(s Settings) options {
 			BatchIdleDuration:                s.Batch.Idle,
 			PreferencePolicy:                 coreoptions.PreferencePolicy(s.Scheduling.PreferencePolicy),
 			MinValuesPolicy:                  coreoptions.MinValuesPolicy(s.Scheduling.MinValuesPolicy),
-			IgnoreDRARequests:                s.Scheduling.IgnoreDRARequests,
-			FeatureGates:                     resolveGates(s.FeatureGates),
+			IgnoreDRARequests:                !on.aws.DRANVIDIAGPU,
+			FeatureGates:                     on.core,
 		},
 		provider: &awsoptions.Options{
 			ClusterCABundle:              s.Nodes.CABundle,
@@ -51,7 +52,7 @@ func newOptions(s Settings) options {
 			AMIRefreshInterval:           s.AWS.AMIRefreshInterval,
 			SubnetRefreshInterval:        s.AWS.SubnetRefreshInterval,
 			SecurityGroupRefreshInterval: s.AWS.SecurityGroupRefreshInterval,
-			FeatureGates:                 awsoptions.DefaultFeatureGates(),
+			FeatureGates:                 on.aws,
 		},
 	}
 }
@@ -64,9 +65,13 @@ func (o options) into(ctx context.Context, logger logr.Logger) context.Context {
 }
 
 // Offline returns a context in which Karpenter's code can compute what it would do,
-// with the options that an engine of these settings would have. It logs nothing: what a
+// with the options that an engine of these settings would have, but for resource claims: a
+// simulation has no devices to allocate, and Karpenter's scheduler would place pods without
+// what they claim. It logs nothing: what a
 // simulation tries is no event. What Karpenter counts of it carries the controller name
 // "whatif", apart from what the engine does.
 func Offline(ctx context.Context, s Settings) context.Context {
-	return injection.WithControllerName(newOptions(s).into(ctx, logr.Discard()), "whatif")
+	o := newOptions(s)
+	o.core.IgnoreDRARequests = true
+	return injection.WithControllerName(o.into(ctx, logr.Discard()), "whatif")
 }

@@ -86,8 +86,6 @@ type Scheduling struct {
 	// MinValuesPolicy is Strict, the default, with which a pod stays pending where a
 	// requirement's minValues cannot be met, or BestEffort, which gives these up.
 	MinValuesPolicy string
-	// IgnoreDRARequests leaves pods' resource claims (DRA) out of account. Default true.
-	IgnoreDRARequests bool
 	// CPURequests is the processor time given to the controller; it sizes the
 	// scheduler's parallelism. Default 1000.
 	CPURequests int64
@@ -152,7 +150,7 @@ func DefaultSettings() Settings {
 		Batch:        Batch{Idle: PaceFast.BatchIdle(), Max: 10 * time.Second},
 		Scheduling: Scheduling{
 			PreferencePolicy: string(coreoptions.PreferencePolicyRespect), MinValuesPolicy: string(coreoptions.MinValuesPolicyStrict),
-			IgnoreDRARequests: true, CPURequests: 1000,
+			CPURequests: 1000,
 		},
 		Nodes:      Nodes{VMMemoryOverheadPercent: 0.075},
 		AWS:        AWS{AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute, SecurityGroupRefreshInterval: time.Minute},

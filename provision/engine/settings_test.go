@@ -36,7 +36,7 @@ func TestSettingsValidate(t *testing.T) {
 		{"a batch of nothing is refused", func(s *Settings) { s.Batch.Idle = 0 }, []string{"spec.engine.batchIdleDuration", "10ms"}},
 		{"a window shorter than its idle time is refused", func(s *Settings) { s.Batch.Max = time.Millisecond * 50 }, []string{"spec.engine.batchMaxDuration is 50ms", "batchIdleDuration, which is 100ms"}},
 		{"an unknown gate is named with the known ones", func(s *Settings) { s.FeatureGates = map[string]bool{"NodeOverlays": true} },
-			[]string{`"NodeOverlays"`, "CapacityBuffer, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity, TerminateFirstDrift, TerminateFirstRepair"}},
+			[]string{`"NodeOverlays"`, "CapacityBuffer, DRANVIDIAGPU, NodeOverlay, NodeRepair, ReservedCapacity, SpotToSpotConsolidation, StaticCapacity, TerminateFirstDrift, TerminateFirstRepair"}},
 		{"a gate that is not offered is refused with the reason", func(s *Settings) { s.FeatureGates = map[string]bool{"RebootForRepair": true} }, []string{"does not offer", "ec2:RebootInstances"}},
 		{"a policy for preferences that Karpenter has not is refused", func(s *Settings) { s.Scheduling.PreferencePolicy = "ignore" }, []string{`spec.engine.preferencePolicy is "ignore"`, "Respect or Ignore"}},
 		{"a policy for minValues that Karpenter has not is refused", func(s *Settings) { s.Scheduling.MinValuesPolicy = "Relaxed" }, []string{`spec.engine.minValuesPolicy is "Relaxed"`, "Strict or BestEffort"}},
@@ -115,7 +115,7 @@ func poke(v reflect.Value) {
 	case reflect.Float64:
 		v.SetFloat(v.Float() + 0.5)
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]bool{"NodeRepair": true}))
+		v.Set(reflect.ValueOf(map[string]bool{"NodeRepair": true, gateDRA: true}))
 	default:
 		v.SetInt(v.Int() + 7)
 	}
@@ -143,7 +143,11 @@ func TestEveryGateOfKarpenterHasAName(t *testing.T) {
 		delete(fields, gate.name)
 		for _, on := range []bool{true, false} {
 			resolved := resolveGates(map[string]bool{gate.name: on})
-			if got := reflect.ValueOf(resolved).FieldByName(gate.name).Bool(); got != on {
+			of := reflect.ValueOf(resolved.core)
+			if !of.FieldByName(gate.name).IsValid() {
+				of = reflect.ValueOf(resolved.aws)
+			}
+			if got := of.FieldByName(gate.name).Bool(); got != on {
 				t.Errorf("setting %s to %t gives %t", gate.name, on, got)
 			}
 		}
@@ -151,7 +155,7 @@ func TestEveryGateOfKarpenterHasAName(t *testing.T) {
 	if len(fields) > 0 {
 		t.Errorf("Karpenter has gates that are not in the list: %v", fields)
 	}
-	if !resolveGates(nil).NodeOverlay || !resolveGates(nil).ReservedCapacity || resolveGates(nil).NodeRepair {
+	if on := resolveGates(nil); !on.core.NodeOverlay || !on.core.ReservedCapacity || on.core.NodeRepair || on.aws.DRANVIDIAGPU {
 		t.Errorf("defaults are %+v", resolveGates(nil))
 	}
 }

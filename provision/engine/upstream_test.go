@@ -88,7 +88,6 @@ func TestEverySettingOfKarpenterIsDecidedAbout(t *testing.T) {
 		"Options.LogOutputPaths": ofManager, "Options.LogErrorOutputPaths": ofManager,
 		"Options.LegacyNodeRepair": "upstream plans to remove it",
 		"Options.SchedulerConfig":  "EKS does not let one configure its scheduler",
-		"AWS.FeatureGates":         "none is offered: refusedGates has the reasons",
 	}
 	base := newOptions(valid())
 	decided := map[string]bool{}

@@ -61,6 +61,9 @@ const (
 	SharingStrategyTimeSlicing SharingStrategy = "time-slicing"
 	// SharingStrategyMPS divides a GPU's memory and threads.
 	SharingStrategyMPS SharingStrategy = "mps"
+	// StrategyDRA is no strategy of NVIDIA's device plugin: NVIDIA's DRA driver publishes whole GPUs in
+	// ResourceSlices, and a node has none of them among its allocatable resources.
+	StrategyDRA SharingStrategy = "dra"
 )
 
 // PluginConfig is one way of offering GPUs.
@@ -92,8 +95,27 @@ type Sharing struct {
 	Default string
 }
 
-// ConfigForPool returns the configuration that serves a pool.
+// ConfigForPool returns the configuration by which the device plugin serves a pool; none for a pool of the DRA driver,
+// whose nodes have no plugin to wait for, to count by or to update.
 func (s Sharing) ConfigForPool(pool string) (PluginConfig, bool) {
+	p, ok := s.named(pool)
+	if !ok || p.Strategy == StrategyDRA {
+		return PluginConfig{}, false
+	}
+	return p, true
+}
+
+// DRAForPool returns the configuration by which the DRA driver serves a pool.
+func (s Sharing) DRAForPool(pool string) (PluginConfig, bool) {
+	p, ok := s.named(pool)
+	if !ok || p.Strategy != StrategyDRA {
+		return PluginConfig{}, false
+	}
+	return p, true
+}
+
+// named is the configuration that names a pool, or the default.
+func (s Sharing) named(pool string) (PluginConfig, bool) {
 	for _, p := range s.Configs {
 		if slices.Contains(p.Pools, pool) {
 			return p, true
@@ -160,9 +182,13 @@ func (p PluginConfig) EncodeSharing() string {
 	return string(p.Strategy) + ":" + p.Allocatable(1).String()
 }
 
-// Allocatable is what a node with that many GPUs offers under the configuration.
+// Allocatable is what a node with that many GPUs offers under the configuration: nothing by the DRA driver, whose
+// devices are in ResourceSlices and must not be counted a second time as resources.
 func (p PluginConfig) Allocatable(gpus int) Resources {
 	offer := Resources{Resource: 0, SharedResource: 0}
+	if p.Strategy == StrategyDRA {
+		return offer
+	}
 	offer[p.Resource()] = int64(gpus * max(p.Replicas, 1))
 	return offer
 }

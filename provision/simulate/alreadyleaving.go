@@ -33,6 +33,7 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 	}
 	moving := c.alike(movers)
 	c.warnPods(moving)
+	c.warnClaims(moving)
 	c.warnZones(moving)
 	then, err := c.place(ctx, c.before, slices.Concat(before, moving), leave)
 	if err != nil {

@@ -11,5 +11,6 @@ const (
 	codeTooManyPods            provision.UnknownCode = "TooManyPods"
 	codeNamespaceLabelsUnknown provision.UnknownCode = "NamespaceLabelsUnknown"
 	codeTooManyPodKinds        provision.UnknownCode = "TooManyPodKinds"
+	codeResourceClaimsUnplaced provision.UnknownCode = "ResourceClaimsNotPlaced"
 	codeNodePoolMissing        provision.UnknownCode = "NodePoolMissing"
 )

@@ -54,6 +54,7 @@ func (c *comparison) schedulePending(ctx context.Context, before, after queue, m
 		return nil
 	}
 	c.warnPods(append(slices.Clone(after.now), moving...))
+	c.warnClaims(slices.Concat(after.now, after.later, moving))
 	then, err := c.placeAll(ctx, c.before, before, nil)
 	if err != nil {
 		return err
@@ -78,6 +79,9 @@ func (c *comparison) recordUnschedulable(pending []pendingPod, then, now map[typ
 	}
 	known := map[change]int{}
 	for _, s := range pending {
+		if claimsDevices(s.pod) {
+			continue
+		}
 		had, there := then[s.prior]
 		found, gets := s.runs || there && had.Reason == "", now[s.pod.UID]
 		list := &c.found.Unschedulable

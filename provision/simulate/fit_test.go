@@ -3,6 +3,7 @@ package simulate_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +137,50 @@ func TestWhichPodsFindANode(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Karpenter's scheduler without devices places a pod that claims some as if it claimed none: on any node, or on none.
+func TestPodsThatClaimDevicesAreLeftOut(t *testing.T) {
+	claims := func(p *corev1.Pod) {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
+	}
+	for name, c := range map[string]struct {
+		after []string
+		pods  func(before, after *provision.ClusterSnapshot)
+		want  map[string][]string
+	}{
+		"one that waits":                   {[]string{pool, class}, func(f, _ *provision.ClusterSnapshot) { pod(f, "one", "", claims) }, map[string][]string{}},
+		"one that is only declared":        {[]string{pool, class}, func(_, f *provision.ClusterSnapshot) { pod(f, "new", "", claims) }, map[string][]string{}},
+		"one beside one that does not fit": {[]string{pool, class}, func(f, _ *provision.ClusterSnapshot) { pod(f, "one", "", claims); pod(f, "four", "", Requested("4")) }, map[string][]string{"waiting": {"four"}}},
+		"one whose node goes with its pool": {[]string{class}, func(f, _ *provision.ClusterSnapshot) {
+			_, node := run(f, "gpu", "a", time.Hour)
+			pod(f, "runs", node.Name, claims)
+		}, map[string][]string{}},
+		"one whose node is replaced": {[]string{strings.Replace(pool, "taints: [", "taints: [{key: x, effect: NoSchedule}, ", 1), class}, func(f, _ *provision.ClusterSnapshot) {
+			_, node := run(f, "gpu", "a", time.Hour)
+			pod(f, "runs", node.Name, claims)
+		}, map[string][]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, after := read(t, pool, class), read(t, c.after...)
+			c.pods(&before, &after)
+			got := compare(t, before, after)
+			if diff := cmp.Diff(c.want, fits(got.PodScheduling)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if !slices.ContainsFunc(got.Unknown, func(u provision.Unknown) bool { return u.Code == "ResourceClaimsNotPlaced" }) {
+				t.Errorf("nothing is reported as left out: %q", texts(got.Unknown))
+			}
+		})
+	}
+	before := read(t, pool, class)
+	pod(&before, "four", "", Requested("4"))
+	for _, u := range compare(t, before, read(t, pool, class)).Unknown {
+		if u.Code == "ResourceClaimsNotPlaced" {
+			t.Errorf("without a claim: %s", u.Text)
+		}
 	}
 }
 

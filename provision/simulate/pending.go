@@ -201,11 +201,24 @@ func (c *comparison) warnPods(pending []pendingPod) {
 	}
 }
 
-// place finds nodes for the pods, and for each like one of them what it finds.
+// warnClaims warns of pods that are left out.
+func (c *comparison) warnClaims(pending []pendingPod) {
+	if slices.ContainsFunc(pending, func(s pendingPod) bool { return claimsDevices(s.pod) }) {
+		c.unknown.Add(codeResourceClaimsUnplaced, "", "Some pods claim devices with resourceClaims (DRA), which the forecast does not allocate: whether they find a node, and which nodes come for them at which cost, is left out.")
+	}
+}
+
+// claimsDevices reports whether a pod claims devices. Karpenter's scheduler would have to allocate them, of nodes that there
+// are and of those that it launches.
+func claimsDevices(pod *corev1.Pod) bool { return len(pod.Spec.ResourceClaims) > 0 }
+
+// place finds nodes for the pods, and for each like one of them what it finds. Those that claim devices are left out.
 func (c *comparison) place(ctx context.Context, f *placement.Simulation, pending []pendingPod, gone map[string]bool) (map[types.UID]placement.Outcome, error) {
 	pods := make([]*corev1.Pod, 0, len(pending))
 	for _, s := range pending {
-		pods = append(pods, s.pod)
+		if !claimsDevices(s.pod) {
+			pods = append(pods, s.pod)
+		}
 	}
 	out, err := f.Place(ctx, pods, gone)
 	if err != nil {

@@ -95,6 +95,8 @@ const (
 	reasonNoPool Reason = "NoPool"
 	// reasonCombination is that no single instance type matches all that the pod requires.
 	reasonCombination Reason = "Combination"
+	// reasonResourceClaims is a pod that claims devices (DRA), which are not allocated here.
+	reasonResourceClaims Reason = "ResourceClaims"
 	// reasonDaemonSets is that the pods of reasonDaemonSets leave too little of a node.
 	reasonDaemonSets Reason = "DaemonSets"
 	// reasonTopology is what the pod requires of the places of other pods.
@@ -217,7 +219,7 @@ func limitField(resource string) string { return `spec.limits["` + resource + `"
 func Reasons() []Reason {
 	return []Reason{
 		reasonAtLimit, reasonTaintNotTolerated, reasonZoneNotOffered, reasonInstanceTypeNotOffered, reasonLabelMismatch, reasonGPUSharesNotAllocatable, reasonRequestTooLarge, reasonQuotaExceeded, reasonChangeHeld,
-		reasonBudgetClosed, reasonInsufficientCapacity, reasonOtherScheduler, reasonVolumeZone, reasonVolumeClaimUnusable, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonDaemonSets,
+		reasonBudgetClosed, reasonInsufficientCapacity, reasonOtherScheduler, reasonVolumeZone, reasonVolumeClaimUnusable, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonResourceClaims, reasonDaemonSets,
 		reasonTopology, reasonUnschedulable, reasonCompetingPods, reasonSchedulingGated, reasonDaemonSetPod, reasonSchedulingNotAttempted, reasonPreempting, reasonEngineNotRunning, reasonNodeStarting, reasonNodeAvailable, reasonLaunchable,
 		reasonScheduled, reasonDoNotDisrupt, reasonPodDisruptionBudget, reasonConsolidateAfter, reasonConsolidateAfterNever, reasonBarePod, reasonGPUsInitializing, reasonInitializing, reasonAwaitingDisruption, reasonWhenEmpty,
 		reasonUnconsolidatable, reasonNotEmpty, reasonTerminating, reasonDisruptable,

@@ -202,6 +202,8 @@ func (p *podCauses) cause(pool string, o diagnosis.UnschedulableReason) Cause {
 		c.Reason, c.Changes = reasonDaemonSets, []Remedy{requirements, {Object: p.name, Field: "spec.containers[*].resources.requests"}}
 	case diagnosis.Topology:
 		c.Reason, c.Changes = reasonTopology, []Remedy{{Object: p.name, Field: "spec.affinity"}, {Object: p.name, Field: "spec.topologySpreadConstraints"}}
+	case diagnosis.ResourceClaims:
+		c.Reason = reasonResourceClaims
 	case diagnosis.Scheduler:
 		c.Reason = reasonUnschedulable
 	}

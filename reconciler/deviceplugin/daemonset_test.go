@@ -105,7 +105,10 @@ func TestAPluginFitsToItself(t *testing.T) {
 		set := expand(t, file(t, name))
 		sharing := sharingOf(t, set)
 		for _, d := range daemonSets(t, set) {
-			pluginConfig, _ := sharing.Config(d.Labels[gpu.ConfigLabel])
+			pluginConfig, ofPlugin := sharing.Config(d.Labels[gpu.ConfigLabel])
+			if !ofPlugin {
+				continue // It is the DRA driver's.
+			}
 			selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
 			if err != nil {
 				t.Fatal(err)
@@ -272,6 +275,11 @@ func TestTheDefaultsAreThoseOfTheDefinition(t *testing.T) {
 	}
 	if d := cmp.Diff(tolerations, pod.Tolerations[1:]); d != "" {
 		t.Error(d)
+	}
+	spec = spec.Properties["configs"].Items.Schema.Properties["draDriver"]
+	driver := daemonSets(t, expand(t, file(t, "dra-driver")))["nvidia-dra-driver-gpu-claims"].Spec.Template.Spec
+	if got, want := driver.Containers[0].Image, text("image")+":"+text("version"); got != want {
+		t.Errorf("the DRA driver's image is %s, want %s", got, want)
 	}
 }
 

@@ -78,6 +78,8 @@ type expander struct {
 	// the declared things matters here.
 	plugins, pools []state.Item
 	bottlerocket   map[string]bool
+	// clusters are the Clusters.
+	clusters []state.Item
 	// kept are the numbers of GPUs for which pools that are not declared have overlays.
 	kept map[string][]int
 	// types are the catalog's, nil until they are needed.
@@ -90,9 +92,11 @@ type expander struct {
 
 	// made are the new items; replaced holds what takes the place of a declared
 	// item, nil for nothing.
-	made     []state.Item
-	replaced map[state.Key]*state.Item
-	problems []state.Problem
+	made []state.Item
+	// driverMade is true once what all configurations by the DRA driver share is among them.
+	driverMade bool
+	replaced   map[state.Key]*state.Item
+	problems   []state.Problem
 }
 
 // survey reads everything once.
@@ -104,6 +108,8 @@ func survey(items []state.Item) *expander {
 			e.plugins = append(e.plugins, item)
 		case isPool(k):
 			e.pools = append(e.pools, item)
+		case k.Target == cluster && k.Group == v1alpha1.GroupVersion.Group && k.Kind == "Cluster":
+			e.clusters = append(e.clusters, item)
 		case k.Target == cluster && k.Group == "karpenter.k8s.aws" && k.Kind == "EC2NodeClass" && isBottlerocket(item.Object):
 			e.bottlerocket[k.Name] = true
 		}
@@ -131,6 +137,10 @@ func (e *expander) expand() {
 		return
 	}
 	e.sharing = Sharing(plugin)
+	if e.refuseDRA(first); len(e.problems) > 0 {
+		e.drop()
+		return
+	}
 	for _, pluginConfig := range e.sharing.Configs {
 		e.pluginConfig(first, plugin.Spec, pluginConfig)
 	}
@@ -157,7 +167,9 @@ func (e *expander) finish() (state.Set, []state.Problem) {
 
 // configuration makes everything of one configuration.
 func (e *expander) pluginConfig(from state.Item, spec v1alpha1.DevicePluginSpec, pluginConfig gpu.PluginConfig) {
-	if on, some := e.selection(pluginConfig).without(e.builtin()); some {
+	if pluginConfig.Strategy == gpu.StrategyDRA {
+		e.draDriver(from, spec, pluginConfig)
+	} else if on, some := e.selection(pluginConfig).without(e.builtin()); some {
 		config := configure(pluginConfig)
 		e.make(from, "", "ConfigMap", "v1", config.object())
 		e.make(from, "apps", "DaemonSet", "v1", daemonSet(spec, pluginConfig, config, on))

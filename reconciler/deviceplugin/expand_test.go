@@ -53,7 +53,7 @@ func file(t testing.TB, name string) state.Set {
 
 // goldens are the declarations in testdata.
 func goldens() []string {
-	return []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit"}
+	return []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit", "dra-driver"}
 }
 
 // expand is Expand where no problem is expected.
@@ -137,6 +137,13 @@ kind: NodePool
 metadata: {name: gpu, annotations: {poolwright.dev/gpu-limit: "4"}}
 spec: {limits: {cpu: "4"}}`
 
+// draPlugin serves the pool gpu by the DRA driver.
+const draPlugin = `
+apiVersion: poolwright.dev/v1alpha1
+kind: DevicePlugin
+metadata: {name: nvidia}
+spec: {configs: [{name: claims, nodePools: [gpu], draDriver: {}}]}`
+
 func TestProblemsAreReportedWithTheirOrigin(t *testing.T) {
 	pool := func(text string) string {
 		return whole + strings.Replace(limitedPool, "spec: {limits: {cpu: \"4\"}}", text, 1)
@@ -172,6 +179,15 @@ func TestProblemsAreReportedWithTheirOrigin(t *testing.T) {
 			`gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no configuration of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
 		"a limit without a DevicePlugin": {strings.TrimPrefix(limitedPool, "\n---\n"),
 			`gpu.yaml:1: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no configuration of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
+		"shares by the DRA driver": {spec(`{configs: [{name: a, nodePools: [x], draDriver: {}, mps: {replicas: 2}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" has draDriver, which offers whole GPUs, and timeSlicing or mps, which are the device plugin's: choose one`},
+		"a DRA driver's version":   {spec(`{configs: [{name: a, nodePools: [x], draDriver: {version: latest}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": draDriver.version "latest" is no version of NVIDIA's DRA driver such as v0.4.1`},
+		"a DRA driver's image":     {spec(`{configs: [{name: a, nodePools: [x], draDriver: {image: "a:b c"}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": draDriver.image is no image such as registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu: leave its tag out, configuration "a": draDriver.version is the tag`},
+		"a limit in GPUs of the DRA driver": {spec(`{configs: [{name: a, nodePools: [gpu], draDriver: {}}]}`),
+			`gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and its GPUs are offered by NVIDIA's DRA driver, whose devices Karpenter does not count against spec.limits: write spec.limits.nodes, or a limit of cpu, instead`},
+		"a DRA driver without Karpenter's gate": {draPlugin + "\n---\napiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec: {engine: {featureGates: {NodeRepair: true}}}",
+			`gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration claims has draDriver, and Cluster.poolwright.dev/c (gpu.yaml:2) does not set spec.engine.featureGates: {DRANVIDIAGPU: true}, without which Karpenter launches no node for a ResourceClaim: set it, which is of alpha stage, or take draDriver out`},
+		"a DRA driver beside Bottlerocket's plugin": {draPlugin + "\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec: {template: {spec: {nodeClassRef: {name: b}}}}\n---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: b}\nspec: {amiFamily: Bottlerocket}",
+			`gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration claims has NVIDIA's DRA driver for NodePool gpu, whose nodes run Bottlerocket with a device plugin of its own, so that each GPU would be offered twice: use an EC2NodeClass of AL2023, or a configuration of the device plugin`},
 		"an object of our names": {whole + "\n---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: nvidia-device-plugin-whole, namespace: kube-system}\n",
 			`gpu.yaml:2: DaemonSet.apps/kube-system/nvidia-device-plugin-whole is made by the DevicePlugin nvidia (gpu.yaml:1): remove it here`},
 	} {

@@ -29,6 +29,11 @@ func (e *expander) limit(pool state.Item) {
 	if e.invalid {
 		return // The problem was reported.
 	}
+	if _, dra := e.sharing.DRAForPool(pool.Key.Name); dra {
+		e.problem(pool, codeGPULimitByDRADriver, "%s has the annotation %s, and its GPUs are offered by NVIDIA's DRA driver, whose devices Karpenter does not count against spec.limits: write spec.limits.nodes, or a limit of cpu, instead",
+			finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation))
+		return
+	}
 	pluginConfig, ok := e.sharing.ConfigForPool(pool.Key.Name)
 	if !ok {
 		e.problem(pool, codeGPULimitWithoutConfig, "%s has the annotation %s, and no configuration of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits",

@@ -12,6 +12,7 @@ import (
 const (
 	nameLabel      = "app.kubernetes.io/name"
 	managedByLabel = "app.kubernetes.io/managed-by"
+	instanceLabel  = "app.kubernetes.io/instance"
 	pluginName     = "nvidia-device-plugin"
 )
 

@@ -1,6 +1,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -17,6 +18,9 @@ import (
 const (
 	defaultVersion = "v0.19.3"
 	defaultImage   = "nvcr.io/nvidia/k8s-device-plugin"
+
+	defaultDRAVersion = "v0.4.1"
+	defaultDRAImage   = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
 
 	maxConfigs     = 20
 	maxPools       = 100
@@ -77,15 +81,15 @@ func (r *pluginValidation) defaults() {
 	if r.spec.Tolerations == nil {
 		r.spec.Tolerations = []v1alpha1.Toleration{{Key: "nvidia.com/gpu", Operator: "Exists"}}
 	}
+	for _, p := range r.spec.Configs {
+		if driver := p.DRADriver; driver != nil {
+			driver.Version, driver.Image = cmp.Or(driver.Version, defaultDRAVersion), cmp.Or(driver.Image, defaultDRAImage)
+		}
+	}
 }
 
 func (r *pluginValidation) check() {
-	if !versionForm.MatchString(r.spec.Version) {
-		r.wrong("spec.version %q is no version of NVIDIA's plugin such as %s", r.spec.Version, defaultVersion)
-	}
-	if len(r.spec.Image) > maxImage || !imageForm.MatchString(r.spec.Image) {
-		r.wrong("spec.image is no image such as %s: leave its tag out, spec.version is the tag", defaultImage)
-	}
+	r.image("spec", "NVIDIA's plugin", [2]string{r.spec.Image, r.spec.Version}, [2]string{defaultImage, defaultVersion})
 	switch n := len(r.spec.Configs); {
 	case n == 0:
 		r.wrong("spec.configs is empty: name at least one way of offering GPUs")
@@ -98,6 +102,16 @@ func (r *pluginValidation) check() {
 	}
 	if name := r.spec.DefaultConfig; name != "" && !r.names[name] {
 		r.wrong("spec.defaultConfig %q is none of the configurations", name)
+	}
+}
+
+// image checks an image and its tag, at the path of both.
+func (r *pluginValidation) image(path, of string, image, example [2]string) {
+	if !versionForm.MatchString(image[1]) {
+		r.wrong("%s.version %q is no version of %s such as %s", path, image[1], of, example[1])
+	}
+	if len(image[0]) > maxImage || !imageForm.MatchString(image[0]) {
+		r.wrong("%s.image is no image such as %s: leave its tag out, %s.version is the tag", path, example[0], path)
 	}
 }
 
@@ -121,6 +135,12 @@ func (r *pluginValidation) pluginConfig(p v1alpha1.DevicePluginConfig) {
 func (r *pluginValidation) shares(p v1alpha1.DevicePluginConfig) {
 	if p.TimeSlicing != nil && p.MPS != nil {
 		r.wrong("configuration %q has timeSlicing and mps: choose one", p.Name)
+	}
+	if driver := p.DRADriver; driver != nil {
+		r.image(fmt.Sprintf("configuration %q: draDriver", p.Name), "NVIDIA's DRA driver", [2]string{driver.Image, driver.Version}, [2]string{defaultDRAImage, defaultDRAVersion})
+		if p.TimeSlicing != nil || p.MPS != nil {
+			r.wrong("configuration %q has draDriver, which offers whole GPUs, and timeSlicing or mps, which are the device plugin's: choose one", p.Name)
+		}
 	}
 	if s := p.TimeSlicing; s != nil && (s.Replicas < minReplicas || s.Replicas > maxSlices) {
 		r.wrong("configuration %q: timeSlicing.replicas must be from %d to %d", p.Name, minReplicas, maxSlices)

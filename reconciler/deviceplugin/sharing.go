@@ -29,6 +29,8 @@ func Sharing(plugin *v1alpha1.DevicePlugin) gpu.Sharing {
 		case p.MPS != nil:
 			pluginConfig.Strategy, pluginConfig.Replicas = gpu.SharingStrategyMPS, int(p.MPS.Replicas)
 			pluginConfig.Renamed, pluginConfig.OnePerRequest = p.MPS.RenameByDefault, true
+		case p.DRADriver != nil:
+			pluginConfig.Strategy = gpu.StrategyDRA
 		}
 		out.Configs = append(out.Configs, pluginConfig)
 	}

@@ -91,6 +91,9 @@ func (e Explanation) sentences() map[causes.Reason]func(causes.Cause) string {
 	return out
 }
 
+// claimsDevices begins the sentence on a pod that claims devices.
+const claimsDevices = "the pod claims devices with resourceClaims, which this command does not allocate; Karpenter's events on the pod have its reason where there is no node of NodePool "
+
 // podSentences are those of what a pod requires and a pool lacks.
 func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string {
 	label := func(c causes.Cause) string {
@@ -116,6 +119,7 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 		"Combination": func(c causes.Cause) string {
 			return "no single instance type of NodePool " + c.NodePool + " matches all that the pod requires, though some match each part"
 		},
+		"ResourceClaims": func(c causes.Cause) string { return claimsDevices + c.NodePool },
 		"DaemonSets": func(c causes.Cause) string {
 			return "the pods of DaemonSets leave too little of every node of NodePool " + c.NodePool
 		},
@@ -132,9 +136,7 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 		"OtherScheduler": func(c causes.Cause) string {
 			return fmt.Sprintf("the scheduler %s has not scheduled the pod, nor marked it as unschedulable; Karpenter launches nodes only for pods that are marked so", c.Key)
 		},
-		"DaemonSetPod": func(causes.Cause) string {
-			return "the pod is a DaemonSet's: Karpenter launches no node for it"
-		},
+		"DaemonSetPod": func(causes.Cause) string { return "the pod is a DaemonSet's: Karpenter launches no node for it" },
 		"SchedulingNotAttempted": func(causes.Cause) string {
 			return "kube-scheduler has not marked the pod as unschedulable yet; Karpenter launches nodes only for pods that are marked so"
 		},

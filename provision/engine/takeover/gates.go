@@ -12,20 +12,30 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 )
 
+// draGate has Karpenter launch nodes for claims of GPUs.
+const draGate = "DRANVIDIAGPU"
+
 // gates compares the feature gates one by one: those of Karpenter's core, and those of the
-// AWS provider, which the engine does not offer.
+// AWS provider, of which the engine offers one.
 func (w *comparer) gates() {
 	values, unread := w.karpenter.options.values, w.karpenter.options.unreadable
+	var theirs *coreoptions.FeatureGates
 	if text := values["FEATURE_GATES"]; !slices.Contains(unread, "FEATURE_GATES") {
-		theirs, err := coreoptions.ParseFeatureGates(cmp.Or(text, "NodeOverlay=false"))
-		w.gatesOf("FEATURE_GATES", text, theirs, err)
+		core, err := coreoptions.ParseFeatureGates(cmp.Or(text, "NodeOverlay=false"))
+		w.gatesOf("FEATURE_GATES", text, core, err)
 		if err == nil {
-			w.keepGates(theirs)
+			theirs = &core
 		}
 	}
+	dra := false
 	if text, set := values["AWS_FEATURE_GATES"]; set {
-		theirs, err := awsoptions.ParseFeatureGates(text)
-		w.gatesOf("AWS_FEATURE_GATES", text, theirs, err)
+		provider, err := awsoptions.ParseFeatureGates(text)
+		w.gatesOf("AWS_FEATURE_GATES", text, provider, err)
+		// Without the second, Karpenter leaves claims out of account whatever the gate is.
+		dra = err == nil && provider.DRANVIDIAGPU && values["IGNORE_DRA_REQUESTS"] == "false"
+	}
+	if theirs != nil {
+		w.keepGates(*theirs, dra)
 	}
 }
 
@@ -54,15 +64,18 @@ func (w *comparer) gatesOf(variable, text string, theirs any, err error) {
 	}
 }
 
-// keepGates declares all gates by which theirs differ from the defaults: a field replaces what the
-// Cluster declares there. NodeOverlay stays as it is.
-func (w *comparer) keepGates(theirs coreoptions.FeatureGates) {
+// keepGates declares all gates by which theirs differ from the defaults, of the AWS provider that for claims of GPUs:
+// a field replaces what the Cluster declares there. NodeOverlay stays as it is.
+func (w *comparer) keepGates(theirs coreoptions.FeatureGates, dra bool) {
 	declared, differ := map[string]any{}, false
 	ours := w.settings.EffectiveFeatureGates()
 	for name, standard := range engine.DefaultSettings().EffectiveFeatureGates() {
-		on := reflect.ValueOf(theirs).FieldByName(name).Bool()
-		if name == "NodeOverlay" {
+		on := name == draGate && dra
+		switch field := reflect.ValueOf(theirs).FieldByName(name); {
+		case name == "NodeOverlay":
 			on = ours[name]
+		case field.IsValid():
+			on = field.Bool()
 		}
 		if on != standard {
 			declared[name] = on

@@ -78,7 +78,7 @@ func (w *comparer) keep(field string, value any) {
 // withoutField is why there is no field of the Cluster for a variable.
 func withoutField() map[string]string {
 	return map[string]string{
-		"IGNORE_DRA_REQUESTS": "the engine has no right to read resource claims, and the forecast does not count them",
+		"IGNORE_DRA_REQUESTS": "it is false where spec.engine.featureGates has DRANVIDIAGPU: true",
 		"EKS_CONTROL_PLANE":   "the engine always reads the cluster's version from EKS",
 		"LEGACY_NODE_REPAIR":  "the engine does not offer it, since upstream plans to remove it",
 		"SCHEDULER_CONFIG":    "the engine does not offer it, since EKS does not let one configure its scheduler",
@@ -159,7 +159,8 @@ func variables(s engine.Settings) []variable {
 		{"BATCH_MAX_DURATION", "10s", s.Batch.Max.String(), "batchMaxDuration", duration},
 		{"PREFERENCE_POLICY", "Respect", s.Scheduling.PreferencePolicy, "preferencePolicy", text},
 		{"MIN_VALUES_POLICY", "Strict", s.Scheduling.MinValuesPolicy, "minValuesPolicy", text},
-		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(s.Scheduling.IgnoreDRARequests), noField, boolean},
+		// It follows from the feature gate DRANVIDIAGPU.
+		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(!s.EffectiveFeatureGates()[draGate]), noField, boolean},
 		{"CPU_REQUESTS", "1000", strconv.FormatInt(s.Scheduling.CPURequests, 10), "cpuRequests", positive},
 		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.VMMemoryOverheadPercent, 'g', -1, 64), "vmMemoryOverheadPercent", fraction},
 		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), "reservedENIs", integer},

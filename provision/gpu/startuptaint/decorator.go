@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"unique"
 
+	"github.com/aws/karpenter-provider-aws/pkg/providers/nvidiadra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -106,7 +108,8 @@ func (d *decorator) hasCandidate(ctx context.Context, pool string, claim *karpv1
 }
 
 // GetInstanceTypes shows the GPU offerings of a pool that is held back, or may be, as
-// unavailable. The types and their offerings stay in the list: a node whose type
+// unavailable, and GPUs that the device plugin offers in a pool not as devices of a DRA driver,
+// which nothing would publish there. The types and their offerings stay in the list: a node whose type
 // or offering is missing would count as drifted. Only copies are changed, because
 // Karpenter shares what it returns.
 func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool) ([]*cloudprovider.InstanceType, error) {
@@ -114,13 +117,17 @@ func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool)
 	if err != nil || pool == nil {
 		return all, err
 	}
-	if !d.mayBackOff(pool.Name) || !d.serves(ctx, pool.Name) {
+	backOff := d.mayBackOff(pool.Name)
+	if !backOff && !slices.ContainsFunc(all, publishesGPUs) || !d.serves(ctx, pool.Name) {
 		return all, nil
 	}
 	out := make([]*cloudprovider.InstanceType, len(all))
 	for i, it := range all {
-		if out[i] = it; hasGPU(it) {
-			out[i] = unavailable(it)
+		if out[i] = it; publishesGPUs(it) {
+			out[i] = withoutDRA(it)
+		}
+		if backOff && hasGPU(it) {
+			out[i] = unavailable(out[i])
 		}
 	}
 	return out, nil
@@ -137,20 +144,50 @@ func (d *decorator) mayBackOff(pool string) bool {
 // unavailable is a copy of the type with nothing to launch. What cannot be derived from
 // the original stays shared.
 func unavailable(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
-	out := &cloudprovider.InstanceType{
-		Name: it.Name, Requirements: it.Requirements, Capacity: it.Capacity,
-		DynamicResources: it.DynamicResources, Overhead: it.Overhead,
-		Offerings: make(cloudprovider.Offerings, len(it.Offerings)),
-	}
-	if it.IsCapacityOverlayApplied() {
-		out.ApplyCapacityOverlay(nil) // only sets the mark
-	}
+	out := shallow(it)
+	out.Offerings = make(cloudprovider.Offerings, len(it.Offerings))
 	for i, o := range it.Offerings {
 		if o != nil {
 			copied := *o
 			copied.Available = false
 			out.Offerings[i] = &copied
 		}
+	}
+	return out
+}
+
+// shallow is a copy of the type that shares everything.
+func shallow(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
+	out := &cloudprovider.InstanceType{
+		Name: it.Name, Requirements: it.Requirements, Offerings: it.Offerings, Capacity: it.Capacity,
+		VolumeAttachmentLimits: it.VolumeAttachmentLimits, DynamicResources: it.DynamicResources, Overhead: it.Overhead,
+	}
+	if it.IsCapacityOverlayApplied() {
+		out.ApplyCapacityOverlay(nil) // only sets the mark
+	}
+	return out
+}
+
+// draDriver is the name of NVIDIA's DRA driver for GPUs.
+var draDriver = unique.Make(nvidiadra.DriverName)
+
+// publishesGPUs reports whether Karpenter expects NVIDIA's DRA driver on nodes of a type.
+func publishesGPUs(it *cloudprovider.InstanceType) bool {
+	return it != nil && slices.ContainsFunc(it.DynamicResources.ResourceSliceTemplates, ofDRADriver)
+}
+
+func ofDRADriver(t *cloudprovider.ResourceSliceTemplate) bool {
+	return t != nil && t.Driver == draDriver
+}
+
+// withoutDRA is a copy of the type without the devices of NVIDIA's DRA driver.
+func withoutDRA(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
+	out := shallow(it)
+	out.DynamicResources = cloudprovider.DynamicResources{
+		ResourceSliceTemplates: slices.DeleteFunc(slices.Clone(it.DynamicResources.ResourceSliceTemplates), ofDRADriver),
+		AttributeBindings: slices.DeleteFunc(slices.Clone(it.DynamicResources.AttributeBindings), func(b *cloudprovider.AttributeBinding) bool {
+			return b != nil && slices.ContainsFunc(b.Devices, func(id cloudprovider.DeviceID) bool { return id.Driver == draDriver })
+		}),
 	}
 	return out
 }

@@ -121,6 +121,9 @@ func TestWhatEachPoolLacks(t *testing.T) {
 		"DaemonSets that leave too little": {change: func(s *provision.ClusterSnapshot, _ *corev1.Pod) {
 			s.DaemonSets = []*appsv1.DaemonSet{daemonSet("1500m")}
 		}, want: "a DaemonSets; b DaemonSets"},
+		"claims of devices are not allocated": {change: func(_ *provision.ClusterSnapshot, p *corev1.Pod) {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
+		}, want: "a ResourceClaims; b ResourceClaims"},
 		"spreading over too few zones": {change: func(_ *provision.ClusterSnapshot, p *corev1.Pod) {
 			domains := int32(9)
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, MinDomains: &domains, TopologyKey: "example.com/rack", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}

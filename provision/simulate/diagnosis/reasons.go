@@ -90,6 +90,9 @@ func (d *diagnosis) compared(pool *karpv1.NodePool, v variant) nearestPool {
 	slices.SortFunc(out.Types, func(a, b InstanceType) int {
 		return cmp.Or(cmp.Compare(a.VCPUs, b.VCPUs), strings.Compare(a.Name, b.Name))
 	})
+	if len(d.pod.Spec.ResourceClaims) > 0 {
+		out.Reasons = append(out.Reasons, UnschedulableReason{Kind: ResourceClaims})
+	}
 	switch {
 	case len(holding) > 0:
 		out.Reasons = append(out.Reasons, d.limits(pool, holding)...)

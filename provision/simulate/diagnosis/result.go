@@ -76,6 +76,9 @@ const (
 	DaemonSets UnschedulableReasonKind = "DaemonSets"
 	// Topology is the pod's own topologySpreadConstraints, podAffinity or podAntiAffinity.
 	Topology UnschedulableReasonKind = "Topology"
+	// ResourceClaims is that the pod claims devices (DRA), which are not allocated here: whether the pool has a node for
+	// it is not known.
+	ResourceClaims UnschedulableReasonKind = "ResourceClaims"
 	// Scheduler is a reason that only Karpenter's scheduler has.
 	Scheduler UnschedulableReasonKind = "Scheduler"
 )

@@ -134,10 +134,10 @@ type EngineSpec struct {
 	Pace EnginePace `json:"pace,omitempty"`
 	// FeatureGates switches Karpenter's feature gates by name: NodeRepair,
 	// ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity,
-	// CapacityBuffer, TerminateFirstDrift, TerminateFirstRepair. NodeOverlay is
+	// CapacityBuffer, TerminateFirstDrift, TerminateFirstRepair, DRANVIDIAGPU. NodeOverlay is
 	// on by default, the others as in Karpenter.
-	// +kubebuilder:validation:MaxProperties=8
-	// +kubebuilder:validation:XValidation:rule="self.all(gate, gate in ['NodeRepair', 'ReservedCapacity', 'SpotToSpotConsolidation', 'NodeOverlay', 'StaticCapacity', 'CapacityBuffer', 'TerminateFirstDrift', 'TerminateFirstRepair'])",message="unknown feature gate: NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, TerminateFirstDrift and TerminateFirstRepair are known",messageExpression="'unknown feature gate ' + self.filter(gate, !(gate in ['NodeRepair', 'ReservedCapacity', 'SpotToSpotConsolidation', 'NodeOverlay', 'StaticCapacity', 'CapacityBuffer', 'TerminateFirstDrift', 'TerminateFirstRepair']))[0] + ': NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, TerminateFirstDrift and TerminateFirstRepair are known'"
+	// +kubebuilder:validation:MaxProperties=9
+	// +kubebuilder:validation:XValidation:rule="self.all(gate, gate in ['NodeRepair', 'ReservedCapacity', 'SpotToSpotConsolidation', 'NodeOverlay', 'StaticCapacity', 'CapacityBuffer', 'TerminateFirstDrift', 'TerminateFirstRepair', 'DRANVIDIAGPU'])",message="unknown feature gate: NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, TerminateFirstDrift, TerminateFirstRepair and DRANVIDIAGPU are known",messageExpression="'unknown feature gate ' + self.filter(gate, !(gate in ['NodeRepair', 'ReservedCapacity', 'SpotToSpotConsolidation', 'NodeOverlay', 'StaticCapacity', 'CapacityBuffer', 'TerminateFirstDrift', 'TerminateFirstRepair', 'DRANVIDIAGPU']))[0] + ': NodeRepair, ReservedCapacity, SpotToSpotConsolidation, NodeOverlay, StaticCapacity, CapacityBuffer, TerminateFirstDrift, TerminateFirstRepair and DRANVIDIAGPU are known'"
 	// +optional
 	FeatureGates map[string]bool `json:"featureGates,omitempty"`
 	// InterruptionQueue is the name of the SQS queue that carries spot

@@ -74,8 +74,10 @@ type DevicePluginSpec struct {
 }
 
 // DevicePluginConfig is one way of offering GPUs, and the NodePools that use it. Without
-// timeSlicing and mps, pods get whole GPUs.
+// timeSlicing, mps and draDriver, pods get whole GPUs from the device plugin.
 // +kubebuilder:validation:XValidation:rule="!(has(self.timeSlicing) && has(self.mps))",message="choose timeSlicing or mps, not both"
+// +kubebuilder:validation:XValidation:rule="!has(self.draDriver) || !has(self.timeSlicing) && !has(self.mps)",message="the DRA driver publishes whole GPUs: choose draDriver, timeSlicing or mps"
+// +kubebuilder:validation:XValidation:rule="has(self.draDriver) == has(oldSelf.draDriver)",message="a configuration stays with the device plugin or with the DRA driver, because one offers again the GPUs that pods have from the other: make a new NodePool with a configuration of its own"
 type DevicePluginConfig struct {
 	// Name is unique among the configurations; it is part of the names of what is made.
 	// +kubebuilder:validation:MaxLength=30
@@ -95,8 +97,13 @@ type DevicePluginConfig struct {
 	// Service, each with its part of the memory.
 	// +optional
 	MPS *MPS `json:"mps,omitempty"`
+	// DRADriver offers whole GPUs by NVIDIA's driver for Dynamic Resource Allocation (DRA) instead of the
+	// device plugin: pods request them with ResourceClaims of the DeviceClass gpu.nvidia.com. It takes
+	// Karpenter's feature gate DRANVIDIAGPU, which is of alpha stage.
+	// +optional
+	DRADriver *DRADriver `json:"draDriver,omitempty"`
 	// ReadyTimeout is the time in which a registered node must offer its GPUs; after
-	// that it is replaced.
+	// that it is replaced. It is not applied to nodes of the DRA driver.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(s|m|h))+$"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="give at least one minute: drivers and plugin need that to start"
@@ -132,6 +139,23 @@ type MPS struct {
 	// nvidia.com/gpu.
 	// +optional
 	RenameByDefault bool `json:"renameByDefault,omitempty"`
+}
+
+// DRADriver is NVIDIA's DRA driver for GPUs.
+type DRADriver struct {
+	// Version is the tag of NVIDIA's DRA driver.
+	// +kubebuilder:validation:Pattern="^v[0-9]+\\.[0-9]+\\.[0-9]+([-.][0-9A-Za-z.-]+)?$"
+	// +kubebuilder:default="v0.4.1"
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Image is the driver's image without its tag, which is version, for a mirror of
+	// your own.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:Pattern="^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*$"
+	// +kubebuilder:default="registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
+	// +optional
+	Image string `json:"image,omitempty"`
 }
 
 // Toleration is a pod's toleration of a taint, as in the core API.

@@ -29,6 +29,7 @@ func forecastDescriptors() []Descriptor {
 		{"ReservationCapacityUnknown", Note, "How many instances are available in capacity reservations is not read.", "Let the forecast read AWS."},
 		{"ReservationSelectionUnknown", Note, "A change selects capacity reservations that only AWS has, so that more nodes may be replaced.", "Let the forecast read AWS."},
 		{"ReservationsUnknown", Note, "Which capacity reservations a class selects is not read.", "Let the forecast read AWS."},
+		{"ResourceClaimsNotPlaced", Note, "Pods claim devices, which the forecast does not allocate, so that these pods and the nodes for them are left out.", "None is necessary."},
 		{"RuntimeClassUnknown", Note, "A RuntimeClass is not read, so that what it requires of nodes is left out.", "Declare it, or let the forecast read the cluster."},
 		{"SecurityGroupSelectionUnknown", Note, "A change selects security groups that only AWS has, so that all nodes of the class may be replaced.", "Name them by id, or let the forecast read AWS."},
 		{"SubnetSelectionUnknown", Note, "A change selects subnets that only AWS has, so that nodes in others may be replaced.", "Name them by id, or let the forecast read AWS."},

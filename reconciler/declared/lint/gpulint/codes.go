@@ -37,4 +37,8 @@ const (
 	codeRequestAboveOneShare       finding.Code = "GPURequestAboveOneShare"
 	codeRenamedSharesUnguarded     finding.Code = "RenamedSharesUnguarded"
 	codeTaintNotTolerated          finding.Code = "TaintNotTolerated"
+	codeDRADriverMissing           finding.Code = "DRADriverMissing"
+	codeDeviceClassUndeclared      finding.Code = "DeviceClassUndeclared"
+	codeResourceClaimUndeclared    finding.Code = "ResourceClaimUndeclared"
+	codeClaimNotProvisioned        finding.Code = "ResourceClaimNotProvisioned"
 )

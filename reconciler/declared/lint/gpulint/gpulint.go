@@ -23,7 +23,7 @@ func Check(d declared.Declared, types *catalog.Catalog) []Finding {
 	c := &linter{repository: readRepository(d, types)}
 	for _, check := range []func(){
 		c.configs, c.engine, c.plugins, c.taints, c.renames, c.limits, c.budgets, c.overlays,
-		c.timeouts, c.images, c.registration, c.bottlerocket, c.mig, c.requests, c.packing, c.reserved,
+		c.timeouts, c.images, c.registration, c.bottlerocket, c.mig, c.requests, c.claims, c.packing, c.reserved,
 	} {
 		check()
 	}

@@ -46,6 +46,8 @@ func (c *linter) limit(p *pool, key string, n float64) {
 	switch {
 	case annotated && (key == wholeGPU || key == shared):
 		// Two limits on the same GPUs: that is refused elsewhere.
+	case p.dra && len(p.gpus) > 0 && (key == wholeGPU || key == shared):
+		c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: NVIDIA's DRA driver offers the GPUs of this pool, and Karpenter does not count its devices against limits: limit nodes or cpu instead").With(finding.Of("resource", key)))
 	case serves && key == wholeGPU && p.config.Replicas > 1:
 		c.shares(p, n)
 	case serves && key == shared && !p.config.Renamed:

@@ -79,6 +79,8 @@ type pool struct {
 	// configuration serves it; false without one.
 	config gpu.PluginConfig
 	served bool
+	// dra is true where the DRA driver serves it; served is false then.
+	dra bool
 }
 
 func (r *repository) readPool(item state.Item) {
@@ -99,6 +101,7 @@ func (r *repository) readPool(item state.Item) {
 	}
 	p.known = r.hasAllTypes(requirements)
 	p.config, p.served = r.sharing.ConfigForPool(p.name)
+	_, p.dra = r.sharing.DRAForPool(p.name)
 	r.pools = append(r.pools, p)
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
@@ -13,7 +14,7 @@ import (
 // that the pods can run in have a configuration: what others offer is unknown.
 func (c *linter) requests() {
 	for _, w := range c.workloads {
-		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l compatiblePool) bool { return !l.served }) {
+		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l compatiblePool) bool { return !l.served && !l.dra }) {
 			continue
 		}
 		for _, a := range w.amounts {
@@ -25,8 +26,11 @@ func (c *linter) requests() {
 }
 
 func (c *linter) request(w workload, a gpuRequest) {
-	offering := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return string(l.config.Resource()) != a.resource })
+	offering := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return l.dra || string(l.config.Resource()) != a.resource })
 	switch {
+	case len(offering) == 0 && w.on[0].dra:
+		c.problem(w.item, a.path, codeResourceNotAllocatable, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers its GPUs by NVIDIA's DRA driver; claim one of DeviceClass %s with resourceClaims, or run them in another pool",
+			finding.Of("resource", a.resource), finding.Of("nodePools", names(w.on)), finding.Of("deviceClass", deviceplugin.DRADriver))
 	case len(offering) == 0:
 		c.problem(w.item, a.path, codeResourceNotAllocatable, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
 			finding.Of("resource", a.resource), finding.Of("nodePools", names(w.on)), finding.Of("allocatable", w.on[0].config.Resource()))

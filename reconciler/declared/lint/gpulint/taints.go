@@ -18,7 +18,7 @@ func (c *linter) taints() {
 			continue
 		}
 		// Bottlerocket's nodes have the plugin built in, and no pod of it.
-		if p.served && !c.classOf(p).bottlerocket {
+		if p.dra || p.served && !c.classOf(p).bottlerocket {
 			c.untolerated(p)
 		}
 		if len(p.taintList()) == 0 && p.onlyGPUs() && (p.served || c.hasOtherPools()) {
@@ -59,14 +59,18 @@ func (c *linter) hasOtherPools() bool {
 
 func (c *linter) untolerated(p *pool) {
 	given := pluginTolerations(c.plugin)
+	runs, otherwise := "the device plugin", "nodes that never offer their GPUs are replaced again and again"
+	if p.dra {
+		runs, otherwise = "NVIDIA's DRA driver", "pods with claims wait there for ever"
+	}
 	for i, t := range p.taintList() {
 		if c.toleratesAll(given, []corev1.Taint{t}) {
 			continue
 		}
 		c.problem(p.item, fmt.Sprintf("spec.template.spec.taints[%d]", i), codeTaintNotTolerated,
-			"the device plugin does not tolerate %s, so that it runs on no node of this pool, and nodes that never offer their GPUs are replaced again and again: "+
+			"%s does not tolerate %s, so that it runs on no node of this pool, and %s: "+
 				"write in DevicePlugin %s (%s) spec.tolerations: [%s]",
-			finding.Of("taint", taintText(t)), finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin), tolerationsText(append(slices.Clone(given), tolerationOf(t))))
+			runs, finding.Of("taint", taintText(t)), otherwise, finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin), tolerationsText(append(slices.Clone(given), tolerationOf(t))))
 	}
 }
 
