@@ -50,6 +50,7 @@ func digests() map[int]string {
 		32: "a7a604d6e6d37b75a65d111e4f5f5e8d",
 		33: "c0555872e18bb4333cf26476c7e048d0",
 		34: "1c3bc7f20d1cbd442e01c919668003bf",
+		35: "9dc35555aaad6de44a7116437041544f",
 	}
 }
 
