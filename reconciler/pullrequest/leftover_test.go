@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/outcome"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
@@ -99,7 +100,7 @@ func TestWhatIsReportedOfNodesThatAreDeletedWithTheirPool(t *testing.T) {
 	s.condition("Ready", metav1.ConditionTrue, "Applied", "")
 	s.oracle.stale = nodes("gpu", 4)
 	for i := range 3 {
-		s.oracle.stale[i].Reason = poolRemoved
+		s.oracle.stale[i].Reason = outcome.PoolRemoved
 	}
 	s.apply(sha("f"), sha("e"))
 	s.later(time.Minute)

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/outcome"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
@@ -124,21 +125,23 @@ func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingRe
 		a.Remaining = left.of(rec)
 		rec.rollout.most = max(rec.rollout.most, len(a.Remaining))
 		a.Nodes = max(a.Nodes, rec.rollout.most)
-		rec.observeRollout(a.Remaining, left.poolCosts)
+		if rec.touchesPools() {
+			outcome.Observe(item, a.Remaining, left.poolCosts)
+		}
 		expected := item.Reviewed == nil || rec.reviewedNodes() > 0
 		certain := rec.rollout.most > 0 || !expected || p.now.Sub(a.Applied) >= failureGrace
 		switch {
 		case len(a.Remaining) > 0:
 		case !rec.touchesPools(), certain && left.known:
 			item.RolledOutTime = stamp(p.now)
-			rec.endRollout(left.poolCosts)
+			outcome.End(item, left.poolCosts)
 		default:
 			p.requeueAfter(a.Applied.Add(failureGrace).Sub(p.now))
 		}
 	}
 	if item.RolledOutTime != nil {
 		a.Done = item.RolledOutTime.Time
-		a.Predicted, a.Happened = rec.figures()
+		a.Predicted, a.Happened = outcome.Figures(item)
 		if h := a.Happened; h != nil && !h.Incomplete {
 			a.Nodes, a.Removed = h.Replaced+h.Removed, h.Removed
 		}
@@ -180,7 +183,7 @@ func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry
 	}
 	if p.write(ctx, pr, rec, rec.compose(base, drifted), a) && item.RolledOutTime != nil {
 		if item.Rollout != nil && item.Phase != v1alpha1.PullRequestDone {
-			p.Metrics.compared(p.sync.Name, a.Predicted, a.Happened)
+			p.Metrics.outcomes.Add(p.sync.Name, a.Predicted, a.Happened)
 		}
 		item.Phase, rec.post = v1alpha1.PullRequestDone, limits.Backoff{}
 	}

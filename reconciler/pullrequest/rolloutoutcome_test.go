@@ -6,13 +6,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
-	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -59,46 +57,20 @@ func TestWhatHappenedIsComparedWithWhatWasPredictedHoweverOftenTheControllerStar
 	if got := s.item(1).Phase; got != v1alpha1.PullRequestDone {
 		t.Errorf("phase %s", got)
 	}
-	label := s.r.Metrics.rollouts.WithLabelValues("dev", "more")
-	if got := testutil.ToFloat64(label); got != 1 {
-		t.Errorf("%v roll-outs with more nodes are counted", got)
+	counted := func() int {
+		n, err := testutil.GatherAndCount(s.registry, "poolwright_forecast_rollouts_total")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if got := counted(); got != 1 {
+		t.Errorf("the roll-out has %d series", got)
 	}
 	s.restart()
 	s.later(time.Hour)
-	if got := testutil.ToFloat64(label); got != 1 {
-		t.Errorf("after a restart %v are counted", got)
-	}
-}
-
-func TestFiguresOfARolloutAreKnownOrAbsent(t *testing.T) {
-	applied := stamp(dawn)
-	reviewed := &v1alpha1.ReviewedDisruption{NodesReplaced: 2, MinMinutes: 3, MaxMinutes: 5, Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}}
-	cost := func(least, most string) *v1alpha1.HourlyCost { return &v1alpha1.HourlyCost{Min: least, Max: most} }
-	for _, tt := range []struct {
-		name     string
-		item     v1alpha1.PullRequestStatus
-		happened *report.RolloutFigures
-	}{
-		{"nothing was predicted", v1alpha1.PullRequestStatus{Rollout: &v1alpha1.RolloutOutcome{NodesReplaced: 2}}, nil},
-		{"no pool was touched", v1alpha1.PullRequestStatus{Reviewed: reviewed}, nil},
-		{"prices are not known", v1alpha1.PullRequestStatus{Reviewed: reviewed, Rollout: &v1alpha1.RolloutOutcome{NodesReplaced: 1, NodesRemoved: 2, CostAfter: cost("1", "1")}},
-			&report.RolloutFigures{Replaced: 1, Removed: 2, MinMinutes: 4, MaxMinutes: 4}},
-		{"no node was replaced", v1alpha1.PullRequestStatus{Reviewed: reviewed, Rollout: &v1alpha1.RolloutOutcome{CostBefore: cost("2", "2"), CostAfter: cost("1", "1")}},
-			&report.RolloutFigures{CostChange: &report.USDRange{Min: -1, Max: -1}}},
-		{"spot prices are not known", v1alpha1.PullRequestStatus{Reviewed: reviewed, Rollout: &v1alpha1.RolloutOutcome{NodesReplaced: 1, CostBefore: cost("1", "2"), CostAfter: cost("3", "5")}},
-			&report.RolloutFigures{Replaced: 1, MinMinutes: 4, MaxMinutes: 4, CostChange: &report.USDRange{Min: 1, Max: 4}}},
-		{"the same spot instances as before", v1alpha1.PullRequestStatus{Reviewed: reviewed, Rollout: &v1alpha1.RolloutOutcome{NodesReplaced: 1, CostBefore: cost("1", "2"), CostAfter: cost("1", "2")}},
-			&report.RolloutFigures{Replaced: 1, MinMinutes: 4, MaxMinutes: 4, CostChange: &report.USDRange{}}},
-		{"somebody wrote something else", v1alpha1.PullRequestStatus{Reviewed: reviewed, Rollout: &v1alpha1.RolloutOutcome{NodesReplaced: 1, CostBefore: cost("x", "2"), CostAfter: cost("1", "2"), Incomplete: true}},
-			&report.RolloutFigures{Replaced: 1, MinMinutes: 4, MaxMinutes: 4, Incomplete: true}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			tt.item.AppliedTime, tt.item.RolledOutTime = applied, stamp(dawn.Add(4*time.Minute))
-			predicted, happened := (&entry{item: tt.item}).figures()
-			if d := cmp.Diff(tt.happened, happened); d != "" || (predicted == nil) != (tt.happened == nil) {
-				t.Errorf("predicted %+v, happened (-want +got):\n%s", predicted, d)
-			}
-		})
+	if got := counted(); got != 0 {
+		t.Errorf("after a restart it is counted again, in %d series", got)
 	}
 }
 
@@ -118,46 +90,5 @@ func TestAStatusKeepsAsManyNodeClaimsAsItHasRoomFor(t *testing.T) {
 	}
 	if records[1].item.Rollout.Incomplete {
 		t.Error("the process itself has all names still")
-	}
-}
-
-func TestTheMetricsOfAComparisonGoWithTheSync(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	m, err := NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := func(replaced, minutes int, usd float64) *report.RolloutFigures {
-		return &report.RolloutFigures{Replaced: replaced, MinMinutes: minutes, MaxMinutes: 2 * minutes, CostChange: &report.USDRange{Min: usd, Max: usd}}
-	}
-	m.compared("dev", of(3, 6, 4.1), of(2, 7, 4))
-	m.compared("dev", of(3, 6, 1), of(3, 7, 1))
-	m.compared("dev", nil, nil)
-	want := `
-# HELP poolwright_forecast_rollouts_total Merges whose roll-out has ended, by how many nodes went (equal: as many as the comment predicted, more, fewer, unknown: nothing was predicted, or not all was observed).
-# TYPE poolwright_forecast_rollouts_total counter
-poolwright_forecast_rollouts_total{result="equal",sync="dev"} 1
-poolwright_forecast_rollouts_total{result="fewer",sync="dev"} 1
-poolwright_forecast_rollouts_total{result="unknown",sync="dev"} 1
-# HELP poolwright_forecast_nodes_total Nodes that the merges of these roll-outs replaced or removed with their pools, by source (predicted, happened).
-# TYPE poolwright_forecast_nodes_total counter
-poolwright_forecast_nodes_total{source="happened",sync="dev"} 5
-poolwright_forecast_nodes_total{source="predicted",sync="dev"} 6
-# HELP poolwright_forecast_rollout_seconds_total How long these roll-outs took, by source (predicted_min, predicted_max, happened).
-# TYPE poolwright_forecast_rollout_seconds_total counter
-poolwright_forecast_rollout_seconds_total{source="happened",sync="dev"} 1680
-poolwright_forecast_rollout_seconds_total{source="predicted_max",sync="dev"} 1440
-poolwright_forecast_rollout_seconds_total{source="predicted_min",sync="dev"} 720
-# HELP poolwright_forecast_cost_change_usd_per_hour By how much nodes cost more after the newest of these roll-outs, at most, by source (predicted, happened).
-# TYPE poolwright_forecast_cost_change_usd_per_hour gauge
-poolwright_forecast_cost_change_usd_per_hour{source="happened",sync="dev"} 1
-poolwright_forecast_cost_change_usd_per_hour{source="predicted",sync="dev"} 1
-`
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {
-		t.Error(err)
-	}
-	m.deleteSeries("dev")
-	if n, err := testutil.GatherAndCount(registry); err != nil || n != 0 {
-		t.Errorf("%d series are left, %v", n, err)
 	}
 }

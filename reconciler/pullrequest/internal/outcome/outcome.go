@@ -1,4 +1,6 @@
-package pullrequest
+// Package outcome compares what was predicted of a merge with what happened: what a Sync's status keeps of a roll-out, and the
+// metrics of it. It reads nothing itself. Start reading at [Observe].
+package outcome
 
 import (
 	"cmp"
@@ -11,26 +13,23 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report"
 )
 
-// poolRemoved is the reason of nodes whose pool goes.
-const poolRemoved = "NodePoolRemoved"
+// PoolRemoved is the reason of nodes whose pool goes.
+const PoolRemoved = "NodePoolRemoved"
 
-// observeRollout counts the nodes that are to be replaced for the merge, each once. What is counted is in the status: a
+// Observe counts the nodes that are to be replaced for the merge, each once. What is counted is in the status: a
 // node that is replaced stays pending for as long as its instance takes to start and to end, and nothing is replaced while
 // no controller runs.
-func (e *entry) observeRollout(remaining []provision.Node, poolCosts map[string]provision.Amount) {
-	if !e.touchesPools() {
-		return
+func Observe(item *v1alpha1.PullRequestStatus, remaining []provision.Node, poolCosts map[string]provision.Amount) {
+	if item.Rollout == nil {
+		item.Rollout = &v1alpha1.RolloutOutcome{CostBefore: costOf(item.Reviewed, poolCosts)}
 	}
-	if e.item.Rollout == nil {
-		e.item.Rollout = &v1alpha1.RolloutOutcome{CostBefore: e.costOf(poolCosts)}
-	}
-	out := e.item.Rollout
+	out := item.Rollout
 	for _, n := range remaining {
 		at, counted := slices.BinarySearch(out.NodeClaims, n.NodeClaim)
 		switch {
 		case counted:
 			continue
-		case n.Reason == poolRemoved:
+		case n.Reason == PoolRemoved:
 			out.NodesRemoved++
 		default:
 			out.NodesReplaced++
@@ -39,20 +38,20 @@ func (e *entry) observeRollout(remaining []provision.Node, poolCosts map[string]
 	}
 }
 
-// endRollout completes what was observed of a roll-out that has ended.
-func (e *entry) endRollout(poolCosts map[string]provision.Amount) {
-	if out := e.item.Rollout; out != nil {
-		out.CostAfter, out.NodeClaims = e.costOf(poolCosts), nil
+// End completes what was observed of a roll-out that has ended.
+func End(item *v1alpha1.PullRequestStatus, poolCosts map[string]provision.Amount) {
+	if out := item.Rollout; out != nil {
+		out.CostAfter, out.NodeClaims = costOf(item.Reviewed, poolCosts), nil
 	}
 }
 
 // costOf is what the nodes of the pools cost that the merge touches; nil where that is not known.
-func (e *entry) costOf(poolCosts map[string]provision.Amount) *v1alpha1.HourlyCost {
-	if poolCosts == nil || e.item.Reviewed == nil {
+func costOf(reviewed *v1alpha1.ReviewedDisruption, poolCosts map[string]provision.Amount) *v1alpha1.HourlyCost {
+	if poolCosts == nil || reviewed == nil {
 		return nil
 	}
 	var least, most float64
-	for _, pool := range e.item.Reviewed.Pools {
+	for _, pool := range reviewed.Pools {
 		amount := poolCosts[pool.Name]
 		if amount.Unpriced > 0 {
 			return nil
@@ -62,10 +61,10 @@ func (e *entry) costOf(poolCosts map[string]provision.Amount) *v1alpha1.HourlyCo
 	return forecasting.HourlyCost(least, most)
 }
 
-// figures are what the comment predicted of nodes, and what happened; nil where the one or the other is not known.
-func (e *entry) figures() (predicted, happened *report.RolloutFigures) {
-	reviewed, out := e.item.Reviewed, e.item.Rollout
-	if reviewed == nil || out == nil || e.item.RolledOutTime == nil {
+// Figures are what the comment predicted of nodes, and what happened; nil where the one or the other is not known.
+func Figures(item *v1alpha1.PullRequestStatus) (predicted, happened *report.RolloutFigures) {
+	reviewed, out := item.Reviewed, item.Rollout
+	if reviewed == nil || out == nil || item.RolledOutTime == nil {
 		return nil, nil
 	}
 	predicted = &report.RolloutFigures{
@@ -73,7 +72,7 @@ func (e *entry) figures() (predicted, happened *report.RolloutFigures) {
 		MinMinutes: int(reviewed.MinMinutes), MaxMinutes: int(reviewed.MaxMinutes), CostChange: rangeOf(reviewed.CostChange),
 	}
 	happened = &report.RolloutFigures{Replaced: int(out.NodesReplaced), Removed: int(out.NodesRemoved), Incomplete: out.Incomplete}
-	if took := e.item.RolledOutTime.Sub(e.item.AppliedTime.Time); happened.Replaced > 0 {
+	if took := item.RolledOutTime.Sub(item.AppliedTime.Time); happened.Replaced > 0 {
 		happened.MinMinutes = int(took.Minutes() + 0.5)
 		happened.MaxMinutes = happened.MinMinutes
 	}
