@@ -218,6 +218,10 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 		done; \
 	done
 
+.PHONY: test-long
+test-long: ## Run the long forms of randomised tests: 200 predicted changes
+	POOLWRIGHT_LONG=1 go test -timeout 60m ./provision/simulate -run TestRandomChanges -v
+
 .PHONY: attack
 attack: ## Search SEARCHED hostile repositories for those that cost the most, by SEED
 	go test -count=1 -timeout 120m -run '^TestNoCandidateOfASeed' -v ./cmd/poolwright-sandbox/attack -seed $(SEED) -candidates $(SEARCHED) -seconds 20

@@ -29,3 +29,34 @@ func Stock(ctx context.Context, from provision.ClusterSnapshot, types *catalog.C
 	}
 	return out, nil
 }
+
+// Successor is what a node is reckoned to become.
+type Successor struct{ InstanceType, CapacityType, Zone string }
+
+// CompareWithSuccessors is Compare, with what the nodes that the change replaces are reckoned to become, by NodeClaim; those
+// after which no node comes are absent.
+func CompareWithSuccessors(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (provision.Forecast, map[string]Successor, error) {
+	c, err := newComparison(ctx, before, after, types)
+	if err == nil {
+		err = c.fit(ctx)
+	}
+	if err == nil {
+		err = c.checkLimits(ctx)
+	}
+	if err != nil {
+		return provision.Forecast{}, nil, err
+	}
+	out := map[string]Successor{}
+	for name, pool := range c.after.Pools {
+		outcomes := c.nodeOutcomes(name)
+		for _, claim := range c.before.Claims[name] {
+			if o := outcomes[claim.Name]; !o.replaced || o.vanishes {
+				continue
+			}
+			if next := c.comes(claim, pool, ownOffer(claim)); next != nil {
+				out[claim.Name] = Successor{next.InstanceType, next.CapacityType, next.Zone}
+			}
+		}
+	}
+	return c.result(), out, nil
+}

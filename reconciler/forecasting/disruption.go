@@ -3,7 +3,9 @@ package forecasting
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/poolwright/poolwright/provision"
@@ -46,7 +48,13 @@ func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedD
 	default:
 		f = &provision.Forecast{} // Whatever became of pods, no node is replaced.
 	}
-	out := &v1alpha1.ReviewedDisruption{NodesReplaced: int32(len(f.Replaced))} // No cluster has more nodes than that holds.
+	out := &v1alpha1.ReviewedDisruption{ // No cluster has more nodes than that holds.
+		NodesReplaced: int32(len(f.Replaced)), MinMinutes: int32(f.Rollout.MinMinutes), MaxMinutes: int32(f.Rollout.MaxMinutes),
+	}
+	if err == nil && f.Cost.Now.Unpriced+f.Cost.After.Unpriced == 0 {
+		least, most := f.Cost.Difference()
+		out.CostChange = HourlyCost(least, most)
+	}
 	for _, pool := range f.Removed {
 		out.NodesRemoved += int32(len(pool.Nodes))
 	}
@@ -84,4 +92,12 @@ func lostNodes(f *provision.Forecast) map[string]int {
 		out[pool.Pool] += len(pool.Nodes)
 	}
 	return out
+}
+
+// HourlyCost is an amount between the two for a status: rounded to a hundredth of a cent.
+func HourlyCost(least, most float64) *v1alpha1.HourlyCost {
+	write := func(usd float64) string {
+		return strconv.FormatFloat(math.Round(usd*1e4)/1e4+0, 'f', -1, 64) // Plus 0 is never -0.
+	}
+	return &v1alpha1.HourlyCost{Min: write(least), Max: write(most)}
 }

@@ -233,15 +233,16 @@ func TestAReviewListsEveryPoolThatTheChangeTouches(t *testing.T) {
 		want v1alpha1.ReviewedDisruption // Objects without hashes
 	}{
 		"a class of two pools, one of which has nodes": {classChange(t, objects, userData), v1alpha1.ReviewedDisruption{
-			Objects: []v1alpha1.ReviewedObject{{Kind: "EC2NodeClass", Name: "gpu"}}, NodesReplaced: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}, {Name: "second"}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "EC2NodeClass", Name: "gpu"}}, NodesReplaced: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}, {Name: "second"}},
+			MinMinutes: 8, MaxMinutes: 65, CostChange: HourlyCost(-2.104, -2.104)}},
 		"a pool, for no node": {edited(func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(7)) }), v1alpha1.ReviewedDisruption{
-			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}, CostChange: HourlyCost(0, 0)}},
 		"a pool, in what is nothing to Karpenter": {edited(func(p *karpv1.NodePool) { p.Labels = map[string]string{"team": "a"} }), v1alpha1.ReviewedDisruption{
-			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu"}}, CostChange: HourlyCost(0, 0)}},
 		"a pool that comes": {step("NodePool", nil, added), v1alpha1.ReviewedDisruption{
-			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "new"}}, Pools: []v1alpha1.ReviewedPool{{Name: "new"}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "new"}}, Pools: []v1alpha1.ReviewedPool{{Name: "new"}}, CostChange: HourlyCost(0, 0)}},
 		"a pool that goes with its nodes": {step("NodePool", pool, nil), v1alpha1.ReviewedDisruption{
-			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}}}},
+			Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}, NodesRemoved: 4, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 4}}, CostChange: HourlyCost(-2.104, -2.104)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := forecastOf(t, objects, c.plan.Changes...)

@@ -12,43 +12,50 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/forecasting"
+	"github.com/poolwright/poolwright/reconciler/pullrequest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
 // PendingReplacement implements pullrequest.Planner. Of what is not known, only that of pools
 // which a merge touches is an error: one class whose drift cannot be computed must not
 // keep the reports of all other pools open.
-func (p *Planner) PendingReplacement(ctx context.Context, since time.Time) ([]provision.Node, error) {
+func (p *Planner) PendingReplacement(ctx context.Context, since time.Time) (pullrequest.Fleet, error) {
+	var out pullrequest.Fleet
 	cluster, err := p.Cluster(ctx)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	if cluster == nil {
-		return nil, state.Failf(state.Wait, "NoCluster", "finding nodes to be replaced: no Cluster declares their region; apply an object of that kind")
+		return out, state.Failf(state.Wait, "NoCluster", "finding nodes to be replaced: no Cluster declares their region; apply an object of that kind")
 	}
 	fleet, err := (&forecasting.SnapshotReader{Reader: p.Live}).Read(ctx, forecasting.ClusterOf(cluster.Spec))
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	left, unknown, err := p.Drifted(ctx, cluster.Spec, fleet)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	left = slices.DeleteFunc(left, func(n provision.Node) bool { return !n.Created.Before(since) })
+	if p.PoolCosts != nil {
+		if out.PoolCosts, err = p.PoolCosts(ctx, cluster.Spec, fleet); err != nil {
+			return out, err
+		}
+	}
+	out.Pending = slices.DeleteFunc(left, func(n provision.Node) bool { return !n.Created.Before(since) })
 	if len(unknown) == 0 {
-		return left, nil
+		return out, nil
 	}
 	sync, err := p.current(ctx)
 	if err != nil {
-		return left, err
+		return out, err
 	}
 	of := classesOf(fleet.NodePools)
 	for _, pool := range slices.Sorted(maps.Keys(unknown)) {
 		if awaited(sync.Status.PullRequests, pool, of[pool]) {
-			return left, state.Failf(state.Retry, fluxmeta.ProgressingReason, "finding nodes to be replaced: %s", unknown[pool][0])
+			return out, state.Failf(state.Retry, fluxmeta.ProgressingReason, "finding nodes to be replaced: %s", unknown[pool][0])
 		}
 	}
-	return left, nil
+	return out, nil
 }
 
 // classesOf are the classes of pools, by the pools' names.

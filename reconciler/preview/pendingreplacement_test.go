@@ -92,9 +92,9 @@ func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 				settings.Cluster, settings.Region, settings.Account = spec.Name, spec.Region, spec.Account
 				return simulate.Drifted(engine.Offline(ctx, settings), fleet)
 			}}
-			left, err := r.PendingReplacement(t.Context(), time.Now())
+			fleet, err := r.PendingReplacement(t.Context(), time.Now())
 			var is []string
-			for _, n := range left {
+			for _, n := range fleet.Pending {
 				is = append(is, n.NodeClaim+" "+n.Reason)
 			}
 			if diff := cmp.Diff(tt.want, is); diff != "" {

@@ -35,6 +35,8 @@ type Planner struct {
 	// that Karpenter will replace, with why those of a pool are not known, by pool.
 	Cluster forecasting.LiveCluster
 	Drifted func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error)
+	// PoolCosts, where it is not nil, returns what the nodes of a fleet cost an hour, by pool.
+	PoolCosts func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) (map[string]provision.Amount, error)
 
 	// compared are what was compared by numbers of pull requests, all with tip.
 	compared map[int]compared

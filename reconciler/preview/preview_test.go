@@ -212,7 +212,7 @@ func TestWhatAReviewReportsOfNodes(t *testing.T) {
 		},
 		"is what is in the forecast": {loaded(poolItem("a", 2)), always(lost, nil), &v1alpha1.ReviewedDisruption{
 			Objects: []v1alpha1.ReviewedObject{v1alpha1.ReviewedObject(plan.Change{Key: poolItem("a", 2).Key, After: new(poolItem("a", 2))}.Fingerprint())}, NodesReplaced: 1,
-			Pools: []v1alpha1.ReviewedPool{{Name: "a", Nodes: 1}},
+			Pools: []v1alpha1.ReviewedPool{{Name: "a", Nodes: 1}}, CostChange: &v1alpha1.HourlyCost{Min: "0", Max: "0"},
 		}},
 	}
 	for name, tt := range tests {

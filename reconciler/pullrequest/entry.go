@@ -141,6 +141,7 @@ func items(records map[int64]*entry) []v1alpha1.PullRequestStatus {
 	})
 	out = out[:min(len(out), itemsKept)]
 	limits.DropReviewed(out)
+	limits.DropNodeClaims(out)
 	slices.SortFunc(out, newest)
 	return out
 }

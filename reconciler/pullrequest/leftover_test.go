@@ -10,6 +10,8 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/outcome"
+	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
@@ -97,11 +99,15 @@ func TestWhatIsReportedOfNodesThatAreDeletedWithTheirPool(t *testing.T) {
 	}
 	s.condition("Ready", metav1.ConditionTrue, "Applied", "")
 	s.oracle.stale = nodes("gpu", 4)
+	for i := range 3 {
+		s.oracle.stale[i].Reason = outcome.PoolRemoved
+	}
 	s.apply(sha("f"), sha("e"))
 	s.later(time.Minute)
 	s.oracle.stale = nil
 	s.later(time.Minute)
 	want := done(0, 2*time.Minute)
 	want.Removed = 3
+	want.Predicted, want.Happened.Replaced, want.Happened.Removed = &report.RolloutFigures{Replaced: 1, Removed: 3}, 1, 3
 	s.expectMergeOutcome("done", 1, want)
 }

@@ -84,6 +84,9 @@ func after(applied time.Duration, left []provision.Node) report.MergeOutcome {
 func done(applied, took time.Duration) report.MergeOutcome {
 	a := after(applied, nil)
 	a.Done = a.Applied.Add(took)
+	minutes := int(took.Minutes() + 0.5)
+	a.Predicted = &report.RolloutFigures{Replaced: 4}
+	a.Happened = &report.RolloutFigures{Replaced: 4, MinMinutes: minutes, MaxMinutes: minutes}
 	return a
 }
 
@@ -269,8 +272,8 @@ func TestWhatIsReportedOfAMerge(t *testing.T) {
 // blind cannot see nodes.
 type blind struct{ *oracle }
 
-func (b blind) PendingReplacement(context.Context, time.Time) ([]provision.Node, error) {
-	return nil, errBoom
+func (b blind) PendingReplacement(context.Context, time.Time) (Fleet, error) {
+	return Fleet{}, errBoom
 }
 
 func TestARolloutWithoutStaleNodesEndsAfterAWhile(t *testing.T) {
@@ -280,7 +283,9 @@ func TestARolloutWithoutStaleNodesEndsAfterAWhile(t *testing.T) {
 		t.Errorf("comes back after %s", after)
 	}
 	s.later(failureGrace)
-	s.expectMergeOutcome("done", 1, done(0, 30*time.Second))
+	want := done(0, 30*time.Second)
+	want.Nodes, want.Happened = 0, &report.RolloutFigures{}
+	s.expectMergeOutcome("done", 1, want)
 }
 
 func TestWhichMergesAreFollowed(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/outcome"
 )
 
 // Metrics are the Prometheus series of pull requests. Labels carry names of Syncs and
@@ -14,6 +16,7 @@ type Metrics struct {
 	plans    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
+	outcomes *outcome.Metrics
 }
 
 // NewMetrics registers the series with registry. A second registration with the
@@ -36,7 +39,9 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			return nil, fmt.Errorf("registering metrics: %w", err)
 		}
 	}
-	return m, nil
+	var err error
+	m.outcomes, err = outcome.NewMetrics(registry)
+	return m, err
 }
 
 // deleteSeries deletes the series of a Sync that reports on no pull requests any more.
@@ -46,6 +51,7 @@ func (m *Metrics) deleteSeries(sync string) {
 	m.plans.DeletePartialMatch(label)
 	m.duration.DeletePartialMatch(label)
 	m.errors.DeletePartialMatch(label)
+	m.outcomes.Delete(label)
 }
 
 func (m *Metrics) planned(sync, result string, took time.Duration) {

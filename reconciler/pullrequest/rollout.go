@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/outcome"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
@@ -46,11 +47,11 @@ func (p *reviewRun) pendingReplacements(ctx context.Context) pendingReplacements
 	}
 	ctx, cancel := context.WithTimeout(ctx, PlanTime)
 	defer cancel()
-	nodes, err := p.s.Planner.PendingReplacement(ctx, p.now.Add(skew))
+	fleet, err := p.s.Planner.PendingReplacement(ctx, p.now.Add(skew))
 	if err != nil {
 		log(ctx).Info("Cannot find out which nodes are yet to be replaced", "why", failure.Text(err))
 	}
-	out.nodes, out.known = nodes, err == nil
+	out.nodes, out.poolCosts, out.known = fleet.Pending, fleet.PoolCosts, err == nil
 	return out
 }
 
@@ -59,6 +60,8 @@ func (p *reviewRun) pendingReplacements(ctx context.Context) pendingReplacements
 type pendingReplacements struct {
 	nodes []provision.Node
 	known bool
+	// poolCosts are what the nodes of each pool cost an hour; nil where that was not read.
+	poolCosts map[string]provision.Amount
 	// applied are the merges that are applied, also those whose roll-out is over.
 	applied []*entry
 }
@@ -122,18 +125,26 @@ func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingRe
 		a.Remaining = left.of(rec)
 		rec.rollout.most = max(rec.rollout.most, len(a.Remaining))
 		a.Nodes = max(a.Nodes, rec.rollout.most)
+		if rec.touchesPools() {
+			outcome.Observe(item, a.Remaining, left.poolCosts)
+		}
 		expected := item.Reviewed == nil || rec.reviewedNodes() > 0
 		certain := rec.rollout.most > 0 || !expected || p.now.Sub(a.Applied) >= failureGrace
 		switch {
 		case len(a.Remaining) > 0:
 		case !rec.touchesPools(), certain && left.known:
 			item.RolledOutTime = stamp(p.now)
+			outcome.End(item, left.poolCosts)
 		default:
 			p.requeueAfter(a.Applied.Add(failureGrace).Sub(p.now))
 		}
 	}
 	if item.RolledOutTime != nil {
 		a.Done = item.RolledOutTime.Time
+		a.Predicted, a.Happened = outcome.Figures(item)
+		if h := a.Happened; h != nil && !h.Incomplete {
+			a.Nodes, a.Removed = h.Replaced+h.Removed, h.Removed
+		}
 	}
 	return a
 }
@@ -171,6 +182,9 @@ func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry
 		base = fmt.Sprintf(movedTo, short(item.Head)) + base
 	}
 	if p.write(ctx, pr, rec, rec.compose(base, drifted), a) && item.RolledOutTime != nil {
+		if item.Rollout != nil && item.Phase != v1alpha1.PullRequestDone {
+			p.Metrics.outcomes.Add(p.sync.Name, a.Predicted, a.Happened)
+		}
 		item.Phase, rec.post = v1alpha1.PullRequestDone, limits.Backoff{}
 	}
 }

@@ -103,6 +103,7 @@ type oracle struct {
 	plan     func(pr forge.PullRequest) (oraclePlan, error)
 	plans    []int
 	stale    []provision.Node
+	costs    map[string]provision.Amount
 	since    []time.Time
 	drift    report.Report
 	drifts   int
@@ -130,9 +131,9 @@ func (o *oracle) Plan(_ context.Context, pr forge.PullRequest) (report.Report, *
 	return p.Report, p.Reviewed, p.Took, err
 }
 
-func (o *oracle) PendingReplacement(_ context.Context, since time.Time) ([]provision.Node, error) {
+func (o *oracle) PendingReplacement(_ context.Context, since time.Time) (Fleet, error) {
 	o.since = append(o.since, since)
-	return o.stale, o.err
+	return Fleet{Pending: o.stale, PoolCosts: o.costs}, o.err
 }
 
 func (o *oracle) Drift(context.Context) (report.Report, error) {

@@ -43,6 +43,9 @@ type MergeOutcome struct {
 	Removed int
 	// Done is when the last of them was gone; zero before.
 	Done time.Time
+	// Predicted is what the comment predicted of nodes, Happened what was observed until Done; nil where
+	// the one or the other is not known.
+	Predicted, Happened *RolloutFigures
 }
 
 // maxNamedNodes is how many of the nodes that are left are named, each with what it
@@ -65,6 +68,9 @@ func (a MergeOutcome) Markdown() string {
 		return a.merged() + "; not applied yet.\n"
 	default:
 		out = append(out, a.applied(v)+". "+a.rollout()+a.waiting(v)+".")
+		if table := a.comparison(v); table != "" {
+			out = append(out, table)
+		}
 		if a.Held != "" {
 			out = append(out, "⛔ A part of it is held: "+v.Name(a.Held)+".")
 		}

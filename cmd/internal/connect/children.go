@@ -42,6 +42,21 @@ func Drifted(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.Clus
 	return simulate.Drifted(engine.Offline(ctx, cluster.EngineSettings(spec)), live)
 }
 
+// PoolCosts is simulate.PoolCosts with a cluster's settings of the engine, at the prices that AWS returned to the engine
+// where it is not nil, and else at the catalog's.
+func PoolCosts(eng *engine.Engine) func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) (map[string]provision.Amount, error) {
+	return func(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.ClusterSnapshot) (map[string]provision.Amount, error) {
+		types, err := catalog.Load()
+		if err != nil {
+			return nil, err
+		}
+		if eng != nil {
+			live.Cluster.Offerings = eng.Offerings()
+		}
+		return simulate.PoolCosts(engine.Offline(ctx, cluster.EngineSettings(spec)), live, types)
+	}
+}
+
 // Diagnose is diagnosis.Pod with a cluster's settings of the engine.
 func Diagnose(ctx context.Context, spec v1alpha1.ClusterSpec, live provision.ClusterSnapshot, types *catalog.Catalog, pod *corev1.Pod, volumes []diagnosis.Volume) (diagnosis.Result, error) {
 	return diagnosis.Pod(engine.Offline(ctx, cluster.EngineSettings(spec)), live, types, pod, volumes)

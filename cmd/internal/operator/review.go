@@ -77,7 +77,7 @@ func (a *app) reviews() pullrequest.Builder {
 		}
 		proposed := a.children.forPullRequests(pullrequest.Address(sync))
 		p := &preview.Planner{
-			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: cluster.Live(a.direct), Drifted: connect.Drifted,
+			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: cluster.Live(a.direct), Drifted: connect.Drifted, PoolCosts: connect.PoolCosts(a.engine),
 			Previewer: &preview.Previewer{
 				Renderer: proposed, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, SchemaErrors: refusals, Targets: targets, Now: time.Now, ObservedAt: observedAt, MaxChanges: maxChangedObjects,
 				Forecast: connect.Forecast(reader, &forecasting.SnapshotReader{Reader: reader, MaxAge: fleetMaxAge, Observed: observedAt.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed, connect.EngineAWS(a.engine)),

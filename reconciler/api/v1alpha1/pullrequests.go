@@ -143,6 +143,10 @@ type PullRequestStatus struct {
 	// checked.
 	// +optional
 	Reviewed *ReviewedDisruption `json:"reviewed,omitempty"`
+	// Rollout is what was observed of nodes after the merge, for a comparison with Reviewed. Absent
+	// where no pool, class or overlay changed.
+	// +optional
+	Rollout *RolloutOutcome `json:"rollout,omitempty"`
 	// MergeCommit is the commit of the merge.
 	// +optional
 	MergeCommit string `json:"mergeCommit,omitempty"`
@@ -174,6 +178,45 @@ type ReviewedDisruption struct {
 	// +listMapKey=name
 	// +optional
 	Pools []ReviewedPool `json:"pools,omitempty"`
+	// MinMinutes and MaxMinutes bound the time until the last of the nodes would be replaced; 0
+	// where none would be.
+	// +optional
+	MinMinutes int32 `json:"minMinutes,omitempty"`
+	// +optional
+	MaxMinutes int32 `json:"maxMinutes,omitempty"`
+	// CostChange is by how much the nodes would cost more an hour; absent where prices of some
+	// are not known.
+	// +optional
+	CostChange *HourlyCost `json:"costChange,omitempty"`
+}
+
+// HourlyCost is in US dollars an hour, before tax and discounts, as decimal numbers: "4.1", "-0.526".
+type HourlyCost struct {
+	// Min and Max bound it; they differ where there are spot instances whose prices are not known.
+	Min string `json:"min"`
+	Max string `json:"max"`
+}
+
+// RolloutOutcome is what was observed of nodes after a merge.
+type RolloutOutcome struct {
+	// NodesReplaced is how many nodes were or are to be replaced for the merge, NodesRemoved how many
+	// with their pools.
+	NodesReplaced int32 `json:"nodesReplaced"`
+	NodesRemoved  int32 `json:"nodesRemoved"`
+	// CostBefore is what the nodes of the pools in Reviewed cost when the merge was applied,
+	// CostAfter when the roll-out had ended; absent where prices of some are not known.
+	// +optional
+	CostBefore *HourlyCost `json:"costBefore,omitempty"`
+	// +optional
+	CostAfter *HourlyCost `json:"costAfter,omitempty"`
+	// NodeClaims are the names of those that are counted, sorted, until the roll-out has ended; at most
+	// two thousand in a status.
+	// +optional
+	// +listType=set
+	NodeClaims []string `json:"nodeClaims,omitempty"`
+	// Incomplete is true where there may have been more nodes than are counted.
+	// +optional
+	Incomplete bool `json:"incomplete,omitempty"`
 }
 
 // ReviewedObject is a pool, a class or an overlay that would change.

@@ -39,3 +39,22 @@ func ReviewedBytes(r *v1alpha1.ReviewedDisruption) int {
 	}
 	return len(raw)
 }
+
+// MaxNodeClaims is how many names of NodeClaims that roll-outs have replaced a Sync's status keeps.
+const MaxNodeClaims = 2000
+
+// DropNodeClaims drops the names of NodeClaims for which a status has no room: after a restart there may be more
+// nodes than are counted then.
+func DropNodeClaims(items []v1alpha1.PullRequestStatus) {
+	left := MaxNodeClaims
+	for i := range items {
+		out := items[i].Rollout
+		if out == nil {
+			continue
+		}
+		if len(out.NodeClaims) > left {
+			out.NodeClaims, out.Incomplete = out.NodeClaims[:left], true
+		}
+		left -= len(out.NodeClaims)
+	}
+}

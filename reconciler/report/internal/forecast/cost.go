@@ -113,6 +113,14 @@ func (v View) signed(usd float64) string {
 	return "+" + v.dollars(usd)
 }
 
+// CostChange is by how much something costs more an hour, or the range of it.
+func (v View) CostChange(least, most float64) string {
+	if nothing(most - least) {
+		return v.signed(most) + "/h"
+	}
+	return v.signed(least) + " to " + v.signed(most) + "/h"
+}
+
 // dollars writes an amount in dollars and cents, smaller ones in full, and nothing as $0.
 func (v View) dollars(usd float64) string {
 	if nothing(usd) {

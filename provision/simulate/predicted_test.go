@@ -1,0 +1,375 @@
+package simulate_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
+
+	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/engine/offerings"
+	"github.com/poolwright/poolwright/provision/simulate"
+)
+
+// longVariable makes the long form of a suite run: see make test-long.
+const longVariable = "POOLWRIGHT_LONG"
+
+var (
+	predictionSeed    = flag.Uint64("prediction-seed", 16, "seed of the random changes that are predicted")
+	predictionChanges = flag.Int("prediction-changes", 0, "how many random changes of one seed are predicted; 0 is 10 of each of two, or 50 of each of four with POOLWRIGHT_LONG=1")
+)
+
+// apply writes the difference of two declarations.
+func (c *liveCluster) apply(was, is declaration) {
+	c.Helper()
+	applyKind(c, was.classes, is.classes, func(live, o *awsv1.EC2NodeClass) { live.Spec = o.Spec })
+	applyKind(c, was.overlays, is.overlays, func(live, o *karpv1alpha1.NodeOverlay) { live.Spec = o.Spec })
+	applyKind(c, was.pools, is.pools, func(live, o *karpv1.NodePool) { live.Spec = o.Spec })
+	applyKind(c, was.deployments, is.deployments, func(live, o *appsv1.Deployment) { live.Spec = o.Spec })
+}
+
+func applyKind[T client.Object](c *liveCluster, was, is map[string]T, set func(live, to T)) {
+	c.Helper()
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if _, stays := is[name]; !stays {
+			c.must(c.api.Delete(c.ctx, was[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		o, _ := is[name].DeepCopyObject().(T)
+		old, there := was[name]
+		switch {
+		case !there:
+			o.SetResourceVersion("")
+			c.must(c.api.Create(c.ctx, o))
+		case !cmp.Equal(old, is[name]):
+			live, _ := is[name].DeepCopyObject().(T)
+			c.must(c.api.Get(c.ctx, client.ObjectKeyFromObject(o), live))
+			set(live, o)
+			live.SetGeneration(live.GetGeneration() + 1)
+			c.must(c.api.Update(c.ctx, live))
+		}
+	}
+}
+
+// snapshot is what the cluster and the declaration have.
+func (c *liveCluster) snapshot(d declaration) provision.ClusterSnapshot {
+	c.Helper()
+	out := provision.ClusterSnapshot{
+		Now: c.clock.Now(), Cluster: provision.Cluster{Region: settings().Region, Offerings: offerings.List(settings().Region, c.sold, c.prices)},
+		NodePools:   list[*karpv1.NodePool](c, &karpv1.NodePoolList{}),
+		NodeClasses: list[*awsv1.EC2NodeClass](c, &awsv1.EC2NodeClassList{}),
+		Overlays:    list[*karpv1alpha1.NodeOverlay](c, &karpv1alpha1.NodeOverlayList{}),
+		NodeClaims:  c.claims(), Nodes: c.nodes(), Pods: c.pods(),
+		PodDisruptionBudgets: list[*policyv1.PodDisruptionBudget](c, &policyv1.PodDisruptionBudgetList{}),
+	}
+	c.addWorkloads(&out, d)
+	return out
+}
+
+func (c *liveCluster) addWorkloads(to *provision.ClusterSnapshot, d declaration) {
+	c.Helper()
+	reader, err := simulate.NewReader()
+	c.must(err)
+	to.Workloads = nil
+	for _, name := range slices.Sorted(maps.Keys(d.deployments)) {
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.deployments[name])
+		c.must(err)
+		c.must(reader.Add(to, object))
+	}
+}
+
+// changed is a snapshot after the change, as a forecast has it: what is declared, with the status of what is there.
+func (c *liveCluster) changed(before provision.ClusterSnapshot, d declaration) provision.ClusterSnapshot {
+	c.Helper()
+	out := before
+	out.NodePools, out.NodeClasses, out.Overlays = nil, nil, nil
+	for _, name := range slices.Sorted(maps.Keys(d.pools)) {
+		o := d.pools[name].DeepCopy()
+		for _, was := range before.NodePools {
+			if was.Name == name {
+				o.Status, o.UID = was.Status, was.UID
+			}
+		}
+		out.NodePools = append(out.NodePools, o)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.classes)) {
+		o := d.classes[name].DeepCopy()
+		for _, was := range before.NodeClasses {
+			if was.Name == name {
+				o.Status, o.UID = was.Status, was.UID
+			}
+		}
+		out.NodeClasses = append(out.NodeClasses, o)
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.overlays)) {
+		out.Overlays = append(out.Overlays, d.overlays[name].DeepCopy())
+	}
+	c.addWorkloads(&out, d)
+	return out
+}
+
+// prediction is what a forecast has of nodes.
+type prediction struct {
+	// marked are the reasons of drift, gone those of the nodes that go, by NodeClaim.
+	marked, gone map[string]string
+	successors   map[string]simulate.Successor
+	forecast     provision.Forecast
+	// uncertain is set where the forecast itself reports that more nodes may drift.
+	uncertain bool
+}
+
+func (c *liveCluster) predict(before, after provision.ClusterSnapshot) prediction {
+	c.Helper()
+	f, successors, err := simulate.CompareWithSuccessors(engine.Offline(c.Context(), settings()), before, after, prices(c.T, families...))
+	c.must(err)
+	p := prediction{marked: map[string]string{}, gone: map[string]string{}, forecast: f, successors: successors}
+	stuck := map[string]bool{}
+	for _, pool := range f.Pools {
+		stuck[pool.Name] = pool.RolloutRate.Blocking
+	}
+	for _, n := range f.Replaced {
+		p.marked[n.NodeClaim] = n.Reason
+		if !n.Blocked() && !stuck[n.Pool] {
+			p.gone[n.NodeClaim] = n.Reason
+		}
+	}
+	for _, removal := range f.Removed {
+		for _, n := range removal.Nodes {
+			if !n.Blocked() {
+				p.gone[n.NodeClaim] = n.Reason
+			}
+		}
+	}
+	p.uncertain = slices.ContainsFunc(f.Unknown, func(u provision.Unknown) bool { return u.Drift })
+	return p
+}
+
+// happened is what Karpenter did with the nodes that there were.
+func (c *liveCluster) happened(before provision.ClusterSnapshot) (marked, gone map[string]string) {
+	c.Helper()
+	marked, gone = map[string]string{}, map[string]string{}
+	is := map[string]*karpv1.NodeClaim{}
+	for _, claim := range c.claims() {
+		is[claim.Name] = claim
+	}
+	pools := map[string]bool{}
+	for _, pool := range list[*karpv1.NodePool](c, &karpv1.NodePoolList{}) {
+		pools[pool.Name] = true
+	}
+	for _, was := range before.NodeClaims {
+		now := is[was.Name]
+		switch {
+		case now == nil && !pools[was.Labels[karpv1.NodePoolLabelKey]]:
+			gone[was.Name] = "NodePoolRemoved"
+		case now == nil:
+			marked[was.Name], gone[was.Name] = c.reasons[was.Name], c.reasons[was.Name]
+		case reasonOf(now) != "":
+			marked[was.Name] = reasonOf(now)
+		}
+	}
+	return marked, gone
+}
+
+// tally adds up how the predictions of a run agree with what happened.
+type tally struct {
+	changes, exact, uncertain int
+	nodes                     int
+	types, sameTypes          int
+	money, sameMoney          int
+	otherTypes                map[string]int
+	wrong                     int
+}
+
+// TestRandomChangesDoToNodesWhatIsForecast predicts random changes, makes them, and compares the nodes that
+// Karpenter replaced, what came in their place, and what they cost.
+func TestRandomChangesDoToNodesWhatIsForecast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out by -short: it runs Karpenter for a minute")
+	}
+	log.SetLogger(logr.Discard())
+	each, clusters := 10, 2
+	if os.Getenv(longVariable) != "" {
+		each, clusters = 50, 4
+	}
+	if *predictionChanges > 0 {
+		each, clusters = *predictionChanges, 1
+	}
+	all := make(chan tally, clusters)
+	t.Run("seeds", func(t *testing.T) {
+		for i := range uint64(clusters) {
+			seed := *predictionSeed + i
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				t.Logf("%d changes of seed %d: go test ./provision/simulate -run TestRandomChanges -prediction-seed=%d -prediction-changes=%d", each, seed, seed, each)
+				all <- newLiveCluster(t).predictChanges(seed, each)
+			})
+		}
+	})
+	sum := tally{otherTypes: map[string]int{}}
+	for range len(all) {
+		sum.add(<-all)
+	}
+	if sum.changes < each*clusters {
+		t.Errorf("%d of %d changes were made", sum.changes, each*clusters)
+	}
+	sum.report(t)
+}
+
+// predictChanges makes random changes, each of which is predicted.
+func (c *liveCluster) predictChanges(seed uint64, n int) tally {
+	c.Helper()
+	sum := tally{otherTypes: map[string]int{}}
+	d := firstDeclaration(c.T)
+	c.apply(declaration{}, d)
+	c.converge()
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
+	for _, class := range list[*awsv1.EC2NodeClass](c, &awsv1.EC2NodeClassList{}) {
+		g.subnets, g.groups = class.Status.Subnets, class.Status.SecurityGroups
+	}
+	if len(c.claims()) < len(d.pools) {
+		c.Fatalf("the first pods have no nodes:\n%s\n%s", c.describe(), strings.Join(c.failures, "\n"))
+	}
+	for i := range n {
+		next, what := g.change(d)
+		began := time.Now()
+		c.compare(fmt.Sprintf("%d: %s", i, what), d, next, &sum)
+		d = next
+		if testing.Verbose() {
+			c.Logf("%d: %s (%s, %d nodes)", i, what, time.Since(began).Round(time.Millisecond), len(c.claims()))
+		}
+	}
+	return sum
+}
+
+// compare predicts a change, makes it, and adds to the tally how both agree.
+func (c *liveCluster) compare(what string, was, is declaration, sum *tally) {
+	c.Helper()
+	before := c.snapshot(was)
+	p := c.predict(before, c.changed(before, is))
+	c.replaced, c.reasons = map[string][]string{}, map[string]string{}
+	c.apply(was, is)
+	c.converge()
+	marked, gone := c.happened(before)
+	for _, n := range p.forecast.Drifted { // They drift without the change.
+		for _, of := range []map[string]string{marked, gone, p.marked, p.gone} {
+			delete(of, n.NodeClaim)
+		}
+	}
+	sum.changes++
+	sum.nodes += len(gone)
+	switch diff := cmp.Diff([]map[string]string{p.marked, p.gone}, []map[string]string{marked, gone}); {
+	case diff == "":
+		sum.exact++
+	case p.uncertain:
+		sum.uncertain++
+	default:
+		sum.wrong++
+		c.Errorf("%s: marked and gone are (-forecast +Karpenter):\n%s\n%s", what, diff, strings.Join(c.failures, "\n"))
+	}
+	c.compareTypes(what, before, p, gone, sum)
+}
+
+// compareTypes compares what came in the place of nodes, and what that costs.
+func (c *liveCluster) compareTypes(what string, before provision.ClusterSnapshot, p prediction, gone map[string]string, sum *tally) {
+	c.Helper()
+	is := map[string]*karpv1.NodeClaim{}
+	for _, claim := range c.claims() {
+		is[claim.Name] = claim
+	}
+	agree, forecast, actual := true, 0.0, 0.0
+	for _, was := range before.NodeClaims {
+		if gone[was.Name] == "" || gone[was.Name] == "NodePoolRemoved" || p.marked[was.Name] == "" {
+			continue
+		}
+		want, comes := p.successors[was.Name]
+		var got []simulate.Successor
+		for _, name := range c.replaced[was.Name] {
+			if claim := is[name]; claim != nil {
+				got = append(got, simulate.Successor{InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey], Zone: claim.Labels[corev1.LabelTopologyZone]})
+				actual += c.rate(got[len(got)-1])
+			}
+		}
+		if comes {
+			forecast += c.rate(want)
+		}
+		sum.types++
+		switch {
+		case !comes && len(got) == 0, comes && len(got) == 1 && got[0].InstanceType == want.InstanceType && got[0].CapacityType == want.CapacityType:
+			sum.sameTypes++
+			continue
+		}
+		agree = false
+		sum.otherTypes[c.explain(was, want, comes, got)]++
+		c.Logf("%s: in the place of %s (%s %s %s) comes %v, and the forecast has %v %t", what, was.Name, was.Labels[corev1.LabelInstanceTypeStable], was.Labels[karpv1.CapacityTypeLabelKey], was.Labels[corev1.LabelTopologyZone], got, want, comes)
+	}
+	if agree && (forecast > 0 || actual > 0) {
+		sum.money++
+		if math.Abs(forecast-actual) <= 0.01*actual {
+			sum.sameMoney++
+		} else {
+			c.Logf("%s: the nodes that come cost $%.4f an hour, and the forecast has $%.4f", what, actual, forecast)
+		}
+	}
+}
+
+// explain is the category of a type that came and was not forecast.
+func (c *liveCluster) explain(was *karpv1.NodeClaim, want simulate.Successor, comes bool, got []simulate.Successor) string {
+	switch {
+	case len(got) == 0:
+		return "the pods fit on other nodes"
+	case !comes:
+		return "a node comes that was not forecast"
+	case len(got) > 1:
+		return "several nodes come"
+	case c.rate(got[0]) < c.rate(want):
+		return "a cheaper node comes"
+	}
+	return "a node comes that costs more"
+}
+
+// rate is what an hour costs, by AWS' lists of prices.
+func (c *liveCluster) rate(s simulate.Successor) float64 {
+	l := offerings.List(settings().Region, c.sold, c.prices)
+	if s.CapacityType == karpv1.CapacityTypeSpot {
+		return l.Spot[s.Zone][s.InstanceType]
+	}
+	return l.OnDemand[s.InstanceType]
+}
+
+// add adds the tally of another cluster.
+func (s *tally) add(o tally) {
+	s.changes, s.exact, s.uncertain, s.wrong, s.nodes = s.changes+o.changes, s.exact+o.exact, s.uncertain+o.uncertain, s.wrong+o.wrong, s.nodes+o.nodes
+	s.types, s.sameTypes, s.money, s.sameMoney = s.types+o.types, s.sameTypes+o.sameTypes, s.money+o.money, s.sameMoney+o.sameMoney
+	for why, n := range o.otherTypes {
+		s.otherTypes[why] += n
+	}
+}
+
+func (s tally) report(t *testing.T) {
+	t.Helper()
+	t.Logf("%d changes, %d nodes gone: %d exact, %d that the forecast reported as uncertain, %d wrong; types %d of %d, others %v; money %d of %d",
+		s.changes, s.nodes, s.exact, s.uncertain, s.wrong, s.sameTypes, s.types, s.otherTypes, s.sameMoney, s.money)
+	if s.sameMoney < s.money {
+		t.Errorf("of %d changes after which the types are as forecast, %d cost something else", s.money, s.money-s.sameMoney)
+	}
+}
