@@ -150,15 +150,15 @@ func applyGuard(ctx context.Context, result Result, opts Options) Result {
 	return result
 }
 
-// recordPlan records what is withheld, and what is wanted, for reads some things only.
+// recordPlan records what is held, and what is wanted, for reads some things only.
 func (r *revision) recordPlan(result Result) {
-	r.withheld, r.used, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Desired
+	r.held, r.dependents, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Desired
 	for _, c := range result.Plan.Changes {
-		if c.HeldInUse() {
-			r.used[c.Key] = c.Hold
+		if c.HeldForDependent() {
+			r.dependents[c.Key] = c.Hold
 		}
 		if c.Hold.Nodes() || c.Hold.Has(hold.UpdateLosses, hold.QuotaExceeded) {
-			r.withheld[c.Key] = c.Hold
+			r.held[c.Key] = c.Hold
 		}
 	}
 }
@@ -229,11 +229,11 @@ func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.S
 }
 
 // applyGuardToPart is applyGuard for a plan of some things only, which shows too little of what
-// the whole revision does: what was withheld from that stays so until all is planned
+// the whole revision does: what was held of that stays so until all is planned
 // again, however few nodes a part of it would cost.
 func (r *revision) applyGuardToPart(ctx context.Context, result Result, opts Options) Result {
 	result.Plan.Desired = r.provisions
-	result.Plan = result.Plan.HoldInUse(r.used).Withhold(r.withheld)
+	result.Plan = result.Plan.KeepDependentHolds(r.dependents).KeepHolds(r.held)
 	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return !c.Held() }) {
 		return result
 	}

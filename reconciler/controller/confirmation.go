@@ -138,7 +138,7 @@ func withdrawn(sync *v1alpha1.Sync, part string) string {
 		return token
 	}
 	purpose, full := confirm.Purpose(part), len(confirm.Tokens(sync.Status.LastHandledConfirmationTokens)) >= handledLimit
-	if slices.Contains([]string{"deletions", confirm.Engine, "nodes", "quota", syncpolicy.ForcePush}, purpose) || confirm.LoosensGuard(purpose) && !full {
+	if slices.Contains([]string{"deletions", confirm.Engine, "nodes", "quota", syncpolicy.ForcePush}, purpose) || confirm.ChangesSync(purpose) && !full {
 		return confirm.Void(part)
 	}
 	return ""

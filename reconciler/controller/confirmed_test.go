@@ -116,7 +116,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		edit(&d)
 		return d
 	}
-	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.GuardLoosened, Token: &x}}}, Status: apply.Held}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.SyncChangeHeld, Token: &x}}}, Status: apply.Held}
 	for name, tt := range map[string]struct {
 		done reconciliation
 		want bool
@@ -127,7 +127,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		"it was skipped":        {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
 		"another change failed": {change(func(r *apply.Result) { r.Status, r.Change.Tokens = apply.Failed, nil }), true},
 		"another change requires a token": {change(func(r *apply.Result) {
-			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.GuardLoosened, Token: &x}}}
+			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.SyncChangeHeld, Token: &x}}}
 		}), false},
 		"another change is held by no guard":                 {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.DriftReported}}} }), true},
 		"only some things were observed":                     {with(func(d *reconciliation) { d.kind = partial }), false},
@@ -165,11 +165,11 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 	if c := compute(sync, 50); c.Held() {
 		t.Fatalf("confirmed, it waits: %s", c.Hold)
 	}
-	if c := compute(sync, 0); !c.Drift || !c.Loosens() {
+	if c := compute(sync, 0); !c.Drift || !c.LoosensSync() {
 		t.Errorf("what a hand made stricter is loosened without confirmation: %+v", c)
 	}
 	sync.Status.LastHandledConfirmationTokens = token
-	if c := compute(sync, 50); !c.Loosens() {
+	if c := compute(sync, 50); !c.LoosensSync() {
 		t.Error("set to what it was before, it is loosened by a token that has served")
 	}
 }

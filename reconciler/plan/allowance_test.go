@@ -273,7 +273,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 				return plan.Change{}, p
 			}
 			c, p := compute("")
-			if c.HeldInUse() != tt.held || (c.Held()) != tt.held {
+			if c.HeldForDependent() != tt.held || (c.Held()) != tt.held {
 				t.Errorf("held by %v: %q", c.Hold.Rules(), c.Hold)
 			}
 			if tt.observed.Unknown != "" {
@@ -288,7 +288,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 			why := c.Hold
 			c.Hold = nil
 			alone := plan.Plan{Changes: []plan.Change{c}}
-			if again := alone.HoldInUse(map[state.Key]hold.Reasons{c.Key: why}); !again.Changes[0].HeldInUse() {
+			if again := alone.KeepDependentHolds(map[state.Key]hold.Reasons{c.Key: why}); !again.Changes[0].HeldForDependent() {
 				t.Error("looked at by itself, it is let pass")
 			}
 		})

@@ -362,13 +362,13 @@ func TestAFingerprintIsOfWhatIsThereAfterTheChange(t *testing.T) {
 	}
 }
 
-func TestWhatIsWithheldStaysSoUnlessAHandDidIt(t *testing.T) {
+func TestHoldsAreKeptUnlessAHandMadeTheChange(t *testing.T) {
 	p := rolling([]string{"NodePool/a=1", "NodePool/b=2!", "ConfigMap/a=1"}, []string{"NodePool/a=2", "NodePool/b=1", "ConfigMap/a=2"})
 	reasons := map[state.Key]hold.Reasons{}
 	for _, c := range p.Changes {
 		reasons[c.Key] = hold.Reasons{{Rule: hold.MaxNodesReplaced}}
 	}
-	if d := cmp.Diff([]string{"update NodePool/a"}, heldIn(p.Withhold(reasons))); d != "" {
+	if d := cmp.Diff([]string{"update NodePool/a"}, heldIn(p.KeepHolds(reasons))); d != "" {
 		t.Errorf("held (-want +got):\n%s", d)
 	}
 	if len(heldIn(p)) != 0 {

@@ -77,7 +77,7 @@ func TestARunOfOneUpdateNeedsTheTokenOfAll(t *testing.T) {
 	if alone.Confirmation() == all.Confirmation() {
 		t.Fatal("the control: by itself it asks for the same token")
 	}
-	if got := alone.Withhold(reasons).Confirmation(); got != all.Confirmation() {
+	if got := alone.KeepHolds(reasons).Confirmation(); got != all.Confirmation() {
 		t.Errorf("it asks for %s, all for %s", got, all.Confirmation())
 	}
 }

@@ -177,7 +177,7 @@ func holdUntilConfirmed(p Plan, confirmation string, why func(Change) hold.Reaso
 	for _, engine := range []bool{false, true} {
 		p = holdByToken(p, confirmation, engine, why)
 	}
-	return holdUsed(p)
+	return holdForDependents(p)
 }
 
 // holdByToken requires one token for all that ends the engine, or for all else.

@@ -35,10 +35,10 @@ const (
 	// QuotaExceeded: pools would need more than the account's vCPU quotas have left
 	// (spec.guard.quota).
 	QuotaExceeded Rule = "QuotaExceeded"
-	// InUse: the part of the thing is used by something whose deletion waits.
-	InUse Rule = "InUse"
-	// GuardLoosened: the change makes what guards a Sync weaker.
-	GuardLoosened Rule = "GuardLoosened"
+	// HeldDependent: another object depends on a field that the change takes away, and its deletion waits.
+	HeldDependent Rule = "HeldDependent"
+	// SyncChangeHeld: the change loosens protected fields of a Sync.
+	SyncChangeHeld Rule = "SyncChangeHeld"
 )
 
 // Reason is one of the reasons for which a change is held.
@@ -61,14 +61,14 @@ func (r Reason) Key() string {
 
 // Facts are what a rule found. Each rule fills in those that are named for it.
 type Facts struct {
-	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, GuardLoosened), or that uses a
-	// part of it (InUse), as state.Key writes it.
+	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, SyncChangeHeld), or that
+	// depends on a field of it (HeldDependent), as state.Key writes it.
 	Object string `json:"object,omitempty"`
 	// Detail is what the thing's own target has to add: how a person changes what is
 	// ReadOnly, or that nothing is written to the target (DriftReported); what
-	// goes with a deletion or an update; why it is not known whether a part is InUse.
+	// goes with a deletion or an update; why it is not known whether there is a HeldDependent.
 	Detail string `json:"detail,omitempty"`
-	// Fields are the paths of the fields that make a GuardLoosened or are InUse.
+	// Fields are the paths of the fields that a SyncChangeHeld loosens, or that have a HeldDependent.
 	Fields []string `json:"fields,omitempty"`
 	// Deletions are what MaxPrunePercent counted.
 	Deletions *Deletions `json:"deletions,omitempty"`

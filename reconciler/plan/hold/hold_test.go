@@ -42,10 +42,10 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 			"NodePool a would have no limit of CPUs, GPUs or nodes any more, and the quotas allow 24 in all (guard.quota): keep one of the limits"},
 		{"a quota that is unknown", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Pools: []string{"a"}, Unknown: "throttled"}}}},
 			"NodePool a needs more than before of quotas that could not be read: throttled (guard.quota)"},
-		{"a part in use", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},
-		{"a part that may be", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
+		{"a part in use", Reasons{{Rule: HeldDependent, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},
+		{"a part that may be", Reasons{{Rule: HeldDependent, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
 			"spec.interruptionQueue may be in use: it is not known whether there is Queue/a to be deleted: denied"},
-		{"a looser guard", Reasons{{Rule: GuardLoosened, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
+		{"a looser Sync", Reasons{{Rule: SyncChangeHeld, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
 			"updating Sync/a would loosen it (spec.prune, spec.drift), which the repository alone cannot do"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestRulesAreNamedAsReasonsOfConditionsAre(t *testing.T) {
 	}
 	reason := regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 	texts := map[string]bool{}
-	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, InUse, GuardLoosened} {
+	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, HeldDependent, SyncChangeHeld} {
 		if !reason.MatchString(string(rule)) || !strings.Contains(string(page), "\n| "+string(rule)+" | ") {
 			t.Errorf("%q is no reason, or not on the page of the Sync", rule)
 		}

@@ -28,10 +28,10 @@ func (r Rule) Text() string {
 		return "review"
 	case QuotaExceeded:
 		return "guard.quota"
-	case InUse:
-		return "in use"
-	case GuardLoosened:
-		return "looser guard"
+	case HeldDependent:
+		return "held dependent"
+	case SyncChangeHeld:
+		return "Sync change"
 	}
 	return string(r)
 }
@@ -74,9 +74,9 @@ func (r Reason) phrases() []string {
 		return []string{f.Nodes.String(), f.Nodes.reviewed()}
 	case QuotaExceeded:
 		return []string{f.Quota.String()}
-	case InUse:
-		return []string{f.inUse()}
-	case GuardLoosened:
+	case HeldDependent:
+		return []string{f.heldDependent()}
+	case SyncChangeHeld:
 		return []string{fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", f.Object, strings.Join(f.Fields, ", "))}
 	case ReadOnly:
 	}
@@ -96,7 +96,7 @@ func (d Deletions) Unnamed() string {
 	return fmt.Sprintf("would delete %d of %d objects, more than %d%%", d.Count, d.Managed, d.MaxPercent)
 }
 
-func (f Facts) inUse() string {
+func (f Facts) heldDependent() string {
 	part := strings.Join(f.Fields, ", ")
 	if f.Detail != "" {
 		return fmt.Sprintf("%s may be in use: it is not known whether there is %s to be deleted: %s", part, f.Object, f.Detail)

@@ -106,8 +106,8 @@ func Void(token string) string {
 // Engine is the purpose of tokens for what ends the engine.
 const Engine = "engine"
 
-// LoosensGuard reports whether a purpose is to loosen the guard of a Sync, whose name it ends with.
-func LoosensGuard(purpose string) bool {
+// ChangesSync reports whether a purpose is to loosen protected fields of a Sync, whose name it ends with.
+func ChangesSync(purpose string) bool {
 	name, ok := strings.CutPrefix(purpose, "guard.")
 	return ok && len(validation.IsDNS1123Subdomain(name)) == 0
 }
