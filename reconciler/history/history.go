@@ -127,7 +127,7 @@ type PriceBasis string
 const (
 	PriceList        PriceBasis = "price-list"
 	PriceSpotHistory PriceBasis = "spot-price-history"
-	PriceCatalog     PriceBasis = "listed"
+	PriceCatalog     PriceBasis = "catalog"
 	PriceOtherRegion PriceBasis = "other-region"
 	PriceSpotAtMost  PriceBasis = "spot-at-most"
 )
