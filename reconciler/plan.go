@@ -45,8 +45,8 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		if withdrawer, ok := w.Target.(targets.Withdrawer); ok && applying {
-			if err := withdrawer.Withdraw(ctx); err != nil {
+		if revoker, ok := w.Target.(targets.ApprovalRevoker); ok && applying {
+			if err := revoker.RevokeApprovals(ctx); err != nil {
 				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
 			}
 		}
@@ -64,7 +64,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 			// What only a problem keeps from being deleted is not given up.
 			of = plan.Compute(wanted, observed, opts.Policies...)
 		}
-		if err := l.withdraw(ctx, of.Withdrawn(observed)); err != nil {
+		if err := l.revokeApprovals(ctx, of.RevokedApprovals(observed)); err != nil {
 			return result, err
 		}
 	}
@@ -84,11 +84,11 @@ func (c *decodedRevision) activate() {
 // it began to delete since, by a later revision: that is not wanted again.
 func (r *revision) desired(ctx context.Context, t targets.Target, declared state.Set) (state.Set, []state.Problem, error) {
 	set, problems, err := computeDesired(ctx, t, declared)
-	withdrawer, ok := t.(targets.Withdrawer)
+	revoker, ok := t.(targets.ApprovalRevoker)
 	if err != nil || !ok || !r.resumed {
 		return set, problems, err
 	}
-	deleting, err := withdrawer.Deleting(ctx)
+	deleting, err := revoker.Deleting(ctx)
 	if err != nil {
 		return state.Set{}, nil, fmt.Errorf("reading which deletions have begun: %w", err)
 	}
@@ -125,15 +125,15 @@ func (l *Loop) planPolicies(r *revision, unsure bool, policies []plan.Policy) []
 	return policies
 }
 
-// withdraw records that deletions were given up.
-func (l *Loop) withdraw(ctx context.Context, givenUp []state.Key) error {
+// revokeApprovals records that deletions were given up.
+func (l *Loop) revokeApprovals(ctx context.Context, revoked []state.Key) error {
 	for _, w := range l.targets {
-		of := slices.DeleteFunc(slices.Clone(givenUp), func(k state.Key) bool { return k.Target != w.Name })
-		withdrawer, ok := w.Target.(targets.Withdrawer)
+		of := slices.DeleteFunc(slices.Clone(revoked), func(k state.Key) bool { return k.Target != w.Name })
+		revoker, ok := w.Target.(targets.ApprovalRevoker)
 		if !ok || len(of) == 0 {
 			continue
 		}
-		if err := withdrawer.Withdraw(ctx, of...); err != nil {
+		if err := revoker.RevokeApprovals(ctx, of...); err != nil {
 			return fmt.Errorf("recording which deletions were given up in %s: %w", w.Name, err)
 		}
 	}

@@ -176,11 +176,11 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 
 // Between the look at the targets and the first deletion minutes can go by.
 // An update that loses nodes is as final as a deletion: what was confirmed for it may have
-// been withdrawn while other changes were made.
+// been revoked while other changes were made.
 func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 	for name, edit := range map[string]func(*v1alpha1.Sync){
 		"suspended":                  func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },
-		"its confirmation withdrawn": func(s *v1alpha1.Sync) { s.Annotations = nil },
+		"its confirmation revoked": func(s *v1alpha1.Sync) { s.Annotations = nil },
 		"as it was":                  nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 		"suspended":                  func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },
 		"declared to prune nothing":  func(s *v1alpha1.Sync) { s.Spec.Prune, s.Generation = new(false), 2 },
 		"given a stricter guard":     func(s *v1alpha1.Sync) { s.Spec.Guard.MaxPrunePercent, s.Generation = new(int32(0)), 2 },
-		"its confirmation withdrawn": func(s *v1alpha1.Sync) { s.Annotations = nil },
+		"its confirmation revoked": func(s *v1alpha1.Sync) { s.Annotations = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "x"} })

@@ -250,7 +250,7 @@ func TestOnlyWhatARevisionChangesOfPoolsIsGuarded(t *testing.T) {
 
 func TestADeletionOfAPoolThatWasBegunIsNotGuarded(t *testing.T) {
 	pool := declared("NodePool/gpu=1")
-	pool.Allowed = &loss.Allowance{Losses: pool.EffectiveLosses(), Digest: earlier}
+	pool.Allowed = &loss.Approval{Losses: pool.EffectiveLosses(), Digest: earlier}
 	if p := plan.Compute(state.Set{}, state.NewSet(pool)); len(p.Guarded()) != 0 {
 		t.Errorf("guarded: %v", p.Guarded())
 	}

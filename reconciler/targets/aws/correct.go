@@ -305,7 +305,7 @@ func (w *Target) intend(desired desiredState, c plan.Change) {
 	rec, known := w.store.Get(c.Key)
 	if c.Action == plan.Delete {
 		if known {
-			rec.Allowed, rec.Fingerprint.UID = c.Allowance(), c.Before.Live.UID
+			rec.Allowed, rec.Fingerprint.UID = c.Approval(), c.Before.Live.UID
 			w.store.Put(rec)
 		}
 		return
@@ -317,13 +317,13 @@ func (w *Target) intend(desired desiredState, c plan.Change) {
 	w.store.Put(next)
 }
 
-// Withdraw implements targets.Withdrawer.
-func (w *Target) Withdraw(ctx context.Context, givenUp ...state.Key) error {
-	w.store.Withdraw(func(k state.Key) bool { return slices.Contains(givenUp, k) })
+// RevokeApprovals implements targets.ApprovalRevoker.
+func (w *Target) RevokeApprovals(ctx context.Context, revoked ...state.Key) error {
+	w.store.RevokeApprovals(func(k state.Key) bool { return slices.Contains(revoked, k) })
 	return w.store.Save(ctx)
 }
 
-// Deleting implements targets.Withdrawer.
+// Deleting implements targets.ApprovalRevoker.
 func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }
 
 // End implements targets.InventoryWriter: it stores what became of the changes, and
