@@ -242,7 +242,7 @@ func TestCountsOfAPoolThatIsGoneAreDropped(t *testing.T) {
 	b := newBench(t, node, claim, pod, set, pool)
 	b.step()
 	b.drop(node)
-	if b.step(); b.metric("poolwright_gpu_node_allocatable_duration_seconds") == "" {
+	if b.step(); b.metric("poolwright_gpu_node_startup_duration_seconds") == "" {
 		t.Error("a pool that is only empty lost its counts")
 	}
 	b.drop(pool)
@@ -250,7 +250,7 @@ func TestCountsOfAPoolThatIsGoneAreDropped(t *testing.T) {
 	b.put(node)
 	b.step()
 	b.drop(node)
-	if b.step(); b.metric("poolwright_gpu_node_allocatable_duration_seconds") != "" {
+	if b.step(); b.metric("poolwright_gpu_node_startup_duration_seconds") != "" {
 		t.Error("a pool that is gone still has counts")
 	}
 }

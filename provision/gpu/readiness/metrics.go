@@ -36,7 +36,7 @@ func newMetrics(registry prometheus.Registerer, k *Controller) (*series, error) 
 		known:      map[string]bool{},
 		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_gpu_nodes_replaced_total",
 			Help: "Nodes replaced because they never offered their GPUs, by reason."}, []string{"nodepool", "reason"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_gpu_node_allocatable_duration_seconds",
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_gpu_node_startup_duration_seconds",
 			Help:    "Time from a node's registration until it offered its GPUs and took pods.",
 			Buckets: []float64{2, 5, 10, 20, 30, 60, 120, 300, 600, 1200}}, []string{"nodepool"}),
 		nodes:          describe("nodes", "Nodes with NVIDIA GPUs in pools that a configuration serves.", "config"),

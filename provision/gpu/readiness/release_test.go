@@ -40,8 +40,8 @@ func TestANodeIsReleasedOnceItOffersItsGPUs(t *testing.T) {
 	if diff := cmp.Diff(want, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
-	if len(b.book.offered) != 1 || b.metric("poolwright_gpu_node_allocatable_duration_seconds") != "nodepool=shared 1" {
-		t.Errorf("the book heard %v, the histogram has %q", b.book.offered, b.metric("poolwright_gpu_node_allocatable_duration_seconds"))
+	if len(b.book.offered) != 1 || b.metric("poolwright_gpu_node_startup_duration_seconds") != "nodepool=shared 1" {
+		t.Errorf("the book heard %v, the histogram has %q", b.book.offered, b.metric("poolwright_gpu_node_startup_duration_seconds"))
 	}
 	b.fails = func(verb string, _ client.Object) error { return errors.New("another " + verb) }
 	if b.step(); len(b.takeEvents()) != 0 || len(b.book.offered) != 1 {
