@@ -137,7 +137,7 @@ func MayDelete(c plan.Change, now loss.DeletionImpact) error {
 	case now.Losses[loss.Uncounted] > 0:
 		return state.Failf(state.Retry, "Uncounted", "not sent: %s", now.Impact)
 	}
-	return state.Fail(state.Retry, "Changed", &LossesGrownError{Allowed: allowed, Now: now.EffectiveLosses()})
+	return state.Fail(state.Retry, "LossesGrown", &LossesGrownError{Allowed: allowed, Now: now.EffectiveLosses()})
 }
 
 // ErrChanged marks a correction that was refused because the live thing is no

@@ -97,7 +97,7 @@ func (j *correction) failed(err error) error {
 }
 
 func (j *correction) changed(why string) error {
-	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", why, targets.ErrChanged))
+	return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w", why, targets.ErrChanged))
 }
 
 // write makes the thing what is wanted.
@@ -111,7 +111,7 @@ func (j *correction) write(ctx context.Context, live resource.Live) error {
 		return err
 	}
 	if live.Object != nil && !live.Ours && !desired.Adopt {
-		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, j.current().foreign(j.change.Key)))
+		return state.Fail(state.Retry, "AlreadyOwned", fmt.Errorf("%w: %s", targets.ErrConflict, j.current().foreign(j.change.Key)))
 	}
 	if live.Pending != "" {
 		return state.WaitFor(30*time.Second, "Pending", fmt.Errorf("AWS is still at it: %s", live.Pending))

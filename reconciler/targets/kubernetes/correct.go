@@ -69,7 +69,7 @@ func (j *correction) body() (map[string]any, error) {
 	}
 	plain, read := j.desired.Unmasked(*j.After)
 	if !read || j.cfg.Preview {
-		return nil, state.Failf(state.Retry, "Changed", "its content was not read by this process")
+		return nil, state.Failf(state.Retry, "ContentNotRead", "its content was not read by this process")
 	}
 	return plain, nil
 }
@@ -190,7 +190,7 @@ func (j *correction) updatable() error {
 		return state.WaitFor(30*time.Second, "Terminating", err)
 	}
 	if before.Owner.Kind == owner.Sync {
-		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, before.Owner))
+		return state.Fail(state.Retry, "AlreadyOwned", fmt.Errorf("%w: %s", targets.ErrConflict, before.Owner))
 	}
 	return nil
 }
@@ -222,7 +222,7 @@ func (j *correction) preconditions(body map[string]any, kept bool, found *unstru
 func (j *correction) updateError(err error, versioned bool) error {
 	other := j.Before.Owner
 	if (j.hasGuards() || versioned) && other == (owner.Reference{}) && apierrors.IsConflict(err) {
-		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
+		return state.Fail(state.Retry, "Conflict", targets.ErrChanged)
 	}
 	refused := api.ResponseError(err, j.secret)
 	if refused != nil && apierrors.IsConflict(err) && other != (owner.Reference{}) {

@@ -36,9 +36,9 @@ func ResponseError(err error, secret bool) error {
 	switch {
 	case apierrors.IsConflict(err):
 		if owners := conflicts(response); len(owners) > 0 {
-			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, strings.Join(owners, ", ")))
+			return state.Fail(state.Retry, "FieldManagerConflict", fmt.Errorf("%w: %s", targets.ErrConflict, strings.Join(owners, ", ")))
 		}
-		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
+		return state.Fail(state.Retry, "Conflict", targets.ErrChanged)
 	case strings.Contains(response.Message, untyped):
 		return state.Fail(state.Stalled, "Invalid", &describedError{why, targets.ErrSchema})
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
