@@ -51,7 +51,7 @@ func digests() map[int]string {
 		33: "c0555872e18bb4333cf26476c7e048d0",
 		34: "1c3bc7f20d1cbd442e01c919668003bf",
 		35: "1f52c3f94ab34258e3d4f1843f278233",
-		36: "c425d12aaa7ed3d247b17e2164da4e4f",
+		36: "0db9d6a85abdbe19538ba00f748da2ff",
 	}
 }
 

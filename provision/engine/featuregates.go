@@ -38,7 +38,7 @@ func featureGates() []featureGate {
 func refusedGates() map[string]string {
 	return map[string]string{
 		"DRAEFA":                    "the engine ignores resource claims by default, and network devices are not part of the forecast",
-		"DRANVIDIAGPU":              "GPUs are offered by NVIDIA's device plugin here, and the same GPU must not be offered twice",
+		"DRANVIDIAGPU":              "GPUs are advertised by NVIDIA's device plugin here, and the same GPU must not be offered twice",
 		"NodeClassCEL":              "it is of alpha stage, and the drift and the capacity of nodes by expressions are not part of the forecast",
 		"PodDeletionCostManagement": "its controller needs the right to patch every pod",
 		"RebootForRepair":           "it needs ec2:RebootInstances, which the engine's policy does not grant",

@@ -64,7 +64,7 @@ func (c *linter) untolerated(p *pool) {
 			continue
 		}
 		c.problem(p.item, fmt.Sprintf("spec.template.spec.taints[%d]", i), codeTaintNotTolerated,
-			"the device plugin does not tolerate %s, so that it runs on no node of this pool, and nodes that never offer their GPUs are replaced again and again: "+
+			"the device plugin does not tolerate %s, so that it runs on no node of this pool, and nodes that never advertise their GPUs are replaced again and again: "+
 				"write in DevicePlugin %s (%s) spec.tolerations: [%s]",
 			finding.Of("taint", taintText(t)), finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin), tolerationsText(append(slices.Clone(given), tolerationOf(t))))
 	}
