@@ -183,7 +183,7 @@ func (j *correction) updatable() error {
 	before := j.Before
 	metadata, _ := before.Object["metadata"].(map[string]any)
 	if at, leaving := metadata["deletionTimestamp"]; leaving {
-		err := fmt.Errorf("it is being deleted since %v and will be made anew once it is gone", at)
+		err := fmt.Errorf("it has been terminating since %v; it is created again afterwards", at)
 		if j.hasGuards() {
 			err = fmt.Errorf("%w; where it waits for a confirmation, its condition Ready has the command, and spec.deletionPolicy: Orphan on the live Sync lets it go and leaves what is not deleted yet", err)
 		}
