@@ -250,7 +250,8 @@ func cut(text string) string {
 }
 
 // classify reads the plugin's last log lines. They hold more than the error: the plugin
-// prints its whole configuration at each start, so a name alone proves nothing.
+// prints its whole configuration at each start, so a name alone proves nothing. It has neither codes nor an exit status by
+// which they differ.
 func classify(text string) string {
 	text = strings.ToLower(text)
 	for _, known := range []struct{ reason, part string }{
