@@ -57,8 +57,8 @@ var foreign = map[string]int{
 	"reconciler/declared/lint/remedy.go": 1, "reconciler/declared/lint/schema.go": 3, "reconciler/declared/manifest/position.go": 7,
 	"reconciler/declared/manifest/tree.go": 1, "reconciler/declared/render/message.go": 5, "reconciler/declared/render/survey.go": 2,
 	"reconciler/targets/internal/api/redact.go": 4, "reconciler/targets/internal/api/refusal.go": 11,
-	// CEL rules of other people's schemas, and a library of JSON patches of which kustomize passes on the text alone.
-	"reconciler/declared/unset/lintable.go": 1, "reconciler/declared/render/output.go": 1,
+	// A library of JSON patches of which kustomize passes on the text alone.
+	"reconciler/declared/render/output.go": 1,
 	// GitHub's, which has one code for all that is forbidden; the scheduler's, which has one reason for all that a pod lacks.
 	"reconciler/report/forge/github/failure.go": 1, "cmd/poolwright-sandbox/demo/watch.go": 1,
 	// Markers in files and comments that are there to be found again; forges; keys.
