@@ -59,7 +59,7 @@ func (k *Controller) blockedEvent(s nodeView, claim *karpv1.NodeClaim, why block
 	}
 	reason, message := s.diagnosis()
 	reason = cmp.Or(why.reason, reason)
-	message = fmt.Sprintf("The node does not allocatable %s (configuration %s) in time: %s; %s", s.health.Expected, s.config.Name, message, why.message)
+	message = fmt.Sprintf("The node does not advertise %s (configuration %s) in time: %s; %s", s.health.Expected, s.config.Name, message, why.message)
 	k.cfg.Log.Info(message, "node", s.node.Name, "nodeclaim", claim.Name, "nodepool", s.pool, "reason", reason)
 	k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, message)
 	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, message)

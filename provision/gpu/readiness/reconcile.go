@@ -159,7 +159,7 @@ func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Du
 		}
 	}
 	if k.records.firstEvent(s.node.Name) || recorded {
-		message := fmt.Sprintf("The node does not allocatable %s (configuration %s): %s", s.health.Expected, s.config.Name, s.health.Message)
+		message := fmt.Sprintf("The node does not advertise %s (configuration %s): %s", s.health.Expected, s.config.Name, s.health.Message)
 		k.cfg.Log.Info(message, "node", s.node.Name, "nodepool", s.pool, "reason", s.health.Reason)
 		k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, s.health.Reason, message)
 	}

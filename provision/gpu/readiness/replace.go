@@ -123,7 +123,7 @@ func (k *Controller) deleteClaim(ctx context.Context, s nodeView, claim *karpv1.
 	k.series.replacedOne(s.pool, reason)
 	at, _ := registeredAt(claim)
 	now := k.cfg.Clock.Now()
-	text := fmt.Sprintf("The node does not allocatable %s (configuration %s) %s after registration and is replaced: %s",
+	text := fmt.Sprintf("The node does not advertise %s (configuration %s) %s after registration and is replaced: %s",
 		s.health.Expected, s.config.Name, now.Sub(at).Round(time.Second), message)
 	if until.After(now) {
 		text += fmt.Sprintf("; it is number %d in a row: no GPU node of pool %s is launched until %s", failures, s.pool, until.UTC().Format("15:04 UTC"))

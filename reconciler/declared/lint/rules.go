@@ -17,9 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// refusal is an error of a schema. Where it is of a CEL rule, reads are the names of the fields whose values the rule
+// fieldError is an error of a schema. Where it is of a CEL rule, reads are the names of the fields whose values the rule
 // reads, sorted; itself is among them where that is the value of the field that the rule is at.
-type refusal struct {
+type fieldError struct {
 	*field.Error
 	rule  bool
 	reads []string
@@ -28,8 +28,8 @@ type refusal struct {
 // itself is how a rule names the field that it is at.
 const itself = "self"
 
-// rule is one CEL rule of a schema, in a schema that has no other.
-type rule struct {
+// isolatedRule is one CEL rule of a schema, in a schema that has no other.
+type isolatedRule struct {
 	tree      *structural.Structural
 	validator *cel.Validator
 	reads     []string
@@ -39,7 +39,7 @@ type rule struct {
 // ruleErrors are what the rules find in an object. An error has no trace of its rule but the message, so that each rule is
 // evaluated alone where there are any. Without reads are those that no rule finds alone, such as that evaluation costs
 // too much.
-func (v *version) ruleErrors(object map[string]any) []refusal {
+func (v *version) ruleErrors(object map[string]any) []fieldError {
 	found, _ := v.rules.Validate(context.Background(), nil, v.tree, object, nil, celconfig.RuntimeCELCostBudget)
 	if len(found) == 0 {
 		return nil
@@ -47,14 +47,14 @@ func (v *version) ruleErrors(object map[string]any) []refusal {
 	if v.each == nil {
 		v.each = isolated(v.tree, withoutRules(v.tree), func(s structural.Structural) *structural.Structural { return &s })
 	}
-	var out []refusal
+	var out []fieldError
 	for _, r := range v.each {
 		if r.validator == nil {
 			r.validator = cel.NewValidator(r.tree, true, celconfig.PerCallLimit)
 		}
 		errs, _ := r.validator.Validate(context.Background(), nil, r.tree, object, nil, celconfig.RuntimeCELCostBudget)
 		for _, err := range errs {
-			out = append(out, refusal{Error: err, rule: r.parsed, reads: r.reads})
+			out = append(out, fieldError{Error: err, rule: r.parsed, reads: r.reads})
 		}
 	}
 	if len(out) == len(found) {
@@ -62,7 +62,7 @@ func (v *version) ruleErrors(object map[string]any) []refusal {
 	}
 	out = nil
 	for _, err := range found {
-		out = append(out, refusal{Error: err})
+		out = append(out, fieldError{Error: err})
 	}
 	return out
 }
@@ -80,13 +80,13 @@ func withoutRules(s *structural.Structural) *structural.Structural {
 
 // isolated are the rules of a schema, of which bare is a copy without rules. whole makes the schema of the root from that
 // of this part.
-func isolated(s, bare *structural.Structural, whole func(structural.Structural) *structural.Structural) []*rule {
-	var out []*rule
+func isolated(s, bare *structural.Structural, whole func(structural.Structural) *structural.Structural) []*isolatedRule {
+	var out []*isolatedRule
 	for _, r := range s.XValidations {
 		one := *bare
 		one.XValidations = apiextensionsv1.ValidationRules{r}
 		reads, err := fieldsRead(r.Rule)
-		out = append(out, &rule{tree: whole(one), reads: reads, parsed: err == nil})
+		out = append(out, &isolatedRule{tree: whole(one), reads: reads, parsed: err == nil})
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		of, without := s.Properties[name], bare.Properties[name]

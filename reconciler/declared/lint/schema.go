@@ -39,7 +39,7 @@ type version struct {
 	values   validation.SchemaValidator
 	rules    *cel.Validator
 	// each are the same rules one by one, made when one of them refuses an object.
-	each []*rule
+	each []*isolatedRule
 }
 
 func (c *schemaValidator) define(crd *apiextensionsv1.CustomResourceDefinition) {
@@ -127,7 +127,7 @@ func (c *schemaValidator) schema(item state.Item) {
 	}
 }
 
-func (v *version) validate(object map[string]any) []refusal {
+func (v *version) validate(object map[string]any) []fieldError {
 	errs := validation.ValidateCustomResource(nil, object, v.values)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.tree, object)...)
 	// Rules may rely on what the schema promises, so that they are evaluated only for
@@ -135,9 +135,9 @@ func (v *version) validate(object map[string]any) []refusal {
 	if v.rules != nil && len(errs) == 0 {
 		return v.ruleErrors(object)
 	}
-	var out []refusal
+	var out []fieldError
 	for _, err := range errs {
-		out = append(out, refusal{Error: err})
+		out = append(out, fieldError{Error: err})
 	}
 	return out
 }
