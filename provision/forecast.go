@@ -332,7 +332,7 @@ type NonCompute struct {
 // of today.
 func (c Cost) Approximate() bool {
 	return slices.ContainsFunc(c.Prices, func(p Price) bool {
-		return p.Basis == string(catalog.Listed) || p.Basis == string(catalog.OtherRegion)
+		return p.Basis == string(catalog.HomeRegion) || p.Basis == string(catalog.OtherRegion)
 	})
 }
 
@@ -374,7 +374,7 @@ type Price struct {
 	// CapacityType is "on-demand" or "spot".
 	CapacityType string `json:"capacityType"`
 	// Basis is "price-list" or "spot-price-history" for what AWS returned for the region, or the
-	// catalog's: "listed" or "other-region". It is [UnknownPrice] for spot instances of which only the
+	// catalog's: "catalog" or "other-region". It is [UnknownPrice] for spot instances of which only the
 	// on-demand price is known.
 	Basis string `json:"basis"`
 	// Date is the day on which the prices were read, as YYYY-MM-DD; empty where they are not known.

@@ -115,7 +115,7 @@ func (f *fleet) guarded(source *source, revs revisions, g *guard) (*reconciler.L
 	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "kubernetes", Target: f}), opts
 }
 
-func withheld(r reconciler.Result) []string {
+func stillHeld(r reconciler.Result) []string {
 	var out []string
 	for _, c := range r.Plan.Changes {
 		if c.Hold.Nodes() {
@@ -143,8 +143,8 @@ func TestAWatchEventDoesNotApplyWhatIsHeldWithTheWhole(t *testing.T) {
 	if err != nil || len(f.writes) != 0 {
 		t.Errorf("wrote %v, %v", f.writes, err)
 	}
-	if d := cmp.Diff([]string{"NodePool/a"}, withheld(result)); d != "" || len(g.requested) != 0 {
-		t.Errorf("withheld (-want +got):\n%s, asked about %v", d, g.requested)
+	if d := cmp.Diff([]string{"NodePool/a"}, stillHeld(result)); d != "" || len(g.requested) != 0 {
+		t.Errorf("stillHeld (-want +got):\n%s, asked about %v", d, g.requested)
 	}
 	if !strings.HasPrefix(result.Plan.Reasons().String(), "would replace 8 nodes; ") {
 		t.Errorf("reasons %q, want that of the whole", result.Plan.Reasons())
@@ -165,10 +165,10 @@ func TestWhatCostsTooManyNodesWaitsAndNothingElse(t *testing.T) {
 	if d := cmp.Diff([]string{"create NodePool/new", "update ConfigMap/m"}, slices.Sorted(slices.Values(f.writes))); d != "" {
 		t.Errorf("writes (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]string{"NodePool/a", "NodePool/b"}, withheld(result)); d != "" {
-		t.Errorf("withheld (-want +got):\n%s", d)
+	if d := cmp.Diff([]string{"NodePool/a", "NodePool/b"}, stillHeld(result)); d != "" {
+		t.Errorf("stillHeld (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(got.Plan.Reasons(), result.Plan.Reasons()); d != "" || len(withheld(got)) != 2 {
+	if d := cmp.Diff(got.Plan.Reasons(), result.Plan.Reasons()); d != "" || len(stillHeld(got)) != 2 {
 		t.Errorf("held as shown (-shown +run):\n%s", d)
 	}
 	if f.live["ConfigMap/old"] == "" {

@@ -45,8 +45,8 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		if err != nil {
 			return result, fmt.Errorf("observing %s: %w", w.Name, err)
 		}
-		if withdrawer, ok := w.Target.(targets.Withdrawer); ok && applying {
-			if err := withdrawer.Withdraw(ctx); err != nil {
+		if revoker, ok := w.Target.(targets.ApprovalRevoker); ok && applying {
+			if err := revoker.RevokeApprovals(ctx); err != nil {
 				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
 			}
 		}
@@ -64,7 +64,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 			// What only a problem keeps from being deleted is not given up.
 			of = plan.Compute(wanted, observed, opts.Policies...)
 		}
-		if err := l.withdraw(ctx, of.Withdrawn(observed)); err != nil {
+		if err := l.revokeApprovals(ctx, of.RevokedApprovals(observed)); err != nil {
 			return result, err
 		}
 	}
@@ -84,11 +84,11 @@ func (c *decodedRevision) activate() {
 // it began to delete since, by a later revision: that is not wanted again.
 func (r *revision) desired(ctx context.Context, t targets.Target, declared state.Set) (state.Set, []state.Problem, error) {
 	set, problems, err := computeDesired(ctx, t, declared)
-	withdrawer, ok := t.(targets.Withdrawer)
+	revoker, ok := t.(targets.ApprovalRevoker)
 	if err != nil || !ok || !r.resumed {
 		return set, problems, err
 	}
-	deleting, err := withdrawer.Deleting(ctx)
+	deleting, err := revoker.Deleting(ctx)
 	if err != nil {
 		return state.Set{}, nil, fmt.Errorf("reading which deletions have begun: %w", err)
 	}
@@ -125,15 +125,15 @@ func (l *Loop) planPolicies(r *revision, unsure bool, policies []plan.Policy) []
 	return policies
 }
 
-// withdraw records that deletions were given up.
-func (l *Loop) withdraw(ctx context.Context, givenUp []state.Key) error {
+// revokeApprovals records that deletions were given up.
+func (l *Loop) revokeApprovals(ctx context.Context, revoked []state.Key) error {
 	for _, w := range l.targets {
-		of := slices.DeleteFunc(slices.Clone(givenUp), func(k state.Key) bool { return k.Target != w.Name })
-		withdrawer, ok := w.Target.(targets.Withdrawer)
+		of := slices.DeleteFunc(slices.Clone(revoked), func(k state.Key) bool { return k.Target != w.Name })
+		revoker, ok := w.Target.(targets.ApprovalRevoker)
 		if !ok || len(of) == 0 {
 			continue
 		}
-		if err := withdrawer.Withdraw(ctx, of...); err != nil {
+		if err := revoker.RevokeApprovals(ctx, of...); err != nil {
 			return fmt.Errorf("recording which deletions were given up in %s: %w", w.Name, err)
 		}
 	}
@@ -150,15 +150,15 @@ func applyGuard(ctx context.Context, result Result, opts Options) Result {
 	return result
 }
 
-// recordPlan records what is withheld, and what is wanted, for reads some things only.
+// recordPlan records what is held, and what is wanted, for reads some things only.
 func (r *revision) recordPlan(result Result) {
-	r.withheld, r.used, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Desired
+	r.held, r.dependents, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Desired
 	for _, c := range result.Plan.Changes {
-		if c.HeldInUse() {
-			r.used[c.Key] = c.Hold
+		if c.HeldForDependent() {
+			r.dependents[c.Key] = c.Hold
 		}
 		if c.Hold.Nodes() || c.Hold.Has(hold.UpdateLosses, hold.QuotaExceeded) {
-			r.withheld[c.Key] = c.Hold
+			r.held[c.Key] = c.Hold
 		}
 	}
 }
@@ -229,11 +229,11 @@ func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.S
 }
 
 // applyGuardToPart is applyGuard for a plan of some things only, which shows too little of what
-// the whole revision does: what was withheld from that stays so until all is planned
+// the whole revision does: what was held of that stays so until all is planned
 // again, however few nodes a part of it would cost.
 func (r *revision) applyGuardToPart(ctx context.Context, result Result, opts Options) Result {
 	result.Plan.Desired = r.provisions
-	result.Plan = result.Plan.HoldInUse(r.used).Withhold(r.withheld)
+	result.Plan = result.Plan.KeepDependentHolds(r.dependents).KeepHolds(r.held)
 	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return !c.Held() }) {
 		return result
 	}

@@ -87,11 +87,11 @@ type revision struct {
 	trim func()
 	// problems are filled in by the first plan of the revision.
 	problems []state.Problem
-	// withheld is what was held for its nodes, losses or quotas when all was planned, with the reasons, used what
-	// was held for what uses it (plan.Change.HeldInUse), and provisions what the
+	// held is what was held for its nodes, losses or quotas when all was planned, with the reasons, dependents what
+	// was held for what depends on it (plan.Change.HeldForDependent), and provisions what the
 	// revision declares of what nodes are made from.
-	withheld   map[state.Key]hold.Reasons
-	used       map[state.Key]hold.Reasons
+	held       map[state.Key]hold.Reasons
+	dependents map[state.Key]hold.Reasons
 	provisions []plan.Fingerprint
 }
 

@@ -47,7 +47,7 @@ const (
 	// maxCloneTransfers is how often over the graph of a clone may hold
 	// Limits.Commits.
 	maxCloneTransfers = 2
-	// maxTips is how many commits are offered to a server as held, maxTrees how
+	// maxTips is how many commits are offered to a server as present, maxTrees how
 	// many can come with a clone's transfers.
 	maxTips  = 64
 	maxTrees = 3 * maxRepositoryPacks
@@ -86,8 +86,8 @@ func (g *clone) evictTrees() {
 // is due; what is too large for that, too, is beyond the limits.
 func (g *clone) receive(ctx context.Context, sess *remote.Connection, req remote.Request, limits pack.Limits) error {
 	commits := maxCloneTransfers * g.limits.Commits
-	held, edges := g.graph.Size()
-	if !g.created && (g.mirror.NeedsNewClone(g.record, maxRepositoryPacks) || held > 2*commits || edges > 4*commits) {
+	present, edges := g.graph.Size()
+	if !g.created && (g.mirror.NeedsNewClone(g.record, maxRepositoryPacks) || present > 2*commits || edges > 4*commits) {
 		return errNewMirror
 	}
 	err := sess.Fetch(ctx, req, g.mirror.StoreFor(g.record.Clone), limits)
@@ -121,7 +121,7 @@ func (g *clone) hasTree(commit plumbing.Hash) (bool, error) {
 	return g.graph.Has(commit)
 }
 
-// snapshot reads and checks the tree of a commit that is held.
+// snapshot reads and checks the tree of a commit that is present.
 func (g *clone) snapshot(commit plumbing.Hash, name string) (gitsource.Snapshot, error) {
 	n, ok, err := g.graph.Commit(commit)
 	if err != nil {

@@ -159,7 +159,7 @@ func (g *clone) deepen(ctx context.Context, sess *remote.Connection, tips []tip,
 	return nil
 }
 
-// offer puts into req which history is held: that of the tips up to the cuts.
+// offer puts into req which history is present: that of the tips up to the cuts.
 func (g *clone) offer(req *remote.Request) error {
 	for _, s := range g.record.Tips {
 		id := plumbing.NewHash(s)
@@ -218,7 +218,7 @@ func (g *clone) recall(base, head tip) (gitsource.Comparison, bool) {
 		return gitsource.Comparison{}, false
 	}
 	for _, id := range []plumbing.Hash{base.commit, head.commit, p.Commit} {
-		if held, err := g.hasTree(id); err != nil || !held {
+		if present, err := g.hasTree(id); err != nil || !present {
 			return gitsource.Comparison{}, false
 		}
 	}
@@ -273,7 +273,7 @@ func (g *clone) fetchTrees(ctx context.Context, sess *remote.Connection, base, h
 	}
 	if sess.SupportsShallow() {
 		if depth == 1 {
-			// Offered as commits without a past: their files are held, not those
+			// Offered as commits without a past: their files are present, not those
 			// of their ancestors.
 			req.Haves = g.recentTrees()
 			req.Shallows = slices.Clone(req.Haves)

@@ -97,7 +97,7 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.
 }
 
 // CompareCached returns once more what Compare found between two commits, from the mirror and
-// without a request to the server; false where it is not known or not held any more. So
+// without a request to the server; false where it is not known or not present any more. So
 // nobody needs to keep Comparisons, whose trees take memory.
 func (r *Repository) CompareCached(base, head gitsource.Revision) (gitsource.Comparison, bool) {
 	r.mu.Lock()
@@ -199,7 +199,7 @@ func (r *Repository) within(filtered bool, f func(*clone) error) error {
 			return errors.Join(err, r.keep(g))
 		}
 		if damaged {
-			// What the mirror held may be what is broken: once more, from nothing.
+			// What the mirror had may be what is broken: once more, from nothing.
 			r.current = nil
 		}
 	}

@@ -124,7 +124,7 @@ func TestReferencesThatMoveOrGo(t *testing.T) {
 		compareFails(t, r, "refs/heads/none", mainRef, gitsource.ErrNotFound)
 		srv.git("push", "-q", "origin", head+":"+pullRef)
 		if _, packs := srv.requests(func() { mustCompare(t, r, mainRef, pullRef) }); packs != 0 {
-			t.Errorf("what was held was transferred again, %d times", packs)
+			t.Errorf("what was present was transferred again, %d times", packs)
 		}
 	})
 	t.Run("a head that goes between the list and the transfer", func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestAServerThatNoLongerFiltersIsFetchedFromOtherwise(t *testing.T) {
 }
 
 // TestAHeadThatBringsBackAnOldFileIsWhole: the files of the base's past are
-// not held, though its newest ones are.
+// not present, though its newest ones are.
 func TestAHeadThatBringsBackAnOldFileIsWhole(t *testing.T) {
 	overEach(t, aHeadThatBringsBackAnOldFileIsWhole)
 }

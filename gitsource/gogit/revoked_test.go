@@ -55,12 +55,12 @@ func TestARevisionThatWasNotAppliedIsGivenUpWithItsKey(t *testing.T) {
 							src = srv.source(Ref{}, in, by.in(mode))
 						}
 						c.change(srv, by, rob)
-						held := ""
+						present := ""
 						if verified {
-							held = first
+							present = first
 						}
 						for range 3 {
-							keeps(t, src, c.want, held)
+							keeps(t, src, c.want, present)
 							if got := verificationOf(t, src, second); got != "apply false, correct false" {
 								t.Errorf("of what was not applied: %s", got)
 							}
@@ -68,11 +68,11 @@ func TestARevisionThatWasNotAppliedIsGivenUpWithItsKey(t *testing.T) {
 								t.Errorf("of what was applied: %s, want %s", got, want)
 							}
 							if snap, ok := src.Earlier(t.Context(), "main@sha1:"+second, ""); ok {
-								t.Errorf("%s is held", snap.Revision)
+								t.Errorf("%s is present", snap.Revision)
 							}
 						}
 						if snap, ok := src.Earlier(t.Context(), "main@sha1:"+first, ""); ok != verified || ok && content(t, snap.FS, "a.yaml") != "one\n" {
-							t.Errorf("what was applied is held: %v", ok)
+							t.Errorf("what was applied is present: %v", ok)
 						}
 					})
 				}

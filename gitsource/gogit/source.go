@@ -96,7 +96,7 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	}
 	next, err := s.download(ctx, sess, want)
 	if errors.Is(err, gitsource.ErrCorrupt) && s.current != nil {
-		// What the mirror held may be what is broken: once more, from nothing.
+		// What the mirror had may be what is broken: once more, from nothing.
 		s.current = nil
 		next, err = s.download(ctx, sess, want)
 	}

@@ -174,14 +174,14 @@ func anEarlierRevisionOutlivesARestart(t *testing.T, begin func(*testing.T) *git
 	again := srv.source(Ref{}, in)
 	snap, ok := again.Earlier(t.Context(), before.Revision, "")
 	if !ok || snap.Commit != first || snap.Revision != before.Revision || snap.TreeID != before.TreeID || content(t, snap.FS, "a.yaml") != "one\n" {
-		t.Fatalf("held after a restart: %v %+v", ok, snap)
+		t.Fatalf("present after a restart: %v %+v", ok, snap)
 	}
 	if last, _ := again.Last(t.Context()); content(t, last.FS, "a.yaml") != "two\n" {
 		t.Errorf("the last one is %s", last.Revision)
 	}
 	for _, revision := range []string{"", "x", first, "other@sha1:" + first, "main@sha1:" + strings.Repeat("ab", 20), before.Revision[1:]} {
 		if snap, ok := again.Earlier(t.Context(), revision, ""); ok {
-			t.Errorf("%q is held: %+v", revision, snap)
+			t.Errorf("%q is present: %+v", revision, snap)
 		}
 	}
 	if _, ok := srv.source(Ref{}).Earlier(t.Context(), before.Revision, ""); ok {

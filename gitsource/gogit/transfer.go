@@ -130,7 +130,7 @@ func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plum
 	return st, s.mirror.Commit(&st.record)
 }
 
-// transfer fetches want, given that have is already held, and stores the response as
+// transfer fetches want, given that have is already present, and stores the response as
 // one pack. It reports whether only the newest commit arrived.
 func (s *Source) transfer(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have mirror.Record, to *pack.Store) (bool, error) {
 	req := s.request(sess, want)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestATransferLeavesOutWhatIsHeld: files that would not compress stay where
+// TestATransferLeavesOutWhatIsPresent: files that would not compress stay where
 // they are when others change, and a changed file comes as its change.
-func TestATransferLeavesOutWhatIsHeld(t *testing.T) {
+func TestATransferLeavesOutWhatIsPresent(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{})
 	bytes := func(n int) string {
 		b := make([]byte, n)

@@ -431,7 +431,7 @@ func TestOnlyVerifiedRevisionsOutliveARestart(t *testing.T) {
 		t.Errorf("after a restart %q is in force", snap.Commit)
 	}
 	if _, ok := again.Earlier(t.Context(), before.Revision, ""); !ok {
-		t.Error("what was applied is not held")
+		t.Error("what was applied is not present")
 	}
 	for _, commit := range []string{refused, loose} {
 		if _, ok := again.Earlier(t.Context(), "main@sha1:"+commit, ""); ok {

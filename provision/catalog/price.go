@@ -12,8 +12,8 @@ const homeRegion = "us-east-1"
 type Basis string
 
 const (
-	// Listed is a published price of the requested region.
-	Listed Basis = "listed"
+	// HomeRegion is a published price of the requested region.
+	HomeRegion Basis = "catalog"
 	// OtherRegion is the published us-east-1 price standing in for the requested region's,
 	// which is what the provisioning engine does as long as it has no live prices. The
 	// true price is commonly up to a third higher.
@@ -37,7 +37,7 @@ type Price struct {
 }
 
 // OnDemand returns the on-demand price of the named type. Prices of us-east-1 are
-// listed; every other commercial region gets the same figure, marked
+// those of the table; every other commercial region gets the same figure, marked
 // [OtherRegion]. Regions of other partitions (China, GovCloud, isolated ones) have
 // price lists of their own, China's not in dollars: they, and a text that is no region,
 // are errors, as is a type that is not in the catalog or has no price in it.
@@ -51,7 +51,7 @@ func (c *Catalog) OnDemand(region, name string) (Price, error) {
 	}
 	switch {
 	case region == homeRegion:
-		return Price{USDPerHour: t.OnDemandUSD, Basis: Listed}, nil
+		return Price{USDPerHour: t.OnDemandUSD, Basis: HomeRegion}, nil
 	case commercialRegion(region):
 		return Price{USDPerHour: t.OnDemandUSD, Basis: OtherRegion}, nil
 	}

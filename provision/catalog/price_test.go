@@ -14,7 +14,7 @@ func TestOnDemandReportsHowReliableAPriceIs(t *testing.T) {
 		want             Price
 		err              string
 	}{
-		"us-east-1 is listed":               {region: "us-east-1", instance: "g4dn.xlarge", want: Price{USDPerHour: 0.526, Basis: Listed}},
+		"us-east-1 has its own prices":      {region: "us-east-1", instance: "g4dn.xlarge", want: Price{USDPerHour: 0.526, Basis: HomeRegion}},
 		"another region gets us-east-1's":   {region: "ap-southeast-3", instance: "g4dn.xlarge", want: Price{USDPerHour: 0.526, Basis: OtherRegion}},
 		"a region newer than the table too": {region: "eu-south-12", instance: "p5.48xlarge", want: Price{USDPerHour: 55.04, Basis: OtherRegion}},
 		"China has its own list":            {region: "cn-north-1", instance: "g4dn.xlarge", err: `"cn-north-1"`},

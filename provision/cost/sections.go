@@ -285,7 +285,7 @@ func (t Table) footnotes() [][]cell {
 			continue
 		}
 		basis := map[string]string{
-			"listed":             "by the shipped catalog (" + about + ") of the region",
+			"catalog":            "by the shipped catalog (" + about + ") of the region",
 			"other-region":       "by the shipped catalog (" + about + ") of us-east-1, as the region's are not known",
 			"price-list":         "by AWS's price list of the region",
 			"spot-price-history": "by EC2's spot price history",

@@ -1,5 +1,5 @@
 // Package gpu is the arithmetic of shared GPUs: which configuration serves a NodePool,
-// and what a node with a number of GPUs offers under it. NVIDIA's device plugin,
+// and what a node with a number of GPUs advertises under it. NVIDIA's device plugin,
 // Karpenter's scheduler and the kubelet must all come to these numbers; whoever
 // configures or watches one of them takes them from here.
 //

@@ -38,19 +38,19 @@ func TestAnnotationsOfAnEarlierReleaseAreRead(t *testing.T) {
 }
 
 func TestTheSharingOfAnEarlierReleaseIsRead(t *testing.T) {
-	const offer = ":nvidia.com/gpu=1,nvidia.com/gpu.shared=0"
+	const allocatable = ":nvidia.com/gpu=1,nvidia.com/gpu.shared=0"
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		want        string
 	}{
-		"none":                              {nil, ""},
-		"the name":                          {map[string]string{gpu.SharingAnnotation: "mps" + offer}, "mps" + offer},
-		"the former name of no sharing":     {map[string]string{"poolwright.dev/gpu-shares": "whole" + offer}, "none" + offer},
-		"the former name of MPS":            {map[string]string{"poolwright.dev/gpu-shares": "MPS" + offer}, "mps" + offer},
-		"the former name of time slicing":   {map[string]string{"poolwright.dev/gpu-shares": "time-slicing" + offer}, "time-slicing" + offer},
-		"both: the name of today decides":   {map[string]string{gpu.SharingAnnotation: "mps" + offer, "poolwright.dev/gpu-shares": "whole" + offer}, "mps" + offer},
-		"a former value that has no offer":  {map[string]string{"poolwright.dev/gpu-shares": "whole"}, "none:"},
-		"a former value of another version": {map[string]string{"poolwright.dev/gpu-shares": "x"}, "x"},
+		"none":                                 {nil, ""},
+		"the name":                             {map[string]string{gpu.SharingAnnotation: "mps" + allocatable}, "mps" + allocatable},
+		"the former name of no sharing":        {map[string]string{"poolwright.dev/gpu-shares": "whole" + allocatable}, "none" + allocatable},
+		"the former name of MPS":               {map[string]string{"poolwright.dev/gpu-shares": "MPS" + allocatable}, "mps" + allocatable},
+		"the former name of time slicing":      {map[string]string{"poolwright.dev/gpu-shares": "time-slicing" + allocatable}, "time-slicing" + allocatable},
+		"both: the name of today decides":      {map[string]string{gpu.SharingAnnotation: "mps" + allocatable, "poolwright.dev/gpu-shares": "whole" + allocatable}, "mps" + allocatable},
+		"a former value that has no advertise": {map[string]string{"poolwright.dev/gpu-shares": "whole"}, "none:"},
+		"a former value of another version":    {map[string]string{"poolwright.dev/gpu-shares": "x"}, "x"},
 	} {
 		if got := gpu.ReadSharing(c.annotations); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

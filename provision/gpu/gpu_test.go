@@ -31,7 +31,7 @@ func TestAPoolHasTheConfigThatNamesItOrTheDefault(t *testing.T) {
 	}
 }
 
-func TestAnOfferIsTheConfigsSharesOfAllGPUs(t *testing.T) {
+func TestWhatANodeAdvertisesIsTheConfigsSharesOfAllGPUs(t *testing.T) {
 	for name, c := range map[string]struct {
 		config gpu.PluginConfig
 		gpus   int
@@ -42,22 +42,22 @@ func TestAnOfferIsTheConfigsSharesOfAllGPUs(t *testing.T) {
 		"renamed ones":  {gpu.PluginConfig{Strategy: gpu.SharingStrategyMPS, Replicas: 3, Renamed: true}, 8, "nvidia.com/gpu=0,nvidia.com/gpu.shared=24"},
 		"no GPU at all": {gpu.PluginConfig{Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, 0, "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
 	} {
-		offer := c.config.Allocatable(c.gpus)
-		if got := offer.String(); got != c.want {
+		allocatable := c.config.Allocatable(c.gpus)
+		if got := allocatable.String(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		back, err := gpu.ParseResources(offer.String())
-		if diff := cmp.Diff(offer, back); diff != "" || err != nil {
+		back, err := gpu.ParseResources(allocatable.String())
+		if diff := cmp.Diff(allocatable, back); diff != "" || err != nil {
 			t.Errorf("%s: read back: %v %s", name, err, diff)
 		}
-		if differs := offer.Differs(offer.ApplyTo(nil)); differs != "" {
-			t.Errorf("%s: the offer differs from itself: %s", name, differs)
+		if differs := allocatable.Differs(allocatable.ApplyTo(nil)); differs != "" {
+			t.Errorf("%s: the advertise differs from itself: %s", name, differs)
 		}
 	}
 }
 
-func TestANodeDiffersFromItsOffer(t *testing.T) {
-	offer := gpu.PluginConfig{Replicas: 10, Renamed: true}.Allocatable(4)
+func TestANodeDiffersFromWhatItMustAdvertise(t *testing.T) {
+	allocatable := gpu.PluginConfig{Replicas: 10, Renamed: true}.Allocatable(4)
 	list := func(pairs ...any) corev1.ResourceList {
 		out := corev1.ResourceList{}
 		for i := 0; i < len(pairs); i += 2 {
@@ -76,13 +76,13 @@ func TestANodeDiffersFromItsOffer(t *testing.T) {
 		"as it should be":        {list("nvidia.com/gpu", 0, "nvidia.com/gpu.shared", 40, "cpu", 3), ""},
 		"the other name is gone": {list("nvidia.com/gpu.shared", 40), ""},
 	} {
-		if got := offer.Differs(c.has); got != c.want {
+		if got := allocatable.Differs(c.has); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-func TestTheLeastOfTwoOffers(t *testing.T) {
+func TestTheLeastOfTwoResources(t *testing.T) {
 	ten, five := gpu.PluginConfig{Replicas: 10}.Allocatable(4), gpu.PluginConfig{Replicas: 5, Renamed: true}.Allocatable(4)
 	if got := ten.Min(five).String(); got != "nvidia.com/gpu=0,nvidia.com/gpu.shared=0" {
 		t.Error(got)
@@ -133,15 +133,15 @@ func FuzzParseOffer(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		offer, err := gpu.ParseResources(text)
+		allocatable, err := gpu.ParseResources(text)
 		if err != nil {
 			return
 		}
-		again, err := gpu.ParseResources(offer.String())
-		if diff := cmp.Diff(offer, again); diff != "" || err != nil {
-			t.Errorf("%q read as %v, then as %v, %v", text, offer, again, err)
+		again, err := gpu.ParseResources(allocatable.String())
+		if diff := cmp.Diff(allocatable, again); diff != "" || err != nil {
+			t.Errorf("%q read as %v, then as %v, %v", text, allocatable, again, err)
 		}
-		for name, n := range offer {
+		for name, n := range allocatable {
 			if n < 0 || n > 16_000 || (name != gpu.Resource && name != gpu.SharedResource) {
 				t.Errorf("%q claims %d of %s", text, n, name)
 			}

@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Resources is how many of each GPU resource a node offers. A resource with 0 must
-// not be offered.
+// Resources is how many of each GPU resource a node advertises. A resource with 0 must
+// not be advertised.
 type Resources map[corev1.ResourceName]int64
 
-// Differs describes how a node's resources differ from the offer, as "nvidia.com/gpu: 4
-// of 40"; empty when they agree. Resources that the offer does not name are passed
+// Differs describes how a node's resources differ from these, as "nvidia.com/gpu: 4
+// of 40"; empty when they agree. Resources that these do not name are passed
 // over.
 func (o Resources) Differs(has corev1.ResourceList) string {
 	var out []string
@@ -29,8 +29,8 @@ func (o Resources) Differs(has corev1.ResourceList) string {
 	return strings.Join(out, ", ")
 }
 
-// Min is, for each resource of either offer, the lesser number; one that an
-// offer does not name counts as 0 in it.
+// Min is, for each resource of either, the lesser number; one that
+// either does not name counts as 0 in it.
 func (o Resources) Min(other Resources) Resources {
 	out := Resources{}
 	for name := range o {
@@ -42,7 +42,7 @@ func (o Resources) Min(other Resources) Resources {
 	return out
 }
 
-// ApplyTo writes the offer's numbers into a copy of a node's resources.
+// ApplyTo writes the numbers into a copy of a node's resources.
 func (o Resources) ApplyTo(list corev1.ResourceList) corev1.ResourceList {
 	out := list.DeepCopy()
 	if out == nil {
@@ -56,7 +56,7 @@ func (o Resources) ApplyTo(list corev1.ResourceList) corev1.ResourceList {
 	return out
 }
 
-// String writes the offer as the value of AllocatableAnnotation: resources with their
+// String writes them as the value of AllocatableAnnotation: resources with their
 // numbers, sorted by name and separated by commas, "nvidia.com/gpu=40".
 // Resources with 0 are written too.
 func (o Resources) String() string {
@@ -67,9 +67,9 @@ func (o Resources) String() string {
 	return strings.Join(out, ",")
 }
 
-// maxOffer bounds what an annotation may claim of one node: 16 GPUs of 1,000
+// maxAllocatable bounds what an annotation may claim of one node: 16 GPUs of 1,000
 // shares.
-const maxOffer = 16_000
+const maxAllocatable = 16_000
 
 // ParseResources reads what String wrote. Anything else is an error, and so is a
 // resource that is not NVIDIA's or a number that no node can have.
@@ -79,11 +79,11 @@ func ParseResources(text string) (Resources, error) {
 		name, number, ok := strings.Cut(part, "=")
 		n, err := strconv.ParseInt(number, 10, 64)
 		resourceName := corev1.ResourceName(name)
-		if !ok || err != nil || n < 0 || n > maxOffer || (resourceName != Resource && resourceName != SharedResource) {
-			return nil, fmt.Errorf("reading the offer of a node: %q is not a resource and its number, such as %s=4", part, Resource)
+		if !ok || err != nil || n < 0 || n > maxAllocatable || (resourceName != Resource && resourceName != SharedResource) {
+			return nil, fmt.Errorf("reading the allocatable GPUs of a node: %q is not a resource and its number, such as %s=4", part, Resource)
 		}
 		if _, twice := out[resourceName]; twice {
-			return nil, fmt.Errorf("reading the offer of a node: %s is named twice", name)
+			return nil, fmt.Errorf("reading the allocatable GPUs of a node: %s is named twice", name)
 		}
 		out[resourceName] = n
 	}

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// Resource is the name under which the plugin offers GPUs.
+	// Resource is the name under which the plugin advertises GPUs.
 	Resource corev1.ResourceName = "nvidia.com/gpu"
 	// SharedResource is the name of shares that are renamed.
 	SharedResource corev1.ResourceName = "nvidia.com/gpu.shared"
 
-	// StartupTaint keeps pods from a node until what it offers is what its configuration
+	// StartupTaint keeps pods from a node until what it advertises is what its configuration
 	// declares. Its effect is NoSchedule. Karpenter takes taints with this prefix for
 	// passing ones: it counts the node's capacity all the same, and does not call the node
 	// initialized while it is there.
 	StartupTaint = "readiness.k8s.io/poolwright-gpu"
-	// AllocatableAnnotation on a Node is what it offered, as recorded, as Resources.String
+	// AllocatableAnnotation on a Node is what it advertised, as recorded, as Resources.String
 	// writes it. The engine prefers it to the node's status, so that a plugin that
 	// restarts makes nobody buy a node.
 	AllocatableAnnotation = "poolwright.dev/gpu-allocatable"
@@ -31,9 +31,9 @@ const (
 	// plugin. Read it by PluginHash.
 	PluginHashAnnotation = "poolwright.dev/gpu-plugin-hash"
 	// SharingAnnotation on the plugin's DaemonSets is the sharing strategy of the configuration that
-	// they were made from, and what a node with one GPU offers by it. Where it is not that of the
+	// they were made from, and what a node with one GPU advertises by it. Where it is not that of the
 	// live DevicePlugin's configuration, the two are not of the same configuration yet, and nothing may be
-	// concluded from what nodes offer. Read it by ReadSharing.
+	// concluded from what nodes advertise. Read it by ReadSharing.
 	SharingAnnotation = "poolwright.dev/gpu-sharing"
 	// PluginUpdateAnnotation on a Node records that its plugin is being updated, as String of the
 	// record writes it. Read it by ReadPluginUpdate.
@@ -66,7 +66,7 @@ const (
 	StrategyDRA SharingStrategy = "dra"
 )
 
-// PluginConfig is one way of offering GPUs.
+// PluginConfig is one way of advertising GPUs.
 type PluginConfig struct {
 	// Name is unique in a Sharing.
 	Name string
@@ -76,11 +76,11 @@ type PluginConfig struct {
 	Strategy SharingStrategy
 	// Replicas is how many shares each GPU has; 1 for SharingStrategyNone.
 	Replicas int
-	// Renamed is true when shares are offered as SharedResource.
+	// Renamed is true when shares are advertised as SharedResource.
 	Renamed bool
 	// OnePerRequest is true when the plugin refuses requests for more than one.
 	OnePerRequest bool
-	// ReadyTimeout is how long a registered node may take to offer its GPUs.
+	// ReadyTimeout is how long a registered node may take to advertise its GPUs.
 	ReadyTimeout time.Duration
 }
 
@@ -147,7 +147,7 @@ func (s Sharing) Others(name string) []string {
 	return slices.Compact(out)
 }
 
-// Resource is the name under which the configuration offers its GPUs or shares.
+// Resource is the name under which the configuration advertises its GPUs or shares.
 func (p PluginConfig) Resource() corev1.ResourceName {
 	if p.Renamed {
 		return SharedResource
@@ -166,12 +166,12 @@ func ReadSharing(annotations map[string]string) string {
 		return sharing
 	}
 	former := annotations[formerSharingAnnotation]
-	strategy, offer, _ := strings.Cut(former, ":")
+	strategy, allocatable, _ := strings.Cut(former, ":")
 	switch strategy {
 	case "whole":
-		return string(SharingStrategyNone) + ":" + offer
+		return string(SharingStrategyNone) + ":" + allocatable
 	case "MPS":
-		return string(SharingStrategyMPS) + ":" + offer
+		return string(SharingStrategyMPS) + ":" + allocatable
 	default:
 		return former
 	}
@@ -182,13 +182,13 @@ func (p PluginConfig) EncodeSharing() string {
 	return string(p.Strategy) + ":" + p.Allocatable(1).String()
 }
 
-// Allocatable is what a node with that many GPUs offers under the configuration: nothing by the DRA driver, whose
+// Allocatable is what a node with that many GPUs advertises under the configuration: nothing by the DRA driver, whose
 // devices are in ResourceSlices and must not be counted a second time as resources.
 func (p PluginConfig) Allocatable(gpus int) Resources {
-	offer := Resources{Resource: 0, SharedResource: 0}
+	allocatable := Resources{Resource: 0, SharedResource: 0}
 	if p.Strategy == StrategyDRA {
-		return offer
+		return allocatable
 	}
-	offer[p.Resource()] = int64(gpus * max(p.Replicas, 1))
-	return offer
+	allocatable[p.Resource()] = int64(gpus * max(p.Replicas, 1))
+	return allocatable
 }

@@ -7,13 +7,13 @@ type PoolState struct {
 	// Pool and Config are names.
 	Pool, Config string
 	// Nodes counts the pool's nodes with GPUs; Updated those that run the
-	// declared plugin and offer what the configuration declares.
+	// declared plugin and advertise what the configuration declares.
 	Nodes, Updated int
 	// Allocatable adds up what the nodes' allocatable resources hold.
 	Allocatable Resources
-	// Unhealthy are the nodes that do not offer what they should, by name.
+	// Unhealthy are the nodes that do not advertise what they should, by name.
 	Unhealthy []UnhealthyNode
-	// Failures counts the nodes replaced in a row because they never offered
+	// Failures counts the nodes replaced in a row because they never advertised
 	// their GPUs; BackoffUntil is until when none is launched, zero for not held.
 	Failures     int
 	BackoffUntil time.Time
@@ -24,7 +24,7 @@ type PoolState struct {
 	PluginUpdate string
 }
 
-// UnhealthyNode is a node that does not offer what its configuration declares.
+// UnhealthyNode is a node that does not advertise what its configuration declares.
 type UnhealthyNode struct {
 	// Node and Claim are names; Claim may be empty.
 	Node, Claim string

@@ -2,7 +2,7 @@
 // cannot reach their limits within what the quotas have left.
 //
 // It is pure, and refuses to read a quota or an instance: who does passes the numbers. Start
-// reading at Pool and at Shortages.
+// reading at Pool and at Exceeded.
 package quota
 
 import (

@@ -8,7 +8,7 @@ import (
 
 // Against every way to serve small needs from small quotas: what leaves more of the needs unserved is found, and what
 // needs no more of any quota is not.
-func TestAShortageIsCausedWhereMoreOfTheNeedsCannotBeServed(t *testing.T) {
+func TestAQuotaIsNewlyExceededWhereMoreOfTheNeedsCannotBeServed(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -42,14 +42,14 @@ func TestAShortageIsCausedWhereMoreOfTheNeedsCannotBeServed(t *testing.T) {
 			less := *before[i].cpus - float64(random.IntN(int(*before[i].cpus)))
 			lower = append(lower, Pool{Name: p.Name, cpus: &less, demands: before[i].demands})
 		}
-		found := NewShortages(before, after, limits)
+		found := NewlyExceeded(before, after, limits)
 		if rises := unserved(after, limits) > unserved(before, limits); rises {
 			worse++
 			if len(found) == 0 {
 				t.Fatalf("nothing is found from %+v to %+v of %+v", before, after, limits)
 			}
 		}
-		if found := NewShortages(before, lower, limits); len(found) > 0 {
+		if found := NewlyExceeded(before, lower, limits); len(found) > 0 {
 			t.Fatalf("%+v is found from %+v to %+v of %+v", found, before, lower, limits)
 		}
 	}

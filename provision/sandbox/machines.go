@@ -95,7 +95,7 @@ func (w *Environment) launch(i sandboxaws.Instance, account *sandboxaws.Cloud) {
 }
 
 // efaInterfaces counts the EFA interfaces that a launch template gives: EFA's
-// device plugin offers those that are attached, not what the type could have.
+// device plugin advertises those that are attached, not what the type could have.
 func efaInterfaces(template map[string]string) int {
 	n := 0
 	for name, value := range template {

@@ -3,7 +3,7 @@
 // what it costs.
 //
 // The results are Karpenter's own: its hashes and its requirements decide what drifts,
-// its budgets how fast, its overlays what a node offers, and its scheduler what fits,
+// its budgets how fast, its overlays what a node advertises, and its scheduler what fits,
 // over instance types that the AWS provider's code makes of the catalog. Nothing is
 // read from AWS or a cluster, nothing is written, and equal input gives an equal
 // result.

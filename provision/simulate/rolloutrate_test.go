@@ -118,7 +118,7 @@ func TestWhatNodesCost(t *testing.T) {
 		Max, Before           string
 		Prices                []provision.Price
 	}
-	onDemand := []provision.Price{{CapacityType: "on-demand", Basis: "listed", Date: prices(t).PriceDate()}}
+	onDemand := []provision.Price{{CapacityType: "on-demand", Basis: "catalog", Date: prices(t).PriceDate()}}
 	both := append(onDemand[:1:1], provision.Price{CapacityType: "spot", Basis: "unknown"})
 	tests := map[string]struct {
 		old, new string

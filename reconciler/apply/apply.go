@@ -198,7 +198,7 @@ func (r *execution) split(todo []int) (makes, deletes []int, last lastChanges) {
 
 // begin records the intent in every target, before any of it is written anywhere; in
 // one that has nothing to do, what its observation has changed in the record, such as
-// an allowance that was withdrawn. Where one refuses, it skips the changes and returns
+// an approval that was revoked. Where one refuses, it skips the changes and returns
 // false.
 func (r *execution) begin(ctx context.Context, todo []int) bool {
 	err := r.intend(ctx, todo)

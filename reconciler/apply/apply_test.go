@@ -168,7 +168,7 @@ func TestRunRecordsExactlyWhatItMayDo(t *testing.T) {
 	}
 }
 
-// What an observation changed in a record, such as an allowance that was withdrawn, is
+// What an observation changed in a record, such as an approval that was revoked, is
 // stored before anything is written, also where nothing else is to be written in its target.
 func TestRunLetsEachTargetRecordBeforeTheFirstWrite(t *testing.T) {
 	j := &journal{}

@@ -85,7 +85,7 @@ const conflictWait = 5 * time.Minute
 // Err is nil when everything that was not held is done, ready where a later
 // wave needed it, and recorded. Otherwise it names the first failure and
 // counts the others, and has the class with the earliest next run (Retry before Wait
-// before Fix) with the reason of the first failure of that class. Skipped deletions are
+// before Stalled) with the reason of the first failure of that class. Skipped deletions are
 // no failure of their own: what made them unsafe is, and the caller has that failure.
 func (o Outcome) Err() error {
 	errs := slices.Clone(o.recordErrs)
@@ -110,9 +110,9 @@ func (o Outcome) Err() error {
 func resultErr(r Result) error {
 	switch {
 	case r.Status == Conflict:
-		return classified(named(r), state.Wait, "Conflict", conflictWait)
+		return classified(named(r), state.Wait, "AlreadyOwned", conflictWait)
 	case r.Status == Failed && errors.Is(r.Err, targets.ErrChanged):
-		return classified(named(r), state.Retry, "Changed", 0)
+		return classified(named(r), state.Retry, "Conflict", 0)
 	case r.Status == Failed:
 		return classified(named(r), state.Retry, "ApplyFailed", 0)
 	case r.Status == Skipped && errors.Is(r.Err, errStopped):

@@ -35,9 +35,9 @@ func TestErrHasTheEarliestTimeOfTheNextRun(t *testing.T) {
 		{name: "an error without a class", results: []Result{{Err: errors.New("boom"), Status: Failed}},
 			class: state.Retry, reason: "ApplyFailed", text: "boom"},
 		{name: "a conflict", results: []Result{{Err: fmt.Errorf("spec.x of argocd: %w", targets.ErrConflict), Status: Conflict}},
-			class: state.Wait, reason: "Conflict", after: conflictWait, text: "argocd"},
+			class: state.Wait, reason: "AlreadyOwned", after: conflictWait, text: "argocd"},
 		{name: "a thing that moved on", results: []Result{{Err: fmt.Errorf("deleting: %w", targets.ErrChanged), Status: Failed}},
-			class: state.Retry, reason: "Changed", text: "changed since"},
+			class: state.Retry, reason: "Conflict", text: "changed since"},
 		{name: "a panic", results: []Result{{Err: Recover(func() error { panic("secret") }), Status: Failed}},
 			class: state.Retry, reason: "Panic", text: "panic with a string"},
 	}

@@ -61,7 +61,7 @@ const (
 	reasonTaintNotTolerated Reason = "TaintNotTolerated"
 	// reasonZoneNotOffered is a zone that the pod requires and the pool has no nodes in.
 	reasonZoneNotOffered Reason = "ZoneNotOffered"
-	// reasonInstanceTypeNotOffered is an instance type, family or size that the pod requires and the pool does not offer.
+	// reasonInstanceTypeNotOffered is an instance type, family or size that the pod requires and the pool does not advertise.
 	reasonInstanceTypeNotOffered Reason = "InstanceTypeNotOffered"
 	// reasonLabelMismatch is another label that the pod requires and no node of the pool has.
 	reasonLabelMismatch Reason = "LabelMismatch"
@@ -137,7 +137,7 @@ const (
 	reasonConsolidateAfterNever Reason = "ConsolidateAfterNever"
 	// reasonBarePod is that all pods on the node have no controller, so that nothing makes them again.
 	reasonBarePod Reason = "BarePod"
-	// reasonGPUsInitializing is a node that does not offer its GPUs yet.
+	// reasonGPUsInitializing is a node that does not advertise its GPUs yet.
 	reasonGPUsInitializing Reason = "GPUsInitializing"
 	// reasonInitializing is a node that is not initialized for another reason.
 	reasonInitializing Reason = "Initializing"

@@ -29,7 +29,7 @@ func (d reconciliation) use(sync *v1alpha1.Sync, s *syncState) reconciliation {
 		case token != "" && done:
 			used, d.used = append(used, token), append(d.used, token)
 		case token == "" && !s.unknownUpdates(sync, part, d.Plan.Unknown) && d.idle(confirm.Purpose(part), hold.Find(begun, part) != ""):
-			others = append(others, withdrawn(sync, part))
+			others = append(others, revoked(sync, part))
 		}
 	}
 	// One that began to let something pass is used up as well where the annotation has it no more.
@@ -38,7 +38,7 @@ func (d reconciliation) use(sync *v1alpha1.Sync, s *syncState) reconciliation {
 			continue
 		}
 		if token, _ := d.done(sync, part); token == "" && d.idle(confirm.Purpose(part), false) {
-			others = append(others, withdrawn(sync, part))
+			others = append(others, revoked(sync, part))
 		}
 	}
 	d.scope = out.Use(used...).Use(others...)
@@ -128,18 +128,18 @@ func (s *syncState) unknownUpdates(sync *v1alpha1.Sync, part string, unknown []p
 	return updates && lost
 }
 
-// withdrawn is what is recorded of a part of the Sync's confirmation for which nothing waits: the
+// revoked is what is recorded of a part of the Sync's confirmation for which nothing waits: the
 // token, where the Sync reported it; where it did not, only that the next token of its purpose is
 // void, for an earlier run may have reported it. Empty where there is no such purpose, or where
 // too much would be recorded.
-func withdrawn(sync *v1alpha1.Sync, part string) string {
+func revoked(sync *v1alpha1.Sync, part string) string {
 	before := slices.Concat(confirm.Tokens(sync.Status.ConfirmationToken), confirm.Tokens(sync.Status.LastAttemptedConfirmationTokens))
 	if token := hold.Find(before, part); token != "" {
 		return token
 	}
 	purpose, full := confirm.Purpose(part), len(confirm.Tokens(sync.Status.LastHandledConfirmationTokens)) >= handledLimit
-	if slices.Contains([]string{"deletions", confirm.Engine, "nodes", "quota", syncpolicy.ForcePush}, purpose) || confirm.LoosensGuard(purpose) && !full {
-		return confirm.Void(part)
+	if slices.Contains([]string{"deletions", confirm.Engine, "nodes", "quota", syncpolicy.ForcePush}, purpose) || confirm.ChangesSync(purpose) && !full {
+		return confirm.RevokedToken(part)
 	}
 	return ""
 }

@@ -117,7 +117,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		edit(&d)
 		return d
 	}
-	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.GuardLoosened, Token: &x}}}, Status: apply.Held}
+	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.SyncChangeHeld, Token: &x}}}, Status: apply.Held}
 	for name, tt := range map[string]struct {
 		done reconciliation
 		want bool
@@ -128,7 +128,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		"it was skipped":        {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
 		"another change failed": {change(func(r *apply.Result) { r.Status, r.Change.Tokens = apply.Failed, nil }), true},
 		"another change requires a token": {change(func(r *apply.Result) {
-			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.GuardLoosened, Token: &x}}}
+			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.SyncChangeHeld, Token: &x}}}
 		}), false},
 		"another change is held by no guard":                 {change(func(r *apply.Result) { r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.DriftReported}}} }), true},
 		"only some things were observed":                     {with(func(d *reconciliation) { d.kind = partial }), false},
@@ -166,23 +166,23 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 	if c := compute(sync, 50); c.Held() {
 		t.Fatalf("confirmed, it waits: %s", c.Hold)
 	}
-	if c := compute(sync, 0); !c.Drift || !c.Loosens() {
+	if c := compute(sync, 0); !c.Drift || !c.LoosensSync() {
 		t.Errorf("what a hand made stricter is loosened without confirmation: %+v", c)
 	}
 	sync.Status.LastHandledConfirmationTokens = token
-	if c := compute(sync, 50); !c.Loosens() {
+	if c := compute(sync, 50); !c.LoosensSync() {
 		t.Error("set to what it was before, it is loosened by a token that has served")
 	}
 }
 
 // Between the look at the targets and the first deletion minutes can go by.
 // An update that loses nodes is as final as a deletion: what was confirmed for it may have
-// been withdrawn while other changes were made.
+// been revoked while other changes were made.
 func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 	for name, edit := range map[string]func(*v1alpha1.Sync){
-		"suspended":                  func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },
-		"its confirmation withdrawn": func(s *v1alpha1.Sync) { s.Annotations = nil },
-		"as it was":                  nil,
+		"suspended":                func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },
+		"its confirmation revoked": func(s *v1alpha1.Sync) { s.Annotations = nil },
+		"as it was":                nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)
@@ -209,10 +209,10 @@ func TestNothingIsLostByAnUpdateForASyncThatWasChangedSinceTheRunBegan(t *testin
 
 func TestNothingIsDeletedForASyncThatWasChangedSinceTheRunBegan(t *testing.T) {
 	for name, edit := range map[string]func(*v1alpha1.Sync){
-		"suspended":                  func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },
-		"declared to prune nothing":  func(s *v1alpha1.Sync) { s.Spec.Prune, s.Generation = new(false), 2 },
-		"given a stricter guard":     func(s *v1alpha1.Sync) { s.Spec.Guard.MaxPrunePercent, s.Generation = new(int32(0)), 2 },
-		"its confirmation withdrawn": func(s *v1alpha1.Sync) { s.Annotations = nil },
+		"suspended":                 func(s *v1alpha1.Sync) { s.Spec.Suspend, s.Generation = true, 2 },
+		"declared to prune nothing": func(s *v1alpha1.Sync) { s.Spec.Prune, s.Generation = new(false), 2 },
+		"given a stricter guard":    func(s *v1alpha1.Sync) { s.Spec.Guard.MaxPrunePercent, s.Generation = new(int32(0)), 2 },
+		"its confirmation revoked":  func(s *v1alpha1.Sync) { s.Annotations = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, func(sync *v1alpha1.Sync) { sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "x"} })

@@ -113,10 +113,10 @@ func awaited(r apply.Result) string {
 		return nodeReplacementHeld
 	case r.Change.Hold.Has(hold.QuotaExceeded):
 		return quotaHeld
-	case r.Change.HasLosses() && !r.Change.ReadOnly() && !r.Change.Loosens():
+	case r.Change.HasLosses() && !r.Change.ReadOnly() && !r.Change.LoosensSync():
 		return pruneHeld
-	case r.Change.Loosens():
-		return guardChangeHeld
+	case r.Change.LoosensSync():
+		return syncChangeHeld
 	}
 	return ""
 }

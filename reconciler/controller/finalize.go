@@ -104,7 +104,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 		return ctrl.Result{}, nil
 	}
 	done.scope = syncpolicy.Scope(sync)
-	v.required.retained = pending.RetainedFrom(r.states.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(pending.Everything), false, v.drift.isPending, done.scope)
+	v.required.retained = pending.RetainedFrom(r.states.expectations.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(pending.Everything), false, v.drift.isPending, done.scope)
 	v.requireConfirmation(sync, done)
 	if v.reason == pruneHeld {
 		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Delete; Orphan leaves it): " + v.message
@@ -139,11 +139,11 @@ func (r *SyncReconciler) unchanged(then *v1alpha1.Sync) func(context.Context) er
 	return func(ctx context.Context) error {
 		var now v1alpha1.Sync
 		if err := r.Live.Get(ctx, name, &now); err != nil {
-			return state.Fail(state.Retry, "Changed", fmt.Errorf("not deleted: reading Sync %s: %w", name.Name, err))
+			return state.Fail(state.Retry, "SyncNotRead", fmt.Errorf("not deleted: reading Sync %s: %w", name.Name, err))
 		}
 		if now.UID != uid || now.Generation != generation || !now.DeletionTimestamp.IsZero() != leaving ||
 			now.Annotations[v1alpha1.ConfirmAnnotation] != confirmation || rollback.Ref(&now) != ref {
-			return state.Failf(state.Retry, "Changed", "not deleted: Sync %s was changed since this run began; the next run uses its current spec", name.Name)
+			return state.Failf(state.Retry, "SyncChanged", "not deleted: Sync %s was changed since this run began; the next run uses its current spec", name.Name)
 		}
 		return nil
 	}

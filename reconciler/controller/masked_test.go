@@ -26,7 +26,7 @@ func TestTheCommandOfASyncWhoseNameResemblesASecretCanBeCopied(t *testing.T) {
 		c.Before = c.After
 		c.Hold = hold.Reasons{
 			{Rule: hold.UpdateLosses, Token: &hold.Token{Purpose: "deletions", Digest: confirm.Digest("x")}, Facts: hold.Facts{Object: "A/a", Detail: "ghp_0123456789abcdefABCDEF"}},
-			{Rule: hold.GuardLoosened, Token: &hold.Token{Purpose: "guard." + sync.Name, Digest: confirm.Digest("x")}, Facts: hold.Facts{Object: "A/a"}},
+			{Rule: hold.SyncChangeHeld, Token: &hold.Token{Purpose: "guard." + sync.Name, Digest: confirm.Digest("x")}, Facts: hold.Facts{Object: "A/a"}},
 		}
 	}))
 	done.Outcome.Results[0].Status, done.scope = "held", confirm.Scope{UID: "u"}

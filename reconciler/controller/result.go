@@ -163,16 +163,16 @@ func (d reconciliation) notCorrectedMessage() string {
 const partlyUnknown = "PartlyUnknown"
 
 // The reasons of a Sync of which changes wait for a person: deletions, what costs
-// nodes, what exceeds a quota, or what loosens the guard of a Sync.
+// nodes, what exceeds a quota, or a change that loosens a protected field of a Sync.
 const (
 	pruneHeld           = "PruneHeld"
-	guardChangeHeld     = "GuardChangeHeld"
+	syncChangeHeld      = "SyncChangeHeld"
 	nodeReplacementHeld = "NodeReplacementHeld"
 	quotaHeld           = "QuotaHeld"
 )
 
 // heldReasons are those reasons: what also ends by itself comes before what only a person can end.
-var heldReasons = []string{quotaHeld, nodeReplacementHeld, pruneHeld, guardChangeHeld}
+var heldReasons = []string{quotaHeld, nodeReplacementHeld, pruneHeld, syncChangeHeld}
 
 // endsByItself reports whether what waits for that reason is made without a person once there are few
 // enough nodes, or enough of a quota.

@@ -52,7 +52,7 @@ type place struct {
 	// removals is what the deletion of things costs.
 	removals map[string]loss.DeletionImpact
 	// allowed is how far deletions that were begun were allowed.
-	allowed map[string]*loss.Allowance
+	allowed map[string]*loss.Approval
 	writes  []string
 	// fullComparisons counts the comparisons in full.
 	fullComparisons int
@@ -61,7 +61,7 @@ type place struct {
 }
 
 func newPlace(name string) *place {
-	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}, removals: map[string]loss.DeletionImpact{}, allowed: map[string]*loss.Allowance{}}
+	return &place{name: name, live: map[string]string{}, applied: map[string]string{}, unknown: map[string]string{}, compared: map[string]string{}, refused: map[string]string{}, removals: map[string]loss.DeletionImpact{}, allowed: map[string]*loss.Approval{}}
 }
 
 func at(target, name string) state.Key {
@@ -132,8 +132,8 @@ func (p *place) Observe(_ context.Context, desired state.Set) (state.Set, error)
 	return state.NewSet(items...), nil
 }
 
-func (p *place) Withdraw(_ context.Context, givenUp ...state.Key) error {
-	for _, k := range givenUp {
+func (p *place) RevokeApprovals(_ context.Context, revoked ...state.Key) error {
+	for _, k := range revoked {
 		delete(p.allowed, k.Name)
 	}
 	return nil
@@ -150,7 +150,7 @@ func (p *place) Deleting(context.Context) ([]state.Key, error) {
 func (p *place) Begin(_ context.Context, changes []plan.Change) error {
 	for _, c := range changes {
 		if c.Action == plan.Delete {
-			p.allowed[c.Key.Name] = c.Allowance()
+			p.allowed[c.Key.Name] = c.Approval()
 		}
 	}
 	return nil

@@ -237,7 +237,7 @@ func (r *SyncReconciler) writeStatus(ctx context.Context, sync, updated *v1alpha
 	sync.Status = updated.Status
 	err := r.Client.Status().Patch(ctx, sync, client.MergeFrom(before))
 	if err == nil {
-		r.states.written.Record(sync, r.Clock.Now())
+		r.states.expectations.Expect(sync, r.Clock.Now())
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status of Sync %s: %w", sync.Name, err)

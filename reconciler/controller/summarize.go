@@ -37,7 +37,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		s.drift = s.drift.observe(done, sync.Status.Pending, &result)
 		s.used, last = done.scope.Handled, s.drift.computes
 	}
-	result.required.retained = pending.RetainedFrom(r.states.written.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.isPending, done.scope)
+	result.required.retained = pending.RetainedFrom(r.states.expectations.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.isPending, done.scope)
 	result.requireConfirmation(sync, done)
 	updated := s.statusOf(sync)
 	switch {
@@ -64,7 +64,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	r.mismatch(sync, updated)
 	err := r.writeStatus(ctx, sync, updated)
 	if err == nil {
-		r.states.written.RecordSource(sync, fingerprintOf(sync))
+		r.states.expectations.RecordSource(sync, fingerprintOf(sync))
 	}
 	if s == nil {
 		return ctrl.Result{RequeueAfter: interval(sync)}, err

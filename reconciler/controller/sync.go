@@ -51,7 +51,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		}
 		return ctrl.Result{}, fmt.Errorf("reading Sync %s: %w", req.Name, err)
 	}
-	if r.states.written.IsStale(&sync, r.Clock.Now()) {
+	if !r.states.expectations.Satisfied(&sync, r.Clock.Now()) {
 		return ctrl.Result{RequeueAfter: conflictDelay}, nil
 	}
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/background"
+	"github.com/poolwright/poolwright/reconciler/controller/expectations"
 	"github.com/poolwright/poolwright/reconciler/controller/health"
-	"github.com/poolwright/poolwright/reconciler/controller/statuscache"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -49,8 +49,8 @@ type syncStates struct {
 	// timeout is that of each Loader; 0 is its default.
 	timeout time.Duration
 	open    map[types.NamespacedName]*syncState
-	// written are the statuses that were written.
-	written statuscache.Cache
+	// expectations are the versions that the cache has to have, since we wrote their statuses.
+	expectations expectations.Expectations
 }
 
 // syncState is one Sync's state between reconciliations. Only its drift is shared between goroutines:
@@ -152,7 +152,7 @@ func (s *syncStates) stop(name types.NamespacedName) {
 // drop ends the state of a Sync that is gone.
 func (s *syncStates) drop(name types.NamespacedName) {
 	s.stop(name)
-	s.written.Drop(name)
+	s.expectations.Delete(name)
 }
 
 // close ends all of them.

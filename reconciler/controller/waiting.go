@@ -25,7 +25,7 @@ func (p driftState) pendingReason(revision string) (reason, message, key string)
 	var of []string
 	for _, l := range p.pendingChanges {
 		switch l.waits {
-		case pruneHeld, guardChangeHeld:
+		case pruneHeld, syncChangeHeld:
 			of = append(of, l.Reason)
 		case nodeReplacementHeld, quotaHeld:
 			of = append(of, l.Object, revision)

@@ -176,7 +176,7 @@ func (l labelSet) Get(key string) string            { return l[key] }
 func (l labelSet) Lookup(key string) (string, bool) { v, ok := l[key]; return v, ok }
 func labelsOf(t corev1.PodTemplateSpec) labelSet    { return labelSet(t.Labels) }
 
-func TestTheConfigurationHasWhatTheConfigOffers(t *testing.T) {
+func TestTheConfigurationHasWhatTheConfigAdvertises(t *testing.T) {
 	for file_, want := range map[string]map[string]any{
 		"whole": {"version": "v1", "flags": map[string]any{"migStrategy": "none", "failOnInitError": true}},
 		"mps-renamed": {"version": "v1", "flags": map[string]any{"migStrategy": "none", "failOnInitError": true}, "sharing": map[string]any{"mps": map[string]any{

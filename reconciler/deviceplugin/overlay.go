@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// The weights of overlays. They are the highest there are: what the plugin offers is
+// The weights of overlays. They are the highest there are: what the plugin advertises is
 // a fact, and no overlay of somebody else's may hide it from the scheduler. They
 // differ, because Karpenter takes two overlays of one weight over one resource of one
 // pool for a conflict, and then drops one of them in all pools: a pool that is just
@@ -18,7 +18,7 @@ const (
 	restWeight = poolWeight - 1
 )
 
-// overlays give Karpenter what nodes offer under a configuration: those of each pool that it
+// overlays give Karpenter what nodes advertise under a configuration: those of each pool that it
 // names by overlays of the pool's own, and those of pools that nobody names by the
 // default configuration's.
 //
@@ -56,10 +56,10 @@ func overlayName(count, suffix string) string { return "poolwright-gpu-" + count
 func overlay(p gpu.PluginConfig, gpus int, suffix string, weight int64, pools []any) map[string]any {
 	count := strconv.Itoa(gpus)
 	object := named("karpenter.sh/v1alpha1", "NodeOverlay", "", overlayName(count, suffix), p.Name)
-	offer := p.Allocatable(gpus)
+	allocatable := p.Allocatable(gpus)
 	capacity := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(offer)) {
-		capacity[string(name)] = strconv.FormatInt(offer[name], 10)
+	for _, name := range slices.Sorted(maps.Keys(allocatable)) {
+		capacity[string(name)] = strconv.FormatInt(allocatable[name], 10)
 	}
 	object["spec"] = map[string]any{
 		"weight":       weight,

@@ -14,7 +14,7 @@ import (
 
 // PhysicalGPUs returns the NodePools among the items with their limits in physical GPUs, before as well as after Expand:
 // a limit in shares is divided by how many each GPU has under the configuration that serves the pool, and a limit
-// on a resource that the configuration does not offer limits nothing. Shares of a pool that no configuration among
+// on a resource that the configuration does not advertise limits nothing. Shares of a pool that no configuration among
 // the items serves stay as they are.
 func PhysicalGPUs(items []state.Item) []state.Item {
 	e := survey(items)

@@ -33,7 +33,7 @@ func TestLimitsAreCountedInPhysicalGPUs(t *testing.T) {
 		{"shares", slices, nil, m{"nvidia.com/gpu": "120"}, m{"nvidia.com/gpu": "12"}},
 		{"shares as a number, of a GPU that is used in part", slices, nil, m{"nvidia.com/gpu": int64(121)}, m{"nvidia.com/gpu": "13"}},
 		{"shares of another name", renamed, nil, m{"nvidia.com/gpu.shared": "120"}, m{"nvidia.com/gpu": "12"}},
-		{"a resource that the configuration does not offer", renamed, nil, m{"cpu": "8", "nvidia.com/gpu": "12"}, m{"cpu": "8"}},
+		{"a resource that the configuration does not advertise", renamed, nil, m{"cpu": "8", "nvidia.com/gpu": "12"}, m{"cpu": "8"}},
 		{"no limit of GPUs", slices, nil, m{"cpu": "8"}, m{"cpu": "8"}},
 		{"a pool that no configuration serves", nil, nil, m{"nvidia.com/gpu": "12"}, m{"nvidia.com/gpu": "12"}},
 	} {

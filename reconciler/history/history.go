@@ -111,7 +111,7 @@ const (
 	ReasonNodePoolDeleted Reason = "NodePoolDeleted"
 	// ReasonRegistrationTimeout is a node that did not register in time.
 	ReasonRegistrationTimeout Reason = "RegistrationTimeout"
-	// ReasonGPUsNotAllocatable is a node that was replaced because it never offered its GPUs.
+	// ReasonGPUsNotAllocatable is a node that was replaced because it never advertised its GPUs.
 	ReasonGPUsNotAllocatable Reason = "GPUsNotAllocatable"
 	// ReasonDeleted is a NodeClaim that somebody else deleted: a person, or another controller.
 	ReasonDeleted Reason = "Deleted"
@@ -127,7 +127,7 @@ type PriceBasis string
 const (
 	PriceList        PriceBasis = "price-list"
 	PriceSpotHistory PriceBasis = "spot-price-history"
-	PriceCatalog     PriceBasis = "listed"
+	PriceCatalog     PriceBasis = "catalog"
 	PriceOtherRegion PriceBasis = "other-region"
 	PriceSpotAtMost  PriceBasis = "spot-at-most"
 )
@@ -140,7 +140,7 @@ func (b PriceBasis) Approximate() bool { return b == PriceOtherRegion || b == Pr
 type States struct {
 	// Paid is from the launch of the instances to their termination.
 	Paid float64 `json:"paid"`
-	// Allocatable is the part of it in which nodes offered the GPUs; Requested is the part of that which pods requested,
+	// Allocatable is the part of it in which nodes advertised the GPUs; Requested is the part of that which pods requested,
 	// and Idle the rest.
 	Allocatable float64 `json:"allocatable"`
 	Requested   float64 `json:"requested"`

@@ -123,10 +123,10 @@ func among(changes []Change, c Change) bool {
 	return slices.ContainsFunc(changes, func(o Change) bool { return o.Key == c.Key })
 }
 
-// Withhold holds the changes that a revision makes of the given things, with the
+// KeepHolds holds again the changes that a revision makes of the given things, with the
 // reasons from a plan of everything: the tokens of a plan of some things stand for these
 // alone, and would not fit when all is planned again.
-func (p Plan) Withhold(reasons map[state.Key]hold.Reasons) Plan {
+func (p Plan) KeepHolds(reasons map[state.Key]hold.Reasons) Plan {
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		before := reasons[c.Key]

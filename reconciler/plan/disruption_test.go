@@ -250,7 +250,7 @@ func TestOnlyWhatARevisionChangesOfPoolsIsGuarded(t *testing.T) {
 
 func TestADeletionOfAPoolThatWasBegunIsNotGuarded(t *testing.T) {
 	pool := declared("NodePool/gpu=1")
-	pool.Allowed = &loss.Allowance{Losses: pool.EffectiveLosses(), Digest: earlier}
+	pool.Allowed = &loss.Approval{Losses: pool.EffectiveLosses(), Digest: earlier}
 	if p := plan.Compute(state.Set{}, state.NewSet(pool)); len(p.Guarded()) != 0 {
 		t.Errorf("guarded: %v", p.Guarded())
 	}
@@ -362,13 +362,13 @@ func TestAFingerprintIsOfWhatIsThereAfterTheChange(t *testing.T) {
 	}
 }
 
-func TestWhatIsWithheldStaysSoUnlessAHandDidIt(t *testing.T) {
+func TestHoldsAreKeptUnlessAHandMadeTheChange(t *testing.T) {
 	p := rolling([]string{"NodePool/a=1", "NodePool/b=2!", "ConfigMap/a=1"}, []string{"NodePool/a=2", "NodePool/b=1", "ConfigMap/a=2"})
 	reasons := map[state.Key]hold.Reasons{}
 	for _, c := range p.Changes {
 		reasons[c.Key] = hold.Reasons{{Rule: hold.MaxNodesReplaced}}
 	}
-	if d := cmp.Diff([]string{"update NodePool/a"}, heldIn(p.Withhold(reasons))); d != "" {
+	if d := cmp.Diff([]string{"update NodePool/a"}, heldIn(p.KeepHolds(reasons))); d != "" {
 		t.Errorf("held (-want +got):\n%s", d)
 	}
 	if len(heldIn(p)) != 0 {

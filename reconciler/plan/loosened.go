@@ -5,13 +5,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
-// HoldLoosened holds each update for which loosened names fields, those of a guard
-// that what is wanted makes weaker than what is live, until confirmation quotes the
+// HoldSyncChanges holds each update for which loosened names fields, those that
+// are less strict in what is wanted than in what is live, until confirmation quotes the
 // reason's token. The token stands for the wanted content of the thing and
 // for the spec that is live: what is made stricter since requires another. Drift is
 // held as well: what a person made stricter by hand stays until a person decides
 // otherwise.
-func (p Plan) HoldLoosened(confirmation string, loosened func(Change) []string) Plan {
+func (p Plan) HoldSyncChanges(confirmation string, loosened func(Change) []string) Plan {
 	return p.holdUnless(confirmation, func(c Change) hold.Reasons {
 		if c.Action != Update {
 			return nil
@@ -23,9 +23,9 @@ func (p Plan) HoldLoosened(confirmation string, loosened func(Change) []string) 
 		of := subjectOf(c)
 		of.Before = c.Before.Object["spec"]
 		token := &hold.Token{Purpose: "guard." + c.Key.Name, Digest: confirm.Digest(of)}
-		return hold.Reasons{{Rule: hold.GuardLoosened, Facts: hold.Facts{Object: c.Key.String(), Fields: fields}, Token: token}}
+		return hold.Reasons{{Rule: hold.SyncChangeHeld, Facts: hold.Facts{Object: c.Key.String(), Fields: fields}, Token: token}}
 	})
 }
 
-// Loosens reports whether HoldLoosened holds the change.
-func (c Change) Loosens() bool { return c.Hold.Has(hold.GuardLoosened) }
+// LoosensSync reports whether HoldSyncChanges holds the change.
+func (c Change) LoosensSync() bool { return c.Hold.Has(hold.SyncChangeHeld) }

@@ -51,7 +51,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 			if c.HasLosses() != (tt.name != "it loses nothing" && tt.was.Applied == "") {
 				t.Errorf("loses: %v", c.HasLosses())
 			}
-			if allowed := c.Allowance().Losses["NodeClaim"]; tt.confirmation != "" && !tt.held && allowed != 3 {
+			if allowed := c.Approval().Losses["NodeClaim"]; tt.confirmation != "" && !tt.held && allowed != 3 {
 				t.Errorf("%d are allowed", allowed)
 			}
 		})
@@ -77,7 +77,7 @@ func TestARunOfOneUpdateNeedsTheTokenOfAll(t *testing.T) {
 	if alone.Confirmation() == all.Confirmation() {
 		t.Fatal("the control: by itself it asks for the same token")
 	}
-	if got := alone.Withhold(reasons).Confirmation(); got != all.Confirmation() {
+	if got := alone.KeepHolds(reasons).Confirmation(); got != all.Confirmation() {
 		t.Errorf("it asks for %s, all for %s", got, all.Confirmation())
 	}
 }
@@ -122,7 +122,7 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 			t.Errorf("%s: %d are held, want %d: %s", tt.name, got, tt.held, p.Reasons())
 		}
 		for _, c := range p.Changes {
-			if !c.Held() && !c.Allowance().Covers(c.Before.EffectiveLosses()) {
+			if !c.Held() && !c.Approval().Covers(c.Before.EffectiveLosses()) {
 				t.Errorf("%s: %s was let pass with less than goes with it", tt.name, c.Key)
 			}
 		}
@@ -130,8 +130,8 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 	// A deletion of the Cluster is recorded as confirmed by that token, so that it can be taken back.
 	requested := compute("", nil, on("1", 5))
 	for _, c := range compute(requested.Confirmation(), nil, on("1", 5)).Changes {
-		if c.Action == plan.Delete && (c.Held() || !c.Allowance().Confirmed()) {
-			t.Errorf("held %v, recorded %+v", c.Held(), c.Allowance())
+		if c.Action == plan.Delete && (c.Held() || !c.Approval().Confirmed()) {
+			t.Errorf("held %v, recorded %+v", c.Held(), c.Approval())
 		}
 	}
 }

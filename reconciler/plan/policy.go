@@ -99,11 +99,11 @@ const pruneFloor = 10
 // which nothing is known: that they are there proves no more than that they are gone.
 func Guard(maxPercent int, confirmation string) Policy {
 	return func(p Plan) Plan {
-		p, withdrawn := withdraw(p, confirmation)
+		p, revoked := revoke(p, confirmation)
 		many := tooManyDeletions(p, maxPercent)
 		return holdUntilConfirmed(p, confirmation, func(c Change) hold.Reasons {
 			if many == nil || c.begun() || c.Action != Delete {
-				return unconfirmed(c, withdrawn)
+				return unconfirmed(c, revoked)
 			}
 			all := hold.Reason{Rule: hold.MaxPrunePercent, Facts: hold.Facts{Deletions: many}}
 			return append(hold.Reasons{all}, unconfirmed(c, nil)...)
@@ -141,17 +141,17 @@ func tooManyDeletions(p Plan, maxPercent int) *hold.Deletions {
 // on.
 func ConfirmLosses(confirmation string) Policy {
 	return func(p Plan) Plan {
-		p, withdrawn := withdraw(p, confirmation)
-		return holdUntilConfirmed(p, confirmation, func(c Change) hold.Reasons { return unconfirmed(c, withdrawn) })
+		p, revoked := revoke(p, confirmation)
+		return holdUntilConfirmed(p, confirmation, func(c Change) hold.Reasons { return unconfirmed(c, revoked) })
 	}
 }
 
 // unconfirmed is what a deletion, or an update, loses that no person has confirmed. A deletion
-// whose confirmation was withdrawn waits also where nothing else goes with it.
-func unconfirmed(c Change, withdrawn map[state.Key]bool) hold.Reasons {
+// whose confirmation was revoked waits also where nothing else goes with it.
+func unconfirmed(c Change, revoked map[state.Key]bool) hold.Reasons {
 	rule := hold.DeletionLosses
 	switch {
-	case c.Before.Impact == "" && withdrawn[c.Key]:
+	case c.Before.Impact == "" && revoked[c.Key]:
 		return hold.Reasons{{Rule: rule, Facts: hold.Facts{Object: c.Key.String(), Detail: "its confirmation was taken back before it was sent"}}}
 	case c.Before.Impact == "":
 		return nil
@@ -177,7 +177,7 @@ func holdUntilConfirmed(p Plan, confirmation string, why func(Change) hold.Reaso
 	for _, engine := range []bool{false, true} {
 		p = holdByToken(p, confirmation, engine, why)
 	}
-	return holdUsed(p)
+	return holdForDependents(p)
 }
 
 // holdByToken requires one token for all that ends the engine, or for all else.

@@ -159,7 +159,7 @@ func TestADeletionThatAPersonConfirmedGoesOnWithoutAnotherConfirmation(t *testin
 		item := state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: fmt.Sprintf("n%02d", i)}, Object: map[string]any{}}
 		item.Impact = "it matters"
 		if i < 15 {
-			item.Allowed = &loss.Allowance{Losses: item.EffectiveLosses(), Digest: earlier}
+			item.Allowed = &loss.Approval{Losses: item.EffectiveLosses(), Digest: earlier}
 		}
 		observed = append(observed, item)
 	}

@@ -87,17 +87,17 @@ func (p Plan) quotasAfter() []Quota {
 	return out
 }
 
-// GuardQuotas holds each NodePool that a revision makes or changes and that shortages names among those by which
+// GuardQuotas holds each NodePool that a revision makes or changes and that exceeded names among those by which
 // pools need more than quotas have left, until confirmation quotes their token. It stands for all pools as they are
-// declared, whichever of them are held: that moves with what others use, and with what is applied already. shortages is called at
+// declared, whichever of them are held: that moves with what others use, and with what is applied already. exceeded is called at
 // most once, with the pools without the plan and with it, and what was read of their quotas, and not at all where
 // no pool is declared anew. It is called without any quota as well: that none were read is nothing by which a change
 // could pass. Only a plan that is Partial holds nothing.
-func (p Plan) GuardQuotas(confirmation string, shortages func(before, after []state.Item, quotas []Quota) []hold.Quota) Plan {
+func (p Plan) GuardQuotas(confirmation string, exceeded func(before, after []state.Item, quotas []Quota) []hold.Quota) Plan {
 	if p.Partial || !slices.ContainsFunc(p.Changes, Change.declaresPool) {
 		return p
 	}
-	found := shortages(p.poolsBefore(), p.Pools, p.quotasAfter())
+	found := exceeded(p.poolsBefore(), p.Pools, p.quotasAfter())
 	reasons := func(c Change) hold.Reasons {
 		var out hold.Reasons
 		for _, q := range found {

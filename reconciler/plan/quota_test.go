@@ -97,7 +97,7 @@ func TestTheTokenOfAQuotaStaysWhileWhatIsHeldMoves(t *testing.T) {
 
 func TestWithoutADeclaredPoolAndInAPlanOfSomeThingsNothingIsComputed(t *testing.T) {
 	fails := func([]state.Item, []state.Item, []plan.Quota) []hold.Quota {
-		t.Error("shortages were computed")
+		t.Error("exceeded quotas were computed")
 		return nil
 	}
 	withQuota([]string{"NodePool/a=1!", "NodePool/b=1"}, []string{"NodePool/a=2", "ConfigMap/m=1"}).GuardQuotas("", fails)

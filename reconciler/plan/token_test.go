@@ -60,7 +60,7 @@ func TestATokenForALoosenedGuardIsBoundToWhatIsLive(t *testing.T) {
 	}
 	compute := func(live, desired state.Item, confirmation string) plan.Change {
 		p := plan.Compute(state.NewSet(desired), state.NewSet(live), func(p plan.Plan) plan.Plan {
-			return p.HoldLoosened(confirmation, func(plan.Change) []string { return []string{"percent"} })
+			return p.HoldSyncChanges(confirmation, func(plan.Change) []string { return []string{"percent"} })
 		})
 		return p.Changes[0]
 	}

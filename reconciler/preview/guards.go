@@ -17,7 +17,7 @@ import (
 func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.Change) hold.Nodes) (plan.Plan, []report.GuardResult) {
 	changed, out := guardNodes(sync.Spec.Guard.MaxNodesReplaced, found, forecast)
 	for _, r := range found.Proposed.Reasons() {
-		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.QuotaExceeded, hold.GuardLoosened}, r.Rule) {
+		if slices.Contains([]hold.Rule{hold.MaxPrunePercent, hold.DeletionLosses, hold.UpdateLosses, hold.QuotaExceeded, hold.SyncChangeHeld}, r.Rule) {
 			out = append(out, report.GuardResult{Key: r.Key(), Rule: string(r.Rule), Result: report.GuardHeld, Text: r.String()})
 		}
 	}

@@ -36,6 +36,11 @@ type Problem struct {
 	// DuplicateKey is the key that a mapping has twice, where that is what is wrong; else
 	// empty.
 	DuplicateKey string `json:",omitempty"`
+	// Rule is true where a CEL rule of the schema refuses the object. RuleFields are then the names of the fields whose
+	// values the rule reads, separated by spaces, "self" for the field that the rule is at; empty where it only reads
+	// which fields there are.
+	Rule       bool   `json:",omitempty"`
+	RuleFields string `json:",omitempty"`
 }
 
 // NewProblem is a finding about what is written at a place.

@@ -10,9 +10,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// guardField is a field of a Sync that keeps something from being deleted, replaced or
+// protectedField is a field of a Sync that keeps something from being deleted, replaced or
 // written to, or that decides what is followed and reviewed.
-type guardField struct {
+type protectedField struct {
 	// path has the field's names, with dots between.
 	path string
 	// absent is what the API makes of a Sync without the field; nil for nothing.
@@ -21,11 +21,11 @@ type guardField struct {
 	looser func(before, after any) bool
 }
 
-// guardFields are all there are. What moves a Sync to other content, or gives it other
+// protectedFields are all there are. What moves a Sync to other content, or gives it other
 // values, is among them: reviewers of the change were not shown what that does. So is the
 // end of a suspension, which lets everything pass.
-func guardFields() []guardField {
-	return []guardField{
+func protectedFields() []protectedField {
+	return []protectedField{
 		{"spec.source", nil, from},
 		{"spec.source.git.fastForwardOnly", true, loosenedFrom(true)},
 		{"spec.sourceRef", nil, changed},
@@ -45,13 +45,13 @@ func guardFields() []guardField {
 	}
 }
 
-// loosened names the fields by which an update of a Sync weakens what guards it.
+// loosened names the protected fields that an update of a Sync makes less strict.
 func loosened(c plan.Change) []string {
 	if c.Key.Group != v1alpha1.GroupVersion.Group || c.Key.Kind != "Sync" {
 		return nil
 	}
 	var out []string
-	for _, f := range guardFields() {
+	for _, f := range protectedFields() {
 		if f.looser(f.of(c.Before.Object), f.of(c.After.Object)) {
 			out = append(out, f.path)
 		}
@@ -61,7 +61,7 @@ func loosened(c plan.Change) []string {
 
 // of is the field's value, or what stands for one that is absent. Null is absent: the
 // API server drops it.
-func (f guardField) of(object map[string]any) any {
+func (f protectedField) of(object map[string]any) any {
 	var value any = object
 	for name := range strings.SplitSeq(f.path, ".") {
 		m, _ := value.(map[string]any)

@@ -137,7 +137,7 @@ func TestEachFieldOfASyncIsClassified(t *testing.T) {
 		"spec.wait", "spec.healthChecks", "spec.healthCheckExprs", "spec.timeout",
 	}
 	var checked []string
-	for _, f := range guardFields() {
+	for _, f := range protectedFields() {
 		checked = append(checked, f.path)
 	}
 	var missing []string
@@ -159,7 +159,7 @@ func TestEachFieldOfASyncIsClassified(t *testing.T) {
 	}
 	walk("spec", reflect.TypeFor[v1alpha1.SyncSpec]())
 	if len(missing) > 0 {
-		t.Errorf("neither among guardFields nor known to guard nothing: %v", missing)
+		t.Errorf("neither among protectedFields nor known to protect nothing: %v", missing)
 	}
 }
 
@@ -177,12 +177,12 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 		return p.Changes[0]
 	}
 	held := pass(update)
-	if !held.Loosens() || !held.Held() {
+	if !held.LoosensSync() || !held.Held() {
 		t.Fatalf("it is not held: %+v", held)
 	}
 	drifted := update
 	drifted.Drift = true
-	if again := pass(drifted); !again.Loosens() {
+	if again := pass(drifted); !again.LoosensSync() {
 		t.Error("what a person made stricter by hand is made looser without confirmation")
 	}
 	token := hold.Join(held.Hold.Tokens(), Scope(sync))

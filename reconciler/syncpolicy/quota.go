@@ -18,12 +18,12 @@ func quotaGuard(sync *v1alpha1.Sync) plan.Policy {
 		if sync.Spec.Guard.Quota != v1alpha1.QuotaHold {
 			return p
 		}
-		return p.GuardQuotas(sync.Annotations[v1alpha1.ConfirmAnnotation], shortages)
+		return p.GuardQuotas(sync.Annotations[v1alpha1.ConfirmAnnotation], exceededQuotas)
 	}
 }
 
-// shortages are those that a change from some pools to others makes, and what cannot be determined of them.
-func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
+// exceededQuotas are those that a change from some pools to others makes, and what cannot be determined of them.
+func exceededQuotas(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
 	before, after = deviceplugin.PhysicalGPUs(before), deviceplugin.PhysicalGPUs(after)
 	types, err := catalog.Load()
 	if err != nil {
@@ -33,9 +33,9 @@ func shortages(before, after []state.Item, quotas []plan.Quota) []hold.Quota {
 	was, is := pools(reader, before), pools(reader, after)
 	limits, unread := read(quotas, is)
 	var out []hold.Quota
-	for _, s := range quota.NewShortages(was, is, limits) {
+	for _, s := range quota.NewlyExceeded(was, is, limits) {
 		out = append(out, hold.Quota{Quotas: s.Quotas, Codes: s.Codes, Pools: s.Pools, IncreasedPools: s.IncreasedPools,
-			NeededVCPUs: s.NeededVCPUs, LimitVCPUs: s.LimitVCPUs, UsedByOthers: s.UsedByOthers, SmallestType: s.Smallest, Unlimited: s.Unlimited})
+			NeededVCPUs: s.NeededVCPUs, LimitVCPUs: s.LimitVCPUs, UsedByOthers: s.UsedByOthers, SmallestType: s.SmallestType, Unlimited: s.Unlimited})
 	}
 	return append(out, unknown(was, is, unread)...)
 }

@@ -32,7 +32,7 @@ func ForRun(sync *v1alpha1.Sync, now time.Time) []plan.Policy {
 	if sync.Spec.Guard.MaxPrunePercent != nil {
 		percent = *sync.Spec.Guard.MaxPrunePercent
 	}
-	strict := func(p plan.Plan) plan.Plan { return p.HoldLoosened(confirmation, loosened) }
+	strict := func(p plan.Plan) plan.Plan { return p.HoldSyncChanges(confirmation, loosened) }
 	return append(policies, strict, plan.Guard(int(percent), confirmation), quotaGuard(sync))
 }
 

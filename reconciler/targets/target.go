@@ -39,7 +39,7 @@ type Target interface {
 	// Correct makes one change. It returns nil only when the target has
 	// accepted it; it never deletes anything but the very incarnation that
 	// was observed (Change.Before.Live), and nothing with which more goes than
-	// was allowed (Change.Allowance): that is counted anew before the first
+	// was allowed (Change.Approval): that is counted anew before the first
 	// request, and is a *LossesGrownError. The error states why, and not which change it is
 	// of: the caller has that.
 	Correct(ctx context.Context, change plan.Change) error
@@ -57,13 +57,13 @@ type InventoryWriter interface {
 	End(ctx context.Context) error
 }
 
-// Withdrawer is the ability of a Target that records how far deletions were allowed.
+// ApprovalRevoker is the ability of a Target that records how far deletions were allowed.
 // What an Observe finds wanted again is allowed no more.
-type Withdrawer interface {
-	// Withdraw stores that right after an Observe by which targets are to be changed, and
+type ApprovalRevoker interface {
+	// RevokeApprovals stores that right after an Observe by which targets are to be changed, and
 	// that the deletions of these keys were given up: a process that ends before Begin has
-	// observed what the next one may not. It sends nothing where nothing was withdrawn.
-	Withdraw(ctx context.Context, givenUp ...state.Key) error
+	// observed what the next one may not. It sends nothing where nothing was revoked.
+	RevokeApprovals(ctx context.Context, revoked ...state.Key) error
 	// Deleting lists the keys of what a run was allowed to delete and is not known to be
 	// gone, wanted again or given up.
 	Deleting(ctx context.Context) ([]state.Key, error)
@@ -130,14 +130,14 @@ func (e *LossesGrownError) Unwrap() error { return ErrChanged }
 // sent. What cannot be counted now is an error, unless
 // it could not be when it was planned, and was allowed all the same.
 func MayDelete(c plan.Change, now loss.DeletionImpact) error {
-	allowed := c.Allowance().Losses
+	allowed := c.Approval().Losses
 	switch {
 	case allowed.Covers(now.EffectiveLosses()):
 		return nil
 	case now.Losses[loss.Uncounted] > 0:
 		return state.Failf(state.Retry, "Uncounted", "not sent: %s", now.Impact)
 	}
-	return state.Fail(state.Retry, "Changed", &LossesGrownError{Allowed: allowed, Now: now.EffectiveLosses()})
+	return state.Fail(state.Retry, "LossesGrown", &LossesGrownError{Allowed: allowed, Now: now.EffectiveLosses()})
 }
 
 // ErrChanged marks a correction that was refused because the live thing is no

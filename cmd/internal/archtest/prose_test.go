@@ -57,8 +57,8 @@ var foreign = map[string]int{
 	"reconciler/declared/lint/remedy.go": 1, "reconciler/declared/lint/schema.go": 3, "reconciler/declared/manifest/position.go": 7,
 	"reconciler/declared/manifest/tree.go": 1, "reconciler/declared/render/message.go": 5, "reconciler/declared/render/survey.go": 2,
 	"reconciler/targets/internal/api/redact.go": 4, "reconciler/targets/internal/api/refusal.go": 11,
-	// CEL rules of other people's schemas, and a library of JSON patches of which kustomize passes on the text alone.
-	"reconciler/declared/unset/lintable.go": 1, "reconciler/declared/render/output.go": 1,
+	// A library of JSON patches of which kustomize passes on the text alone.
+	"reconciler/declared/render/output.go": 1,
 	// GitHub's, which has one code for all that is forbidden; the scheduler's, which has one reason for all that a pod lacks.
 	"reconciler/report/forge/github/failure.go": 1, "cmd/poolwright-sandbox/demo/watch.go": 1,
 	// Markers in files and comments that are there to be found again; forges; keys.
@@ -153,7 +153,7 @@ func (p prose) decidedBy(n ast.Node) []ast.Expr {
 
 // isSentence reports whether an expression is a sentence, or a list or a table of some.
 func (p prose) isSentence(e ast.Expr) bool {
-	return isProse(e) || slices.ContainsFunc(p.texts(e, 0), func(text string) bool {
+	return isProse(e) || p.isComposed(e) || slices.ContainsFunc(p.texts(e, 0), func(text string) bool {
 		return sentence.MatchString(blank.ReplaceAllString(text, " "))
 	})
 }
@@ -237,6 +237,25 @@ func isProse(e ast.Expr) bool {
 	}
 	sel, ok := e.(*ast.SelectorExpr)
 	return ok && slices.Contains(proseFields, sel.Sel.Name)
+}
+
+// isComposed reports whether an expression, or the variable that it names, is put together of texts of ours by + or cmp.Or.
+func (p prose) isComposed(e ast.Expr) bool {
+	if id, ok := e.(*ast.Ident); ok {
+		e = p.valueOf(id)
+	}
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return e.Op == token.ADD && (isProse(e.X) || isProse(e.Y) || p.isComposed(e.X) || p.isComposed(e.Y))
+	case *ast.CallExpr:
+		sel, ok := e.Fun.(*ast.SelectorExpr)
+		if !ok || sel.Sel.Name != "Or" {
+			return false
+		}
+		x, ok := sel.X.(*ast.Ident)
+		return ok && p.imported[x.Name] == "cmp" && slices.ContainsFunc(e.Args, isProse)
+	}
+	return false
 }
 
 // isTable reports whether an expression is a map that is written in the package.

@@ -166,7 +166,7 @@ func change(v reflect.Value) {
 		v.Set(reflect.ValueOf(&metav1.Duration{Duration: 77 * time.Second}))
 		return
 	case map[string]bool:
-		v.Set(reflect.ValueOf(map[string]bool{"SpotToSpotConsolidation": true}))
+		v.Set(reflect.ValueOf(map[string]bool{"SpotToSpotConsolidation": true, "DRANVIDIAGPU": true}))
 		return
 	}
 	switch v.Kind() {

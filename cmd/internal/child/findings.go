@@ -54,7 +54,7 @@ func limitedProblems(list []state.Problem) []state.Problem {
 		list = append(slices.Clone(list[:maxFindings]), omitted(list[maxFindings:]))
 	}
 	for i, p := range list {
-		for _, text := range []*string{&p.Origin.File, &p.Message, &p.Detail, &p.Field, &p.UnknownField, &p.DuplicateKey} {
+		for _, text := range []*string{&p.Origin.File, &p.Message, &p.Detail, &p.Field, &p.UnknownField, &p.DuplicateKey, &p.RuleFields} {
 			*text = shortened(*text, maxFindingBytes)
 		}
 		p.Object, p.Code, p.Facts = shortenedKey(p.Object), published(p.Code), bounded(p.Facts)

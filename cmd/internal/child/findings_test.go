@@ -64,7 +64,7 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 		p := state.Problem{Origin: state.Origin{File: "a.yaml", Line: i}, Message: "x", Omitted: math.MaxInt - i%2*math.MaxInt - i%2}
 		if i < 2 {
 			p.Message, p.Origin.File, p.Object.Name = long, long, long
-			p.Field, p.UnknownField, p.Detail, p.DuplicateKey = long, long, long, long
+			p.Field, p.UnknownField, p.Detail, p.DuplicateKey, p.RuleFields = long, long, long, long, long
 			p.Code, p.Facts = finding.Code(long), finding.FactsOf(finding.Of("long", long))
 		}
 		hostile.Problems, hostile.Refused = append(hostile.Problems, p), append(hostile.Refused, p)
@@ -101,7 +101,7 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 			t.Errorf("%d problems, which stand for %d", len(list), counted(list))
 		}
 		for _, p := range list {
-			if len(p.Message) > maxFindingBytes || max(len(p.Origin.File), len(p.Object.Name), len(p.Field), len(p.UnknownField), len(p.Detail), len(p.DuplicateKey)) > maxFindingBytes || p.Omitted < 0 || p.Omitted > math.MaxInt32 {
+			if len(p.Message) > maxFindingBytes || max(len(p.Origin.File), len(p.Object.Name), len(p.Field), len(p.UnknownField), len(p.Detail), len(p.DuplicateKey), len(p.RuleFields)) > maxFindingBytes || p.Omitted < 0 || p.Omitted > math.MaxInt32 {
 				t.Errorf("a text of %d bytes in a file's name of %d, for %d", len(p.Message), len(p.Origin.File), p.Omitted)
 			}
 			if p.Code != "" && p.Code != finding.FindingsOmitted || len(p.Facts) > 2*maxFindingBytes {

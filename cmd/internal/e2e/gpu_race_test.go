@@ -14,9 +14,9 @@ import (
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
 )
 
-// podsCannotBeFirst: the plugin is late, and meanwhile the node offers four whole
+// podsCannotBeFirst: the plugin is late, and meanwhile the node advertises four whole
 // GPUs, as if it had been configured for that. Pods wait, one without a GPU too,
-// until the node offers what the configuration says. Later the plugin fails for a while:
+// until the node advertises what the configuration says. Later the plugin fails for a while:
 // pods are not kept away then, and nothing is bought.
 func (l *gpuSteps) podsCannotBeFirst(g gpuSuite) {
 	const pool = racePool
@@ -160,7 +160,7 @@ func (g gpuSuite) pluginFails(node string, config gpu.PluginConfig) {
 	if err := g.hand.Delete(g.Context(), &plugin); err != nil {
 		g.Fatal(err)
 	}
-	g.until("the node offers nothing", func() error {
+	g.until("the node advertises nothing", func() error {
 		list, err := g.gpuNodes(pool)
 		if err != nil {
 			return err

@@ -32,7 +32,7 @@ func TestSharedGPUsLive(t *testing.T) {
 		run("no pod comes to a node before the numbers agree", l.podsCannotBeFirst),
 		run("a configuration changes on a running pool, in order and one node at a time", l.configChanges),
 		run("the plugin is upgraded one node at a time, and no pod waits for it", l.pluginIsUpgraded),
-		run("a node that never offers its GPUs is replaced, and at last the pool is held", l.nodesNeverOffer),
+		run("a node that never advertises its GPUs is replaced, and at last the pool is held", l.nodesNeverOffer),
 		run("a configuration that leaves takes what was made of it", l.configLeaves),
 		run("pods that claim GPUs get nodes of the DRA driver", l.podsClaimGPUs),
 		step{"in the end nothing is left over", engineSuite.nothingLeaks},

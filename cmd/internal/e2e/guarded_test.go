@@ -79,7 +79,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		for range 3 {
 			s.handled()
 		}
-		if message := s.waitForNotReady("GuardChangeHeld"); !strings.Contains(message, "spec.guard.maxPrunePercent") || !strings.Contains(message, "would delete 11 of") {
+		if message := s.waitForNotReady("SyncChangeHeld"); !strings.Contains(message, "spec.guard.maxPrunePercent") || !strings.Contains(message, "would delete 11 of") {
 			s.Errorf("the message is %s", message)
 		}
 		unharmed(s)
@@ -194,7 +194,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 	s.declareSync(s.name, anything)
 	s.repo.commit("Raise the guard and remove eleven")
 	s.handled()
-	s.confirm(s.tokenIn(s.waitForNotReady("GuardChangeHeld")))
+	s.confirm(s.tokenIn(s.waitForNotReady("SyncChangeHeld")))
 	s.ready()
 	if n := len(s.census()); n != before-len(leaving) {
 		t.Errorf("%d objects are left, want %d", n, before-len(leaving))

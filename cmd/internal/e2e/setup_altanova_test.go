@@ -90,7 +90,7 @@ func (s setupSuite) startsCold(l landing, pods, nodes *recording, launch sandbox
 		})},
 		{"Karpenter decides on a node", s.history, ofClaim(func(*karpv1.NodeClaim) bool { return true })},
 		{"the node registers without a GPU", nodes, ofNode(func(n *corev1.Node) bool { return offers(n)[gpu.Resource] == 0 })},
-		{"the device plugin offers its GPU", nodes, offered},
+		{"the device plugin advertises its GPU", nodes, offered},
 		{"the pod is bound", pods, ofPod(func(p *corev1.Pod) bool { return p.Spec.NodeName == l.node.Name })},
 		{"the pod runs", pods, ofPod(func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })},
 	}

@@ -57,7 +57,7 @@ func TestSetupTimeslicing(t *testing.T) {
 		t.Errorf("%d instances were launched: %v", n, s.AWS.Instances())
 	}
 	if offer := offers(&at.node); offer["nvidia.com/gpu"] != 40 {
-		t.Errorf("the node offers %s", offer)
+		t.Errorf("the node advertises %s", offer)
 	}
 	s.countsGPUs("gpu", "120", "40")
 	s.runsThePage()

@@ -73,7 +73,7 @@ type indexed struct {
 	types *catalog.Catalog
 	// What was read.
 	podsRead, nodesRead, claimsRead bool
-	// onNode are the pods of a node, unhealthy the nodes that do not offer their GPUs, backoff the pools in back-off.
+	// onNode are the pods of a node, unhealthy the nodes that do not advertise their GPUs, backoff the pools in back-off.
 	onNode    map[string][]Pod
 	unhealthy map[string]v1alpha1.UnhealthyGPUNode
 	backoff   map[string]metav1.Time
@@ -171,8 +171,8 @@ func (x *indexed) node(claim *karpv1.NodeClaim, node *corev1.Node) Node {
 	if region == "" && x.Cluster != nil {
 		region = x.Cluster.Spec.Region
 	}
-	offered := x.allocatable(claim, node)
-	allocatable := total(offered)
+	allocatableGPUs := x.allocatable(claim, node)
+	allocatable := total(allocatableGPUs)
 	n.GPUs.Allocatable = &allocatable
 	n.USDPerHour = priceOf(x.types, region, n.InstanceType, n.CapacityType)
 	requested := gpu.Resources{}
@@ -193,14 +193,14 @@ func (x *indexed) node(claim *karpv1.NodeClaim, node *corev1.Node) Node {
 	if x.podsRead {
 		all, idle := total(requested), int64(0)
 		if n.Ready() && !n.Unschedulable {
-			idle = unrequested(offered, requested)
+			idle = unrequested(allocatableGPUs, requested)
 		}
 		n.GPUs.Requested, n.GPUs.Idle = &all, &idle
 	}
 	return n
 }
 
-// allocatable are the GPUs that a node offers: before it registers none, and where Nodes were not read
+// allocatable are the GPUs that a node advertises: before it registers none, and where Nodes were not read
 // what its claim has of it.
 func (x *indexed) allocatable(claim *karpv1.NodeClaim, node *corev1.Node) gpu.Resources {
 	switch {
@@ -232,10 +232,10 @@ func total(resources gpu.Resources) int64 {
 	return n
 }
 
-// unrequested is how many of the resources that a node offers are not requested.
-func unrequested(offered, requested gpu.Resources) int64 {
+// unrequested is how many of the resources that a node advertises are not requested.
+func unrequested(allocatableGPUs, requested gpu.Resources) int64 {
 	var n int64
-	for name, count := range offered {
+	for name, count := range allocatableGPUs {
 		n += max(0, count-requested[name])
 	}
 	return n

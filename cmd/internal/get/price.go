@@ -24,7 +24,7 @@ func priceOf(types *catalog.Catalog, region, instanceType, capacityType string) 
 	if err != nil {
 		return nil
 	}
-	out := &USD{Least: price.USDPerHour, Most: price.USDPerHour, Approximate: price.Basis != catalog.Listed}
+	out := &USD{Least: price.USDPerHour, Most: price.USDPerHour, Approximate: price.Basis != catalog.HomeRegion}
 	if capacityType == karpv1.CapacityTypeSpot {
 		out.Least *= catalog.LowestSpot
 	}

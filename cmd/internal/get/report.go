@@ -125,7 +125,7 @@ func pendingPods(pods []Pod) []PendingPod {
 // GPUs are numbers of GPUs, or of shares where a DevicePlugin shares them, as pods request them. What
 // was not read is absent.
 type GPUs struct {
-	// Allocatable is how many the nodes offer.
+	// Allocatable is how many the nodes advertise.
 	Allocatable *int64 `json:"allocatable,omitempty"`
 	// Requested is how many the pods on the nodes request.
 	Requested *int64 `json:"requested,omitempty"`

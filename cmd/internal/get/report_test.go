@@ -258,11 +258,11 @@ func TestIdleGPUsAreThoseThatAPodCouldGet(t *testing.T) {
 		pods   gpu.Resources
 		want   int64
 	}{
-		"what is not requested":                         {nil, gpu.Resources{"nvidia.com/gpu": 1}, 3},
-		"none of a node that is cordoned":               {[]func(*corev1.Node){cordoned}, nil, 0},
-		"none of a node that is not ready":              {[]func(*corev1.Node){unready}, nil, 0},
-		"of each resource what is not requested":        {[]func(*corev1.Node){offers("nvidia.com/mig-1g.5gb", "2")}, gpu.Resources{"nvidia.com/gpu": 4}, 2},
-		"none of a resource that it does not offer yet": {[]func(*corev1.Node){offers("nvidia.com/gpu", "0"), offers("nvidia.com/mig-1g.5gb", "2")}, gpu.Resources{"nvidia.com/gpu": 4}, 2},
+		"what is not requested":                             {nil, gpu.Resources{"nvidia.com/gpu": 1}, 3},
+		"none of a node that is cordoned":                   {[]func(*corev1.Node){cordoned}, nil, 0},
+		"none of a node that is not ready":                  {[]func(*corev1.Node){unready}, nil, 0},
+		"of each resource what is not requested":            {[]func(*corev1.Node){offers("nvidia.com/mig-1g.5gb", "2")}, gpu.Resources{"nvidia.com/gpu": 4}, 2},
+		"none of a resource that it does not advertise yet": {[]func(*corev1.Node){offers("nvidia.com/gpu", "0"), offers("nvidia.com/mig-1g.5gb", "2")}, gpu.Resources{"nvidia.com/gpu": 4}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x, full := node("x", "4", test.change...), node("y", "0")

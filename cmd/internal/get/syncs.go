@@ -27,9 +27,9 @@ type Sync struct {
 	// RolledBackTo is the revision that it stays at, and RollbackReason why, where somebody named a reason.
 	RolledBackTo   string `json:"rolledBackTo,omitempty"`
 	RollbackReason string `json:"rollbackReason,omitempty"`
-	// Revision is what was applied last, Attempted what was tried last.
-	Revision  string `json:"revision,omitempty"`
-	Attempted string `json:"attempted,omitempty"`
+	// Revision is what was applied last, AttemptedRevision what was tried last.
+	Revision          string `json:"revision,omitempty"`
+	AttemptedRevision string `json:"attemptedRevision,omitempty"`
 	// Objects is how many it manages, Pending how many changes were not made.
 	Objects int         `json:"objects"`
 	Pending int         `json:"pending"`
@@ -53,7 +53,7 @@ func syncsOf(syncs []v1alpha1.Sync) []Sync {
 		row := Sync{
 			Namespace: s.Namespace, Name: s.Name, Suspended: s.Spec.Suspend, Created: s.CreationTimestamp,
 			Ready: statusOf(&s, fluxmeta.ReadyCondition), Drifted: statusOf(&s, "Drifted"),
-			Revision: s.Status.LastAppliedRevision, Attempted: s.Status.LastAttemptedRevision,
+			Revision: s.Status.LastAppliedRevision, AttemptedRevision: s.Status.LastAttemptedRevision,
 			Objects: int(s.Status.Objects), Pending: len(s.Status.Pending) + int(s.Status.PendingOmitted),
 			RolledBackTo: rollback.Revision(&s), RollbackReason: rollback.Reason(&s),
 		}

@@ -100,7 +100,7 @@ func (r Report) syncTable(namespaces bool) *metav1.Table {
 		if s.SuspendReason != "" {
 			message = strings.TrimSuffix("suspended: "+s.SuspendReason+"; "+message, "; ")
 		}
-		cells := []any{s.Name, s.Ready, s.Suspended, orDash(shortRevision(s.Revision)), s.Drifted, s.Pending, r.age(s.Created), orDash(message), s.Objects, orDash(shortRevision(s.Attempted))}
+		cells := []any{s.Name, s.Ready, s.Suspended, orDash(shortRevision(s.Revision)), s.Drifted, s.Pending, r.age(s.Created), orDash(message), s.Objects, orDash(shortRevision(s.AttemptedRevision))}
 		if namespaces {
 			cells = append([]any{s.Namespace}, cells...)
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// gpuResource is what the device plugin offers.
+	// gpuResource is what the device plugin advertises.
 	gpuResource = "nvidia.com/gpu"
 	// poolLabel is on Karpenter's claims and nodes, and a tag of its instances.
 	poolLabel = "karpenter.sh/nodepool"

@@ -136,7 +136,7 @@ func (w *comparer) queue() {
 	case theirs == ours && theirs != "":
 		w.out.Equal = append(w.out.Equal, "INTERRUPTION_QUEUE")
 	case theirs != "" && ours == "":
-		w.blocking(fmt.Sprintf(remedy, theirs), "it reads the queue %s, and nobody would: nodes would end unwarned", theirs)
+		w.blocking(fmt.Sprintf(remedy, theirs), "it reads the queue %s, and nothing would read it any more: nodes would be interrupted without being drained", theirs)
 	case theirs != "" && theirs != ours:
 		w.blocking(fmt.Sprintf(remedy, theirs), "it reads the queue %s, and %s would be read", theirs, ours)
 	case ours != "":

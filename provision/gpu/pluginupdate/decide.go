@@ -111,7 +111,7 @@ func (s *decision) inTheMiddle(m *member, now time.Time) {
 
 // decideNext finds what keeps working plugins of each configuration from being replaced.
 //
-// Nodes that do not offer what they should, for whatever reason, use up the budget
+// Nodes that do not advertise what they should, for whatever reason, use up the budget
 // of their configuration, which is one: what broke them (a driver, a configuration, the
 // new plugin itself) is likely to break the next one too, and the configuration's pods
 // have less to go to already. Of other configurations only a plugin that has just come
@@ -127,7 +127,7 @@ func (s *decision) decideNext(f gpuNodes, astray []*member, now time.Time) {
 		}
 	}
 	for _, m := range astray {
-		reason := fmt.Sprintf("waits: node %s does not offer its GPUs: %s", m.node.Name, m.reason())
+		reason := fmt.Sprintf("waits: node %s does not advertise its GPUs: %s", m.node.Name, m.reason())
 		s.setReason(m.config.Name, reason)
 		young := m.timeout() - now.Sub(m.created())
 		if young <= 0 { // or there is no plugin at all

@@ -4,7 +4,7 @@
 // package decides whose pod, and when.
 //
 // Why one at a time, and not the DaemonSet controller's own rolling update: while
-// a plugin restarts, its node offers no GPU at all, and Karpenter would buy another
+// a plugin restarts, its node advertises no GPU at all, and Karpenter would buy another
 // node for whoever requests one in those seconds; and a DaemonSet calls a plugin
 // available before the kubelet has its devices. So, for each node, in this order:
 //
@@ -12,7 +12,7 @@
 //	the node gets recorded the lesser of its old and new numbers
 //	(gpu.AllocatableAnnotation) and marked as being worked on, in one patch
 //	the pod is deleted
-//	the new pod is ready, the node offers what its configuration declares, and goes on so
+//	the new pod is ready, the node advertises what its configuration declares, and goes on so
 //	                                                or the update stops
 //
 // Pods that run keep their GPUs all the while: the kubelet records which devices it
@@ -45,7 +45,7 @@
 // after a node whose new plugin does not come to agree within the configuration's
 // ReadyTimeout, until it does or another revision is declared, for which that node
 // then goes first; to take a working plugin while another node of its configuration does
-// not offer what it should, as with the maxUnavailable of a DaemonSet, where
+// not advertise what it should, as with the maxUnavailable of a DaemonSet, where
 // unavailable pods use up the budget; to delete a second pod on a node for the same
 // revision. Nodes that are not ready, cordoned or going are passed over.
 //

@@ -111,7 +111,7 @@ func (r *Updater) stop(ctx context.Context, m *member) error {
 		return err
 	}
 	r.Recorder.Eventf(m.set, corev1.EventTypeWarning, stoppedReason,
-		"node %s of pool %s does not offer its GPUs %s after its plugin was replaced (%s: %s): no other plugin is replaced until it does, or until another version or configuration is declared",
+		"node %s of pool %s does not advertise its GPUs %s after its plugin was replaced (%s: %s): no other plugin is replaced until it does, or until another version or configuration is declared",
 		m.node.Name, m.pool, m.timeout(), cmp.Or(m.health.Reason, readiness.Mismatch), m.reason())
 	r.Log.Info("stopped replacing device plugins", "Node", m.node.Name, "config", m.config.Name, "revision", m.pluginHash(), "reason", m.health.Reason)
 	return nil

@@ -35,7 +35,7 @@ type machine struct {
 	// serving is whether a plugin has registered its devices.
 	serving bool
 	// ready is when the plugin's pod became ready, told when the kubelet last told
-	// the API server what the node offers.
+	// the API server what the node advertises.
 	ready, reported time.Time
 	away            bool
 }
@@ -149,15 +149,15 @@ func (w *fixture) simulate() {
 
 func (w *fixture) notify(name string, m *machine) {
 	config, _ := shares().ConfigForPool(name[:1])
-	offer := config.Allocatable(4)
+	allocatable := config.Allocatable(4)
 	if !m.serving {
-		offer = config.Allocatable(0)
+		allocatable = config.Allocatable(0)
 	}
 	m.reported = w.clock.Now()
-	if offer.Differs(w.node(name).Status.Allocatable) == "" {
+	if allocatable.Differs(w.node(name).Status.Allocatable) == "" {
 		return
 	}
-	change(w.stage, node(name), func(n *corev1.Node) { n.Status.Allocatable = offer.ApplyTo(n.Status.Allocatable) })
+	change(w.stage, node(name), func(n *corev1.Node) { n.Status.Allocatable = allocatable.ApplyTo(n.Status.Allocatable) })
 	if got := w.recordedCapacity(name); got != config.Allocatable(4).String() {
 		w.Errorf("%s is vouched for with %s", name, got)
 	}

@@ -52,10 +52,10 @@ func TestANewPluginMustGoOnAgreeing(t *testing.T) {
 	s.goes("too early")
 
 	// Then the kubelet tells that there are none: the wait begins anew.
-	change(s, node("a1"), offering(0, gpu.Resource))
+	change(s, node("a1"), advertising(0, gpu.Resource))
 	s.clock.Step(2 * time.Second)
 	s.step()
-	change(s, node("a1"), offering(40, gpu.Resource))
+	change(s, node("a1"), advertising(40, gpu.Resource))
 	s.step()
 	s.goes("just come back")
 	s.clock.Step(minReady / 2)
@@ -94,14 +94,14 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "unable to load config"}}}}
 	})
 	s.put(broken)
-	change(s, node("a1"), offering(0, gpu.Resource))
+	change(s, node("a1"), advertising(0, gpu.Resource))
 	s.clock.Step(10*time.Minute - time.Second)
 	if again := s.step().RequeueAfter; again != time.Second || s.takeEvents() != "" {
 		t.Errorf("looks again after %v", again)
 	}
 	s.clock.Step(time.Second)
 	s.step()
-	const why = "stopped: node a1 does not offer its GPUs with the new plugin: the plugin's container plugin waits: CrashLoopBackOff: unable to load config"
+	const why = "stopped: node a1 does not advertise its GPUs with the new plugin: the plugin's container plugin waits: CrashLoopBackOff: unable to load config"
 	s.is("a", "0 of 2 plugins replaced; "+why)
 	s.is("b", "0 of 1 plugins replaced; "+strings.Replace(why, "node a1", "node a1 of pool a", 1))
 	got := s.takeEvents()
@@ -122,7 +122,7 @@ func TestABrokenPluginStopsTheRolloutOnTheFirstNode(t *testing.T) {
 	t.Run("it goes on when the node agrees after all", func(t *testing.T) {
 		s := s.copy(t)
 		change(s, broken.DeepCopy(), func(p *corev1.Pod) { p.Status = plugin("a1", "new", 0).Status })
-		change(s, node("a1"), offering(40, gpu.Resource))
+		change(s, node("a1"), advertising(40, gpu.Resource))
 		s.step()
 		s.is("a", "0 of 2 plugins replaced; waits for the new plugin of node a1")
 		s.clock.Step(minReady)
@@ -210,7 +210,7 @@ func TestAPluginIsNotReplacedTwiceForOneRevision(t *testing.T) {
 		s.step()
 	}
 	s.goes("never again")
-	s.is("a", "0 of 2 plugins replaced; stopped: node a1 does not offer its GPUs with the new plugin: the plugin of an earlier version or configuration still runs")
+	s.is("a", "0 of 2 plugins replaced; stopped: node a1 does not advertise its GPUs with the new plugin: the plugin of an earlier version or configuration still runs")
 }
 
 func TestTheRecordedCapacityWhileAPluginIsReplaced(t *testing.T) {
@@ -224,7 +224,7 @@ func TestTheRecordedCapacityWhileAPluginIsReplaced(t *testing.T) {
 		{name: "fewer shares count at once", config: func(p *gpu.PluginConfig) { p.Replicas = 5 }, want: "nvidia.com/gpu=20,nvidia.com/gpu.shared=0"},
 		{name: "more shares do not count yet", config: func(p *gpu.PluginConfig) { p.Replicas = 20 }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
 		{name: "of renamed shares neither name counts", config: func(p *gpu.PluginConfig) { p.Renamed = true }, want: "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
-		{name: "where nothing is recorded, what the node reports counts", node: func(n *corev1.Node) { withoutAllocatable(n); offering(30, gpu.Resource)(n) }, want: "nvidia.com/gpu=30,nvidia.com/gpu.shared=0"},
+		{name: "where nothing is recorded, what the node reports counts", node: func(n *corev1.Node) { withoutAllocatable(n); advertising(30, gpu.Resource)(n) }, want: "nvidia.com/gpu=30,nvidia.com/gpu.shared=0"},
 		{name: "what cannot be read counts as nothing", node: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "plenty" }, want: "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

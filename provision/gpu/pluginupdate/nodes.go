@@ -23,7 +23,7 @@ const (
 
 const (
 	// minReady is how long a new plugin must have agreed without a break, as
-	// minReadySeconds of a DaemonSet. The kubelet reports what a node offers every
+	// minReadySeconds of a DaemonSet. The kubelet reports what a node advertises every
 	// 10 s; before that, the numbers may still be those of the old plugin.
 	minReady = 15 * time.Second
 	// defaultTimeout is for configurations without a ReadyTimeout.
@@ -129,7 +129,7 @@ func (m *member) observed() bool {
 	return m.set.Status.ObservedGeneration >= m.set.Generation
 }
 
-// agrees reports whether the declared plugin runs alone and the node offers what its
+// agrees reports whether the declared plugin runs alone and the node advertises what its
 // configuration declares.
 func (m *member) agrees() bool {
 	return m.plugin != nil && m.others == 0 && m.health.Ready
@@ -151,7 +151,7 @@ func (m *member) works() bool {
 		return false
 	}
 	recorded, _ := m.recordedCapacity()
-	return m.offers() && recorded.Differs(m.node.Status.Allocatable) == ""
+	return m.advertises() && recorded.Differs(m.node.Status.Allocatable) == ""
 }
 
 // idle reports that the node has not been opened to GPU pods. It is not whether
@@ -193,7 +193,7 @@ func (m *member) created() time.Time {
 	return m.plugin.CreationTimestamp.Time
 }
 
-// has is what the node offers just now.
+// has is what the node advertises just now.
 func (m *member) has() gpu.Resources {
 	out := gpu.Resources{}
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
@@ -203,24 +203,24 @@ func (m *member) has() gpu.Resources {
 	return out
 }
 
-// offers reports whether that is anything.
-func (m *member) offers() bool {
+// advertises reports whether that is anything.
+func (m *member) advertises() bool {
 	has := m.has()
 	return has[gpu.Resource]+has[gpu.SharedResource] > 0
 }
 
-// recordedCapacity is what the node is taken to offer: what was recorded, or else what
+// recordedCapacity is what the node is taken to advertise: what was recorded, or else what
 // its status has.
-func (m *member) recordedCapacity() (offer gpu.Resources, annotated bool) {
-	offer, err := gpu.ParseResources(m.node.Annotations[gpu.AllocatableAnnotation])
+func (m *member) recordedCapacity() (allocatable gpu.Resources, annotated bool) {
+	allocatable, err := gpu.ParseResources(m.node.Annotations[gpu.AllocatableAnnotation])
 	if err != nil {
 		return m.has(), false
 	}
-	return offer, true
+	return allocatable, true
 }
 
 // capacityTooHigh reports that more is recorded than is coming: the plugin that
-// offered it is gone, or is being taken by the DaemonSet controller.
+// advertised it is gone, or is being taken by the DaemonSet controller.
 func (m *member) capacityTooHigh() bool {
 	recorded, annotated := m.recordedCapacity()
 	return annotated && !m.old() && !m.agrees() && !maps.Equal(recorded, recorded.Min(m.health.Expected))

@@ -113,7 +113,7 @@ func (r *Updater) count(ctx context.Context, into map[*member]*tally) error {
 // hits reports whether a pending pod could be put on the node, or already is and not
 // yet admitted, just when its GPUs are gone.
 //
-// A pod that requests more than the node offers, or for what it does not offer, cannot;
+// A pod that requests more than the node advertises, or for what it does not advertise, cannot;
 // were it waited for, nobody could ever rename the shares, or make more of them,
 // because of the very pods that need it.
 func hits(m *member, pod *corev1.Pod, requests gpu.Resources) bool {

@@ -238,12 +238,12 @@ func set(config, revision string) *appsv1.DaemonSet {
 	}
 }
 
-// node is an initialized node with four GPUs, offering what its pool's configuration
+// node is an initialized node with four GPUs, advertising what its pool's configuration
 // says. Its name begins with its pool.
 func node(name string, with ...func(*corev1.Node)) *corev1.Node {
 	pool := name[:1]
 	config, _ := shares().ConfigForPool(pool)
-	offer := config.Allocatable(4)
+	allocatable := config.Allocatable(4)
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, UID: types.UID("node-" + name),
@@ -251,11 +251,11 @@ func node(name string, with ...func(*corev1.Node)) *corev1.Node {
 				poolLabel: pool, registeredLabel: "true", "karpenter.sh/initialized": "true", "kubernetes.io/hostname": name,
 				"karpenter.k8s.aws/instance-gpu-count": "4", "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
 			},
-			Annotations: map[string]string{gpu.AllocatableAnnotation: offer.String()},
+			Annotations: map[string]string{gpu.AllocatableAnnotation: allocatable.String()},
 		},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "nvidia.com/gpu", Effect: corev1.TaintEffectNoSchedule}}},
 		Status: corev1.NodeStatus{
-			Allocatable: offer.ApplyTo(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48")}),
+			Allocatable: allocatable.ApplyTo(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("48")}),
 			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}},
 		},
 	}
@@ -319,8 +319,8 @@ func going(n *corev1.Node) {
 	n.DeletionTimestamp = &metav1.Time{Time: noon}
 }
 
-// offering makes the node's allocatable that many of a resource.
-func offering(count int64, of corev1.ResourceName) func(*corev1.Node) {
+// advertising makes the node's allocatable that many of a resource.
+func advertising(count int64, of corev1.ResourceName) func(*corev1.Node) {
 	return func(n *corev1.Node) {
 		n.Status.Allocatable[gpu.Resource] = *resource.NewQuantity(0, resource.DecimalSI)
 		n.Status.Allocatable[of] = *resource.NewQuantity(count, resource.DecimalSI)

@@ -45,7 +45,7 @@ func (s *decision) replaced(m *member) bool {
 // why is what a pool's update does, or what it waits for.
 func (s *decision) why(pool string, all []*member) string {
 	if m := s.middle; m != nil && s.stopped {
-		return fmt.Sprintf("stopped: %s does not offer its GPUs with the new plugin: %s", name(m, pool), m.reason())
+		return fmt.Sprintf("stopped: %s does not advertise its GPUs with the new plugin: %s", name(m, pool), m.reason())
 	} else if m != nil {
 		return "waits for the new plugin of " + name(m, pool)
 	}

@@ -61,7 +61,7 @@ func TestOneStep(t *testing.T) {
 			objects: []client.Object{
 				set("ten", "new"), node("a1", func(n *corev1.Node) {
 					delete(n.Labels, "karpenter.k8s.aws/instance-gpu-count")
-					offering(0, gpu.Resource)(n)
+					advertising(0, gpu.Resource)(n)
 				}),
 				node("a2", starting), node("a3", starting), plugin("a3", "new", 0, unready), node("a4"), plugin("a4", "new", hour),
 			},
@@ -111,7 +111,7 @@ func TestOneStep(t *testing.T) {
 		{
 			name: "a node in the middle is waited for before its new pod is there",
 			objects: []client.Object{
-				set("ten", "new"), node("a1", marking("old", "new", time.Minute), offering(0, gpu.Resource)), node("a2"), plugin("a2", "old", hour),
+				set("ten", "new"), node("a1", marking("old", "new", time.Minute), advertising(0, gpu.Resource)), node("a2"), plugin("a2", "old", hour),
 			},
 			states: map[string]string{"a": "0 of 2 plugins replaced; waits for the new plugin of node a1"},
 		},
@@ -166,19 +166,19 @@ func TestOneStep(t *testing.T) {
 				set("ten", "new"), node("a1", marking("old", "new", time.Minute)), plugin("a1", "new", 0, unready),
 				node("a2", marking("old", "new", hour)), plugin("a2", "new", hour, unready),
 			},
-			states: map[string]string{"a": "0 of 2 plugins replaced; stopped: node a2 does not offer its GPUs with the new plugin: the plugin's pod plugin-a2-new is not ready yet"},
+			states: map[string]string{"a": "0 of 2 plugins replaced; stopped: node a2 does not advertise its GPUs with the new plugin: the plugin's pod plugin-a2-new is not ready yet"},
 		},
 		{
-			name: "another node of the configuration that offers too little is waited for, even by another pool",
+			name: "another node of the configuration that advertises too little is waited for, even by another pool",
 			objects: []client.Object{
-				set("ten", "new"), node("a1", offering(30, gpu.Resource)), plugin("a1", "new", 24*hour), node("c1"), plugin("c1", "old", hour),
+				set("ten", "new"), node("a1", advertising(30, gpu.Resource)), plugin("a1", "new", 24*hour), node("c1"), plugin("c1", "old", hour),
 			},
-			states: map[string]string{"c": "0 of 1 plugins replaced; waits: node a1 does not offer its GPUs: the node offers nvidia.com/gpu: 30 of 40"},
+			states: map[string]string{"c": "0 of 1 plugins replaced; waits: node a1 does not advertise its GPUs: the node advertises nvidia.com/gpu: 30 of 40"},
 		},
 		{
 			name: "another configuration's broken node holds nobody up for ever",
 			objects: []client.Object{
-				set("ten", "new"), set("five", "new"), node("a1", offering(30, gpu.Resource)), plugin("a1", "new", 24*hour), node("b1"), plugin("b1", "old", hour),
+				set("ten", "new"), set("five", "new"), node("a1", advertising(30, gpu.Resource)), plugin("a1", "new", 24*hour), node("b1"), plugin("b1", "old", hour),
 			},
 			deleted: []string{"b1"},
 			states:  map[string]string{"b": "0 of 1 plugins replaced; replaces the plugin of node b1"},
@@ -186,35 +186,35 @@ func TestOneStep(t *testing.T) {
 		{
 			name: "another configuration's node is waited for while its plugin is new",
 			objects: []client.Object{
-				set("ten", "new"), set("five", "new"), node("a1", offering(0, gpu.Resource)), plugin("a1", "new", time.Minute), node("b1"), plugin("b1", "old", hour),
+				set("ten", "new"), set("five", "new"), node("a1", advertising(0, gpu.Resource)), plugin("a1", "new", time.Minute), node("b1"), plugin("b1", "old", hour),
 			},
-			states: map[string]string{"b": "0 of 1 plugins replaced; waits: node a1 does not offer its GPUs: the node offers none yet: nvidia.com/gpu: 0 of 40"},
+			states: map[string]string{"b": "0 of 1 plugins replaced; waits: node a1 does not advertise its GPUs: the node advertises none yet: nvidia.com/gpu: 0 of 40"},
 		},
 		{
 			name: "a plugin that does not work goes first, and waits for no other broken node",
 			objects: []client.Object{
-				set("ten", "new"), node("a1", offering(30, gpu.Resource)), plugin("a1", "new", 24*hour),
+				set("ten", "new"), node("a1", advertising(30, gpu.Resource)), plugin("a1", "new", 24*hour),
 				node("a2"), plugin("a2", "old", 3*hour), node("a3"), plugin("a3", "old", hour, unready),
 			},
 			deleted: []string{"a3"},
 			states:  map[string]string{"a": "1 of 3 plugins replaced; replaces the plugin of node a3"},
 		},
 		{
-			name: "a node that offers less than is recorded does not work either",
+			name: "a node that advertises less than is recorded does not work either",
 			objects: []client.Object{
-				set("ten", "new"), node("a2"), plugin("a2", "old", 3*hour), node("a3", offering(0, gpu.Resource)), plugin("a3", "old", hour),
+				set("ten", "new"), node("a2"), plugin("a2", "old", 3*hour), node("a3", advertising(0, gpu.Resource)), plugin("a3", "old", hour),
 			},
 			deleted: []string{"a3"},
 			states:  map[string]string{"a": "0 of 2 plugins replaced; replaces the plugin of node a3"},
 		},
 		{
-			name: "two plugins on one node do not agree, whatever it offers",
+			name: "two plugins on one node do not agree, whatever it advertises",
 			objects: []client.Object{
 				set("ten", "new"), node("a1"), plugin("a1", "new", time.Minute), plugin("a1", "x", hour, ofConfig("five")), node("c1"), plugin("c1", "old", hour),
 			},
 			states: map[string]string{
 				"a": "0 of 1 plugins replaced; waits for the DaemonSet controller on node a1",
-				"c": "0 of 1 plugins replaced; waits: node a1 does not offer its GPUs: another pod of the device plugin is still on it",
+				"c": "0 of 1 plugins replaced; waits: node a1 does not advertise its GPUs: another pod of the device plugin is still on it",
 			},
 		},
 		{
@@ -244,7 +244,7 @@ func TestOneStep(t *testing.T) {
 			},
 			states: map[string]string{
 				"a": "0 of 1 plugins replaced; waits for the DaemonSet controller on node a1",
-				"c": "0 of 1 plugins replaced; waits: node a1 does not offer its GPUs: no pod of the device plugin is on the node: its DaemonSet must tolerate the node's taints",
+				"c": "0 of 1 plugins replaced; waits: node a1 does not advertise its GPUs: no pod of the device plugin is on the node: its DaemonSet must tolerate the node's taints",
 			},
 		},
 	} {
@@ -288,7 +288,7 @@ func TestPodsThatWait(t *testing.T) {
 		{name: "one that the scheduler found no room for pauses, too", pods: []client.Object{requesting("p", 1, gpu.Resource, schedulable(false))}, state: waits},
 		{name: "one that requests more than a node has does not", pods: []client.Object{requesting("p", 41, gpu.Resource)}},
 		{name: "one that requests no GPU does not", pods: []client.Object{requesting("p", 1, corev1.ResourceCPU)}},
-		{name: "one that requests what is offered elsewhere does not", pods: []client.Object{requesting("p", 1, gpu.SharedResource)}},
+		{name: "one that requests what is advertised elsewhere does not", pods: []client.Object{requesting("p", 1, gpu.SharedResource)}},
 		{name: "one that is gated does not", pods: []client.Object{requesting("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "g"}} })}},
 		{name: "one that ends does not", pods: []client.Object{requesting("p", 1, gpu.Resource, ending)}},
 		{name: "one that does not tolerate the node does not", pods: []client.Object{requesting("p", 1, gpu.Resource, func(p *corev1.Pod) { p.Spec.Tolerations = nil })}},

@@ -20,7 +20,7 @@ func TestOnlyWhatMattersOfANodeNotifies(t *testing.T) {
 	}{
 		"a heartbeat":      {func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon) }, false},
 		"images":           {func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{SizeBytes: 1}} }, false},
-		"its GPUs":         {offering(0, gpu.Resource), true},
+		"its GPUs":         {advertising(0, gpu.Resource), true},
 		"what is recorded": {withoutAllocatable, true},
 		"readiness":        {notReady, true},
 		"a cordon":         {cordoned, true},

@@ -32,9 +32,9 @@ import (
 )
 
 const (
-	nodeName  = "ip-10-0-1-7.ec2.internal"
-	claimName = "shared-x7k2p"
-	offered40 = "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"
+	nodeName     = "ip-10-0-1-7.ec2.internal"
+	claimName    = "shared-x7k2p"
+	advertised40 = "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"
 )
 
 // epoch is when the node of each test registers.
@@ -89,9 +89,9 @@ func (l *lagging) List(ctx context.Context, list client.ObjectList, opts ...clie
 
 // book writes down what it is told.
 type book struct {
-	failed, offered []string
-	until           time.Time
-	last            string
+	failed, advertised []string
+	until              time.Time
+	last               string
 }
 
 func (b *book) Failed(pool, diagnosis string) (int, time.Time) {
@@ -99,7 +99,7 @@ func (b *book) Failed(pool, diagnosis string) (int, time.Time) {
 	return len(b.failed), b.until
 }
 
-func (b *book) Reset(pool string) { b.offered = append(b.offered, pool) }
+func (b *book) Reset(pool string) { b.advertised = append(b.advertised, pool) }
 
 func (b *book) State(pool string) (int, time.Time, string) {
 	n := 0
@@ -282,7 +282,7 @@ func (b *bench) pools() []gpu.PoolState {
 	return pools
 }
 
-func (b *bench) offer() string { return b.node().Annotations[gpu.AllocatableAnnotation] }
+func (b *bench) allocatable() string { return b.node().Annotations[gpu.AllocatableAnnotation] }
 
 func (b *bench) taints() string {
 	var out []string
@@ -347,8 +347,8 @@ func plugin(name, revision string, ready bool) *corev1.Pod {
 	}
 }
 
-// offering sets what the kubelet says of nvidia.com/gpu.
-func offering(n int64) func(*corev1.Node) {
+// advertising sets what the kubelet says of nvidia.com/gpu.
+func advertising(n int64) func(*corev1.Node) {
 	return func(node *corev1.Node) {
 		node.Status.Allocatable = corev1.ResourceList{gpu.Resource: *resource.NewQuantity(n, resource.DecimalSI)}
 	}
@@ -359,8 +359,8 @@ func running() (*corev1.Node, *karpv1.NodeClaim, *corev1.Pod, *appsv1.DaemonSet)
 	node, claim, pod, set := starting()
 	node.Labels[karpv1.NodeInitializedLabelKey] = "true"
 	node.Spec.Taints = slices.Delete(node.Spec.Taints, 1, 2)
-	node.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40}
-	offering(40)(node)
+	node.Annotations = map[string]string{gpu.AllocatableAnnotation: advertised40}
+	advertising(40)(node)
 	return node, claim, pod, set
 }
 

@@ -59,7 +59,7 @@ func (k *Controller) blockedEvent(s nodeView, claim *karpv1.NodeClaim, why block
 	}
 	reason, message := s.diagnosis()
 	reason = cmp.Or(why.reason, reason)
-	message = fmt.Sprintf("The node does not offer %s (configuration %s) in time: %s; %s", s.health.Expected, s.config.Name, message, why.message)
+	message = fmt.Sprintf("The node does not advertise %s (configuration %s) in time: %s; %s", s.health.Expected, s.config.Name, message, why.message)
 	k.cfg.Log.Info(message, "node", s.node.Name, "nodeclaim", claim.Name, "nodepool", s.pool, "reason", reason)
 	k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, message)
 	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, message)
@@ -88,7 +88,7 @@ func (k *Controller) foreign(ctx context.Context, node *corev1.Node) (blocker, e
 }
 
 // PluginImage is the image of NVIDIA's device plugin that a DaemonSet runs, or
-// empty. Other programs come in the same image, which offer no GPUs.
+// empty. Other programs come in the same image, which advertise no GPUs.
 func PluginImage(set *appsv1.DaemonSet) string {
 	for _, c := range set.Spec.Template.Spec.Containers {
 		if !strings.HasPrefix(path.Base(c.Image), "k8s-device-plugin") {

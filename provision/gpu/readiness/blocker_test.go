@@ -20,28 +20,28 @@ import (
 
 func TestANodeThatPodsMayHaveComeToIsNeverReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
-		let    func(*bench)
-		offers int64
-		offer  string
-		reason string
+		let         func(*bench)
+		advertises  int64
+		allocatable string
+		reason      string
 	}{
 		"one that was released for hours, in the second in which its plugin restarts": {
-			let: func(b *bench) { b.edit(offering(40)); b.step(); b.clock.SetTime(epoch.Add(3 * time.Hour)) }, offer: offered40},
-		"one that was released and then offers nothing for hours": {
+			let: func(b *bench) { b.edit(advertising(40)); b.step(); b.clock.SetTime(epoch.Add(3 * time.Hour)) }, allocatable: advertised40},
+		"one that was released and then advertises nothing for hours": {
 			let: func(b *bench) {
-				b.edit(offering(40))
+				b.edit(advertising(40))
 				b.step()
-				b.edit(offering(0))
+				b.edit(advertising(0))
 				b.step()
 				b.clock.SetTime(epoch.Add(3 * time.Hour))
 			}, reason: "PluginFailing"},
 		"one that was released before this process and got the taint again": {
 			let: func(b *bench) {
-				b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40} })
+				b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.AllocatableAnnotation: advertised40} })
 				b.step()
 				b.clock.Step(grace)
 				b.step()
-				if b.offer() != "" {
+				if b.allocatable() != "" {
 					b.Error("we still vouch for it")
 				}
 				b.clock.SetTime(epoch.Add(3 * time.Hour))
@@ -58,8 +58,8 @@ func TestANodeThatPodsMayHaveComeToIsNeverReplaced(t *testing.T) {
 			b := newBench(t, node, claim, pod, set)
 			b.step()
 			b.put(plugin("plugin-1", "r1", true))
-			restarts := func() { b.put(plugin("plugin-1", "r1", false)); b.edit(offering(0)) }
-			if c.reason != "" && !strings.Contains(name, "offers nothing") {
+			restarts := func() { b.put(plugin("plugin-1", "r1", false)); b.edit(advertising(0)) }
+			if c.reason != "" && !strings.Contains(name, "advertises nothing") {
 				restarts()
 			}
 			c.let(b)
@@ -67,8 +67,8 @@ func TestANodeThatPodsMayHaveComeToIsNeverReplaced(t *testing.T) {
 			for range 3 {
 				b.step()
 			}
-			if b.claim() == nil || b.claim().Annotations[failed] != "" || len(b.book.failed) > 0 || b.offer() != c.offer {
-				t.Errorf("claim %v, offer %q, said %q", b.claim(), b.offer(), b.takeEvents())
+			if b.claim() == nil || b.claim().Annotations[failed] != "" || len(b.book.failed) > 0 || b.allocatable() != c.allocatable {
+				t.Errorf("claim %v, allocatable %q, said %q", b.claim(), b.allocatable(), b.takeEvents())
 			}
 			got := ""
 			for _, failure := range b.pools()[0].Unhealthy {
@@ -146,7 +146,7 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, pod, set := starting()
-			offering(30)(node)
+			advertising(30)(node)
 			b := newBench(t, node, claim, pod, set)
 			c.change(b)
 			b.step()
@@ -173,10 +173,10 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 			if len(got) != 1 || got[0].Reason != c.reason || !strings.Contains(got[0].Message, c.message) || strings.Contains(got[0].Message, "\n") {
 				t.Errorf("troubles %+v", got)
 			}
-			b.edit(offering(40))
+			b.edit(advertising(40))
 			if b.drop(chart(nil)); !b.foreign && c.reason != "NotApplied" {
-				if b.step(); b.offer() != offered40 || b.pools()[0].Unhealthy != nil {
-					t.Errorf("once it agrees: offer %q, %+v", b.offer(), b.pools())
+				if b.step(); b.allocatable() != advertised40 || b.pools()[0].Unhealthy != nil {
+					t.Errorf("once it agrees: allocatable %q, %+v", b.allocatable(), b.pools())
 				}
 			}
 		})
@@ -185,7 +185,7 @@ func TestWhatSparesANodeThatIsOutOfTime(t *testing.T) {
 
 func TestANodeWithAPluginOfItsOwnIsReplacedWithoutADaemonSet(t *testing.T) {
 	node, claim, _, _ := starting()
-	offering(4)(node)
+	advertising(4)(node)
 	node.Status.NodeInfo.OSImage = "Bottlerocket OS 1.30"
 	b := newBench(t, node, claim)
 	b.step()

@@ -26,34 +26,34 @@ func TestTheRecordedCapacityOfANodeStaysUntilItHasFailedForLongerThanARestart(t 
 	if wait := b.step(); wait != 0 || writes > 0 {
 		t.Fatalf("a node in order: wait %s, %d writes", wait, writes)
 	}
-	b.edit(offering(0))
-	if wait := b.step(); wait != grace || b.offer() != offered40 {
-		t.Fatalf("wait %s, offer %q", wait, b.offer())
+	b.edit(advertising(0))
+	if wait := b.step(); wait != grace || b.allocatable() != advertised40 {
+		t.Fatalf("wait %s, allocatable %q", wait, b.allocatable())
 	}
 	b.clock.Step(grace - time.Second)
-	if wait := b.step(); wait != time.Second || b.offer() != offered40 || b.pools()[0].Unhealthy != nil {
-		t.Fatalf("wait %s, offer %q", wait, b.offer())
+	if wait := b.step(); wait != time.Second || b.allocatable() != advertised40 || b.pools()[0].Unhealthy != nil {
+		t.Fatalf("wait %s, allocatable %q", wait, b.allocatable())
 	}
 	b.clock.Step(time.Second)
-	if wait := b.step(); wait != 0 || b.offer() != "" {
-		t.Fatalf("wait %s, offer %q", wait, b.offer())
+	if wait := b.step(); wait != 0 || b.allocatable() != "" {
+		t.Fatalf("wait %s, allocatable %q", wait, b.allocatable())
 	}
 	b.clock.Step(time.Hour)
 	b.step()
-	want := []string{"Warning Mismatch The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (configuration sliced): the node offers none yet: nvidia.com/gpu: 0 of 40"}
+	want := []string{"Warning Mismatch The node does not advertise nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (configuration sliced): the node advertises none yet: nvidia.com/gpu: 0 of 40"}
 	if diff := cmp.Diff(want, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
-	failure := []gpu.UnhealthyNode{{Node: nodeName, Claim: claimName, Reason: "Mismatch", Message: "the node offers none yet: nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
+	failure := []gpu.UnhealthyNode{{Node: nodeName, Claim: claimName, Reason: "Mismatch", Message: "the node advertises none yet: nvidia.com/gpu: 0 of 40", Since: epoch.Add(time.Hour)}}
 	if diff := cmp.Diff(failure, b.pools()[0].Unhealthy); diff != "" {
 		t.Error(diff)
 	}
 	if writes != 1 || b.claim() == nil || len(b.book.failed) > 0 {
 		t.Errorf("%d writes, claim %v, book %v: a running node is never replaced", writes, b.claim(), b.book.failed)
 	}
-	b.edit(offering(40))
-	if b.step(); b.offer() != offered40 || len(b.book.offered) > 0 || b.pools()[0].Unhealthy != nil || b.pools()[0].Updated != 1 {
-		t.Errorf("once more in order: offer %q, book %v, %+v", b.offer(), b.book.offered, b.pools())
+	b.edit(advertising(40))
+	if b.step(); b.allocatable() != advertised40 || len(b.book.advertised) > 0 || b.pools()[0].Unhealthy != nil || b.pools()[0].Updated != 1 {
+		t.Errorf("once more in order: allocatable %q, book %v, %+v", b.allocatable(), b.book.advertised, b.pools())
 	}
 }
 
@@ -61,36 +61,36 @@ func TestAFailureThatEndsInTimeWasNone(t *testing.T) {
 	node, claim, pod, set := running()
 	b := newBench(t, node, claim, pod, set)
 	for range 3 {
-		b.edit(offering(0))
+		b.edit(advertising(0))
 		b.step()
 		b.clock.Step(grace - time.Second)
 		b.step()
-		b.edit(offering(40))
+		b.edit(advertising(40))
 		b.step()
 	}
-	if b.offer() != offered40 || len(b.takeEvents()) > 0 {
-		t.Errorf("offer %q", b.offer())
+	if b.allocatable() != advertised40 || len(b.takeEvents()) > 0 {
+		t.Errorf("allocatable %q", b.allocatable())
 	}
-	b.edit(offering(0))
+	b.edit(advertising(0))
 	b.step()
 	b.clock.Step(grace - time.Second)
 	b.restart()
-	if wait := b.step(); wait != grace || b.offer() != offered40 {
-		t.Errorf("a new process gives %s, the offer is %q", wait, b.offer())
+	if wait := b.step(); wait != grace || b.allocatable() != advertised40 {
+		t.Errorf("a new process gives %s, the allocatable is %q", wait, b.allocatable())
 	}
 }
 
-func TestAMismatchEndsWhenTheOldPluginOffersEnoughAgain(t *testing.T) {
+func TestAMismatchEndsWhenTheOldPluginAdvertisesEnoughAgain(t *testing.T) {
 	node, claim, _, set := running()
 	b := newBench(t, node, claim, set, plugin("plugin-1", "r0", true))
 	for range 3 {
-		b.edit(offering(0))
+		b.edit(advertising(0))
 		b.step()
 		b.clock.Step(grace - time.Second)
-		b.edit(offering(40))
+		b.edit(advertising(40))
 		b.step()
 	}
-	if b.offer() != offered40 {
+	if b.allocatable() != advertised40 {
 		t.Error("two short doubts were taken for a long one")
 	}
 }
@@ -98,28 +98,28 @@ func TestAMismatchEndsWhenTheOldPluginOffersEnoughAgain(t *testing.T) {
 func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 	drop := func(n *corev1.Node) { delete(n.Annotations, gpu.AllocatableAnnotation) }
 	for name, c := range map[string]struct {
-		edit    func(*corev1.Node)
-		pod     *corev1.Pod
-		wait    time.Duration
-		offer   string
-		failure string
-		events  int
+		edit        func(*corev1.Node)
+		pod         *corev1.Pod
+		wait        time.Duration
+		allocatable string
+		failure     string
+		events      int
 	}{
-		"one from before the installation is recorded": {edit: drop, offer: offered40},
-		"one from before the installation that offers something else is reported, not tainted": {
-			edit: func(n *corev1.Node) { drop(n); offering(4)(n) }, wait: grace, failure: "Mismatch", events: 1},
+		"one from before the installation is recorded": {edit: drop, allocatable: advertised40},
+		"one from before the installation that advertises something else is reported, not tainted": {
+			edit: func(n *corev1.Node) { drop(n); advertising(4)(n) }, wait: grace, failure: "Mismatch", events: 1},
 		"one whose annotation nobody can read is corrected when it is in order": {
-			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots" }, offer: offered40},
+			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots" }, allocatable: advertised40},
 		"one whose annotation nobody can read loses it when it is not": {
-			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots"; offering(10)(n) }, wait: grace, failure: "MissingGPUs", events: 1},
-		"one with an old plugin that offers what is recorded waits for the update": {
-			pod: plugin("plugin-1", "r0", true), offer: offered40},
-		"one with an old plugin that offers less has failed": {
-			edit: offering(30), pod: plugin("plugin-1", "r0", true), wait: grace, failure: "Mismatch", events: 1},
+			edit: func(n *corev1.Node) { n.Annotations[gpu.AllocatableAnnotation] = "lots"; advertising(10)(n) }, wait: grace, failure: "MissingGPUs", events: 1},
+		"one with an old plugin that advertises what is recorded waits for the update": {
+			pod: plugin("plugin-1", "r0", true), allocatable: advertised40},
+		"one with an old plugin that advertises less has failed": {
+			edit: advertising(30), pod: plugin("plugin-1", "r0", true), wait: grace, failure: "Mismatch", events: 1},
 		"one with an old plugin without a record waits, too": {
-			edit: func(n *corev1.Node) { drop(n); offering(80)(n) }, pod: plugin("plugin-1", "r0", true)},
+			edit: func(n *corev1.Node) { drop(n); advertising(80)(n) }, pod: plugin("plugin-1", "r0", true)},
 		"one whose plugin is down while its devices stay has not failed": {
-			pod: plugin("plugin-1", "r1", false), offer: offered40},
+			pod: plugin("plugin-1", "r1", false), allocatable: advertised40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, pod, set := running()
@@ -136,8 +136,8 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 			}
 			b.clock.Step(grace)
 			b.step()
-			if b.offer() != c.offer || b.taints() != "nvidia.com/gpu team" || b.claim() == nil {
-				t.Errorf("offer %q, taints %s", b.offer(), b.taints())
+			if b.allocatable() != c.allocatable || b.taints() != "nvidia.com/gpu team" || b.claim() == nil {
+				t.Errorf("allocatable %q, taints %s", b.allocatable(), b.taints())
 			}
 			got := ""
 			for _, failure := range b.pools()[0].Unhealthy {
@@ -150,13 +150,13 @@ func TestARunningNodeOutsideOfTheOrdinary(t *testing.T) {
 	}
 }
 
-func TestPoolsAreListedSortedWithWhatTheyOffer(t *testing.T) {
+func TestPoolsAreListedSortedWithWhatTheyAdvertise(t *testing.T) {
 	node, claim, pod, set := running()
 	second, _, _, _ := starting()
 	second.Name, second.UID, second.OwnerReferences = "b", "node-b", nil
 	third, _, _, _ := running()
 	third.Name, third.UID, third.Labels[karpv1.NodePoolLabelKey] = "c", "node-c", "alone"
-	offering(2)(third)
+	advertising(2)(third)
 	going, _, _, _ := running()
 	going.Name, going.UID, going.Finalizers, going.DeletionTimestamp = "d", "node-d", []string{"x/y"}, &metav1.Time{Time: epoch}
 	b := newBench(t, node, claim, pod, set, second, third, going)
@@ -188,15 +188,15 @@ func TestANodeWhoseKubeletIsNotReadyIsNotUpdated(t *testing.T) {
 func TestANodeThatIsAnotherOrHasAnotherConfigBeginsAnew(t *testing.T) {
 	node, claim, pod, set := running()
 	b := newBench(t, node, claim, pod, set)
-	b.edit(offering(0))
+	b.edit(advertising(0))
 	b.step()
 	b.clock.Step(grace)
 	other := b.node()
 	other.UID = "node-2"
 	b.put(other)
-	b.edit(offering(0))
-	if wait := b.step(); wait != grace || b.offer() != offered40 {
-		t.Errorf("another node of the name has %s left, its offer is %q", wait, b.offer())
+	b.edit(advertising(0))
+	if wait := b.step(); wait != grace || b.allocatable() != advertised40 {
+		t.Errorf("another node of the name has %s left, its allocatable is %q", wait, b.allocatable())
 	}
 
 	node, claim, _, _ = starting()
@@ -221,7 +221,7 @@ func TestAChangeIsReportedOnce(t *testing.T) {
 	}{
 		{"the node is new", func() {}, 1},
 		{"nothing changed", func() {}, 0},
-		{"it offers less", func() { b.edit(offering(30)) }, 1},
+		{"it advertises less", func() { b.edit(advertising(30)) }, 1},
 		{"a label of no interest changed", func() { b.edit(func(n *corev1.Node) { n.Labels["x"] = "y" }) }, 0},
 		{"it has failed", func() { b.clock.Step(grace) }, 1},
 		{"it is gone", func() { b.drop(node) }, 1},
@@ -237,12 +237,12 @@ func TestAChangeIsReportedOnce(t *testing.T) {
 
 func TestCountsOfAPoolThatIsGoneAreDropped(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "shared"}}
 	b := newBench(t, node, claim, pod, set, pool)
 	b.step()
 	b.drop(node)
-	if b.step(); b.metric("poolwright_gpu_node_allocatable_duration_seconds") == "" {
+	if b.step(); b.metric("poolwright_gpu_node_startup_duration_seconds") == "" {
 		t.Error("a pool that is only empty lost its counts")
 	}
 	b.drop(pool)
@@ -250,7 +250,7 @@ func TestCountsOfAPoolThatIsGoneAreDropped(t *testing.T) {
 	b.put(node)
 	b.step()
 	b.drop(node)
-	if b.step(); b.metric("poolwright_gpu_node_allocatable_duration_seconds") != "" {
+	if b.step(); b.metric("poolwright_gpu_node_startup_duration_seconds") != "" {
 		t.Error("a pool that is gone still has counts")
 	}
 }

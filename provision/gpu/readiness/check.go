@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// Reasons why a node does not offer what its configuration declares.
+// Reasons why a node does not advertise what its configuration declares.
 const (
 	// NoPluginPod: no pod of the plugin is on the node.
 	NoPluginPod = "NoPluginPod"
@@ -28,7 +28,7 @@ const (
 	NoDriver = "NoDriver"
 	// MissingGPUs: some GPUs are found, and fewer than the instance type has.
 	MissingGPUs = "MissingGPUs"
-	// Mismatch: nothing is offered yet, or something else than the configuration declares.
+	// Mismatch: nothing is advertised yet, or something else than the configuration declares.
 	Mismatch = "Mismatch"
 	// NotApplied: the plugin's DaemonSet was not made from the DevicePlugin that
 	// counts, or is not there. Check never returns it.
@@ -65,12 +65,12 @@ type View struct {
 
 // Health is the result of checking a View.
 type Health struct {
-	// Expected is what the node must offer.
+	// Expected is what the node must advertise.
 	Expected gpu.Resources
 	// Current is true when the plugin on the node is the declared one.
 	Current bool
 	// Ready is true when the plugin is current and ready, and the node's
-	// allocatable resources are the offer: pods may come.
+	// allocatable resources are what it must advertise: pods may come.
 	Ready bool
 	// Reason and Message diagnose a node that is not ready; both are empty
 	// where it is. The message is one line.
@@ -104,7 +104,7 @@ func Check(v View) Health {
 		out.Current = true
 		out.Ready = differs == ""
 		if !out.Ready {
-			out.Reason, out.Message = Mismatch, "Bottlerocket's own plugin offers "+differs+": set settings.kubelet-device-plugins.nvidia in the EC2NodeClass's userData as the configuration declares"
+			out.Reason, out.Message = Mismatch, "Bottlerocket's own plugin advertises "+differs+": set settings.kubelet-device-plugins.nvidia in the EC2NodeClass's userData as the configuration declares"
 		}
 		return out
 	}
@@ -125,15 +125,15 @@ func Check(v View) Health {
 	case v.none():
 		out.Reason, out.Message = crashed(v.Plugin)
 		if out.Reason == "" {
-			out.Reason, out.Message = Mismatch, "the node offers none yet: "+differs
+			out.Reason, out.Message = Mismatch, "the node advertises none yet: "+differs
 		}
 	default:
-		out.Reason, out.Message = v.short(out.Expected), "the node offers "+differs
+		out.Reason, out.Message = v.short(out.Expected), "the node advertises "+differs
 	}
 	return out
 }
 
-// none reports whether the node offers nothing at all: no plugin has registered with
+// none reports whether the node advertises nothing at all: no plugin has registered with
 // the kubelet, which proves nothing about what the plugin finds.
 func (v View) none() bool {
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
@@ -144,12 +144,12 @@ func (v View) none() bool {
 	return true
 }
 
-// short distinguishes a node that misses GPUs from one that offers something else.
-func (v View) short(offer gpu.Resources) string {
+// short distinguishes a node that misses GPUs from one that advertises something else.
+func (v View) short(allocatable gpu.Resources) string {
 	resource := v.Config.Resource()
 	quantity := v.Node.Status.Allocatable[resource]
 	share := int64(max(v.Config.Replicas, 1))
-	if got := quantity.Value(); got > 0 && got < offer[resource] && got%share == 0 {
+	if got := quantity.Value(); got > 0 && got < allocatable[resource] && got%share == 0 {
 		return MissingGPUs
 	}
 	return Mismatch
@@ -250,7 +250,8 @@ func cut(text string) string {
 }
 
 // classify reads the plugin's last log lines. They hold more than the error: the plugin
-// prints its whole configuration at each start, so a name alone proves nothing.
+// prints its whole configuration at each start, so a name alone proves nothing. It has neither codes nor an exit status by
+// which they differ.
 func classify(text string) string {
 	text = strings.ToLower(text)
 	for _, known := range []struct{ reason, part string }{

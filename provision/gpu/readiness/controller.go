@@ -29,7 +29,7 @@ import (
 
 const (
 	controllerName = "poolwright.gpu.readiness"
-	// grace is how long a node may offer something else than was recorded before
+	// grace is how long a node may advertise something else than was recorded before
 	// the record is removed, and how long a process watches a node at least before
 	// it replaces it: longer than a plugin takes to restart.
 	grace = 2 * time.Minute
@@ -40,13 +40,13 @@ const (
 	defaultTimeout = 10 * time.Minute
 )
 
-// Backoff keeps account of the nodes that never offered their GPUs, and delays the
+// Backoff keeps account of the nodes that never advertised their GPUs, and delays the
 // launches of a pool where that repeats.
 type Backoff interface {
 	// Failed records one more of them. It returns how many there were in a row, and
 	// until when no node of the pool is launched; zero without a delay.
 	Failed(pool, diagnosis string) (int, time.Time)
-	// Reset records that a node of the pool offers its GPUs, which ends the backoff.
+	// Reset records that a node of the pool advertises its GPUs, which ends the backoff.
 	Reset(pool string)
 	// State is the number of failures in a row, the end of the backoff and the last diagnosis.
 	State(pool string) (int, time.Time, string)
@@ -86,7 +86,7 @@ type Config struct {
 	Log logr.Logger
 }
 
-// Controller releases nodes that offer their GPUs, and replaces those that never do.
+// Controller releases nodes that advertise their GPUs, and replaces those that never do.
 type Controller struct {
 	cfg     Config
 	records *nodeRecords

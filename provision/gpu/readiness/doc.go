@@ -1,7 +1,7 @@
 // Package readiness keeps pods off a node until its GPUs come to the numbers that pods
 // are scheduled by. A node with GPUs starts with a taint (package startuptaint puts it
 // there, as [gpu.StartupTaint]); only this package takes it off, when the device plugin
-// runs as declared and the node offers what its configuration declares. A node that never
+// runs as declared and the node advertises what its configuration declares. A node that never
 // does is diagnosed, reported and replaced; a pool where that repeats is backed off.
 //
 // It refuses to replace a node that pods may have come to, one whose DaemonSet was

@@ -262,7 +262,7 @@ func (l *live) serve(config string, shares int64) {
 	})
 	l.edit(config, true, func(n *corev1.Node) {
 		list := n.Status.Allocatable
-		offering(shares)(n)
+		advertising(shares)(n)
 		for name, quantity := range list {
 			if name != gpu.Resource {
 				n.Status.Allocatable[name] = quantity

@@ -35,13 +35,13 @@ func newMetrics(registry prometheus.Registerer, k *Controller) (*series, error) 
 		controller: k,
 		known:      map[string]bool{},
 		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_gpu_nodes_replaced_total",
-			Help: "Nodes replaced because they never offered their GPUs, by reason."}, []string{"nodepool", "reason"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_gpu_node_allocatable_duration_seconds",
-			Help:    "Time from a node's registration until it offered its GPUs and took pods.",
+			Help: "Nodes replaced because they never advertised their GPUs, by reason."}, []string{"nodepool", "reason"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "poolwright_gpu_node_startup_duration_seconds",
+			Help:    "Time from a node's registration until it advertised its GPUs and took pods.",
 			Buckets: []float64{2, 5, 10, 20, 30, 60, 120, 300, 600, 1200}}, []string{"nodepool"}),
 		nodes:          describe("nodes", "Nodes with NVIDIA GPUs in pools that a configuration serves.", "config"),
-		updated:        describe("nodes_updated", "Of those, the ones whose plugin runs as declared and that offer the resources of their configuration.", "config"),
-		unhealthyNodes: describe("nodes_unhealthy", "Nodes that do not offer what they should, by reason.", "reason"),
+		updated:        describe("nodes_updated", "Of those, the ones whose plugin runs as declared and that advertise the resources of their configuration.", "config"),
+		unhealthyNodes: describe("nodes_unhealthy", "Nodes that do not advertise what they should, by reason.", "reason"),
 		backoff:        describe("pool_backoff_end_timestamp_seconds", "Unix time until which no GPU node of the pool is launched; 0 when they may be."),
 	}
 	if err := registry.Register(s); err != nil {
@@ -95,8 +95,8 @@ func (s *series) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// offered notes how long a node took.
-func (s *series) offered(pool string, took time.Duration) {
+// advertised notes how long a node took.
+func (s *series) advertised(pool string, took time.Duration) {
 	s.duration.WithLabelValues(pool).Observe(took.Seconds())
 	s.register(pool)
 }

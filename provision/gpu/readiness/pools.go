@@ -83,8 +83,8 @@ func (k *Controller) add(ctx context.Context, p *gpu.PoolState, s nodeView) erro
 	return err
 }
 
-// unhealthy is a node that has offered something else than it should for too long,
-// or never offered its GPUs in time, with what keeps it from being replaced; else
+// unhealthy is a node that has advertised something else than it should for too long,
+// or never advertised its GPUs in time, with what keeps it from being replaced; else
 // nil.
 func (k *Controller) unhealthy(ctx context.Context, s nodeView) (*gpu.UnhealthyNode, error) {
 	now := k.cfg.Clock.Now()

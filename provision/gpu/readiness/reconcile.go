@@ -102,16 +102,16 @@ func (k *Controller) removeAnnotation(ctx context.Context, node *corev1.Node) (r
 	return requeue(0, err)
 }
 
-// recordCapacity writes down what the node offers, and lets pods come to one that they
+// recordCapacity writes down what the node advertises, and lets pods come to one that they
 // were kept from.
 func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
 	was, recorded := s.node.Annotations[gpu.AllocatableAnnotation]
-	offer := s.health.Expected.String()
+	allocatable := s.health.Expected.String()
 	release := tainted(s.node)
-	if !release && was == offer {
+	if !release && was == allocatable {
 		return nil
 	}
-	if err := k.write(ctx, s.node, release, offer); err != nil {
+	if err := k.write(ctx, s.node, release, allocatable); err != nil {
 		return err
 	}
 	if release || !recorded && !initialized(s.node) {
@@ -126,7 +126,7 @@ func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
 
 // announce reports that a node was released.
 func (k *Controller) announce(ctx context.Context, s nodeView) {
-	message := fmt.Sprintf("GPUs are offered: %s %d (configuration %s)", s.config.Resource(), s.health.Expected[s.config.Resource()], s.config.Name)
+	message := fmt.Sprintf("GPUs are advertised: %s %d (configuration %s)", s.config.Resource(), s.health.Expected[s.config.Resource()], s.config.Name)
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
 	if err != nil || claim == nil {
 		k.cfg.Log.Info(message, "node", s.node.Name)
@@ -134,14 +134,14 @@ func (k *Controller) announce(ctx context.Context, s nodeView) {
 	}
 	if at, ok := registeredAt(claim); ok {
 		took := max(k.cfg.Clock.Since(at), 0)
-		k.series.offered(s.pool, took)
+		k.series.advertised(s.pool, took)
 		message += fmt.Sprintf(", %s after registration", took.Round(time.Second))
 	}
 	k.cfg.Log.Info(message, "node", s.node.Name, "nodeclaim", claim.Name)
 	k.cfg.Recorder.Event(claim, corev1.EventTypeNormal, "GPUsAllocatable", message)
 }
 
-// reconcileMismatch removes the recorded capacity of a node that has offered something else for
+// reconcileMismatch removes the recorded capacity of a node that has advertised something else for
 // longer than a plugin's restart takes. It returns when it is due, or 0.
 func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Duration, error) {
 	now := k.cfg.Clock.Now()
@@ -159,14 +159,14 @@ func (k *Controller) reconcileMismatch(ctx context.Context, s nodeView) (time.Du
 		}
 	}
 	if k.records.firstEvent(s.node.Name) || recorded {
-		message := fmt.Sprintf("The node does not offer %s (configuration %s): %s", s.health.Expected, s.config.Name, s.health.Message)
+		message := fmt.Sprintf("The node does not advertise %s (configuration %s): %s", s.health.Expected, s.config.Name, s.health.Message)
 		k.cfg.Log.Info(message, "node", s.node.Name, "nodepool", s.pool, "reason", s.health.Reason)
 		k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, s.health.Reason, message)
 	}
 	return 0, nil
 }
 
-// graceEnd is when a node's recorded capacity is removed that it has not offered since. A
+// graceEnd is when a node's recorded capacity is removed that it has not advertised since. A
 // update may take its whole time with the node: it waits for the new plugin, and
 // so does Karpenter.
 func (s *nodeView) graceEnd(since time.Time) time.Time {
@@ -180,7 +180,7 @@ func (s *nodeView) capacityRecorded(past nodeTimes) bool {
 }
 
 // sound reports whether a node that does not agree is one that needs no action: one
-// that is starting, that offers what was recorded all the same, or whose running plugin
+// that is starting, that advertises what was recorded all the same, or whose running plugin
 // will be replaced.
 func (s *nodeView) sound(past nodeTimes) bool {
 	text, recorded := s.node.Annotations[gpu.AllocatableAnnotation]
@@ -188,14 +188,14 @@ func (s *nodeView) sound(past nodeTimes) bool {
 		outdated := s.plugin != nil && ready(s.plugin) && !s.health.Current
 		return !initialized(s.node) && !past.capacityRecorded || outdated
 	}
-	offer, err := gpu.ParseResources(text)
-	return err == nil && offer.Differs(s.node.Status.Allocatable) == ""
+	allocatable, err := gpu.ParseResources(text)
+	return err == nil && allocatable.Differs(s.node.Status.Allocatable) == ""
 }
 
 // write changes taint and annotation of a node in one request, which fails when
 // anybody wrote to the node since it was read: a list is replaced as a whole.
-// An empty offer takes the annotation away.
-func (k *Controller) write(ctx context.Context, node *corev1.Node, release bool, offer string) error {
+// Empty resources take the annotation away.
+func (k *Controller) write(ctx context.Context, node *corev1.Node, release bool, allocatable string) error {
 	after := node.DeepCopy()
 	if release {
 		var left []corev1.Taint
@@ -206,16 +206,16 @@ func (k *Controller) write(ctx context.Context, node *corev1.Node, release bool,
 		}
 		after.Spec.Taints = left
 	}
-	if offer == "" {
+	if allocatable == "" {
 		delete(after.Annotations, gpu.AllocatableAnnotation)
 	} else {
 		if after.Annotations == nil {
 			after.Annotations = map[string]string{}
 		}
-		after.Annotations[gpu.AllocatableAnnotation] = offer
+		after.Annotations[gpu.AllocatableAnnotation] = allocatable
 	}
 	if err := k.cfg.Client.Patch(ctx, after, client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("writing the offer of node %q: %w", node.Name, err)
+		return fmt.Errorf("writing the allocatable GPUs of node %q: %w", node.Name, err)
 	}
 	return nil
 }

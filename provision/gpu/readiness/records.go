@@ -40,7 +40,7 @@ type nodeRecord struct {
 	// configuration, revision and unapplied are how the node was observed last.
 	config, revision string
 	unapplied        bool
-	// since is when the node was first observed to offer something else than it
+	// since is when the node was first observed to advertise something else than it
 	// should; zero when it does not.
 	since time.Time
 	// eventSent is true when that was reported by an event.
@@ -113,7 +113,7 @@ func (m *nodeRecords) blockerChanged(name, text string) bool {
 	return true
 }
 
-// mismatchSince records and returns since when a node's offer is not what it should be.
+// mismatchSince records and returns since when the resources that a node advertises are not what it should be.
 func (m *nodeRecords) mismatchSince(name string, now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -127,7 +127,7 @@ func (m *nodeRecords) mismatchSince(name string, now time.Time) time.Time {
 	return i.since
 }
 
-// clearMismatch records that the offer is what it should be.
+// clearMismatch records that they are what they should be.
 func (m *nodeRecords) clearMismatch(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,35 +16,35 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 )
 
-func TestANodeIsReleasedOnceItOffersItsGPUs(t *testing.T) {
+func TestANodeIsReleasedOnceItAdvertisesItsGPUs(t *testing.T) {
 	node, claim, pod, set := starting()
 	b := newBench(t, node, claim, pod, set)
 	if wait := b.step(); wait != 10*time.Minute-7*time.Second {
 		t.Errorf("it is looked at again after %s, not at its deadline", wait)
 	}
-	if b.taints() != "nvidia.com/gpu "+gpu.StartupTaint+" team" || b.offer() != "" {
-		t.Fatalf("released before it offers anything: %s, %q", b.taints(), b.offer())
+	if b.taints() != "nvidia.com/gpu "+gpu.StartupTaint+" team" || b.allocatable() != "" {
+		t.Fatalf("released before it advertises anything: %s, %q", b.taints(), b.allocatable())
 	}
-	b.edit(offering(4))
-	if b.step(); b.offer() != "" {
+	b.edit(advertising(4))
+	if b.step(); b.allocatable() != "" {
 		t.Fatal("released with whole GPUs before the plugin shared them")
 	}
-	b.edit(offering(40))
+	b.edit(advertising(40))
 	if wait := b.step(); wait != 0 {
 		t.Errorf("it is looked at again after %s", wait)
 	}
-	if b.taints() != "nvidia.com/gpu team" || b.offer() != offered40 {
-		t.Errorf("taints %s, offer %q", b.taints(), b.offer())
+	if b.taints() != "nvidia.com/gpu team" || b.allocatable() != advertised40 {
+		t.Errorf("taints %s, allocatable %q", b.taints(), b.allocatable())
 	}
-	want := []string{"Normal GPUsAllocatable GPUs are offered: nvidia.com/gpu 40 (configuration sliced), 7s after registration"}
+	want := []string{"Normal GPUsAllocatable GPUs are advertised: nvidia.com/gpu 40 (configuration sliced), 7s after registration"}
 	if diff := cmp.Diff(want, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
-	if len(b.book.offered) != 1 || b.metric("poolwright_gpu_node_allocatable_duration_seconds") != "nodepool=shared 1" {
-		t.Errorf("the book heard %v, the histogram has %q", b.book.offered, b.metric("poolwright_gpu_node_allocatable_duration_seconds"))
+	if len(b.book.advertised) != 1 || b.metric("poolwright_gpu_node_startup_duration_seconds") != "nodepool=shared 1" {
+		t.Errorf("the book heard %v, the histogram has %q", b.book.advertised, b.metric("poolwright_gpu_node_startup_duration_seconds"))
 	}
 	b.fails = func(verb string, _ client.Object) error { return errors.New("another " + verb) }
-	if b.step(); len(b.takeEvents()) != 0 || len(b.book.offered) != 1 {
+	if b.step(); len(b.takeEvents()) != 0 || len(b.book.advertised) != 1 {
 		t.Error("a released node was released again")
 	}
 }
@@ -71,7 +71,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, pod, set := starting()
-			node.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40, "other": "stays"}
+			node.Annotations = map[string]string{gpu.AllocatableAnnotation: advertised40, "other": "stays"}
 			if c.edit != nil {
 				c.edit(node)
 			}
@@ -83,11 +83,11 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 			if wait := b.step(); wait != 0 {
 				t.Errorf("it is looked at again after %s", wait)
 			}
-			gone := !strings.Contains(b.taints(), gpu.StartupTaint) && b.offer() == ""
-			if gone != c.gone || !gone && b.offer() != offered40 || b.node().Annotations["other"] != "stays" {
+			gone := !strings.Contains(b.taints(), gpu.StartupTaint) && b.allocatable() == ""
+			if gone != c.gone || !gone && b.allocatable() != advertised40 || b.node().Annotations["other"] != "stays" {
 				t.Errorf("taints %s, annotations %v", b.taints(), b.node().Annotations)
 			}
-			if b.claim() == nil || len(b.book.failed)+len(b.book.offered)+len(b.takeEvents()) > 0 {
+			if b.claim() == nil || len(b.book.failed)+len(b.book.advertised)+len(b.takeEvents()) > 0 {
 				t.Error("more was done to it")
 			}
 		})
@@ -96,7 +96,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 
 func TestAReleaseNeverUndoesAnothersEditOfTheTaints(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	b := newBench(t, node, claim, pod, set)
 	thaw := b.freeze()
 	b.edit(func(n *corev1.Node) {
@@ -105,22 +105,22 @@ func TestAReleaseNeverUndoesAnothersEditOfTheTaints(t *testing.T) {
 	if wait := b.step(); wait <= 0 || wait > time.Second {
 		t.Errorf("after a conflict it is looked at again after %s", wait)
 	}
-	if b.taints() != "fresh nvidia.com/gpu "+gpu.StartupTaint || len(b.book.offered)+len(b.takeEvents()) > 0 {
-		t.Errorf("taints %s, book %v", b.taints(), b.book.offered)
+	if b.taints() != "fresh nvidia.com/gpu "+gpu.StartupTaint || len(b.book.advertised)+len(b.takeEvents()) > 0 {
+		t.Errorf("taints %s, book %v", b.taints(), b.book.advertised)
 	}
 	thaw()
-	if b.step(); b.taints() != "fresh nvidia.com/gpu" || len(b.book.offered) != 1 {
-		t.Errorf("taints %s, book %v", b.taints(), b.book.offered)
+	if b.step(); b.taints() != "fresh nvidia.com/gpu" || len(b.book.advertised) != 1 {
+		t.Errorf("taints %s, book %v", b.taints(), b.book.advertised)
 	}
 }
 
 func TestANodeWhoseKubeletFailsIsNotReleased(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	node.Status.Conditions[0].Status = corev1.ConditionUnknown
 	b := newBench(t, node, claim, pod, set)
-	if wait := b.step(); b.offer() != "" || wait != 10*time.Minute-7*time.Second {
-		t.Errorf("offer %q, wait %s", b.offer(), wait)
+	if wait := b.step(); b.allocatable() != "" || wait != 10*time.Minute-7*time.Second {
+		t.Errorf("allocatable %q, wait %s", b.allocatable(), wait)
 	}
 }
 
@@ -140,13 +140,13 @@ func TestANodeIsReleasedWhenOnePluginAloneServesIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, pod, set := starting()
-			offering(40)(node)
+			advertising(40)(node)
 			other := plugin("a-plugin", "r1", true)
 			other.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Minute))
 			c.edit(other)
 			b := newBench(t, node, claim, pod, set, other)
-			if b.step(); (b.offer() == offered40) != c.released {
-				t.Errorf("offer %q, taints %s", b.offer(), b.taints())
+			if b.step(); (b.allocatable() == advertised40) != c.released {
+				t.Errorf("allocatable %q, taints %s", b.allocatable(), b.taints())
 			}
 			if c.released {
 				return
@@ -162,8 +162,8 @@ func TestANodeIsReleasedWhenOnePluginAloneServesIt(t *testing.T) {
 			} else if other.Finalizers = nil; b.api.Update(t.Context(), other) != nil { // Its last finalizer goes, and so does it.
 				t.Fatal("the pod stays")
 			}
-			if b.step(); b.offer() != offered40 {
-				t.Errorf("once it is gone: offer %q", b.offer())
+			if b.step(); b.allocatable() != advertised40 {
+				t.Errorf("once it is gone: allocatable %q", b.allocatable())
 			}
 		})
 	}
@@ -171,7 +171,7 @@ func TestANodeIsReleasedWhenOnePluginAloneServesIt(t *testing.T) {
 
 func TestOfTwoDaemonSetsTheNewerThatStaysCounts(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	early, going := revised("r0"), revised("r2")
 	early.Name, early.CreationTimestamp = "z-early", metav1.NewTime(epoch.Add(-2*time.Hour))
 	going.Name, going.CreationTimestamp = "z-going", metav1.NewTime(epoch)
@@ -179,46 +179,46 @@ func TestOfTwoDaemonSetsTheNewerThatStaysCounts(t *testing.T) {
 	first := early.DeepCopy()
 	first.Name = "a-early"
 	b := newBench(t, node, claim, pod, first, set, early, going)
-	if b.step(); b.offer() != offered40 {
+	if b.step(); b.allocatable() != advertised40 {
 		t.Error("another DaemonSet than the newest that stays was asked")
 	}
 }
 
 func TestWhatIsWrittenOnTheDaemonSetItselfIsNoRevision(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	set.Annotations[gpu.PluginHashAnnotation] = "r9"
 	b := newBench(t, node, claim, pod, set)
-	if b.step(); b.offer() != offered40 {
-		t.Errorf("offer %q", b.offer())
+	if b.step(); b.allocatable() != advertised40 {
+		t.Errorf("allocatable %q", b.allocatable())
 	}
 }
 
 func TestAPluginOfAnotherConfigDoesNotCount(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	pod.Labels[gpu.ConfigLabel] = "whole"
 	b := newBench(t, node, claim, pod, set)
-	if b.step(); b.offer() != "" {
+	if b.step(); b.allocatable() != "" {
 		t.Error("the plugin of the configuration that was is taken for that of the configuration that is")
 	}
 }
 
 func TestAFailedReadDecidesNothing(t *testing.T) {
 	for name, fail := range map[string]func(*bench){
-		"of the cache":            func(b *bench) { b.cache.fails = errors.New("down") },
-		"of what is offered next": func(b *bench) { b.fails = func(string, client.Object) error { return errors.New("down") } },
+		"of the cache":               func(b *bench) { b.cache.fails = errors.New("down") },
+		"of what is advertised next": func(b *bench) { b.fails = func(string, client.Object) error { return errors.New("down") } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			node, claim, pod, set := starting()
-			offering(40)(node)
+			advertising(40)(node)
 			b := newBench(t, node, claim, pod, set)
 			fail(b)
 			b.clock.Step(time.Hour)
 			if _, err := b.reconcile(); err == nil {
 				t.Error("no error")
 			}
-			if b.offer() != "" || b.claim() == nil || len(b.book.failed)+len(b.book.offered) > 0 {
+			if b.allocatable() != "" || b.claim() == nil || len(b.book.failed)+len(b.book.advertised) > 0 {
 				t.Error("something was done")
 			}
 		})
@@ -227,35 +227,35 @@ func TestAFailedReadDecidesNothing(t *testing.T) {
 
 func TestANodeWithAPluginOfItsOwnNeedsNoneOfOurs(t *testing.T) {
 	node, claim, _, _ := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	node.Status.NodeInfo.OSImage = "Bottlerocket OS 1.30"
 	b := newBench(t, node, claim)
-	b.edit(offering(4))
+	b.edit(advertising(4))
 	if wait := b.step(); wait != 10*time.Minute-7*time.Second {
 		t.Errorf("it has %s left", wait)
 	}
-	b.edit(offering(40))
-	if b.step(); b.offer() != offered40 || b.taints() != "nvidia.com/gpu team" {
-		t.Errorf("offer %q, taints %s", b.offer(), b.taints())
+	b.edit(advertising(40))
+	if b.step(); b.allocatable() != advertised40 || b.taints() != "nvidia.com/gpu team" {
+		t.Errorf("allocatable %q, taints %s", b.allocatable(), b.taints())
 	}
 }
 
 func TestANodeThatCameWithoutTheTaintEndsTheRowOfFailuresToo(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	node.Spec.Taints = node.Spec.Taints[:1]
 	b := newBench(t, node, claim, pod, set)
 	for range 2 {
 		b.step()
 	}
-	if b.offer() != offered40 || len(b.book.offered) != 1 || len(b.takeEvents()) != 0 {
-		t.Errorf("offer %q, book %v", b.offer(), b.book.offered)
+	if b.allocatable() != advertised40 || len(b.book.advertised) != 1 || len(b.takeEvents()) != 0 {
+		t.Errorf("allocatable %q, book %v", b.allocatable(), b.book.advertised)
 	}
 }
 
 func TestWhileConfigsAreNotReadNothingIsDone(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	b := newBench(t, node, claim, pod, set)
 	b.unknown = errors.New("down")
 	b.clock.Step(time.Hour)

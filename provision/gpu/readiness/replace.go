@@ -13,10 +13,10 @@ import (
 
 // FailedAnnotation on a NodeClaim is why it is replaced. It is written before the
 // deletion, for whoever reads a claim that goes; it is taken away again when the node
-// offers its GPUs after all.
+// advertises its GPUs after all.
 const FailedAnnotation = "poolwright.dev/gpu-failed"
 
-// overdue replaces a node that has not offered its GPUs in time. It returns how
+// overdue replaces a node that has not advertised its GPUs in time. It returns how
 // long the node still has, or 0.
 func (k *Controller) overdue(ctx context.Context, s nodeView) (time.Duration, error) {
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
@@ -117,13 +117,13 @@ func (k *Controller) deleteClaim(ctx context.Context, s nodeView, claim *karpv1.
 	}
 	preconditions := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
 	if err := k.cfg.Client.Delete(ctx, claim, preconditions); err != nil {
-		return fmt.Errorf("deleting NodeClaim %q, whose node does not offer its GPUs: %w", claim.Name, err)
+		return fmt.Errorf("deleting NodeClaim %q, whose node does not advertise its GPUs: %w", claim.Name, err)
 	}
 	failures, until := k.cfg.Backoff.Failed(s.pool, reason+": "+message)
 	k.series.replacedOne(s.pool, reason)
 	at, _ := registeredAt(claim)
 	now := k.cfg.Clock.Now()
-	text := fmt.Sprintf("The node does not offer %s (configuration %s) %s after registration and is replaced: %s",
+	text := fmt.Sprintf("The node does not advertise %s (configuration %s) %s after registration and is replaced: %s",
 		s.health.Expected, s.config.Name, now.Sub(at).Round(time.Second), message)
 	if until.After(now) {
 		text += fmt.Sprintf("; it is number %d in a row: no GPU node of pool %s is launched until %s", failures, s.pool, until.UTC().Format("15:04 UTC"))
@@ -150,13 +150,13 @@ func (k *Controller) annotate(ctx context.Context, claim *karpv1.NodeClaim, reas
 		delete(claim.Annotations, FailedAnnotation)
 	}
 	if err := k.cfg.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("marking NodeClaim %q by whether its node offers its GPUs: %w", claim.Name, err)
+		return fmt.Errorf("marking NodeClaim %q by whether its node advertises its GPUs: %w", claim.Name, err)
 	}
 	return nil
 }
 
 // clearReason takes the mark from the claim of a node that agrees: its deletion failed,
-// and then it came to offer its GPUs after all.
+// and then it came to advertise its GPUs after all.
 func (k *Controller) clearReason(ctx context.Context, s nodeView) error {
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
 	if err != nil || claim == nil || claim.DeletionTimestamp != nil {

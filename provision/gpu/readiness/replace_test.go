@@ -19,12 +19,12 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
 )
 
-// failed is the mark of a claim whose node never offered its GPUs.
+// failed is the mark of a claim whose node never advertised its GPUs.
 const failed = "poolwright.dev/gpu-failed"
 
-func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
+func TestANodeThatNeverAdvertisesItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(30)(node)
+	advertising(30)(node)
 	b := newBench(t, node, claim, pod, set)
 	b.step()
 	b.clock.SetTime(epoch.Add(5*time.Minute - time.Nanosecond))
@@ -36,7 +36,7 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 		t.Fatalf("before its deadline: wait %s, claim %v", wait, b.claim())
 	}
 	late := gpu.UnhealthyNode{Node: nodeName, Claim: claimName, Reason: "MissingGPUs", Since: epoch.Add(5 * time.Minute),
-		Message: "the node offers nvidia.com/gpu: 30 of 40; its time is up at 14:10:00 UTC"}
+		Message: "the node advertises nvidia.com/gpu: 30 of 40; its time is up at 14:10:00 UTC"}
 	if got := b.pools(); len(got) != 1 || !cmp.Equal(got[0].Unhealthy, []gpu.UnhealthyNode{late}) {
 		t.Errorf("when it is late: %+v", got)
 	}
@@ -47,11 +47,11 @@ func TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline(t *testing.T) {
 	if b.taints() != "nvidia.com/gpu "+gpu.StartupTaint+" team" {
 		t.Errorf("its taints are %s", b.taints())
 	}
-	texts := "Warning MissingGPUs The node does not offer nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (configuration sliced) 10m0s after registration and is replaced: the node offers nvidia.com/gpu: 30 of 40"
+	texts := "Warning MissingGPUs The node does not advertise nvidia.com/gpu=40,nvidia.com/gpu.shared=0 (configuration sliced) 10m0s after registration and is replaced: the node advertises nvidia.com/gpu: 30 of 40"
 	if diff := cmp.Diff([]string{texts, texts}, b.takeEvents()); diff != "" {
 		t.Error(diff)
 	}
-	if b.book.last != "MissingGPUs: the node offers nvidia.com/gpu: 30 of 40" || len(b.book.failed) != 1 || len(b.book.offered) != 0 {
+	if b.book.last != "MissingGPUs: the node advertises nvidia.com/gpu: 30 of 40" || len(b.book.failed) != 1 || len(b.book.advertised) != 0 {
 		t.Errorf("the book: %+v", b.book)
 	}
 	if got := b.metric("poolwright_gpu_nodes_replaced_total"); got != "nodepool=shared,reason=MissingGPUs 1" {
@@ -71,7 +71,7 @@ func TestARepeatedFailureReportsUntilWhenThePoolIsHeld(t *testing.T) {
 	}
 	b.drop(node)
 	want := []gpu.PoolState{{Pool: "shared", Config: "sliced", Allocatable: gpu.Resources{gpu.Resource: 0}, Failures: 2,
-		BackoffUntil: b.book.until, LastFailure: "Mismatch: the node offers none yet: nvidia.com/gpu: 0 of 40"}}
+		BackoffUntil: b.book.until, LastFailure: "Mismatch: the node advertises none yet: nvidia.com/gpu: 0 of 40"}}
 	if diff := cmp.Diff(want, b.pools()); diff != "" {
 		t.Error(diff)
 	}
@@ -130,14 +130,14 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 				Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: "no config file in it"}}}}
 			b.put(pod)
 		}, readiness.PluginFailing, "CreateContainerConfigError: no config file in it"},
-		"a plugin that is not registered with the kubelet": {func(*bench) {}, readiness.Mismatch, "offers none yet: nvidia.com/gpu: 0 of 40"},
+		"a plugin that is not registered with the kubelet": {func(*bench) {}, readiness.Mismatch, "advertises none yet: nvidia.com/gpu: 0 of 40"},
 		"whole GPUs instead of renamed shares": {func(b *bench) {
 			b.sharing.Configs[0].Renamed = true
 			set := daemonSet()
 			set.Annotations[gpu.SharingAnnotation] = b.sharing.Configs[0].EncodeSharing()
 			b.put(set)
-			b.edit(offering(4))
-		}, readiness.Mismatch, "the node offers nvidia.com/gpu: 4 of 0, nvidia.com/gpu.shared: 0 of 40"},
+			b.edit(advertising(4))
+		}, readiness.Mismatch, "the node advertises nvidia.com/gpu: 4 of 0, nvidia.com/gpu.shared: 0 of 40"},
 		"a plugin that only crashes": {crashed(logs + "panic: nil pointer"), readiness.PluginFailing, "CrashLoopBackOff: Loading"},
 		"a plugin that is between two crashes": {func(b *bench) {
 			pod := plugin("plugin-1", "r1", true)
@@ -152,14 +152,14 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 		"a runtime without the library":   {crashed("nvidia-container-cli: load library failed: libnvidia-ml.so.1"), readiness.NoDriver, "libnvidia-ml.so.1"},
 		"a plugin that has not come up":   {func(b *bench) { b.put(plugin("plugin-1", "r1", false)) }, readiness.PluginFailing, "plugin-1 is not ready yet"},
 		"a plugin of another revision":    {func(b *bench) { b.put(plugin("plugin-1", "r0", true)) }, readiness.Mismatch, "earlier version"},
-		"GPUs that are missing":           {func(b *bench) { b.edit(offering(20)) }, readiness.MissingGPUs, "20 of 40"},
-		"shares of another configuration": {func(b *bench) { b.edit(offering(80)) }, readiness.Mismatch, "80 of 40"},
+		"GPUs that are missing":           {func(b *bench) { b.edit(advertising(20)) }, readiness.MissingGPUs, "20 of 40"},
+		"shares of another configuration": {func(b *bench) { b.edit(advertising(80)) }, readiness.Mismatch, "80 of 40"},
 		"an image with a plugin of its own": {func(b *bench) {
-			b.edit(func(n *corev1.Node) { offering(4)(n); n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.30" })
-		}, readiness.Mismatch, "Bottlerocket's own plugin offers nvidia.com/gpu: 4 of 40"},
+			b.edit(func(n *corev1.Node) { advertising(4)(n); n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.30" })
+		}, readiness.Mismatch, "Bottlerocket's own plugin advertises nvidia.com/gpu: 4 of 40"},
 		"a kubelet that fails": {func(b *bench) {
 			b.edit(func(n *corev1.Node) {
-				offering(40)(n)
+				advertising(40)(n)
 				n.Status.Conditions[0] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "cni plugin\nnot initialized"}
 			})
 		}, readiness.NodeNotReady, "the node is not ready: KubeletNotReady: cni plugin not initialized"},
@@ -243,7 +243,7 @@ func TestANodeThatIsSavedByAConflictHasNotFailed(t *testing.T) {
 	b.fails = func(verb string, _ client.Object) error {
 		if verb == "delete" {
 			b.fails = nil
-			b.edit(offering(40))
+			b.edit(advertising(40))
 			return apierrors.NewConflict(schema.GroupResource{Resource: "nodeclaims"}, claimName, errors.New("it changed"))
 		}
 		return nil
@@ -252,8 +252,8 @@ func TestANodeThatIsSavedByAConflictHasNotFailed(t *testing.T) {
 		t.Fatal("its claim was not marked")
 	}
 	b.step()
-	if _, marked := b.claim().Annotations[failed]; marked || b.offer() != offered40 || len(b.book.failed) != 0 {
-		t.Errorf("marked %v, offer %q, book %v", marked, b.offer(), b.book.failed)
+	if _, marked := b.claim().Annotations[failed]; marked || b.allocatable() != advertised40 || len(b.book.failed) != 0 {
+		t.Errorf("marked %v, allocatable %q, book %v", marked, b.allocatable(), b.book.failed)
 	}
 	if got := b.takeEvents(); len(got) != 1 || !strings.HasPrefix(got[0], "Normal GPUsAllocatable") {
 		t.Errorf("%q", got)
@@ -262,9 +262,9 @@ func TestANodeThatIsSavedByAConflictHasNotFailed(t *testing.T) {
 
 func TestALiveReadSavesANodeFromAStaleCache(t *testing.T) {
 	for name, change := range map[string]func(*bench){
-		"it offers its GPUs now": func(b *bench) { b.edit(offering(40)) },
-		"it was initialized":     func(b *bench) { b.edit(func(n *corev1.Node) { n.Labels[karpv1.NodeInitializedLabelKey] = "true" }) },
-		"it is gone":             func(b *bench) { b.drop(b.node()) },
+		"it advertises its GPUs now": func(b *bench) { b.edit(advertising(40)) },
+		"it was initialized":         func(b *bench) { b.edit(func(n *corev1.Node) { n.Labels[karpv1.NodeInitializedLabelKey] = "true" }) },
+		"it is gone":                 func(b *bench) { b.drop(b.node()) },
 		"it is another of the name": func(b *bench) {
 			node := b.node()
 			node.UID, node.OwnerReferences[0].UID = "node-2", "claim-2"
@@ -288,7 +288,7 @@ func TestALiveReadSavesANodeFromAStaleCache(t *testing.T) {
 		},
 		"pods were let in": func(b *bench) { b.edit(func(n *corev1.Node) { n.Spec.Taints = nil }) },
 		"it is recorded": func(b *bench) {
-			b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.AllocatableAnnotation: offered40} })
+			b.edit(func(n *corev1.Node) { n.Annotations = map[string]string{gpu.AllocatableAnnotation: advertised40} })
 		},
 		"somebody keeps it for inspection":         func(b *bench) { b.edit(func(n *corev1.Node) { n.Annotations = keep }) },
 		"its claim is to be kept":                  func(b *bench) { claim := b.claim(); claim.Annotations = keep; b.put(claim) },
@@ -404,7 +404,7 @@ func TestTheDeadlineBeginsWhenThePluginCouldCome(t *testing.T) {
 
 func TestANodeThatWaitsForSomethingElseIsNotReplaced(t *testing.T) {
 	node, claim, pod, set := starting()
-	offering(40)(node)
+	advertising(40)(node)
 	b := newBench(t, node, claim, pod, set)
 	b.step()
 	b.clock.SetTime(epoch.Add(time.Hour))

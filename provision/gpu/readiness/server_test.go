@@ -50,7 +50,7 @@ func TestAgainstARealControlPlane(t *testing.T) {
 	}{
 		{"a release loses none of the taints that others write at the same time", releaseInARace},
 		{"a node with nothing but the startup taint ends with none", lastTaint},
-		{"a node that never offers its GPUs is replaced, once, and reported", neverOffers},
+		{"a node that never advertises its GPUs is replaced, once, and reported", neverAdvertises},
 		{"nodes are left alone when the DevicePlugin goes", pluginRemoved},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,13 +86,13 @@ func releaseInARace(l *live) {
 			l.Errorf("edit %d of %d is there %d times", i, edits, keys[fmt.Sprintf("edit-%d", i)])
 		}
 	}
-	if after < 10 || keys["first"] != 1 || keys[gpu.StartupTaint] != 0 || node.Annotations[gpu.AllocatableAnnotation] != offered40 {
+	if after < 10 || keys["first"] != 1 || keys[gpu.StartupTaint] != 0 || node.Annotations[gpu.AllocatableAnnotation] != advertised40 {
 		l.Errorf("after %d edits: taints %v, annotations %v", edits, keys, node.Annotations)
 	}
 	l.Logf("released among %d edits", edits)
 	l.eventually(func() string {
 		for _, e := range l.events("race") {
-			if strings.HasPrefix(e, "Normal GPUsAllocatable GPUs are offered: nvidia.com/gpu 40 (configuration race), ") {
+			if strings.HasPrefix(e, "Normal GPUsAllocatable GPUs are advertised: nvidia.com/gpu 40 (configuration race), ") {
 				return ""
 			}
 		}
@@ -106,7 +106,7 @@ func lastTaint(l *live) {
 	l.eventually(func() string {
 		node := l.node("last")
 		// The node controller takes its own off in its own time.
-		if len(node.Spec.Taints) > 0 || node.Annotations[gpu.AllocatableAnnotation] != offered40 {
+		if len(node.Spec.Taints) > 0 || node.Annotations[gpu.AllocatableAnnotation] != advertised40 {
 			return fmt.Sprintf("taints %v, annotations %v", node.Spec.Taints, node.Annotations)
 		}
 		return ""
@@ -135,7 +135,7 @@ func lastTaint(l *live) {
 	}
 }
 
-func neverOffers(l *live) {
+func neverAdvertises(l *live) {
 	l.mu.Lock()
 	l.book.until = time.Now().Add(time.Hour)
 	l.mu.Unlock()
@@ -167,7 +167,7 @@ func neverOffers(l *live) {
 		return fmt.Sprintf("events %q", l.events("never"))
 	})
 	l.controller.Refresh()
-	if failures, _, last := l.State("never"); failures != 1 || last != "MissingGPUs: the node offers nvidia.com/gpu: 30 of 40" {
+	if failures, _, last := l.State("never"); failures != 1 || last != "MissingGPUs: the node advertises nvidia.com/gpu: 30 of 40" {
 		l.Errorf("the book has %d failures, the last is %s", failures, last)
 	}
 	b := &bench{T: l.T, registry: l.registry}

@@ -7,7 +7,7 @@ import (
 )
 
 // maxExtensions bounds how often a node gets its whole time again because another
-// plugin came: a plugin that is made anew all the time never offers anything.
+// plugin came: a plugin that is made anew all the time never advertises anything.
 const maxExtensions = 3
 
 // timeout is how long the node may take.
@@ -22,7 +22,7 @@ func (s *nodeView) timeout() time.Duration {
 // late: people may mend what it waits for before it is replaced.
 func (s *nodeView) warnAfter() time.Duration { return s.timeout() / 2 }
 
-// deadline is when a node must offer its GPUs that registered at one time, and
+// deadline is when a node must advertise its GPUs that registered at one time, and
 // of which this process has a history.
 //
 // Its time begins when the plugin could come: with its registration, or with a

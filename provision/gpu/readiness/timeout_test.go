@@ -132,19 +132,19 @@ func TestOurRecordStandsWhileTheRolloutWorks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			node, claim, _, _ := running()
 			node.Annotations[gpu.PluginUpdateAnnotation] = c.mark
-			offering(0)(node)
+			advertising(0)(node)
 			b := newBench(t, node, claim, plugin("plugin-2", "r2", false), revised("r2"))
 			wait := b.step()
 			if got := b.clock.Now().Add(wait).Sub(epoch); got != c.stands {
 				t.Errorf("it stands for %s, want %s", got, c.stands)
 			}
 			b.clock.SetTime(epoch.Add(c.stands - time.Second))
-			if b.step(); b.offer() != offered40 || b.pools()[0].Unhealthy != nil || len(b.takeEvents()) != 0 {
-				t.Errorf("before: offer %q, %+v", b.offer(), b.pools())
+			if b.step(); b.allocatable() != advertised40 || b.pools()[0].Unhealthy != nil || len(b.takeEvents()) != 0 {
+				t.Errorf("before: allocatable %q, %+v", b.allocatable(), b.pools())
 			}
 			b.clock.Step(time.Second)
-			if b.step(); b.offer() != "" || len(b.pools()[0].Unhealthy) != 1 {
-				t.Errorf("after: offer %q, %+v", b.offer(), b.pools())
+			if b.step(); b.allocatable() != "" || len(b.pools()[0].Unhealthy) != 1 {
+				t.Errorf("after: allocatable %q, %+v", b.allocatable(), b.pools())
 			}
 		})
 	}

@@ -33,7 +33,7 @@ type nodeView struct {
 	plugin *corev1.Pod
 	// set is the configuration's DaemonSet, or nil.
 	set *appsv1.DaemonSet
-	// unapplied is why nothing can be concluded from what the node offers: its DaemonSet
+	// unapplied is why nothing can be concluded from what the node advertises: its DaemonSet
 	// was not made from the configuration. Empty when it was.
 	unapplied string
 	health    Health

@@ -18,7 +18,7 @@ const (
 	maxBackoff = 2 * time.Hour
 )
 
-// FailureBackoff counts, for each pool, the nodes in a row that never offered their GPUs,
+// FailureBackoff counts, for each pool, the nodes in a row that never advertised their GPUs,
 // and until when none is launched. It may be used from several goroutines.
 // Make one with NewFailureBackoff.
 type FailureBackoff struct {
@@ -74,7 +74,7 @@ func backoffAfter(backoffs int) time.Duration {
 	return length
 }
 
-// Reset records that a node of the pool offers its GPUs, which ends the row of
+// Reset records that a node of the pool advertises its GPUs, which ends the row of
 // failures and the backoff.
 func (b *FailureBackoff) Reset(pool string) {
 	b.mu.Lock()

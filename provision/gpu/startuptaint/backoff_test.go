@@ -66,7 +66,7 @@ func TestABatchOfFailuresIsOneLesson(t *testing.T) {
 	}
 }
 
-func TestANodeThatOffersItsGPUsEndsTheRowAndTheHold(t *testing.T) {
+func TestANodeThatAdvertisesItsGPUsEndsTheRowAndTheHold(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC))
 	book := startuptaint.NewFailureBackoff(clock)
 	for _, pool := range []string{"b", "a", "b"} {

@@ -10,7 +10,7 @@ import (
 
 // WithRecordedCapacity returns what the engine's cache makes of every Node that enters it:
 // where gpu.AllocatableAnnotation can be read and the node is initialized, capacity and
-// allocatable are the offer's numbers, so that Karpenter buys no node because a
+// allocatable are the recorded numbers, so that Karpenter buys no node because a
 // plugin restarts. Before that they stay as they are: Karpenter then waits for the
 // true ones, and counts what the instance type should have. Everything else passes
 // as it is; an annotation that cannot be read is logged once and ignored.
@@ -21,7 +21,7 @@ import (
 // whole Nodes nor writes their status, and the API server takes no status from a
 // write of the Node itself. A test reads such patches.
 //
-// Whoever checks what a node offers must read it past this cache.
+// Whoever checks what a node advertises must read it past this cache.
 func WithRecordedCapacity(logger logr.Logger) func(*corev1.Node) {
 	logged := &onceEach{}
 	return func(node *corev1.Node) {
@@ -29,14 +29,14 @@ func WithRecordedCapacity(logger logr.Logger) func(*corev1.Node) {
 		if !ok || node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
 			return
 		}
-		offer, err := gpu.ParseResources(text)
+		allocatable, err := gpu.ParseResources(text)
 		if err != nil {
 			if logged.changed(node.Name, text) {
 				logger.Error(err, "ignoring a node's recorded capacity", "Node", node.Name, "annotation", gpu.AllocatableAnnotation)
 			}
 			return
 		}
-		node.Status.Capacity = offer.ApplyTo(node.Status.Capacity)
-		node.Status.Allocatable = offer.ApplyTo(node.Status.Allocatable)
+		node.Status.Capacity = allocatable.ApplyTo(node.Status.Capacity)
+		node.Status.Allocatable = allocatable.ApplyTo(node.Status.Allocatable)
 	}
 }

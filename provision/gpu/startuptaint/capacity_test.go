@@ -14,11 +14,11 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
-// running is an initialized node whose plugin offers that many GPUs just now.
-func running(offer string, has corev1.ResourceList) *corev1.Node {
+// running is an initialized node whose plugin advertises that many GPUs just now.
+func running(allocatable string, has corev1.ResourceList) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", Labels: map[string]string{karpv1.NodeInitializedLabelKey: "true"}}}
-	if offer != "" {
-		node.Annotations = map[string]string{gpu.AllocatableAnnotation: offer}
+	if allocatable != "" {
+		node.Annotations = map[string]string{gpu.AllocatableAnnotation: allocatable}
 	}
 	has = has.DeepCopy()
 	has[corev1.ResourceCPU] = list(corev1.ResourceCPU, 8)[corev1.ResourceCPU]
@@ -36,7 +36,7 @@ func TestANodeHasItsRecordedCapacityInTheCache(t *testing.T) {
 		"while its plugin restarts":             {running("nvidia.com/gpu=40", list(gpu.Resource, 0)), list(gpu.Resource, 40)},
 		"before the kubelet names it":           {running("nvidia.com/gpu=40,nvidia.com/gpu.shared=0", list()), list(gpu.Resource, 40)},
 		"less, while its configuration changes": {running("nvidia.com/gpu=10", list(gpu.Resource, 40)), list(gpu.Resource, 10)},
-		"none of a name that it offers":         {running("nvidia.com/gpu=0,nvidia.com/gpu.shared=8", list(gpu.Resource, 4)), list(gpu.Resource, 0, gpu.SharedResource, 8)},
+		"none of a name that it advertises":     {running("nvidia.com/gpu=0,nvidia.com/gpu.shared=8", list(gpu.Resource, 4)), list(gpu.Resource, 0, gpu.SharedResource, 8)},
 		"what it has, as nobody vouches":        {running("", list(gpu.Resource, 4)), list(gpu.Resource, 4)},
 		"what it has while it starts":           {starting, list(gpu.Resource, 0)},
 		"what it has beside nonsense":           {running("nvidia.com/gpu=lots", list(gpu.Resource, 4)), list(gpu.Resource, 4)},

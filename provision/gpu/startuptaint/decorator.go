@@ -33,7 +33,7 @@ type Config struct {
 }
 
 // Decorate returns what wraps Karpenter's cloud provider. It belongs outside of
-// the NodeOverlays' decorator, so that it gets the GPUs as configurations offer them.
+// the NodeOverlays' decorator, so that it gets the GPUs as configurations advertise them.
 func Decorate(cfg Config) func(cloudprovider.CloudProvider) cloudprovider.CloudProvider {
 	return func(inner cloudprovider.CloudProvider) cloudprovider.CloudProvider {
 		return &decorator{CloudProvider: inner, cfg: cfg}
@@ -74,7 +74,7 @@ func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeCla
 	if pool == "" || slices.ContainsFunc(claim.Spec.StartupTaints, ours) || !d.serves(ctx, pool) {
 		return false
 	}
-	return offersGPU(claim.Spec.Resources.Requests) || d.hasCandidate(ctx, pool, claim)
+	return anyGPU(claim.Spec.Resources.Requests) || d.hasCandidate(ctx, pool, claim)
 }
 
 // serves reports whether a configuration serves the pool. While that cannot be read it
@@ -194,11 +194,11 @@ func withoutDRA(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
 
 // hasGPU reports whether a type has a GPU of NVIDIA's under any name.
 func hasGPU(it *cloudprovider.InstanceType) bool {
-	return it != nil && offersGPU(it.Capacity)
+	return it != nil && anyGPU(it.Capacity)
 }
 
-// offersGPU reports whether any resource of NVIDIA's is there.
-func offersGPU(list corev1.ResourceList) bool {
+// anyGPU reports whether any resource of NVIDIA's is there.
+func anyGPU(list corev1.ResourceList) bool {
 	for name, quantity := range list {
 		if strings.HasPrefix(string(name), "nvidia.com/") && !quantity.IsZero() {
 			return true

@@ -128,7 +128,7 @@ func TestAnUnreadableDevicePluginIsLoggedOnce(t *testing.T) {
 	}
 }
 
-func TestAHeldPoolHasNoGPUsToOffer(t *testing.T) {
+func TestAHeldPoolHasNoGPUsToAdvertise(t *testing.T) {
 	inner := &cloud{types: append(machines(), nil)}
 	provider, book := decorate(t, inner, sharing("gpu"))
 	inner.types[2].ApplyCapacityOverlay(list(gpu.SharedResource, 40))
@@ -167,7 +167,7 @@ func TestAHeldPoolHasNoGPUsToOffer(t *testing.T) {
 	}
 	book.Reset("gpu")
 	if after, _ := provider.GetInstanceTypes(t.Context(), pool("gpu")); &after[0] != &inner.types[0] {
-		t.Error("held after a node offered its GPUs")
+		t.Error("held after a node advertised its GPUs")
 	}
 }
 
@@ -176,7 +176,7 @@ func TestUntilTheBookIsKnownEveryPoolOfAConfigIsHeld(t *testing.T) {
 	provider := startuptaint.Decorate(startuptaint.Config{
 		Sharing: sharing("gpu"), Backoff: book, Restored: func() bool { return known }, Reader: kube(t),
 	})(&cloud{types: machines()})
-	offered := func(name string) []string {
+	advertised := func(name string) []string {
 		t.Helper()
 		types, err := provider.GetInstanceTypes(t.Context(), pool(name))
 		if err != nil {
@@ -194,7 +194,7 @@ func TestUntilTheBookIsKnownEveryPoolOfAConfigIsHeld(t *testing.T) {
 		{"gpu": {"plain"}, "unserved": {"plain", "one", "shared"}},
 		{"gpu": {"plain", "one", "shared"}, "unserved": {"plain", "one", "shared"}},
 	} {
-		if diff := cmp.Diff(want, map[string][]string{"gpu": offered("gpu"), "unserved": offered("unserved")}); diff != "" {
+		if diff := cmp.Diff(want, map[string][]string{"gpu": advertised("gpu"), "unserved": advertised("unserved")}); diff != "" {
 			t.Errorf("while it is known %t: %s", known, diff)
 		}
 		known = true

@@ -88,9 +88,9 @@ func (h *hook) taint(ctx context.Context, node *corev1.Node) error {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("tainting node %q until it offers its GPUs: %w", node.Name, err)
+		return fmt.Errorf("tainting node %q until it advertises its GPUs: %w", node.Name, err)
 	}
-	log.FromContext(ctx).Info("tainted a node that came without the taint, until it offers its GPUs", "Node", node.Name, "taint", gpu.StartupTaint)
+	log.FromContext(ctx).Info("tainted a node that came without the taint, until it advertises its GPUs", "Node", node.Name, "taint", gpu.StartupTaint)
 	return nil
 }
 
@@ -107,5 +107,5 @@ func lacksTaint(node *corev1.Node) bool {
 // claimHasGPU reads the claim and not the node, to which Karpenter copies the
 // labels only when it registers.
 func claimHasGPU(claim *karpv1.NodeClaim) bool {
-	return claim.Labels[manufacturerLabel] == nvidia || offersGPU(claim.Status.Capacity)
+	return claim.Labels[manufacturerLabel] == nvidia || anyGPU(claim.Status.Capacity)
 }

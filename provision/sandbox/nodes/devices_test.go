@@ -156,7 +156,7 @@ func (r *deviceBench) offers(why, want string) {
 		got = append(got, fmt.Sprintf("%s %s/%s", strings.TrimPrefix(name, "nvidia.com/"), r.node["allocatable"][name], r.node["capacity"][name]))
 	}
 	if text := strings.Join(got, ", "); text != want {
-		r.t.Errorf("%s: the node offers %q, want %q", why, text, want)
+		r.t.Errorf("%s: the node advertises %q, want %q", why, text, want)
 	}
 }
 

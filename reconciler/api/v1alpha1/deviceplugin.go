@@ -65,7 +65,7 @@ type DevicePluginSpec struct {
 	// Default: none; such pools get no plugin from here.
 	// +optional
 	DefaultConfig string `json:"defaultConfig,omitempty"`
-	// Configs are the ways in which GPUs are offered.
+	// Configs are the ways in which GPUs are advertised.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=map
@@ -97,12 +97,12 @@ type DevicePluginConfig struct {
 	// Service, each with its part of the memory.
 	// +optional
 	MPS *MPS `json:"mps,omitempty"`
-	// DRADriver offers whole GPUs by NVIDIA's driver for Dynamic Resource Allocation (DRA) instead of the
+	// DRADriver advertises whole GPUs by NVIDIA's driver for Dynamic Resource Allocation (DRA) instead of the
 	// device plugin: pods request them with ResourceClaims of the DeviceClass gpu.nvidia.com. It takes
 	// Karpenter's feature gate DRANVIDIAGPU, which is of alpha stage.
 	// +optional
 	DRADriver *DRADriver `json:"draDriver,omitempty"`
-	// ReadyTimeout is the time in which a registered node must offer its GPUs; after
+	// ReadyTimeout is the time in which a registered node must advertise its GPUs; after
 	// that it is replaced. It is not applied to nodes of the DRA driver.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(s|m|h))+$"
@@ -118,7 +118,7 @@ type TimeSlicing struct {
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=1000
 	Replicas int32 `json:"replicas"`
-	// RenameByDefault offers the shares as nvidia.com/gpu.shared instead of
+	// RenameByDefault advertises the shares as nvidia.com/gpu.shared instead of
 	// nvidia.com/gpu.
 	// +optional
 	RenameByDefault bool `json:"renameByDefault,omitempty"`
@@ -135,7 +135,7 @@ type MPS struct {
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=48
 	Replicas int32 `json:"replicas"`
-	// RenameByDefault offers the shares as nvidia.com/gpu.shared instead of
+	// RenameByDefault advertises the shares as nvidia.com/gpu.shared instead of
 	// nvidia.com/gpu.
 	// +optional
 	RenameByDefault bool `json:"renameByDefault,omitempty"`
@@ -192,7 +192,7 @@ type DevicePluginStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Conditions: Ready is false while an overlay is not applied, a node does
-	// not offer its GPUs in time, or a pool is in back-off;
+	// not advertise its GPUs in time, or a pool is in back-off;
 	// Progressing is true while nodes start or plugins are replaced.
 	// +listType=map
 	// +listMapKey=type
@@ -201,7 +201,7 @@ type DevicePluginStatus struct {
 	// Nodes counts the nodes with GPUs in pools that a configuration serves.
 	// +optional
 	Nodes int32 `json:"nodes"`
-	// UpdatedNodes counts those whose plugin runs as declared and that offer
+	// UpdatedNodes counts those whose plugin runs as declared and that advertise
 	// the resources of their configuration.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
@@ -221,7 +221,7 @@ type GPUPoolStatus struct {
 	Config string `json:"config"`
 	// Nodes with GPUs in the pool.
 	Nodes int32 `json:"nodes"`
-	// UpdatedNodes are those of them that run the plugin as declared and offer
+	// UpdatedNodes are those of them that run the plugin as declared and advertise
 	// the resources of the configuration.
 	// +optional
 	UpdatedNodes int32 `json:"updatedNodes"`
@@ -232,7 +232,7 @@ type GPUPoolStatus struct {
 	// when there is nothing to replace.
 	// +optional
 	PluginUpdate string `json:"pluginUpdate,omitempty"`
-	// UnhealthyNodes are nodes that do not offer the resources of their configuration, with the
+	// UnhealthyNodes are nodes that do not advertise the resources of their configuration, with the
 	// reason; at most ten.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=map
@@ -240,11 +240,11 @@ type GPUPoolStatus struct {
 	// +optional
 	UnhealthyNodes []UnhealthyGPUNode `json:"unhealthyNodes,omitempty"`
 	// Failures counts the nodes that were replaced in a row because they never
-	// offered their GPUs. One that does ends the row.
+	// advertised their GPUs. One that does ends the row.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 	// BackoffUntil is until when no GPU node of the pool is launched, because too
-	// many in a row never offered their GPUs.
+	// many in a row never advertised their GPUs.
 	// +optional
 	BackoffUntil *metav1.Time `json:"backoffUntil,omitempty"`
 	// LastFailure is the diagnosis of the last node that was replaced.
@@ -252,7 +252,7 @@ type GPUPoolStatus struct {
 	LastFailure string `json:"lastFailure,omitempty"`
 }
 
-// UnhealthyGPUNode is a node that does not offer the resources of its configuration.
+// UnhealthyGPUNode is a node that does not advertise the resources of its configuration.
 type UnhealthyGPUNode struct {
 	// Node is its name.
 	Node string `json:"node"`

@@ -121,7 +121,8 @@ type PullRequestStatus struct {
 	Head string `json:"head,omitempty"`
 	// +optional
 	Base string `json:"base,omitempty"`
-	// Headline is the comment's first line.
+	// Headline is the heading of the comment: what the merge would do, in one line, without markup. Of a Failed one it is
+	// the reason.
 	// +optional
 	Headline string `json:"headline,omitempty"`
 	// CommentHash identifies the comment that was written, so that it is not written again.

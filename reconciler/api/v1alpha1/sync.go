@@ -276,8 +276,8 @@ type PendingChange struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// HeldBy are the rules that hold the change: ReadOnly, DriftReported, MaxPrunePercent,
-	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, InUse,
-	// GuardLoosened or HoldUntil.
+	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, HeldDependent,
+	// SyncChangeHeld or HoldUntil.
 	// Absent where nothing does, and it failed.
 	// +listType=atomic
 	// +optional

@@ -67,7 +67,7 @@ func Objects(items []state.Item, opts Options) ([]state.Item, []Change, []state.
 		if c.Blocks {
 			problems = append(problems, state.Problem{
 				Origin: c.Origin, Code: codeConversionBlocked, Facts: finding.FactsOf(finding.Of("object", c.Object), finding.Of("reason", c.Text)),
-				Message: c.Object + ": " + c.Text, Detail: c.Text,
+				Message: c.Object + ": " + c.Text, Field: c.Field, Detail: c.Text,
 			})
 		} else {
 			changes = append(changes, c)

@@ -46,7 +46,9 @@ type Change struct {
 	// Object is "Kind/name" as it was read, "Kind/namespace/name" for one with a
 	// namespace, or empty where the file is no object.
 	Object string
-	Grade  Grade
+	// Field is the path of the field that it is about, as in spec.limits.resources; empty where it is about none.
+	Field string
+	Grade Grade
 	// Text is what, without values of user data and secrets.
 	Text string
 	// Blocks is true for what could not be converted and was left as it was.

@@ -104,6 +104,7 @@ func (r *converter) report(o *object, g Grade, field, format string, args ...any
 		line = max(o.line, yamlnode.LineOf(o.node, field))
 	}
 	r.reportAt(o, g, line, format, args...)
+	r.changes[len(r.changes)-1].Field = field
 }
 
 func (r *converter) reportAt(o *object, g Grade, line int, format string, args ...any) {

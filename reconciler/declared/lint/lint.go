@@ -32,8 +32,10 @@ type Finding struct {
 	Facts finding.Facts
 	// Text is what is wrong and what to do about it. It names Field, and not the object.
 	Text string
-	// Field, UnknownField and Detail are as state.Problem has them.
+	// Field, UnknownField, Detail, Rule and RuleFields are as state.Problem has them.
 	Field, UnknownField, Detail string
+	Rule                        bool
+	RuleFields                  string
 }
 
 // Problem is the finding as a Problem, which names the object.
@@ -41,6 +43,7 @@ func (f Finding) Problem() state.Problem {
 	return state.Problem{
 		Origin: f.Origin, Code: f.Code, Facts: f.Facts, Message: f.Key.String() + ": " + f.Text,
 		Object: f.Key, Field: f.Field, Detail: f.Detail, UnknownField: f.UnknownField,
+		Rule: f.Rule, RuleFields: f.RuleFields,
 	}
 }
 

@@ -53,7 +53,7 @@ func Conversions(d declared.Declared, folder string) ([]state.Problem, error) {
 			}
 			out = append(out, state.Problem{
 				Origin: c.Origin, Code: codeConversionReviewRequired, Facts: finding.FactsOf(finding.Of("object", c.Object), finding.Of("reason", c.Text)),
-				Message: message, Detail: c.Text, Manual: true,
+				Message: message, Field: c.Field, Detail: c.Text, Manual: true,
 			})
 			continue
 		}

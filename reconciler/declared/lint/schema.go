@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +38,8 @@ type version struct {
 	tree     *structural.Structural
 	values   validation.SchemaValidator
 	rules    *cel.Validator
+	// each are the same rules one by one, made when one of them refuses an object.
+	each []*isolatedRule
 }
 
 func (c *schemaValidator) define(crd *apiextensionsv1.CustomResourceDefinition) {
@@ -117,23 +118,28 @@ func (c *schemaValidator) schema(item state.Item) {
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, v.tree)
 	defaulting.Default(object, v.tree)
 	for _, err := range v.validate(object) {
-		if err.Type == field.ErrorTypeRequired && misspelled[fieldOf(err)] {
+		if err.Type == field.ErrorTypeRequired && misspelled[fieldOf(err.Error)] {
 			continue // It is there, under the unknown name that is reported.
 		}
-		c.report(item, fieldOf(err), codeOf(err), "%s", finding.Of("reason", detail(err)))
+		c.report(item, fieldOf(err.Error), codeOf(err.Error), "%s", finding.Of("reason", detail(err.Error)))
+		last := &c.findings[len(c.findings)-1]
+		last.Rule, last.RuleFields = err.rule, strings.Join(err.reads, " ")
 	}
 }
 
-func (v *version) validate(object map[string]any) field.ErrorList {
+func (v *version) validate(object map[string]any) []fieldError {
 	errs := validation.ValidateCustomResource(nil, object, v.values)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.tree, object)...)
 	// Rules may rely on what the schema promises, so that they are evaluated only for
 	// objects that keep it.
 	if v.rules != nil && len(errs) == 0 {
-		found, _ := v.rules.Validate(context.Background(), nil, v.tree, object, nil, celconfig.RuntimeCELCostBudget)
-		errs = append(errs, found...)
+		return v.ruleErrors(object)
 	}
-	return errs
+	var out []fieldError
+	for _, err := range errs {
+		out = append(out, fieldError{Error: err})
+	}
+	return out
 }
 
 func fieldOf(err *field.Error) string {

@@ -1,9 +1,7 @@
 package unset
 
 import (
-	"cmp"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -74,18 +72,12 @@ func (u Variables) depends(object map[string]any, p state.Problem) bool {
 	switch {
 	case !there:
 		return u.inText(p.Field)
+	case p.Rule:
+		return u.inFields(value, strings.Fields(p.RuleFields))
 	case p.Field == "" || p.Field == "spec":
-		return u.inText(p.Detail) || u.named(value, p.Detail)
+		return u.inText(string(p.Facts))
 	}
-	_, single := value.(string)
-	return (u.inText(p.Field) || u.inValue(value)) && (single || !aboutPresence(p.Detail))
-}
-
-// aboutPresence reports whether a rule tests which fields there are, which does not
-// depend on what is in them. Rules are CEL of other people's schemas: their message is
-// all that an API server returns of them.
-func aboutPresence(rest string) bool {
-	return slices.ContainsFunc([]string{"exactly one of", "at least one", "mutually exclusive", "must be set with"}, func(phrase string) bool { return strings.Contains(rest, phrase) })
+	return u.inText(p.Field) || u.inValue(value)
 }
 
 // inValue reports whether a text or a key in a value holds such a variable.
@@ -95,49 +87,32 @@ func (u Variables) inValue(value any) bool {
 	return found
 }
 
-// named reports whether a finding about a whole object names a field in it that holds
-// such a variable.
-func (u Variables) named(value any, rest string) bool {
-	names := regexp.MustCompile(`[A-Za-z]+`).FindAllString(rest, -1)
+// inFields reports whether a text or a key below one of the fields of a value holds such a variable, or below the value
+// itself where it is among them.
+func (u Variables) inFields(value any, fields []string) bool {
 	found := false
 	substitute.Walk(value, func(path []string, _ bool, text string) {
-		named := slices.ContainsFunc(path, func(key string) bool { return key == text }) || slices.Contains(names, nearest(path))
-		found = found || named && u.inText(text)
+		read := slices.Contains(fields, "self") || slices.ContainsFunc(path, func(key string) bool { return slices.Contains(fields, key) })
+		found = found || read && u.inText(text)
 	})
-	return found && !aboutPresence(rest)
-}
-
-// nearest is the last key of a path that is no index.
-func nearest(path []string) string {
-	for _, key := range slices.Backward(path) {
-		if strings.Trim(key, "0123456789") != "" {
-			return key
-		}
-	}
-	return ""
+	return found
 }
 
 // dependsIn is depends for a finding about what is not in the set, or not as it is written: of
 // an object that could not be converted, and of what a conversion changes.
 func (u Variables) dependsIn(written documents, p state.Problem) bool {
-	text := cmp.Or(p.Detail, p.Message) + " " + p.Field
-	if u.inText(text) {
+	if u.inText(string(p.Facts)) || u.inText(p.Field) {
 		return true
 	}
 	doc, ok := written(p.Origin)
-	if !ok {
+	if !ok || p.Field == "" {
 		return false
 	}
-	for _, path := range regexp.MustCompile(`\bspec\.[A-Za-z.]*[A-Za-z]`).FindAllString(text, -1) {
-		n := doc.Node
-		for key := range strings.SplitSeq(path, ".") {
-			n = manifest.Child(n, key)
-		}
-		if n != nil && n.Kind == yaml.ScalarNode && u.inText(n.Value) {
-			return true
-		}
+	n := doc.Node
+	for key := range strings.SplitSeq(p.Field, ".") {
+		n = manifest.Child(n, key)
 	}
-	return false
+	return n != nil && n.Kind == yaml.ScalarNode && u.inText(n.Value)
 }
 
 // inText reports whether a text holds such a variable.

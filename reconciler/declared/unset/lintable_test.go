@@ -43,7 +43,7 @@ func TestLittleOfAProposalIsReadInTheController(t *testing.T) {
 				file := strings.Repeat("a", i+1) + ".yaml"
 				files[file] = &fstest.MapFile{Data: []byte(written + strings.Repeat("#", c.size-len(written)))}
 				for range 3 {
-					found = append(found, state.Problem{Origin: state.Origin{File: file, Line: 1}, Message: "AWSNodeTemplate/a: spec.role: must be converted"})
+					found = append(found, state.Problem{Origin: state.Origin{File: file, Line: 1}, Field: "spec.role", Message: "AWSNodeTemplate/a: spec.role: must be converted"})
 				}
 			}
 			left := Variables{Parameters: variables.Unknown{"AMI": "x"}}.LintableIn(state.Set{}, counting{files, &n}, found)
@@ -65,12 +65,15 @@ func TestAFindingIsAboutItsObjectAndField(t *testing.T) {
 		found state.Problem
 		left  int
 	}{
-		"of a field that holds the variable":           {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.role", Detail: "is too short"}, 0},
-		"of another field":                             {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.family", Detail: "is too short"}, 1},
-		"of the object, whose rule names the field":    {state.Problem{Origin: item.Origin, Object: item.Key, Detail: "role must be short"}, 0},
-		"of the object, whose name is that of a field": {state.Problem{Origin: item.Origin, Object: item.Key, Detail: "it must be short"}, 1},
-		"of no object":                                 {state.Problem{Origin: item.Origin, Detail: "role must be short"}, 1},
-		"of the object as another file declares it":    {state.Problem{Origin: state.Origin{File: "b.yaml", Line: 1}, Object: item.Key, Field: "spec.role", Detail: "is too short"}, 1},
+		"of a field that holds the variable":        {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.role", Detail: "is too short"}, 0},
+		"of another field":                          {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.family", Detail: "is too short"}, 1},
+		"of the object, whose rule reads the field": {state.Problem{Origin: item.Origin, Object: item.Key, Rule: true, RuleFields: "role"}, 0},
+		"of the object, whose rule reads another":   {state.Problem{Origin: item.Origin, Object: item.Key, Rule: true, RuleFields: "family", Detail: "role must be short"}, 1},
+		"of the object, whose rule reads no value":  {state.Problem{Origin: item.Origin, Object: item.Key, Rule: true, Detail: "role must be short"}, 1},
+		"of the field, whose rule reads its value":  {state.Problem{Origin: item.Origin, Object: item.Key, Field: "spec.role", Rule: true, RuleFields: "self"}, 0},
+		"of the object, without a rule":             {state.Problem{Origin: item.Origin, Object: item.Key, Detail: "role must be short"}, 1},
+		"of no object":                              {state.Problem{Origin: item.Origin, Detail: "role must be short"}, 1},
+		"of the object as another file declares it": {state.Problem{Origin: state.Origin{File: "b.yaml", Line: 1}, Object: item.Key, Field: "spec.role", Detail: "is too short"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			unread := Variables{Parameters: variables.Unknown{"AMI": "x"}}

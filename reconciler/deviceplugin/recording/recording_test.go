@@ -84,7 +84,7 @@ func TestTheRecordingIsOfTheConfigurationsOfToday(t *testing.T) {
 	}
 }
 
-func TestThePluginOffersWhatAProfileAllocates(t *testing.T) {
+func TestThePluginAdvertisesWhatAProfileAllocates(t *testing.T) {
 	recorded := load(t)
 	for name, run := range served(t) {
 		config := configs(t)[name]
@@ -94,7 +94,7 @@ func TestThePluginOffersWhatAProfileAllocates(t *testing.T) {
 				got[corev1.ResourceName(r.Name)] += int64(len(r.Devices))
 			}
 			if diff := cmp.Diff(config.Allocatable(len(recorded.GPUs)), got); diff != "" {
-				t.Errorf("what a node offers (-computed +recorded):\n%s", diff)
+				t.Errorf("what a node advertises (-computed +recorded):\n%s", diff)
 			}
 			if refusal, ok := run.Resources[0].Refused(2); ok && (refusal != "") != config.OnePerRequest {
 				t.Errorf("a request for two returns %q, and one per request is %t", refusal, config.OnePerRequest)
@@ -109,7 +109,7 @@ func TestThePluginOffersWhatAProfileAllocates(t *testing.T) {
 	}
 }
 
-func TestKarpenterIsGivenTheNumbersThatThePluginOffers(t *testing.T) {
+func TestKarpenterIsGivenTheNumbersThatThePluginAdvertises(t *testing.T) {
 	set := expanded(t)
 	gpus := strconv.Itoa(len(load(t).GPUs))
 	for name, run := range served(t) {
@@ -319,7 +319,7 @@ func TestARecordingIdentifiesNoMachine(t *testing.T) {
 	}
 }
 
-func TestTheCostOfAShareIsOfWhatThePluginOffers(t *testing.T) {
+func TestTheCostOfAShareIsOfWhatThePluginAdvertises(t *testing.T) {
 	types, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)

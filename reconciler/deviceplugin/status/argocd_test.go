@@ -34,7 +34,7 @@ func TestTheDevicePluginsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(
 		changed  bool
 	}{
 		{name: "the controller has not observed it", unread: true},
-		{name: "all nodes offer their GPUs", pools: []gpu.PoolState{fine}},
+		{name: "all nodes advertise their GPUs", pools: []gpu.PoolState{fine}},
 		{name: "the spec was changed since", pools: []gpu.PoolState{fine}, changed: true},
 		{name: "a node starts", pools: []gpu.PoolState{fine, starting}},
 		{name: "plugins are replaced", pools: []gpu.PoolState{fine}, rollouts: map[string]string{"a": "1 of 2 replaced"}},

@@ -1,4 +1,4 @@
-// Package status reads the live DevicePlugin and writes its status: what the nodes offer, which
+// Package status reads the live DevicePlugin and writes its status: what the nodes advertise, which
 // are unhealthy, what is held back, and whether Karpenter honours the overlays.
 //
 // It only reports. What it reports comes from the packages that act on nodes, through
@@ -75,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	// First, because it may wait for what an earlier process wrote into any of them.
 	pools, err := r.Pools(ctx)
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading what the nodes offer: %w", err)
+		return ctrl.Result{}, fmt.Errorf("reading what the nodes advertise: %w", err)
 	}
 	counts, others, err := Live(ctx, r.Cache)
 	if err != nil || counts == nil {
@@ -186,9 +186,9 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 	}
 	switch {
 	case len(refused) > 0:
-		return metav1.ConditionFalse, "OverlayNotReady", "Karpenter does not honour " + strings.Join(refused, ", ") + ", so it would count other numbers than the nodes offer; another NodeOverlay may set the same resources"
+		return metav1.ConditionFalse, "OverlayNotReady", "Karpenter does not honour " + strings.Join(refused, ", ") + ", so it would count other numbers than the nodes advertise; another NodeOverlay may set the same resources"
 	case len(held) > 0:
-		return metav1.ConditionFalse, "PoolsBackingOff", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never offered their GPUs; status.pools has the details"
+		return metav1.ConditionFalse, "PoolsBackingOff", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never advertised their GPUs; status.pools has the details"
 	case len(unhealthy) > 0:
 		return metav1.ConditionFalse, "NodesUnhealthy", few(unhealthy)
 	case len(rolling) > 0:
@@ -196,9 +196,9 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 		// Ready after a push waits for this.
 		return metav1.ConditionFalse, "UpdatingPlugins", few(rolling)
 	case s.UpdatedNodes < s.Nodes:
-		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes offer the resources of their configuration, the others are starting", s.UpdatedNodes, s.Nodes)
+		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes advertise the resources of their configuration, the others are starting", s.UpdatedNodes, s.Nodes)
 	}
-	return metav1.ConditionTrue, "Allocatable", fmt.Sprintf("%d of %d nodes offer the resources of their configuration", s.UpdatedNodes, s.Nodes)
+	return metav1.ConditionTrue, "Allocatable", fmt.Sprintf("%d of %d nodes advertise the resources of their configuration", s.UpdatedNodes, s.Nodes)
 }
 
 // few shows three of a list and counts the others.

@@ -135,16 +135,16 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 		overlay  client.Object
 		want     string
 	}{
-		"no node at all":                {nil, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their configuration"},
-		"all is offered":                {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes offer the resources of their configuration"},
-		"a node starts":                 {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes offer the resources of their configuration, the others are starting"},
+		"no node at all":                {nil, nil, nil, "True Allocatable: 0 of 0 nodes advertise the resources of their configuration"},
+		"all is advertised":             {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes advertise the resources of their configuration"},
+		"a node starts":                 {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes advertise the resources of their configuration, the others are starting"},
 		"an update waits":               {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False UpdatingPlugins: a: 1 of 2 replaced"},
 		"a node has failed":             {[]gpu.PoolState{starting, failure}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
-		"a pool is held":                {[]gpu.PoolState{failure, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never offered their GPUs; status.pools has the details"},
-		"a hold is over":                {[]gpu.PoolState{freed}, nil, nil, "True Allocatable: 0 of 0 nodes offer the resources of their configuration"},
-		"an overlay is refused":         {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes offer; another NodeOverlay may set the same resources"},
-		"an overlay is not checked yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Allocatable: 0 of 0 nodes offer the resources of their configuration"},
-		"another's overlay is refused":  {nil, nil, overlay("theirs", nil, refused), "True Allocatable: 0 of 0 nodes offer the resources of their configuration"},
+		"a pool is held":                {[]gpu.PoolState{failure, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never advertised their GPUs; status.pools has the details"},
+		"a hold is over":                {[]gpu.PoolState{freed}, nil, nil, "True Allocatable: 0 of 0 nodes advertise the resources of their configuration"},
+		"an overlay is refused":         {[]gpu.PoolState{held}, nil, overlay("poolwright-gpu-sliced-4", ours, refused), "False OverlayNotReady: Karpenter does not honour poolwright-gpu-sliced-4 (Conflict), so it would count other numbers than the nodes advertise; another NodeOverlay may set the same resources"},
+		"an overlay is not checked yet": {nil, nil, overlay("poolwright-gpu-sliced-4", ours, metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation"}), "True Allocatable: 0 of 0 nodes advertise the resources of their configuration"},
+		"another's overlay is refused":  {nil, nil, overlay("theirs", nil, refused), "True Allocatable: 0 of 0 nodes advertise the resources of their configuration"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []client.Object{plugin("nvidia", time.Hour)}

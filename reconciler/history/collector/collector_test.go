@@ -98,16 +98,16 @@ func TestWhyANodeClaimIsDeleted(t *testing.T) {
 		want    history.Reason
 		message string
 	}{
-		"while it is not":              {claim: claimOf("a")},
-		"a reason of Karpenter's":      {claim: claimOf("a", deletedNow, set(karpv1.ConditionTypeDisruptionReason, "Underutilized")), want: "Underutilized"},
-		"drift, with what drifted":     {claim: claimOf("a", deletedNow, set(karpv1.ConditionTypeDrifted, "AMIDrift"), set(karpv1.ConditionTypeDisruptionReason, "Drifted")), want: history.ReasonDrifted, message: "AMIDrift"},
-		"GPUs that were never offered": {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{readiness.FailedAnnotation: "NoDriver"} }), want: history.ReasonGPUsNotAllocatable, message: "NoDriver"},
-		"an interruption":              {claim: claimOf("a", deletedNow), event: "SpotInterrupted", want: "SpotInterrupted"},
-		"no recommendation":            {claim: claimOf("a", deletedNow), event: "SpotRebalanceRecommendation", want: history.ReasonDeleted},
-		"by hand":                      {claim: claimOf("a", deletedNow), want: history.ReasonDeleted},
-		"its age":                      {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = karpv1.MustParseNillableDuration("30m") }), want: history.ReasonExpired},
-		"its pool":                     {claim: claimOf("a", deletedNow), pool: "other", want: history.ReasonNodePoolDeleted},
-		"a node that never registered": {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) { c.Status.Conditions = c.Status.Conditions[:1] }), want: history.ReasonRegistrationTimeout},
+		"while it is not":                 {claim: claimOf("a")},
+		"a reason of Karpenter's":         {claim: claimOf("a", deletedNow, set(karpv1.ConditionTypeDisruptionReason, "Underutilized")), want: "Underutilized"},
+		"drift, with what drifted":        {claim: claimOf("a", deletedNow, set(karpv1.ConditionTypeDrifted, "AMIDrift"), set(karpv1.ConditionTypeDisruptionReason, "Drifted")), want: history.ReasonDrifted, message: "AMIDrift"},
+		"GPUs that were never advertised": {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{readiness.FailedAnnotation: "NoDriver"} }), want: history.ReasonGPUsNotAllocatable, message: "NoDriver"},
+		"an interruption":                 {claim: claimOf("a", deletedNow), event: "SpotInterrupted", want: "SpotInterrupted"},
+		"no recommendation":               {claim: claimOf("a", deletedNow), event: "SpotRebalanceRecommendation", want: history.ReasonDeleted},
+		"by hand":                         {claim: claimOf("a", deletedNow), want: history.ReasonDeleted},
+		"its age":                         {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = karpv1.MustParseNillableDuration("30m") }), want: history.ReasonExpired},
+		"its pool":                        {claim: claimOf("a", deletedNow), pool: "other", want: history.ReasonNodePoolDeleted},
+		"a node that never registered":    {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) { c.Status.Conditions = c.Status.Conditions[:1] }), want: history.ReasonRegistrationTimeout},
 		"by hand before it could register": {claim: claimOf("a", deletedNow, func(c *karpv1.NodeClaim) {
 			c.Status.Conditions, c.CreationTimestamp = c.Status.Conditions[:1], metav1.NewTime(noon.Add(-time.Minute))
 		}), want: history.ReasonDeleted},

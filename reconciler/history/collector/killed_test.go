@@ -76,7 +76,7 @@ type lifetime struct {
 }
 
 const (
-	// steps is how long a run is, gpusEach how many GPUs a node has, and sharesEach how many shares of them it offers.
+	// steps is how long a run is, gpusEach how many GPUs a node has, and sharesEach how many shares of them it advertises.
 	steps      = 80
 	gpusEach   = 4
 	sharesEach = 40

@@ -76,15 +76,15 @@ func (c *Collector) nodeClaims(ctx context.Context) (observed, error) {
 		out.paid[o.NodePool] = true
 		c.addPrice(c.state, claim.Labels[corev1.LabelTopologyRegion], &o)
 		if node := byName[claim.Status.NodeName]; node != nil {
-			offered := gpusIn(node.Status.Allocatable)
-			o.Offers = offered > 0 && isReady(node)
+			advertised := gpusIn(node.Status.Allocatable)
+			o.Advertises = advertised > 0 && isReady(node)
 			// The pods of most nodes change nothing of what is recorded, and there are many.
-			if o.GPUs > 0 || offered > 0 || !c.state.HasPods(o.UID) && now.Sub(claim.CreationTimestamp.Time) < podsUntil {
+			if o.GPUs > 0 || advertised > 0 || !c.state.HasPods(o.UID) && now.Sub(claim.CreationTimestamp.Time) < podsUntil {
 				on, err := c.podsOn(ctx, node.Name)
 				if err != nil {
 					return out, err
 				}
-				o.Requested = float64(on.requested) / float64(max(offered, 1))
+				o.Requested = float64(on.requested) / float64(max(advertised, 1))
 				if !c.state.HasPods(o.UID) {
 					o.Pods = on.names()
 				}
@@ -137,7 +137,7 @@ func (n *onNode) names() []string {
 	return out
 }
 
-// gpusIn is how many GPUs, or shares of them, a node offers.
+// gpusIn is how many GPUs, or shares of them, a node advertises.
 func gpusIn(list corev1.ResourceList) int64 {
 	var sum int64
 	for name, quantity := range list {

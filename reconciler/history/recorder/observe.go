@@ -38,9 +38,9 @@ type Observation struct {
 	// Karpenter's reason for it, such as NodePoolDrifted.
 	Drifted     metav1.Time
 	DriftReason string
-	// Offers is true while the node offers its GPUs. Requested is the part of them that its pods request, from 0 to 1.
-	Offers    bool
-	Requested float64
+	// Advertises is true while the node advertises its GPUs. Requested is the part of them that its pods request, from 0 to 1.
+	Advertises bool
+	Requested  float64
 }
 
 // openNodeClaim is a NodeClaim whose instance is not known to be terminated.
@@ -58,12 +58,12 @@ type openNodeClaim struct {
 	sample *gpuSample
 }
 
-// gpuSample is what of a node's GPUs is offered and requested from a time on. A node that is terminating offers no more
+// gpuSample is what of a node's GPUs is advertised and requested from a time on. A node that is terminating advertises no more
 // than what the pods request that still run on it.
 type gpuSample struct {
-	at                  time.Time
-	offers, terminating bool
-	requested           float64
+	at                      time.Time
+	advertises, terminating bool
+	requested               float64
 }
 
 // Observe takes in what was observed of NodeClaims at a time. One that is not among them was not observed, which does not
@@ -93,7 +93,7 @@ func (s *State) observe(now time.Time, o *Observation) {
 		end = later(earlier(o.Terminated.Time, now), open.Accounted)
 	}
 	s.account(open, end)
-	open.sample = &gpuSample{at: now, offers: o.Offers, terminating: !o.Deleted.IsZero(), requested: min(max(o.Requested, 0), 1)}
+	open.sample = &gpuSample{at: now, advertises: o.Advertises, terminating: !o.Deleted.IsZero(), requested: min(max(o.Requested, 0), 1)}
 	if !o.Terminated.IsZero() {
 		s.close(open, end, false)
 	}
@@ -289,7 +289,7 @@ func (s *State) add(n *openNodeClaim, from, to time.Time) {
 	case !ready:
 	case n.sample == nil || to.Sub(n.sample.at) > maxGap:
 		gpus.Unobserved = gpus.Paid
-	case n.sample.offers || n.sample.terminating:
+	case n.sample.advertises || n.sample.terminating:
 		gpus.Requested = gpus.Paid * n.sample.requested
 		gpus.Allocatable = gpus.Paid
 		if n.sample.terminating {

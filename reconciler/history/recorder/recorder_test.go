@@ -26,7 +26,7 @@ func same(a, b metav1.Time) bool { return a.Equal(&b) }
 
 // node is a NodeClaim with two GPUs for 3.6 dollars an hour, which was launched and initialized after these times.
 func node(name string, launched, initialized time.Duration) Observation {
-	o := Observation{NodeClass: "gpu", Offers: initialized >= 0, NodeClaim: history.NodeClaim{
+	o := Observation{NodeClass: "gpu", Advertises: initialized >= 0, NodeClaim: history.NodeClaim{
 		Name: name, UID: "uid-" + name, Node: "ip-" + name, NodePool: "gpu", InstanceType: "g5.12xlarge", CapacityType: "on-demand", GPUs: 2,
 		Lifecycle: history.Lifecycle{Created: at(launched - time.Second), Launched: at(launched)}, USDPerHour: new(3.6), PriceBasis: history.PriceList,
 	}}
@@ -80,10 +80,10 @@ func TestPaidGPUsAreEitherStartingRequestedIdleOrNotObserved(t *testing.T) {
 			},
 			history.States{Paid: 200, Allocatable: 200, Requested: 20, Idle: 180},
 		},
-		"a node that offers no GPUs any more is paid for": {
+		"a node that advertises no GPUs any more is paid for": {
 			func(s *State) {
 				o := node("a", 0, 0)
-				o.Offers = false
+				o.Advertises = false
 				sampled(s, o, 0, time.Minute)
 			},
 			history.States{Paid: 120},

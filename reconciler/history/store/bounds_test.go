@@ -47,7 +47,7 @@ func limited() client.Client {
 // running is a node that runs since the start, whose name and pods do not compress.
 func running(i int) recorder.Observation {
 	price, launched := 0.5+float64(i)/7e5, metav1.NewTime(start.Add(time.Duration(i%600)*time.Second))
-	return recorder.Observation{Offers: true, Requested: float64(i%10) / 10, NodeClaim: history.NodeClaim{
+	return recorder.Observation{Advertises: true, Requested: float64(i%10) / 10, NodeClaim: history.NodeClaim{
 		Name: "gpu-" + random(i + 1_000_000)[:5], UID: random(i)[:32], Node: fmt.Sprintf("ip-10-%d-%d-%d.eu-west-1.compute.internal", i%7, i/256%256, i%256), NodePool: fmt.Sprint("gpu-", i%10),
 		InstanceType: "g5.xlarge", CapacityType: "spot", Zone: "eu-west-1a", GPUs: 1, Pods: []string{"ml/train-" + random(i + 2_000_000)[:10], "ml/train-" + random(i + 3_000_000)[:10], "ml/serve-" + random(i + 4_000_000)[:10]},
 		Lifecycle: history.Lifecycle{Created: launched, Launched: launched, Registered: launched, Initialized: launched}, USDPerHour: &price, PriceBasis: history.PriceSpotHistory,

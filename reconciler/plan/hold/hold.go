@@ -35,12 +35,12 @@ const (
 	// QuotaExceeded: pools would need more than the account's vCPU quotas have left
 	// (spec.guard.quota).
 	QuotaExceeded Rule = "QuotaExceeded"
-	// InUse: the part of the thing is used by something whose deletion waits.
-	InUse Rule = "InUse"
+	// HeldDependent: another object depends on a field that the change takes away, and its deletion waits.
+	HeldDependent Rule = "HeldDependent"
+	// SyncChangeHeld: the change loosens protected fields of a Sync.
+	SyncChangeHeld Rule = "SyncChangeHeld"
 	// HoldUntil: the thing stays as it is until a time (state.CorrectionPolicy.HoldUntil).
 	HoldUntil Rule = "HoldUntil"
-	// GuardLoosened: the change makes what guards a Sync weaker.
-	GuardLoosened Rule = "GuardLoosened"
 )
 
 // Reason is one of the reasons for which a change is held.
@@ -63,15 +63,15 @@ func (r Reason) Key() string {
 
 // Facts are what a rule found. Each rule fills in those that are named for it.
 type Facts struct {
-	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, GuardLoosened), that uses a
-	// part of it (InUse), or that would be deleted with it (HoldUntil), as state.Key writes it.
+	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, SyncChangeHeld), that
+	// depends on a field of it (HeldDependent), or that would be deleted with it (HoldUntil), as state.Key writes it.
 	Object string `json:"object,omitempty"`
 	// Detail is what the thing's own target has to add: how a person changes what is
 	// ReadOnly, or that nothing is written to the target (DriftReported); what
-	// goes with a deletion or an update; why it is not known whether a part is InUse; what a person
-	// wrote for others (HoldUntil).
+	// goes with a deletion or an update; why it is not known whether there is a HeldDependent; what a
+	// person wrote for others (HoldUntil).
 	Detail string `json:"detail,omitempty"`
-	// Fields are the paths of the fields that make a GuardLoosened or are InUse.
+	// Fields are the paths of the fields that a SyncChangeHeld loosens, or that have a HeldDependent.
 	Fields []string `json:"fields,omitempty"`
 	// Deletions are what MaxPrunePercent counted.
 	Deletions *Deletions `json:"deletions,omitempty"`

@@ -42,14 +42,14 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 			"NodePool a would have no limit of CPUs, GPUs or nodes any more, and the quotas allow 24 in all (guard.quota): keep one of the limits"},
 		{"a quota that is unknown", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Pools: []string{"a"}, Unknown: "throttled"}}}},
 			"NodePool a needs more than before of quotas that could not be read: throttled (guard.quota)"},
-		{"a part in use", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},
-		{"a part that may be", Reasons{{Rule: InUse, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
+		{"a part in use", Reasons{{Rule: HeldDependent, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},
+		{"a part that may be", Reasons{{Rule: HeldDependent, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
 			"spec.interruptionQueue may be in use: it is not known whether there is Queue/a to be deleted: denied"},
 		{"a hold", Reasons{{Rule: HoldUntil, Facts: Facts{Until: "2026-11-28T18:00:00Z"}}}, "stays as it is until 2026-11-28T18:00:00Z (hold-until)"},
 		{"a hold with its reason", Reasons{{Rule: HoldUntil, Facts: Facts{Until: "2026-11-28T18:00:00Z", Detail: "INC-7"}}}, "stays as it is until 2026-11-28T18:00:00Z (hold-until): INC-7"},
 		{"a hold on what goes along", Reasons{{Rule: HoldUntil, Facts: Facts{Object: "ConfigMap/a/b", Until: "2026-11-28T18:00:00Z"}}},
 			"ConfigMap/a/b, which would be deleted with it, stays as it is until 2026-11-28T18:00:00Z (hold-until)"},
-		{"a looser guard", Reasons{{Rule: GuardLoosened, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
+		{"a looser Sync", Reasons{{Rule: SyncChangeHeld, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
 			"updating Sync/a would loosen it (spec.prune, spec.drift), which the repository alone cannot do"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestRulesAreNamedAsReasonsOfConditionsAre(t *testing.T) {
 	}
 	reason := regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 	texts := map[string]bool{}
-	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, InUse, GuardLoosened, HoldUntil} {
+	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, HeldDependent, SyncChangeHeld, HoldUntil} {
 		if !reason.MatchString(string(rule)) || !strings.Contains(string(page), "\n| "+string(rule)+" | ") {
 			t.Errorf("%q is no reason, or not on the page of the Sync", rule)
 		}

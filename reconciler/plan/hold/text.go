@@ -28,12 +28,12 @@ func (r Rule) Text() string {
 		return "review"
 	case QuotaExceeded:
 		return "guard.quota"
-	case InUse:
-		return "in use"
+	case HeldDependent:
+		return "held dependent"
 	case HoldUntil:
 		return "hold-until"
-	case GuardLoosened:
-		return "looser guard"
+	case SyncChangeHeld:
+		return "Sync change"
 	}
 	return string(r)
 }
@@ -76,11 +76,11 @@ func (r Reason) phrases() []string {
 		return []string{f.Nodes.String(), f.Nodes.reviewed()}
 	case QuotaExceeded:
 		return []string{f.Quota.String()}
-	case InUse:
-		return []string{f.inUse()}
+	case HeldDependent:
+		return []string{f.heldDependent()}
 	case HoldUntil:
 		return []string{f.until()}
-	case GuardLoosened:
+	case SyncChangeHeld:
 		return []string{fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", f.Object, strings.Join(f.Fields, ", "))}
 	case ReadOnly:
 	}
@@ -111,7 +111,7 @@ func (d Deletions) Unnamed() string {
 	return fmt.Sprintf("would delete %d of %d objects, more than %d%%", d.Count, d.Managed, d.MaxPercent)
 }
 
-func (f Facts) inUse() string {
+func (f Facts) heldDependent() string {
 	part := strings.Join(f.Fields, ", ")
 	if f.Detail != "" {
 		return fmt.Sprintf("%s may be in use: it is not known whether there is %s to be deleted: %s", part, f.Object, f.Detail)

@@ -63,7 +63,7 @@ func Find(tokens []string, part string) string {
 	content := func(token string) (string, bool) {
 		head, _, _ := strings.Cut(token, "+")
 		_, ok := loss.Parse(strings.TrimPrefix(token, head))
-		return head, ok && token != confirm.Void(token)
+		return head, ok && token != confirm.RevokedToken(token)
 	}
 	quoted, ok := content(part)
 	at := slices.IndexFunc(tokens, func(t string) bool {

@@ -69,7 +69,7 @@ func (s Scope) Use(tokens ...string) Scope {
 	next := s
 	for _, token := range tokens {
 		purpose, n, ok := parse(token)
-		if last := next.used(purpose); !ok || n != s.Next(purpose) && n != last || n == last && token == Void(token) {
+		if last := next.used(purpose); !ok || n != s.Next(purpose) && n != last || n == last && token == RevokedToken(token) {
 			continue
 		}
 		all := slices.DeleteFunc(Tokens(next.Handled), func(old string) bool {
@@ -92,10 +92,10 @@ func (s Scope) Unused(tokens string) string {
 	}), ",")
 }
 
-// Void has the purpose and the number of a token, and stands for no content: once it is used,
+// RevokedToken has the purpose and the number of a token, and stands for no content: once it is used,
 // no token of that number is good any more, and nothing of what was quoted is kept. Empty
 // for what is none.
-func Void(token string) string {
+func RevokedToken(token string) string {
 	purpose, number, ok := parse(token)
 	if !ok {
 		return ""
@@ -106,8 +106,8 @@ func Void(token string) string {
 // Engine is the purpose of tokens for what ends the engine.
 const Engine = "engine"
 
-// LoosensGuard reports whether a purpose is to loosen the guard of a Sync, whose name it ends with.
-func LoosensGuard(purpose string) bool {
+// ChangesSync reports whether a purpose is to loosen protected fields of a Sync, whose name it ends with.
+func ChangesSync(purpose string) bool {
 	name, ok := strings.CutPrefix(purpose, "guard.")
 	return ok && len(validation.IsDNS1123Subdomain(name)) == 0
 }

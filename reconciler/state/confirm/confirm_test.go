@@ -41,15 +41,15 @@ func TestThePurposeOfATokenStandsInIt(t *testing.T) {
 	}
 }
 
-// What makes a number void keeps nothing of the text that was quoted but its purpose.
+// What makes a number revoked keeps nothing of the text that was quoted but its purpose.
 func TestAVoidTokenMakesItsNumberUselessAndKeepsNoContent(t *testing.T) {
 	in := Scope{UID: "a"}
 	token := in.Token("nodes", 1)
-	void := Void(token + "+3Node")
-	if void != "nodes-1-"+strings.Repeat("0", 40) || Void(void) != void || Void("mistyped") != "" {
-		t.Errorf("%s becomes %q", token, void)
+	revoked := RevokedToken(token + "+3Node")
+	if revoked != "nodes-1-"+strings.Repeat("0", 40) || RevokedToken(revoked) != revoked || RevokedToken("mistyped") != "" {
+		t.Errorf("%s becomes %q", token, revoked)
 	}
-	if next := in.Use(void); next.Handled != void || next.Use(token).Token("nodes", 1) != next.Token("nodes", 1) || next.Token("nodes", 1) == token {
+	if next := in.Use(revoked); next.Handled != revoked || next.Use(token).Token("nodes", 1) != next.Token("nodes", 1) || next.Token("nodes", 1) == token {
 		t.Errorf("after it: handled %q, then %s", next.Handled, next.Token("nodes", 1))
 	}
 }
@@ -66,8 +66,8 @@ func FuzzUse(f *testing.F) {
 			t.Errorf("%q is used twice after %q: %q, then %q", quoted, handled, after.Handled, again.Handled)
 		}
 		for _, token := range Tokens(quoted) {
-			if used, void := before.Use(token), before.Use(Void(token)); before.Unused(token) == "" && void != before || used.used(Purpose(token)) != void.used(Purpose(token)) {
-				t.Errorf("%q after %q: handled %q, void %q", token, handled, used.Handled, void.Handled)
+			if used, revoked := before.Use(token), before.Use(RevokedToken(token)); before.Unused(token) == "" && revoked != before || used.used(Purpose(token)) != revoked.used(Purpose(token)) {
+				t.Errorf("%q after %q: handled %q, revoked %q", token, handled, used.Handled, revoked.Handled)
 			}
 		}
 	})

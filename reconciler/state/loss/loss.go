@@ -28,7 +28,7 @@ type DeletionImpact struct {
 	// Allowed is what was allowed when the deletion of this very incarnation was
 	// about to be sent, and did not come to its end: the process died, or the
 	// target refused. Nil where it never was. Only on observed things.
-	Allowed *Allowance
+	Allowed *Approval
 	// UsedBy is the part of another thing through which this one is used; zero
 	// where none is. As long as the deletion waits for a person, or while it is unknown
 	// whether there is anything to delete, that part is not taken away.
@@ -56,12 +56,12 @@ const itself = "Object"
 // Uncounted is the kind of what could not be counted.
 const Uncounted = "Uncounted"
 
-// Allowance is how far the deletion of one incarnation was allowed.
-type Allowance struct {
+// Approval is how far the deletion of one incarnation was allowed.
+type Approval struct {
 	// Losses are how many may go with it.
 	Losses Counts `json:"losses,omitempty"`
 	// Digest and Number are those of the confirmation token which a person quoted for it, and
-	// Quoted are the token's losses; all are empty where no guard required one. The allowance is
+	// Quoted are the token's losses; all are empty where no guard required one. The approval is
 	// worth no more than the token, as plan.Guard documents.
 	Digest string `json:"digest,omitempty"`
 	Number int    `json:"number,omitempty"`
@@ -69,14 +69,14 @@ type Allowance struct {
 }
 
 // Confirmed reports whether a person quoted a confirmation token for it.
-func (a *Allowance) Confirmed() bool { return a != nil && a.Digest != "" }
+func (a *Approval) Confirmed() bool { return a != nil && a.Digest != "" }
 
 // Covers reports whether a deletion that costs now so much was allowed. A nil
-// Allowance covers nothing.
-func (a *Allowance) Covers(now Counts) bool { return a != nil && a.Losses.Covers(now) }
+// Approval covers nothing.
+func (a *Approval) Covers(now Counts) bool { return a != nil && a.Losses.Covers(now) }
 
 // Equal reports whether both allow the same.
-func (a *Allowance) Equal(other *Allowance) bool {
+func (a *Approval) Equal(other *Approval) bool {
 	if a == nil || other == nil {
 		return a == other
 	}

@@ -31,12 +31,12 @@ func TestWhatWasAllowedCoversNoMore(t *testing.T) {
 			if got := tt.allowed.Covers(tt.now); got != tt.covers {
 				t.Errorf("got %v", got)
 			}
-			if got := (&Allowance{Losses: tt.allowed}).Covers(tt.now); got != tt.covers {
-				t.Errorf("as an allowance: %v", got)
+			if got := (&Approval{Losses: tt.allowed}).Covers(tt.now); got != tt.covers {
+				t.Errorf("as an approval: %v", got)
 			}
 		})
 	}
-	if (*Allowance)(nil).Covers(nil) {
+	if (*Approval)(nil).Covers(nil) {
 		t.Error("what was never allowed covers something")
 	}
 }
@@ -153,7 +153,7 @@ func TestAnImpactWithoutNumbersIsTheThingItself(t *testing.T) {
 		t.Error(d)
 	}
 	if (DeletionImpact{}).EffectiveLosses().Covers(known.EffectiveLosses()) || !known.EffectiveLosses().Covers(known.EffectiveLosses()) {
-		t.Error("an ordinary thing's allowance covers one with losses by now, or the same is not covered")
+		t.Error("an ordinary thing's approval covers one with losses by now, or the same is not covered")
 	}
 }
 

@@ -97,7 +97,7 @@ func (j *correction) failed(err error) error {
 }
 
 func (j *correction) changed(why string) error {
-	return state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", why, targets.ErrChanged))
+	return state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w", why, targets.ErrChanged))
 }
 
 // write makes the thing what is wanted.
@@ -111,7 +111,7 @@ func (j *correction) write(ctx context.Context, live resource.Live) error {
 		return err
 	}
 	if live.Object != nil && !live.Ours && !desired.Adopt {
-		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, j.current().foreign(j.change.Key)))
+		return state.Fail(state.Retry, "AlreadyOwned", fmt.Errorf("%w: %s", targets.ErrConflict, j.current().foreign(j.change.Key)))
 	}
 	if live.Pending != "" {
 		return state.WaitFor(30*time.Second, "Pending", fmt.Errorf("AWS is still at it: %s", live.Pending))
@@ -305,7 +305,7 @@ func (w *Target) intend(desired desiredState, c plan.Change) {
 	rec, known := w.store.Get(c.Key)
 	if c.Action == plan.Delete {
 		if known {
-			rec.Allowed, rec.Fingerprint.UID = c.Allowance(), c.Before.Live.UID
+			rec.Allowed, rec.Fingerprint.UID = c.Approval(), c.Before.Live.UID
 			w.store.Put(rec)
 		}
 		return
@@ -317,13 +317,13 @@ func (w *Target) intend(desired desiredState, c plan.Change) {
 	w.store.Put(next)
 }
 
-// Withdraw implements targets.Withdrawer.
-func (w *Target) Withdraw(ctx context.Context, givenUp ...state.Key) error {
-	w.store.Withdraw(func(k state.Key) bool { return slices.Contains(givenUp, k) })
+// RevokeApprovals implements targets.ApprovalRevoker.
+func (w *Target) RevokeApprovals(ctx context.Context, revoked ...state.Key) error {
+	w.store.RevokeApprovals(func(k state.Key) bool { return slices.Contains(revoked, k) })
 	return w.store.Save(ctx)
 }
 
-// Deleting implements targets.Withdrawer.
+// Deleting implements targets.ApprovalRevoker.
 func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }
 
 // End implements targets.InventoryWriter: it stores what became of the changes, and

@@ -31,7 +31,7 @@ func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, err
 	if _, err := w.store.Load(ctx); err != nil {
 		return state.Set{}, err
 	}
-	w.store.Withdraw(func(k state.Key) bool { _, again := desired.Get(k); return again })
+	w.store.RevokeApprovals(func(k state.Key) bool { _, again := desired.Get(k); return again })
 	now := w.observationScope()
 	observable := w.observable(now.desiredState, desired)
 	o := w.observation(now.desiredState, observable)

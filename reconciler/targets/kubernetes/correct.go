@@ -69,7 +69,7 @@ func (j *correction) body() (map[string]any, error) {
 	}
 	plain, read := j.desired.Unmasked(*j.After)
 	if !read || j.cfg.Preview {
-		return nil, state.Failf(state.Retry, "Changed", "its content was not read by this process")
+		return nil, state.Failf(state.Retry, "ContentNotRead", "its content was not read by this process")
 	}
 	return plain, nil
 }
@@ -187,14 +187,14 @@ func (j *correction) updatable() error {
 	before := j.Before
 	metadata, _ := before.Object["metadata"].(map[string]any)
 	if at, leaving := metadata["deletionTimestamp"]; leaving {
-		err := fmt.Errorf("it is being deleted since %v and will be made anew once it is gone", at)
+		err := fmt.Errorf("it has been terminating since %v; it is created again afterwards", at)
 		if j.hasGuards() {
 			err = fmt.Errorf("%w; where it waits for a confirmation, its condition Ready has the command, and spec.deletionPolicy: Orphan on the live Sync lets it go and leaves what is not deleted yet", err)
 		}
 		return state.WaitFor(30*time.Second, "Terminating", err)
 	}
 	if before.Owner.Kind == owner.Sync {
-		return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, before.Owner))
+		return state.Fail(state.Retry, "AlreadyOwned", fmt.Errorf("%w: %s", targets.ErrConflict, before.Owner))
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (j *correction) preconditions(body map[string]any, kept bool, found *unstru
 func (j *correction) updateError(err error, versioned bool) error {
 	other := j.Before.Owner
 	if (j.hasGuards() || versioned) && other == (owner.Reference{}) && apierrors.IsConflict(err) {
-		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
+		return state.Fail(state.Retry, "Conflict", targets.ErrChanged)
 	}
 	refused := api.ResponseError(err, j.secret)
 	if refused != nil && apierrors.IsConflict(err) && other != (owner.Reference{}) {

@@ -157,7 +157,7 @@ func TestATrimmedTargetWritesNoSecretBeforeDesiredIsCalledAgain(t *testing.T) {
 		t.Fatalf("applied what was forgotten: %v", errs)
 	}
 	for _, err := range errs {
-		if class, reason, _ := state.Classify(err); class != state.Retry || reason != "Changed" {
+		if class, reason, _ := state.Classify(err); class != state.Retry || reason != "ContentNotRead" {
 			t.Errorf("%s %s: %v", class, reason, err)
 		}
 	}
@@ -181,7 +181,7 @@ func TestASecretOfAnOlderRevisionIsNotWritten(t *testing.T) {
 		t.Fatalf("the content of another revision was written: %v", errs)
 	}
 	for _, err := range errs {
-		if class, reason, _ := state.Classify(err); class != state.Retry || reason != "Changed" {
+		if class, reason, _ := state.Classify(err); class != state.Retry || reason != "ContentNotRead" {
 			t.Errorf("%s %s: %v", class, reason, err)
 		}
 	}

@@ -32,7 +32,7 @@ func (j *correction) removeEmptied(ctx context.Context, body map[string]any) (*u
 			return nil, api.Refused(doing, err, j.secret)
 		}
 		if string(live.GetUID()) != j.Before.Live.UID {
-			return nil, state.Fail(state.Retry, "Changed", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
+			return nil, state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
 		}
 		pointers, claim := fields.Emptied(live.Object, body, v1alpha1.FieldManager)
 		if claim == nil {

@@ -602,7 +602,7 @@ func TestAnUpdateWithKeptValuesIsMadeByTheNextPlanWhereAControllerWroteTheStatus
 		t.Fatalf("errors %v after %d writes", errs, writes)
 	}
 	for _, err := range errs {
-		if class, reason, _ := state.Classify(err); class != state.Retry || reason != "Changed" || !errors.Is(err, targets.ErrChanged) {
+		if class, reason, _ := state.Classify(err); class != state.Retry || reason != "Conflict" || !errors.Is(err, targets.ErrChanged) {
 			t.Errorf("%v %s: %v", class, reason, err)
 		}
 	}

@@ -43,7 +43,7 @@ func (j *correction) checkUpdate(ctx context.Context) error {
 // It reads what is live, as no cache can be newer than the request that follows.
 func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
 	if !j.stillDeletable(live) {
-		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
+		return state.Fail(state.Retry, "Conflict", targets.ErrChanged)
 	}
 	k := j.Change.Key
 	if !j.losses.Counts(k, live.Object) {

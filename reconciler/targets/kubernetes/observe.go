@@ -21,7 +21,7 @@ func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, err
 	if err != nil {
 		return state.Set{}, err
 	}
-	w.store.Withdraw(func(k state.Key) bool { _, again := desired.Get(k); return again })
+	w.store.RevokeApprovals(func(k state.Key) bool { _, again := desired.Get(k); return again })
 	if err := w.mask.LoadFor(ctx, nil, w.store.Records()); err != nil {
 		return state.Set{}, err
 	}

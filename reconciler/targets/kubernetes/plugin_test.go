@@ -212,7 +212,7 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 		}
 		return out
 	}
-	const lost = "no plugin offers the GPUs of 1 node any more"
+	const lost = "no plugin advertises the GPUs of 1 node any more"
 	ofTheConfig := map[string]string{"DaemonSet nvidia-device-plugin-$NS": lost, "ConfigMap nvidia-device-plugin-$NS": lost}
 	for _, n := range []string{"1", "2", "4", "8", "16"} {
 		ofTheConfig["NodeOverlay poolwright-gpu-"+n+"-$NS"] = lost

@@ -31,7 +31,7 @@ func (w *Target) intend(c plan.Change) {
 			rec = inventory.Record{Key: c.Key, Version: c.Before.Version}
 			rec.Fingerprint.UID = c.Before.Live.UID
 		}
-		rec.Allowed = c.Allowance()
+		rec.Allowed = c.Approval()
 	case !known:
 		rec = inventory.Record{Key: c.Key, Version: c.After.Version}
 	default:
@@ -44,11 +44,11 @@ func (w *Target) intend(c plan.Change) {
 // sends nothing when nothing did.
 func (w *Target) End(ctx context.Context) error { return w.store.Save(ctx) }
 
-// Withdraw implements targets.Withdrawer.
-func (w *Target) Withdraw(ctx context.Context, givenUp ...state.Key) error {
-	w.store.Withdraw(func(k state.Key) bool { return slices.Contains(givenUp, k) })
+// RevokeApprovals implements targets.ApprovalRevoker.
+func (w *Target) RevokeApprovals(ctx context.Context, revoked ...state.Key) error {
+	w.store.RevokeApprovals(func(k state.Key) bool { return slices.Contains(revoked, k) })
 	return w.store.Save(ctx)
 }
 
-// Deleting implements targets.Withdrawer.
+// Deleting implements targets.ApprovalRevoker.
 func (w *Target) Deleting(ctx context.Context) ([]state.Key, error) { return w.store.Deleting(ctx) }

@@ -29,7 +29,7 @@ func (j *correction) prepare(ctx context.Context, m diff.Owners) (*unstructured.
 		return nil, api.ResponseError(err, j.secret)
 	}
 	if string(live.GetUID()) != j.Before.Live.UID || j.hasGuards() && live.GetResourceVersion() != j.Before.Live.ResourceVersion {
-		return nil, state.Fail(state.Retry, "Changed", targets.ErrChanged)
+		return nil, state.Fail(state.Retry, "Conflict", targets.ErrChanged)
 	}
 	if m.ClientSide && j.Before.Owner == (owner.Reference{}) {
 		patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(manifest.ClientSideManager), v1alpha1.FieldManager)

@@ -170,9 +170,9 @@ func goesOn(s *suite) {
 	s.begin(p)
 	s.restart()
 	p = s.plan(rest)
-	s.allows(s.deletes(p, rest, k), loss.Allowance{Losses: s.deletes(p, rest, k).Before.EffectiveLosses()})
+	s.allows(s.deletes(p, rest, k), loss.Approval{Losses: s.deletes(p, rest, k).Before.EffectiveLosses()})
 	// A person allows more, and no later step as much again.
-	allowed := loss.Allowance{Losses: loss.Counts{"Node": 3, "Pod": 7}, Digest: "1", Number: 2, Quoted: loss.Counts{"Node": 3, "Pod": 7}}
+	allowed := loss.Approval{Losses: loss.Counts{"Node": 3, "Pod": 7}, Digest: "1", Number: 2, Quoted: loss.Counts{"Node": 3, "Pod": 7}}
 	for _, now := range []loss.Counts{allowed.Losses, {"Node": 2}} {
 		for i, c := range p.Changes {
 			before := *c.Before
@@ -205,30 +205,30 @@ func goesOn(s *suite) {
 	if s.deletes(s.plan(rest), rest, k).Before.Allowed != nil {
 		s.Error("a deletion that was taken back while changes are held is taken for allowed")
 	}
-	withdraws(s, rest, k)
+	revokes(s, rest, k)
 	givesUp(s, rest, k)
 }
 
-// withdraws holds that what was wanted again is known to be so by the next process, also
+// revokes holds that what was wanted again is known to be so by the next process, also
 // where this one ended before it began anything.
-func withdraws(s *suite, rest state.Set, k state.Key) {
+func revokes(s *suite, rest state.Set, k state.Key) {
 	s.Helper()
-	for name, withdraw := range map[string]bool{"it is stored": true, "the control: it is not": false} {
+	for name, revoke := range map[string]bool{"it is stored": true, "the control: it is not": false} {
 		s.apply(s.plan(s.fixture.Things))
 		s.begin(s.plan(rest))
 		s.restart()
 		s.plan(s.fixture.Things)
-		if withdraw {
-			if err := s.target.(targets.Withdrawer).Withdraw(s.Context()); err != nil {
+		if revoke {
+			if err := s.target.(targets.ApprovalRevoker).RevokeApprovals(s.Context()); err != nil {
 				s.Fatal(err)
 			}
 		}
 		s.restart()
-		deleting, err := s.target.(targets.Withdrawer).Deleting(s.Context())
-		if err != nil || slices.Contains(deleting, k) == withdraw {
+		deleting, err := s.target.(targets.ApprovalRevoker).Deleting(s.Context())
+		if err != nil || slices.Contains(deleting, k) == revoke {
 			s.Errorf("%s, and the next process lists the deletions %v, %v", name, deleting, err)
 		}
-		if still := s.deletes(s.plan(rest), rest, k).Before.Allowed != nil; still == withdraw {
+		if still := s.deletes(s.plan(rest), rest, k).Before.Allowed != nil; still == revoke {
 			s.Errorf("%s, the process ends, and the next one takes the deletion for allowed: %v", name, still)
 		}
 	}
@@ -239,11 +239,11 @@ func givesUp(s *suite, rest state.Set, k state.Key) {
 	s.Helper()
 	s.apply(s.plan(s.fixture.Things))
 	s.begin(s.plan(rest))
-	if err := s.target.(targets.Withdrawer).Withdraw(s.Context(), k); err != nil {
+	if err := s.target.(targets.ApprovalRevoker).RevokeApprovals(s.Context(), k); err != nil {
 		s.Fatal(err)
 	}
 	s.restart()
-	deleting, err := s.target.(targets.Withdrawer).Deleting(s.Context())
+	deleting, err := s.target.(targets.ApprovalRevoker).Deleting(s.Context())
 	if err != nil || slices.Contains(deleting, k) {
 		s.Errorf("the next process lists the deletions %v, %v", deleting, err)
 	}
@@ -253,7 +253,7 @@ func givesUp(s *suite, rest state.Set, k state.Key) {
 }
 
 // allows fails unless exactly that is known to be allowed of a deletion.
-func (s *suite) allows(c plan.Change, want loss.Allowance) {
+func (s *suite) allows(c plan.Change, want loss.Approval) {
 	s.Helper()
 	if d := cmp.Diff(&want, c.Before.Allowed, cmpopts.EquateEmpty()); d != "" {
 		s.Errorf("what is allowed of %s (-wanted +observed):\n%s", c.Key, d)

@@ -43,8 +43,8 @@ func fleet() get.Report {
 			Total: get.Total{Nodes: &get.NodeCounts{Total: 4, Ready: 2, Drifted: 1}, GPUs: gpus(9, 4, 5), USDPerHour: usd(7.41, 9.02)},
 		},
 		Syncs: []get.Sync{
-			{Namespace: "poolwright-system", Name: "dev", Ready: "True", Drifted: "False", Revision: "main@sha1:e15a32f0000000000000000000000000000000aa", Attempted: "main@sha1:e15a32f0000000000000000000000000000000aa", Objects: 31, Created: ago(200 * time.Hour)},
-			{Namespace: "poolwright-system", Name: "edge", Ready: "False", Drifted: "True", Revision: "main@sha1:33145d40000000000000000000000000000000bb", Attempted: "main@sha1:e15a32f0000000000000000000000000000000aa", Pending: 3, Reason: "NodeReplacementHeld", Message: "NodePool/gpu waits for a confirmation", Created: ago(200 * time.Hour)},
+			{Namespace: "poolwright-system", Name: "dev", Ready: "True", Drifted: "False", Revision: "main@sha1:e15a32f0000000000000000000000000000000aa", AttemptedRevision: "main@sha1:e15a32f0000000000000000000000000000000aa", Objects: 31, Created: ago(200 * time.Hour)},
+			{Namespace: "poolwright-system", Name: "edge", Ready: "False", Drifted: "True", Revision: "main@sha1:33145d40000000000000000000000000000000bb", AttemptedRevision: "main@sha1:e15a32f0000000000000000000000000000000aa", Pending: 3, Reason: "NodeReplacementHeld", Message: "NodePool/gpu waits for a confirmation", Created: ago(200 * time.Hour)},
 			{Namespace: "poolwright-system", Name: "lab", Ready: "True", Drifted: "Unknown", Suspended: true, SuspendReason: "until the audit is over", Created: ago(time.Hour)},
 		},
 		Pools: []get.Pool{

@@ -48,11 +48,11 @@ func interruptionWarnings() Control {
 	}
 }
 
-// lateReplacement is that a node that never offers its GPUs is replaced.
+// lateReplacement is that a node that never advertises its GPUs is replaced.
 func lateReplacement() Control {
 	return Control{
 		Name:    "unready-replacement",
-		Summary: "A node that never offers its GPUs is replaced once its time is over.",
+		Summary: "A node that never advertises its GPUs is replaced once its time is over.",
 		file:    "provision/gpu/readiness/timeout.go",
 		old:     "return latest(due, past.firstObserved.Add(watch))",
 		by:      "return latest(due, past.firstObserved.Add(watch)).AddDate(1, 0, 0)",
@@ -64,7 +64,7 @@ func lateReplacement() Control {
 func earlyReplacement() Control {
 	return Control{
 		Name:    "unready-deadline",
-		Summary: "A node that does not offer its GPUs yet is not replaced before its time is over.",
+		Summary: "A node that does not advertise its GPUs yet is not replaced before its time is over.",
 		file:    "provision/gpu/readiness/timeout.go",
 		old:     "return latest(due, past.firstObserved.Add(watch))",
 		by:      "return latest(due, past.firstObserved.Add(watch)).Add(-timeout / 2)",

@@ -37,7 +37,7 @@ const (
 type Config struct {
 	// CapacityType is on-demand where it is empty.
 	CapacityType string
-	// NeverOffers has those of the cheapest instance type never offer their GPUs.
+	// NeverOffers has those of the cheapest instance type never advertise their GPUs.
 	NeverOffers bool
 	// Shared has them offer their GPUs by the DevicePlugin of PluginSpec, which is declared in Git.
 	// Otherwise they are Bottlerocket's, which offer GPUs without a plugin of ours.
@@ -77,7 +77,7 @@ spec:
         - {key: node.kubernetes.io/instance-type, operator: In, values: [g4dn.xlarge, g4dn.2xlarge]}
 `
 
-// faultyLabel is on the nodes of a pool whose machines of the cheapest instance type never offer their GPUs.
+// faultyLabel is on the nodes of a pool whose machines of the cheapest instance type never advertise their GPUs.
 const faultyLabel = "prove.poolwright.dev/never-offers"
 
 // faultyTemplate is a part of the NodePool's template of such a pool, devicePlugin its DevicePlugin.

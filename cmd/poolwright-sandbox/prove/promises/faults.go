@@ -156,9 +156,9 @@ func awsFaults() []Promise {
 
 func otherFaults() []Promise {
 	return []Promise{
-		{Area: "Nodes", Fault: "A node never registers, or never offers its GPUs", Outcome: "It is replaced at its deadline, and its pool backs off",
+		{Area: "Nodes", Fault: "A node never registers, or never advertises its GPUs", Outcome: "It is replaced at its deadline, and its pool backs off",
 			Cases:   []string{"node-never-offers"},
-			Tests:   []string{"cmd/internal/e2e.TestSharedGPUsLive", "provision/gpu/readiness.TestANodeThatNeverOffersItsGPUsIsReplacedAtItsDeadline", "provision/gpu/startuptaint.TestAPoolIsHeldLongerEachTimeItFailsAgain"},
+			Tests:   []string{"cmd/internal/e2e.TestSharedGPUsLive", "provision/gpu/readiness.TestANodeThatNeverAdvertisesItsGPUsIsReplacedAtItsDeadline", "provision/gpu/startuptaint.TestAPoolIsHeldLongerEachTimeItFailsAgain"},
 			Control: "pool-back-off"},
 		{Area: "Nodes", Fault: "A Karpenter runs already, is started again beside the engine, or gets its nodes back", Outcome: "One engine runs at a time, and no node is replaced",
 			Tests:   []string{"cmd/internal/e2e.TestTakingOverFromAKarpenterAndBack", "cmd/internal/bootstrap.TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell", "provision/engine/gate.TestALeaseThatIsRenewedHasALeaderWhateverItsClock"},
@@ -168,7 +168,7 @@ func otherFaults() []Promise {
 			NotPromised: "When nodes are consolidated is Karpenter's decision. What Poolwright adds is that none is disrupted by an old cache, that an empty one is tainted and validated by live reads before its NodeClaim is deleted, and that a node is not given out before its GPUs are there.",
 			Cases:       []string{"node-used-again/pod-bound/"},
 			Control:     "live-validation",
-			Tests:       []string{"provision/engine.TestAGuardedControllerRunsOnlyWhileAllowed", "provision/engine/emptiness.TestNoNodeIsTerminatedUnderAPodThatIsBoundAroundTheTaint", "provision/gpu/readiness.TestANodeIsReleasedOnceItOffersItsGPUs"}},
+			Tests:       []string{"provision/engine.TestAGuardedControllerRunsOnlyWhileAllowed", "provision/engine/emptiness.TestNoNodeIsTerminatedUnderAPodThatIsBoundAroundTheTaint", "provision/gpu/readiness.TestANodeIsReleasedOnceItAdvertisesItsGPUs"}},
 		{Area: "Nodes", Fault: "One node of a pool is not ready, a budget has a schedule that cannot be parsed",
 			NotPromised: "Budgets are evaluated by Karpenter's controllers, which allow nothing where one cannot be parsed; the API server and lint refuse it before.",
 			Tests:       []string{"reconciler/declared/lint/gpulint.TestBadSamplesGiveTheFindingsOfTheirGoldens", "provision/simulate.TestANodeThatIsNotReadyTakesOfTheBudget"}},

@@ -99,12 +99,21 @@ func securityOfDeletion() []Promise {
 }
 
 func securityOfProcess() []Promise {
-	const leader, where = "Only the leader writes", "Where it runs"
+	const leader, sources, where = "Only the leader writes", "Signatures, artifacts, the page and the history", "Where it runs"
 	return []Promise{
 		{Area: leader, Sentences: []string{"A write to Kubernetes, AWS or a forge", "That time is read from the clock"}, Cases: []string{"two-replicas/pause/"}, Tests: []string{"cmd/internal/leaderelection.TestWritesPassFromARenewalUntilItsDeadline", "cmd/internal/leaderelection.TestTheClockThatCountsMostDecides", "provision/engine.TestOnlyALeaderChangesWhatIsInAWS"}, Control: "fence"},
 		{Area: leader, Sentences: []string{"Releasing the lease", "The lease is released when no write"}, Cases: []string{"two-replicas/terminate|lease-deleted/"}, Tests: []string{"cmd/internal/leaderelection.TestGivingTheLeaseAwayClosesTheFence", "cmd/internal/leaderelection.TestTheLeaseIsGivenAwayWhenNoWriteIsUnderWay", "cmd/internal/leaderelection.TestALeaseThatAnotherHasByNowIsNotGivenAway"}, Control: "lease-release"},
 		{Area: leader, Sentences: []string{"Any replica writes the CRDs"}, Tests: []string{"reconciler/receiver.TestWhicheverReplicaReceivesAWebhookTheSyncRecordsIt", "provision/engine.TestInstallCRDsTwiceWritesOnce"}},
 		{Area: leader, Sentences: []string{"A pause of the whole virtual machine", "The preconditions of the writes cover"}, NotPromised: "No clock of the process can measure such a pause; what covers it is proved for deletions.", Cases: []string{"/replace/"}, Control: "deletion-preconditions"},
+
+		{Area: sources, Sentences: []string{"Where `spec.source.git.verify` is set"}, Tests: []string{"gitsource/gogit.TestOnlySignedRevisionsAreFollowed", "gitsource/gogit.TestSignedTags"}, Control: "signatures"},
+		{Area: sources, Sentences: []string{"That Secret is read before each fetch"}, Tests: []string{"gitsource/gogit.TestKeysAreReadBeforeEachFetch", "gitsource/gogit.TestAKeyMayExpireOrBeRevokedBetweenTwoFetches"}},
+		{Area: sources, Sentences: []string{"Of the artifact of a source of Flux", "Its size is limited"}, Tests: []string{"gitsource/artifact.TestNothingIsUnpackedBeforeItsDigestIsChecked", "gitsource/artifact.TestHostileArchivesAreRefusedWhole"}},
+		{Area: sources, Sentences: []string{"Credentials and signatures are Flux's"}, NotPromised: "Flux verifies them, and Poolwright has the digest alone."},
+		{Area: sources, Sentences: []string{"`poolwright ui` listens on loopback"}, Tests: []string{"cmd/internal/ui/server.TestOnlyGetAndHeadAreAllowed", "cmd/internal/ui/server.TestAnotherHostIsRefused"}},
+		{Area: sources, Sentences: []string{"Its address has a token", "A second use ends the session"}, Tests: []string{"cmd/internal/ui/server.TestTheTokenIsExchangedOnceAndIsGoneFromTheAddress", "cmd/internal/ui/server.TestASecondUseOfTheTokenEndsTheSession"}},
+		{Area: sources, Sentences: []string{"The history is in ConfigMaps"}, Tests: []string{"reconciler/history/collector.TestWhatARunLeavesInTheHistory", "reconciler/targets/kubernetes.TestSecretsAreMaskedFromTheStart"}},
+		{Area: sources, Sentences: []string{"Who may read them has the names"}, NotPromised: "The document lists it as a limit."},
 
 		{Area: where, Sentences: []string{"The engine's cluster and account are verified"}, Tests: []string{"provision/engine/gate.TestGates", "provision/engine/gate.TestIdentityKeepsOurCredentialsAndTrustsOnlyTheCAThatEKSNames"}},
 		{Area: where, Sentences: []string{"The image is one static binary", "It runs as user 65532"}, Tests: []string{"config.TestTheControllerRunsWithTheLeastThatAPodCanHave"}},

@@ -60,7 +60,7 @@ func nodeUsedAgain() Scenario {
 	return down
 }
 
-// nodeNeverOffers is a node that registers and never offers its GPUs.
+// nodeNeverOffers is a node that registers and never advertises its GPUs.
 func nodeNeverOffers() Scenario {
 	return Scenario{
 		Name: "node-never-offers", Exclusive: true,

@@ -15,7 +15,7 @@ import (
 )
 
 // Graph is the graph of the commits that an object database holds, read as far
-// as is needed. A commit whose parents are not all held is a cut: what
+// as is needed. A commit whose parents are not all present is a cut: what
 // lies beyond is unknown, and nothing is concluded from its absence. It is not safe for
 // concurrent use.
 type Graph struct {
@@ -40,7 +40,7 @@ func New(o *objects.Store) *Graph {
 	return &Graph{objects: o, nodes: map[plumbing.Hash]Commit{}}
 }
 
-// Commit reads a commit; false when it is not held.
+// Commit reads a commit; false when it is not present.
 func (g *Graph) Commit(id plumbing.Hash) (Commit, bool, error) {
 	if n, ok := g.nodes[id]; ok {
 		return n, true, nil
@@ -65,13 +65,13 @@ func (g *Graph) Commit(id plumbing.Hash) (Commit, bool, error) {
 // Size is what is kept in memory: the commits that were read, and their parents.
 func (g *Graph) Size() (commits, edges int) { return len(g.nodes), g.edges }
 
-// Has reports whether a commit is held.
+// Has reports whether a commit is present.
 func (g *Graph) Has(id plumbing.Hash) (bool, error) {
 	_, ok, err := g.Commit(id)
 	return ok, err
 }
 
-// isCut reports whether a held commit has a parent that is not.
+// isCut reports whether a commit that is present has a parent that is not.
 func (g *Graph) isCut(n Commit) (bool, error) {
 	for _, p := range n.Parents {
 		if ok, err := g.Has(p); err != nil || !ok {
@@ -81,7 +81,7 @@ func (g *Graph) isCut(n Commit) (bool, error) {
 	return false, nil
 }
 
-// walk visits the held commits that lead from tips, nearest first, with their
+// walk visits the commits that are present and lead from tips, nearest first, with their
 // depth from the nearest tip, until visit returns true.
 func (g *Graph) walk(tips []plumbing.Hash, visit func(id plumbing.Hash, n Commit, depth int) (stop bool, err error)) error {
 	visited := map[plumbing.Hash]bool{}

@@ -13,7 +13,7 @@ import (
 )
 
 // commits makes commits by name, in the order of a text such as "a; b:a; m:b,a", each a second
-// later than the one before, and keeps those that are not held out of the graph.
+// later than the one before, and keeps those that are not present out of the graph.
 func commits(t *testing.T, text string, absent ...string) (*Graph, map[string]plumbing.Hash, map[plumbing.Hash]string) {
 	t.Helper()
 	all := memory.NewStorage()
@@ -52,7 +52,7 @@ func named(names map[plumbing.Hash]string, ids []plumbing.Hash) []string {
 	return out
 }
 
-func TestTheMergeBaseIsAsCertainAsWhatIsHeld(t *testing.T) {
+func TestTheMergeBaseIsAsCertainAsWhatIsPresent(t *testing.T) {
 	for name, c := range map[string]struct {
 		text, absent string
 		want         string
@@ -63,7 +63,7 @@ func TestTheMergeBaseIsAsCertainAsWhatIsHeld(t *testing.T) {
 		"one that is behind the other":           {"a; x:a; y:x", "", "x", nil, true, true},
 		"branches that merged each other":        {"a; b:a; c:a; x:b,c; y:c,b", "", "c", nil, true, false},
 		"histories that share nothing":           {"a; b; x:a; y:b", "", "", nil, false, false},
-		"a common commit that is not held":       {"a; b:a; x:b; y:b", "b", "", []string{"x", "y"}, false, false},
+		"a common commit that is not present":    {"a; b:a; x:b; y:b", "b", "", []string{"x", "y"}, false, false},
 		"a cut behind the merge base":            {"a; b:a; x:b; y:b", "a", "b", nil, true, true},
 		"a cut of an old side branch beside it":  {"o; s:o; b; x:b,s; y:b", "o", "b", []string{"s"}, true, false},
 		"a cut of a newer side branch beside it": {"o; b; s:o; x:b,s; y:b", "o", "b", []string{"s"}, false, false},
@@ -107,7 +107,7 @@ func TestAncestryIsUnknownBehindACut(t *testing.T) {
 		"the parent of a cut":                {"a; b:a; c:b", "a", "c", "a", Reachability{Reachable: true}, nil},
 		"what may be behind a cut":           {"a; b:a; c:b; d:c", "a b", "d", "a", Reachability{}, []string{"c"}},
 		"a newer commit than what cuts hide": {"a; b:a; c:b; d", "a", "c", "d", Reachability{BoundaryOlder: true}, []string{"b"}},
-		"of a commit that is not held":       {"a; b:a", "b", "b", "a", Reachability{Unknown: true}, nil},
+		"of a commit that is not present":    {"a; b:a", "b", "b", "a", Reachability{Unknown: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g, ids, names := commits(t, c.text, strings.Fields(c.absent)...)

@@ -31,7 +31,7 @@ type ancestorWalk struct {
 	cut   []plumbing.Hash
 }
 
-// common is what two commits share, as far as the held history shows it.
+// common is what two commits share, as far as the history that is present shows it.
 type common struct {
 	// bases are ancestors of both that are no ancestors of another such one,
 	// in no order.
@@ -40,7 +40,7 @@ type common struct {
 	open []plumbing.Hash
 }
 
-// common finds what a and b, both held, share.
+// common finds what a and b, both present, share.
 func (g *Graph) common(ctx context.Context, a, b plumbing.Hash) (common, error) {
 	if a == b {
 		return common{bases: []plumbing.Hash{a}}, nil
@@ -80,7 +80,7 @@ func (p *ancestorWalk) result(a, b plumbing.Hash) common {
 	return c
 }
 
-// add marks a commit; false when it is not held.
+// add marks a commit; false when it is not present.
 func (p *ancestorWalk) add(id plumbing.Hash, color int) (bool, error) {
 	n, ok, err := p.graph.Commit(id)
 	if err != nil || !ok {
@@ -154,7 +154,7 @@ func (q *byAge) Pop() any {
 
 // MergeBase is the merge base of two commits.
 type MergeBase struct {
-	// Commit is the merge base; zero when nothing common is held.
+	// Commit is the merge base; zero when nothing common is present.
 	Commit plumbing.Hash
 	// ShallowBoundary are the cuts that leave it uncertain; none means that it is certain.
 	ShallowBoundary []plumbing.Hash

@@ -9,10 +9,10 @@ import (
 // Range is the commits that lead to one commit and not to another, as in "git log base..tip", as far as
 // the local history shows.
 type Range struct {
-	// Commits are those of them that are held, the nearest to tip first. Some may lead to base, too,
+	// Commits are those of them that are present, the nearest to tip first. Some may lead to base, too,
 	// where BaseBoundary is not empty.
 	Commits []plumbing.Hash
-	// Boundary are those of them with parents that are not held, behind which there may be more.
+	// Boundary are those of them with parents that are not present, behind which there may be more.
 	Boundary []plumbing.Hash
 	// BaseBoundary are the commits behind which there may be more that base descends from.
 	BaseBoundary []plumbing.Hash
@@ -21,7 +21,7 @@ type Range struct {
 // Range finds the commits that lead to tip and not to base.
 func (g *Graph) Range(ctx context.Context, base, tip plumbing.Hash) (Range, error) {
 	var out Range
-	// The parents of what is held are among the ancestors, whether they are held or not.
+	// The parents of what is present are among the ancestors, whether they are present or not.
 	old := map[plumbing.Hash]bool{base: true}
 	err := g.walk([]plumbing.Hash{base}, func(id plumbing.Hash, n Commit, _ int) (bool, error) {
 		for _, p := range n.Parents {
@@ -36,7 +36,7 @@ func (g *Graph) Range(ctx context.Context, base, tip plumbing.Hash) (Range, erro
 	if err != nil {
 		return Range{}, err
 	}
-	baseHeld, err := g.Has(base)
+	basePresent, err := g.Has(base)
 	if err != nil {
 		return Range{}, err
 	}
@@ -48,11 +48,11 @@ func (g *Graph) Range(ctx context.Context, base, tip plumbing.Hash) (Range, erro
 				continue
 			}
 			visited[id] = true
-			n, held, err := g.Commit(id)
+			n, present, err := g.Commit(id)
 			if err != nil {
 				return Range{}, err
 			}
-			if !held {
+			if !present {
 				continue
 			}
 			out.Commits = append(out.Commits, id)
@@ -67,20 +67,20 @@ func (g *Graph) Range(ctx context.Context, base, tip plumbing.Hash) (Range, erro
 		}
 		level = next
 	}
-	if !baseHeld {
+	if !basePresent {
 		// Wherever more is to come, base and its ancestors may be.
 		out.BaseBoundary = out.Boundary
 	}
 	return out, ctx.Err()
 }
 
-// cutBeside reports whether a held commit has a parent that is neither held nor among others.
+// cutBeside reports whether a commit that is present has a parent that is neither present nor among others.
 func (g *Graph) cutBeside(n Commit, others map[plumbing.Hash]bool) (bool, error) {
 	for _, p := range n.Parents {
 		if others[p] {
 			continue
 		}
-		if held, err := g.Has(p); err != nil || !held {
+		if present, err := g.Has(p); err != nil || !present {
 			return true, err
 		}
 	}

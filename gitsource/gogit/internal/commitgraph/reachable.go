@@ -16,7 +16,7 @@ type Reachability struct {
 	ShallowBoundary []plumbing.Hash
 	// BoundaryOlder is true where only a wrong clock could make the cuts matter.
 	BoundaryOlder bool
-	// Unknown is true where a commit is not held that may be behind a cut.
+	// Unknown is true where a commit is not present that may be behind a cut.
 	Unknown bool
 }
 
@@ -24,19 +24,19 @@ type Reachability struct {
 func (v Reachability) Certain() bool { return len(v.ShallowBoundary) == 0 && !v.Unknown }
 
 // Reachable reports whether ancestor is descendant itself or one of its ancestors, as far as
-// the held history shows.
+// the history that is present shows.
 func (g *Graph) Reachable(ctx context.Context, descendant, ancestor plumbing.Hash) (Reachability, error) {
-	held, err := g.Has(descendant)
-	if err != nil || !held {
+	present, err := g.Has(descendant)
+	if err != nil || !present {
 		return Reachability{Unknown: true}, err
 	}
 	if descendant == ancestor {
 		return Reachability{Reachable: true}, nil
 	}
-	if held, err = g.Has(ancestor); err != nil {
+	if present, err = g.Has(ancestor); err != nil {
 		return Reachability{}, err
 	}
-	if !held {
+	if !present {
 		// It can only be behind a cut, or what one names as its parent.
 		cuts, err := g.ShallowBoundary([]plumbing.Hash{descendant})
 		for _, id := range cuts {

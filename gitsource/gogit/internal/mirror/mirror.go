@@ -49,7 +49,7 @@ type Record struct {
 	Clone string
 	// Object is the id of the commit, or of the annotated tag, that was fetched.
 	Object string
-	// Shallow is true where only the newest commit is held.
+	// Shallow is true where only the newest commit is present.
 	Shallow bool
 	// Filtered is true where commits were fetched without their trees.
 	Filtered bool `json:",omitempty"`
@@ -57,7 +57,7 @@ type Record struct {
 	Bytes int64 `json:",omitempty"`
 	// Tips are the commits whose history was fetched; the latest last.
 	Tips []string `json:",omitempty"`
-	// Trees are the commits whose files are held besides; the latest last.
+	// Trees are the commits whose files are present besides; the latest last.
 	Trees []string `json:",omitempty"`
 }
 

@@ -111,7 +111,7 @@ func (o *Store) Contains(h plumbing.Hash) (bool, error) {
 
 // Find is Read for an object that need not be there: false when it is not.
 func (o *Store) Find(t plumbing.ObjectType, h plumbing.Hash, limit int64) ([]byte, bool, error) {
-	if held, err := o.Contains(h); err != nil || !held {
+	if present, err := o.Contains(h); err != nil || !present {
 		return nil, false, err
 	}
 	b, err := o.Read(t, h, limit)

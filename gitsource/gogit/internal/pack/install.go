@@ -153,8 +153,8 @@ func (in *inspection) parent(h *packfile.ObjectHeader, size int64) (int64, error
 	if h.Type == plumbing.OFSDeltaObject {
 		return in.chain[h.OffsetReference], nil
 	}
-	base, held, err := in.bases.size(h.Reference)
-	if err != nil || held {
+	base, present, err := in.bases.size(h.Reference)
+	if err != nil || present {
 		return base, err
 	}
 	// The base is known by name only; all such deltas together are bounded as

@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 )
 
-// bases are the held objects that a thin pack describes changes to, in the
+// bases are the objects that are present that a thin pack describes changes to, in the
 // order in which it names them.
 type bases struct {
 	folder  string // of the packs
@@ -32,7 +32,7 @@ func newBases(folder string, limits Limits) *bases {
 	return &bases{folder: folder, limits: limits, sizes: map[plumbing.Hash]int64{}}
 }
 
-// size returns how large a base is; false when it is not held.
+// size returns how large a base is; false when it is not present.
 func (b *bases) size(id plumbing.Hash) (int64, bool, error) {
 	if n, ok := b.sizes[id]; ok {
 		return n, true, nil
@@ -40,7 +40,7 @@ func (b *bases) size(id plumbing.Hash) (int64, bool, error) {
 	if b.objects == nil {
 		b.objects = objects.Open(filepath.Dir(filepath.Dir(b.folder)))
 	}
-	if held, err := b.objects.Contains(id); err != nil || !held {
+	if present, err := b.objects.Contains(id); err != nil || !present {
 		return 0, false, err
 	}
 	n, err := b.objects.Size(id)

@@ -19,9 +19,9 @@ import (
 type Request struct {
 	// Objects to fetch, with all that they lead to.
 	Wants []plumbing.Hash
-	// Haves are commits that are held.
+	// Haves are commits that are present.
 	Haves []plumbing.Hash
-	// Shallows are the commits that are held without their parents.
+	// Shallows are the commits that are present without their parents.
 	Shallows []plumbing.Hash
 	// Depth is how many commits of history to send; 0 is all of it.
 	Depth int

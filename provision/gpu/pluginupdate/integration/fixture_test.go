@@ -214,7 +214,7 @@ func (w *fixture) start(life context.Context, running *sync.WaitGroup, mgr manag
 }
 
 func gpuNode(name, pool string) *corev1.Node {
-	offer := gpu.PluginConfig{Replicas: 10}.Allocatable(4)
+	allocatable := gpu.PluginConfig{Replicas: 10}.Allocatable(4)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name,
@@ -222,11 +222,11 @@ func gpuNode(name, pool string) *corev1.Node {
 				"kubernetes.io/hostname": name, "karpenter.sh/nodepool": pool, "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
 				"karpenter.k8s.aws/instance-gpu-count": "4", "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
 			},
-			Annotations: map[string]string{gpu.AllocatableAnnotation: offer.String()},
+			Annotations: map[string]string{gpu.AllocatableAnnotation: allocatable.String()},
 		},
 		Status: corev1.NodeStatus{
-			Capacity:    offer.ApplyTo(capacity()),
-			Allocatable: offer.ApplyTo(capacity()),
+			Capacity:    allocatable.ApplyTo(capacity()),
+			Allocatable: allocatable.ApplyTo(capacity()),
 			Conditions:  []corev1.NodeCondition{ready(time.Now())},
 		},
 	}

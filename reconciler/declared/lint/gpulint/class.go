@@ -106,7 +106,7 @@ func (c *linter) ungated(name string, k *class) {
 			continue
 		}
 		if on, set := cluster.Spec.Engine.FeatureGates[reservedGate]; set && !on {
-			c.problem(item, "spec.engine.featureGates["+reservedGate+"]", codeReservedCapacityGateOff, "without it Karpenter launches nothing into the capacity reservations that EC2NodeClass %s (%s) selects: take it out",
+			c.problem(item, "spec.engine.featureGates["+reservedGate+"]", codeReservedCapacityFeatureGateDisabled, "without it Karpenter launches nothing into the capacity reservations that EC2NodeClass %s (%s) selects: take it out",
 				finding.Of("nodeClass", name), finding.Of("declaredAt", k.item.Origin))
 		}
 	}

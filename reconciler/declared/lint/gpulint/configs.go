@@ -52,7 +52,7 @@ func (c *linter) timeouts() {
 	}
 	for i, p := range c.plugin.Spec.Configs {
 		if t := p.ReadyTimeout; t != nil && t.Duration < leastTimeout {
-			c.advise(c.plugin.item, fmt.Sprintf("spec.configs[%d].readyTimeout", i), codeReadyTimeoutShort, "until a node offers its GPUs, its driver has to start and the plugin's image, some 400 MB, to come: a node that takes longer than %s is replaced by one that takes as long; write 5m or more, or leave it out for 10m",
+			c.advise(c.plugin.item, fmt.Sprintf("spec.configs[%d].readyTimeout", i), codeReadyTimeoutShort, "until a node advertises its GPUs, its driver has to start and the plugin's image, some 400 MB, to come: a node that takes longer than %s is replaced by one that takes as long; write 5m or more, or leave it out for 10m",
 				finding.As("timeoutSeconds", t.Seconds(), t.Duration))
 		}
 	}

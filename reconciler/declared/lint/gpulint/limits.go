@@ -98,7 +98,7 @@ func (c *linter) nowhere(p *pool, key string) {
 		c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: this pool allows no instance type with an NVIDIA GPU").With(finding.Of("resource", key)))
 	case !knownResource(key) && !c.overlaid(key):
 		if suspect(key) {
-			c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: no node offers a resource of that name%s", c.meant(p, key)).With(finding.Of("resource", key)))
+			c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: no node advertises a resource of that name%s", c.meant(p, key)).With(finding.Of("resource", key)))
 		}
 	}
 }

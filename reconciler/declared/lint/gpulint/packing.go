@@ -141,7 +141,7 @@ func (c *linter) priceRegion() string {
 		}
 		spec, _ := item.Object["spec"].(map[string]any)
 		region, _ := spec["region"].(string)
-		if price, err := c.types.OnDemand(region, c.offered[0].Name); err == nil && price.Basis == catalog.Listed {
+		if price, err := c.types.OnDemand(region, c.offered[0].Name); err == nil && price.Basis == catalog.HomeRegion {
 			return region
 		}
 	}

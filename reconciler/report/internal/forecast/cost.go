@@ -299,7 +299,7 @@ func (v View) withPriceSources(out section.Section, prices []provision.Price) se
 			continue
 		}
 		basis := map[string]string{
-			"listed":             "by the shipped catalog (≈) of the region",
+			"catalog":            "by the shipped catalog (≈) of the region",
 			"other-region":       "by the shipped catalog (≈) of us-east-1, as the region's are not known",
 			"price-list":         "by AWS's price list of the region",
 			"spot-price-history": "by EC2's spot price history",

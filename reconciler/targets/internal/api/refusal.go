@@ -36,17 +36,19 @@ func ResponseError(err error, secret bool) error {
 	switch {
 	case apierrors.IsConflict(err):
 		if owners := conflicts(response); len(owners) > 0 {
-			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s", targets.ErrConflict, strings.Join(owners, ", ")))
+			return state.Fail(state.Retry, "FieldManagerConflict", fmt.Errorf("%w: %s", targets.ErrConflict, strings.Join(owners, ", ")))
 		}
-		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
+		return state.Fail(state.Retry, "Conflict", targets.ErrChanged)
 	case strings.Contains(response.Message, untyped):
 		return state.Fail(state.Stalled, "Invalid", &describedError{why, targets.ErrSchema})
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		reason := "Invalid"
+		// A field that cannot be changed has the cause FieldValueInvalid, as any other value has.
 		if strings.Contains(response.Message, "immutable") {
 			reason, why = "Immutable", why+" (delete the object yourself to let it be made anew)"
 		}
 		return state.Failf(state.Stalled, reason, "%s", why)
+	// etcd's limit has no reason of its own: the API server passes its message on with code 500.
 	case apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(why, "request is too large"):
 		return state.Failf(state.Stalled, "TooLarge", "the object is larger than the API server takes: %s", why)
 	case apierrors.IsForbidden(err):
@@ -60,8 +62,8 @@ func ResponseError(err error, secret bool) error {
 	return &describedError{why, err}
 }
 
-// untyped starts what the API server says, with code 500, about an applied
-// object that does not fit its schema.
+// untyped begins the message of the API server about an applied object that does not fit its schema: the status has code
+// 500, no reason and no causes.
 const untyped = "failed to create typed patch object"
 
 // describedError is an error with our words that still answers errors.As.
@@ -128,7 +130,7 @@ func conflicts(s metav1.Status) []string {
 }
 
 // NotServed reports whether an error is that the API server does not serve the kind, not that
-// the object is not found.
+// the object is not found. Both have the reason NotFound, and neither has details by which they differ for certain.
 func NotServed(err error) bool {
 	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "could not find the requested resource")
 }

@@ -32,9 +32,9 @@ func TestRefusalsAreClassifiedAndNameTheRemedy(t *testing.T) {
 		is     error
 	}{
 		{"a conflict names managers and fields", status(409, metav1.StatusReasonConflict, "conflicts", conflict("b", ".z"), conflict("a", ".y"), conflict("b", ".x")), false,
-			state.Retry, "Conflict", `doing it: owned by another manager: "a" owns .y, "b" owns .x, .z`, targets.ErrConflict},
+			state.Retry, "FieldManagerConflict", `doing it: owned by another manager: "a" owns .y, "b" owns .x, .z`, targets.ErrConflict},
 		{"a moved version is a change", status(409, metav1.StatusReasonConflict, "the object has been modified"), false,
-			state.Retry, "Changed", "doing it: changed since it was observed", targets.ErrChanged},
+			state.Retry, "Conflict", "doing it: changed since it was observed", targets.ErrChanged},
 		{"an immutable field has the remedy", status(422, metav1.StatusReasonInvalid, "spec.selector: field is immutable"), false,
 			state.Stalled, "Immutable", "doing it: spec.selector: field is immutable (delete the object yourself to let it be made anew)", nil},
 		{"user data is not repeated", status(422, metav1.StatusReasonInvalid, `spec.userData: Invalid value: "#!/bin/sh token=x: y": too long: no`), false,

@@ -45,7 +45,7 @@ type Record struct {
 	// Allowed is how far the deletion of this incarnation was allowed when it was
 	// about to be sent; nil where it never was. It took the place of "leaving", a mark without any
 	// data that earlier releases wrote, also for deletions that were never sent: it allows nothing.
-	Allowed *loss.Allowance `json:"allowed,omitempty"`
+	Allowed *loss.Approval `json:"allowed,omitempty"`
 }
 
 // line is a Record as it is stored.

@@ -20,7 +20,7 @@ func records(n int) []Record {
 			Key:     state.Key{Target: "kubernetes", Group: "apps", Kind: "Deployment", Namespace: fmt.Sprintf("namespace-%d", i%7), Name: fmt.Sprintf("object-%d", i)},
 			Version: "v1", Desired: state.Hash(i), FromLabel: i%5 == 0,
 			Scope: "somewhere", Wave: i % 4, Policy: "Delete", Reserved: i%2 == 0,
-			Allowed:     []*loss.Allowance{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Digest: state.Hash(i), Number: 1 + i, Quoted: loss.Counts{"Node": i}}}[i%3],
+			Allowed:     []*loss.Approval{nil, {}, {Losses: loss.Counts{"Node": i, "Pod": 2}, Digest: state.Hash(i), Number: 1 + i, Quoted: loss.Counts{"Node": i}}}[i%3],
 			Fingerprint: fields.Fingerprint{UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), Generation: int64(i), Fields: state.Hash(i), Meta: state.Hash(i), Values: state.Hash(i)},
 		}
 	}
@@ -92,7 +92,7 @@ func TestARecordIsStoredInTheFormOfEarlierReleases(t *testing.T) {
 		Key: state.Key{Target: "aws", Group: "eks", Kind: "AccessEntry", Namespace: "n", Name: "nodes"}, Version: "v1",
 		Fingerprint: fields.Fingerprint{UID: "u", ResourceVersion: "7", Generation: 2, Fields: "f", Meta: "m", Values: "v", Spec: "s"},
 		Desired:     "d", FromLabel: true, Scope: "eu-west-1", Wave: 3, Policy: "Delete", Reserved: true,
-		Allowed: &loss.Allowance{Losses: loss.Counts{"Node": 1}, Digest: "x", Number: 4, Quoted: loss.Counts{"Node": 2}},
+		Allowed: &loss.Approval{Losses: loss.Counts{"Node": 1}, Digest: "x", Number: 4, Quoted: loss.Counts{"Node": 2}},
 	}
 	const want = `{"format":1,"shards":1,"records":[{"group":"eks","version":"v1","kind":"AccessEntry","namespace":"n","name":"nodes",` +
 		`"uid":"u","generation":2,"fields":"f","meta":"m","values":"v","spec":"s","desired":"d","rebuilt":true,"scope":"eu-west-1",` +
@@ -123,7 +123,7 @@ func TestDecodeRefusesWhatItDoesNotSupport(t *testing.T) {
 // Earlier releases marked deletions as begun without saying what was allowed, those that
 // they skipped as well. Such a mark allows nothing.
 func TestAnOldMarkAllowsNothing(t *testing.T) {
-	for text, want := range map[string]*loss.Allowance{
+	for text, want := range map[string]*loss.Approval{
 		`"leaving":true`:                          nil,
 		`"leaving":true,"allowed":null`:           nil,
 		`"allowed":{}`:                            {},
@@ -143,7 +143,7 @@ func TestAnOldMarkAllowsNothing(t *testing.T) {
 func TestAnAllowanceThatChangesIsWritten(t *testing.T) {
 	s := NewStore(nil, Location{Target: "kubernetes", Prefix: "x"})
 	rec := records(1)[0]
-	for n, allowed := range []*loss.Allowance{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1"}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Quoted: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Number: 1, Quoted: loss.Counts{"Node": 1}}, nil} {
+	for n, allowed := range []*loss.Approval{{}, {Losses: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1"}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Quoted: loss.Counts{"Node": 1}}, {Losses: loss.Counts{"Node": 1}, Digest: "1", Number: 1, Quoted: loss.Counts{"Node": 1}}, nil} {
 		for _, changed := range []bool{true, false} {
 			rec.Allowed = nil
 			if allowed != nil {

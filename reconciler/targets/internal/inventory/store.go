@@ -266,10 +266,10 @@ func (s *Store) Remove(k state.Key) {
 	}
 }
 
-// Withdraw drops how far the deletion of things was allowed that are wanted again, or whose
+// RevokeApprovals drops how far the deletion of things was allowed that are wanted again, or whose
 // deletion was given up: when one is to be deleted again, that is another deletion, whether
 // or not anything was written to it.
-func (s *Store) Withdraw(no func(state.Key) bool) {
+func (s *Store) RevokeApprovals(no func(state.Key) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, r := range s.records {

@@ -205,8 +205,8 @@ func resetTime(header http.Header) (time.Time, bool) {
 	return time.Unix(seconds, 0), true
 }
 
-// isRateLimit reads a refusal: GitHub's secondary limits are sometimes only in the
-// text. What was read is put back.
+// isRateLimit reads a refusal: GitHub's secondary limits have status 403, as a missing right has, and sometimes no header, so
+// that only the message distinguishes them. What was read is put back.
 func isRateLimit(response *http.Response) (bool, error) {
 	const enough = 64 << 10
 	start, err := io.ReadAll(io.LimitReader(response.Body, enough))

@@ -75,7 +75,7 @@ func observedAddon(a *ekstypes.Addon) resource.Live {
 }
 
 // noCluster distinguishes the absence of a whole cluster from that of one of its parts:
-// EKS has one code for both, and only its words differ.
+// EKS has one code for both and no field for the cluster, so that only its message differs.
 func noCluster(err error) bool {
 	missing, ok := errors.AsType[*ekstypes.ResourceNotFoundException](err)
 	return ok && missing.AddonName == nil && missing.NodegroupName == nil && strings.Contains(strings.ToLower(missing.ErrorMessage()), "no cluster")

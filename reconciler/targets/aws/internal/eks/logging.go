@@ -111,8 +111,9 @@ func (Logging) Write(ctx context.Context, c *resource.Clients, desired state.Ite
 }
 
 // updated reads the answer to an update that EKS carries out by and by. That
-// there is nothing to update means that somebody else, or an update whose answer
-// was lost, was first. That EKS is at another update has no code of its own: the
+// there is nothing to update means that somebody else, or an update whose response
+// was lost, was first; its code, InvalidParameterException, is that of every parameter, so that the message decides. That
+// EKS is at another update has no code of its own: the
 // code would report that what is to be changed exists already.
 func updated(err error) error {
 	if refused, ok := errors.AsType[*ekstypes.InvalidParameterException](err); ok && strings.Contains(strings.ToLower(refused.ErrorMessage()), "no changes needed") {

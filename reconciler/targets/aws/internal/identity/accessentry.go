@@ -94,7 +94,7 @@ func readEntry(ctx context.Context, c *resource.Clients, cluster, principal stri
 	plain := principal == c.Scope.IAMARN("role/"+roleName(c.Scope, principal))
 	if sdk.ToString(e.Type) != nodeEntry && !(observed.Ours && made && plain) {
 		observed.ReadOnly = fmt.Sprintf("the type of an access entry cannot be changed, and Poolwright replaces only what it made itself: `aws eks delete-access-entry --cluster-name %s --principal-arn %s --region %s`, "+
-			"then `%s`; in between nobody comes in by it", cluster, principal, c.Scope.Region, createEntryCommand(c, cluster, principal))
+			"then `%s`; no node can join the cluster meanwhile", cluster, principal, c.Scope.Region, createEntryCommand(c, cluster, principal))
 	}
 	return observed, nil
 }

@@ -76,8 +76,8 @@ func roleARN(ctx context.Context, c *resource.Clients, name string) (string, err
 	return sdk.ToString(out.Role.Arn), nil
 }
 
-// unknownRole is how EKS words that it has not heard of a role; the code alone
-// is that of every problem.
+// unknownRole is EKS's message for a role that IAM has not propagated yet. Its code, InvalidParameterException, is that of
+// every parameter, and the exception has no field that names the role.
 var unknownRole = regexp.MustCompile(`(?i)(role|principal).*(does not exist|not found|cannot be found|could not be found|invalid principal|is invalid)`)
 
 // roleNotPropagated reports whether EKS refuses a role that was made a moment ago.

@@ -139,7 +139,7 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 		found, ok := limits.found[k.Name]
 		switch {
 		case ok:
-			out[k] = found.live(used[k.Name].vcpus, quota.Advice(pools, k.Name, left))
+			out[k] = found.live(used[k.Name].vcpus, quota.Exceeded(pools, k.Name, left))
 		case limits.defaultsErr != nil:
 			out[k] = resource.Live{Err: limits.defaultsErr}
 		default:
@@ -151,7 +151,7 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 }
 
 // live is the quota with how many vCPUs are used of it, and for which pools it is too small.
-func (l limit) live(used int64, short []quota.Shortfall) resource.Live {
+func (l limit) live(used int64, exceeded []quota.ExceededQuota) resource.Live {
 	usage := finding.New(codeQuotaUsage, "of %d vCPUs, %d are used", finding.Of("limitVCPUs", l.VCPUs), finding.Of("usedVCPUs", used)).
 		With(finding.Of("awsDefault", l.byDefault))
 	if l.byDefault {
@@ -160,7 +160,7 @@ func (l limit) live(used int64, short []quota.Shortfall) resource.Live {
 	out := resource.Live{
 		Object:   map[string]any{"limitVCPUs": l.VCPUs, "usedVCPUs": used},
 		Quota:    &state.Quota{Code: l.Code, LimitVCPUs: l.VCPUs, UsedVCPUs: l.Used, UsedBy: l.usedBy},
-		Warnings: shortfalls(short),
+		Warnings: exceededWarnings(exceeded),
 		Notes:    []finding.Finding{usage},
 	}
 	if len(l.others) > 0 {
@@ -170,16 +170,16 @@ func (l limit) live(used int64, short []quota.Shortfall) resource.Live {
 	return out
 }
 
-// shortfalls are the warnings of pools for which the quota is too small.
-func shortfalls(short []quota.Shortfall) []finding.Finding {
+// exceededWarnings are the warnings of pools for which the quota is too small.
+func exceededWarnings(exceeded []quota.ExceededQuota) []finding.Finding {
 	var out []finding.Finding
-	for _, s := range short {
+	for _, s := range exceeded {
 		code := codeQuotaTooSmall
 		if s.SmallestType != "" {
 			code = codeQuotaAllowsNoNode
 		}
 		out = append(out, finding.New(code, "%s", s.Text).With(
-			finding.Of("nodePools", s.Pools), finding.Of("quotaCodes", s.QuotaCodes), finding.Of("neededVCPUs", s.NeededVCPUs), finding.Of("smallestType", s.SmallestType)))
+			finding.Of("nodePools", s.Pools), finding.Of("quotaCodes", s.Codes), finding.Of("neededVCPUs", s.NeededVCPUs), finding.Of("smallestType", s.SmallestType)))
 	}
 	slices.SortFunc(out, finding.Finding.Compare)
 	return out

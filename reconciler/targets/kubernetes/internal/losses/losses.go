@@ -66,7 +66,7 @@ func (c Counter) Counts(k state.Key, object map[string]any) bool {
 func (c Deletion) DeletionImpact(ctx context.Context, k state.Key, live *unstructured.Unstructured) loss.DeletionImpact {
 	out, err := c.special(ctx, k, live)
 	if err != nil {
-		out.Impact, out.Losses = "what dies with it could not be counted: "+err.Error(), loss.Counts{loss.Uncounted: 1}
+		out.Impact, out.Losses = "what would be deleted with it could not be counted: "+err.Error(), loss.Counts{loss.Uncounted: 1}
 		out.Names = nil
 	}
 	if out.Impact == "" {

@@ -64,7 +64,7 @@ func NewCoverage(desired []state.Item, removed map[state.Key]map[string]any) Cov
 // PluginLosses are what goes with the device plugins that go, by configuration.
 type PluginLosses map[string]uncoveredNodes
 
-// uncoveredNodes are nodes whose GPUs nothing would offer without a plugin, or why they could
+// uncoveredNodes are nodes whose GPUs nothing would advertise without a plugin, or why they could
 // not be counted.
 type uncoveredNodes struct {
 	nodes loss.Names
@@ -81,7 +81,7 @@ func (u uncoveredNodes) removal() loss.DeletionImpact {
 	case len(u.nodes) == 0:
 		return loss.DeletionImpact{}
 	}
-	return u.nodes.DeletionImpact("no plugin offers the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
+	return u.nodes.DeletionImpact("no plugin advertises the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
 }
 
 // LostGPUs counts for one configuration, or for all where it is empty, what goes with the

@@ -8,14 +8,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// holdUsed holds the changes that take away the part of a thing through which another
-// is used whose deletion waits for a person, or that may be there to be deleted and is
+// holdForDependents holds the changes that take away the field of a thing on which another depends
+// whose deletion waits for a person, or that may be there to be deleted and is
 // unknown. Otherwise what the wait protects would come to pass without the deletion: an
 // engine that is not given an interruption queue any more does not read it, though the
 // queue is there.
-func holdUsed(p Plan) Plan {
+func holdForDependents(p Plan) Plan {
 	used := func(part loss.FieldRef, by state.Key, detail string) hold.Reasons {
-		return hold.Reasons{{Rule: hold.InUse, Facts: hold.Facts{Object: by.String(), Fields: []string{part.Field}, Detail: detail}}}
+		return hold.Reasons{{Rule: hold.HeldDependent, Facts: hold.Facts{Object: by.String(), Fields: []string{part.Field}, Detail: detail}}}
 	}
 	return holding(p, func(c Change) hold.Reasons {
 		for _, d := range p.Changes {
@@ -32,13 +32,13 @@ func holdUsed(p Plan) Plan {
 	})
 }
 
-// HeldInUse reports whether the change is held because it takes away a part through
-// which something is used whose own deletion waits.
-func (c Change) HeldInUse() bool { return c.Hold.Has(hold.InUse) }
+// HeldForDependent reports whether the change is held because it takes away a field on which
+// something depends whose own deletion waits.
+func (c Change) HeldForDependent() bool { return c.Hold.Has(hold.HeldDependent) }
 
-// HoldInUse holds the changes of the given things again, with the reasons from a plan of
+// KeepDependentHolds holds the changes of the given things again, with the reasons from a plan of
 // everything: a plan of some things does not have the deletion that waits.
-func (p Plan) HoldInUse(reasons map[state.Key]hold.Reasons) Plan {
+func (p Plan) KeepDependentHolds(reasons map[state.Key]hold.Reasons) Plan {
 	return holding(p, func(c Change) hold.Reasons {
 		if c.Drift || c.ReadOnly() {
 			return nil

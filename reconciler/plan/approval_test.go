@@ -17,7 +17,7 @@ import (
 
 // costing is a thing whose deletion takes so many nodes along, after a deletion of it
 // was allowed.
-func costing(name string, nodes int, allowed *loss.Allowance) state.Item {
+func costing(name string, nodes int, allowed *loss.Approval) state.Item {
 	item := thing(name, 0, nil)
 	item.Allowed = allowed
 	if nodes > 0 {
@@ -33,8 +33,8 @@ const earlier = "1"
 func quoting() string { return confirm.Scope{}.Token("deletions", earlier) }
 
 func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
-	some := func(nodes int, confirmed bool) *loss.Allowance {
-		out := &loss.Allowance{Losses: loss.Counts{"Node": nodes}}
+	some := func(nodes int, confirmed bool) *loss.Approval {
+		out := &loss.Approval{Losses: loss.Counts{"Node": nodes}}
 		if confirmed {
 			out.Digest = earlier
 		}
@@ -72,7 +72,7 @@ func TestDeletionsThatGatherUnconfirmedAreConfirmedTogether(t *testing.T) {
 	kept := things("kept", 5)
 	var old []state.Item
 	for _, item := range things("first", 9) {
-		item.Allowed = &loss.Allowance{}
+		item.Allowed = &loss.Approval{}
 		old = append(old, item)
 	}
 	p := plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, ""))
@@ -97,7 +97,7 @@ func TestAPruneThatIsCutOffNeedsNoNewConfirmation(t *testing.T) {
 	for all := 2; all < 30; all++ {
 		for deleted := 1; deleted < all; deleted++ {
 			kept := things("kept", all-deleted)
-			left := func(n int, allowed *loss.Allowance) plan.Plan {
+			left := func(n int, allowed *loss.Approval) plan.Plan {
 				old := things("old", n)
 				for i := range old {
 					old[i].Allowed = allowed
@@ -108,7 +108,7 @@ func TestAPruneThatIsCutOffNeedsNoNewConfirmation(t *testing.T) {
 				continue
 			}
 			for n := range deleted {
-				if p := left(n, &loss.Allowance{}); heldCount(p) > 0 {
+				if p := left(n, &loss.Approval{}); heldCount(p) > 0 {
 					t.Fatalf("%d of %d, %d are left: %v", deleted, all, n, holds(p))
 				}
 			}
@@ -117,19 +117,19 @@ func TestAPruneThatIsCutOffNeedsNoNewConfirmation(t *testing.T) {
 }
 
 func TestWhatIsRecordedOfADeletionIsWhatWasAllowed(t *testing.T) {
-	three := &loss.Allowance{Losses: loss.Counts{"Node": 3}, Digest: earlier}
-	many := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: earlier} // a fifth more than the 50 that were confirmed
+	three := &loss.Approval{Losses: loss.Counts{"Node": 3}, Digest: earlier}
+	many := &loss.Approval{Losses: loss.Counts{"Node": 60}, Digest: earlier} // a fifth more than the 50 that were confirmed
 	for _, tt := range []struct {
 		name   string
 		item   state.Item
 		report bool // its token
-		want   *loss.Allowance
+		want   *loss.Approval
 	}{
-		{"no token required: nothing goes with it", costing("x", 0, nil), false, &loss.Allowance{}},
-		{"a token was required", costing("x", 3, nil), true, &loss.Allowance{Losses: three.Losses, Number: 1, Quoted: three.Losses}},
+		{"no token required: nothing goes with it", costing("x", 0, nil), false, &loss.Approval{}},
+		{"a token was required", costing("x", 3, nil), true, &loss.Approval{Losses: three.Losses, Number: 1, Quoted: three.Losses}},
 		{"fewer are left: the first token counts", costing("x", 1, three), false, three},
 		{"a few more than a person was shown add up to no more", costing("x", 58, many), false, many},
-		{"many more, which the token names", costing("x", 90, many), true, &loss.Allowance{Losses: loss.Counts{"Node": 108}, Number: 1, Quoted: loss.Counts{"Node": 90}}},
+		{"many more, which the token names", costing("x", 90, many), true, &loss.Approval{Losses: loss.Counts{"Node": 108}, Number: 1, Quoted: loss.Counts{"Node": 90}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 3)
@@ -144,7 +144,7 @@ func TestWhatIsRecordedOfADeletionIsWhatWasAllowed(t *testing.T) {
 			if p.Changes[0].Held() {
 				t.Fatal(holds(p))
 			}
-			if d := cmp.Diff(tt.want, p.Changes[0].Allowance()); d != "" {
+			if d := cmp.Diff(tt.want, p.Changes[0].Approval()); d != "" {
 				t.Errorf("remembered (-want +got):\n%s", d)
 			}
 		})
@@ -161,8 +161,8 @@ func TestATokenAllowsWhatItNames(t *testing.T) {
 	requested := compute(50, "")
 	token := deletionsOf(requested)
 	p := compute(58, token)
-	want := &loss.Allowance{Losses: loss.Counts{"Node": 60}, Digest: requested.Changes[0].Hold.Tokens()[0].Digest, Number: 1, Quoted: loss.Counts{"Node": 58}}
-	if d := cmp.Diff(want, p.Changes[0].Allowance()); d != "" || heldCount(p) > 0 {
+	want := &loss.Approval{Losses: loss.Counts{"Node": 60}, Digest: requested.Changes[0].Hold.Tokens()[0].Digest, Number: 1, Quoted: loss.Counts{"Node": 58}}
+	if d := cmp.Diff(want, p.Changes[0].Approval()); d != "" || heldCount(p) > 0 {
 		t.Errorf("held %v, remembered (-want +got):\n%s", holds(p), d)
 	}
 	if heldCount(compute(61, token)) == 0 {
@@ -194,11 +194,11 @@ func TestManyDeletionsShareOneFifth(t *testing.T) {
 			p := compute(deletionsOf(compute("", tt.then)), tt.now)
 			most := 0
 			for _, c := range p.Changes {
-				if c.Held() || !c.Allowance().Covers(c.Before.EffectiveLosses()) {
-					t.Fatalf("%s: held %q, allowed %v", c.Key, c.Hold, c.Allowance())
+				if c.Held() || !c.Approval().Covers(c.Before.EffectiveLosses()) {
+					t.Fatalf("%s: held %q, allowed %v", c.Key, c.Hold, c.Approval())
 				}
 				n := 0
-				for c.Allowance().Covers(loss.Counts{"Node": n + 1}) {
+				for c.Approval().Covers(loss.Counts{"Node": n + 1}) {
 					n++
 				}
 				most += n
@@ -273,7 +273,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 				return plan.Change{}, p
 			}
 			c, p := compute("")
-			if c.HeldInUse() != tt.held || (c.Held()) != tt.held {
+			if c.HeldForDependent() != tt.held || (c.Held()) != tt.held {
 				t.Errorf("held by %v: %q", c.Hold.Rules(), c.Hold)
 			}
 			if tt.observed.Unknown != "" {
@@ -288,7 +288,7 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 			why := c.Hold
 			c.Hold = nil
 			alone := plan.Plan{Changes: []plan.Change{c}}
-			if again := alone.HoldInUse(map[state.Key]hold.Reasons{c.Key: why}); !again.Changes[0].HeldInUse() {
+			if again := alone.KeepDependentHolds(map[state.Key]hold.Reasons{c.Key: why}); !again.Changes[0].HeldForDependent() {
 				t.Error("looked at by itself, it is let pass")
 			}
 		})
@@ -315,8 +315,8 @@ func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 	}
 	p := compute(requested.Confirmation())
 	for _, c := range p.Changes {
-		if c.Held() || !c.Allowance().Covers(c.Before.EffectiveLosses()) {
-			t.Errorf("confirmed, %s is held: %v, allowed %v", c.Key, c.Hold, c.Allowance())
+		if c.Held() || !c.Approval().Covers(c.Before.EffectiveLosses()) {
+			t.Errorf("confirmed, %s is held: %v, allowed %v", c.Key, c.Hold, c.Approval())
 		}
 	}
 	// Another node that one of them takes along is asked for.
@@ -332,15 +332,15 @@ func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 // What a person confirmed and is not sent yet can be taken back as it was confirmed.
 func TestADeletionWhoseConfirmationIsTakenBackNeedsAnother(t *testing.T) {
 	used := confirm.Scope{}.Use(quoting())
-	many := func(allowed *loss.Allowance) (out []state.Item) {
+	many := func(allowed *loss.Approval) (out []state.Item) {
 		for _, item := range things("old", 12) {
 			item.Allowed = allowed
 			out = append(out, item)
 		}
 		return out
 	}
-	by := func(nodes int) *loss.Allowance {
-		return &loss.Allowance{Losses: loss.Counts{"Node": nodes}, Digest: earlier, Quoted: loss.Counts{"Node": nodes}}
+	by := func(nodes int) *loss.Approval {
+		return &loss.Approval{Losses: loss.Counts{"Node": nodes}, Digest: earlier, Quoted: loss.Counts{"Node": nodes}}
 	}
 	for _, tt := range []struct {
 		name         string
@@ -359,8 +359,8 @@ func TestADeletionWhoseConfirmationIsTakenBackNeedsAnother(t *testing.T) {
 		{name: "nothing goes with it any more", old: []state.Item{costing("x", 0, by(3))}, held: 1},
 		{name: "a few that are left of many", old: many(by(0))[:3], held: 3},
 		{name: "of many, the token is quoted", old: many(by(0))[:3], confirmation: quoting(), tokens: 3},
-		{name: "no guard required a token", old: []state.Item{costing("x", 0, &loss.Allowance{})}},
-		{name: "nor for many", old: many(&loss.Allowance{})},
+		{name: "no guard required a token", old: []state.Item{costing("x", 0, &loss.Approval{})}},
+		{name: "nor for many", old: many(&loss.Approval{})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 5)
@@ -389,8 +389,8 @@ func TestADeletionWhoseConfirmationIsTakenBackNeedsAnother(t *testing.T) {
 }
 
 // What could not be compared may still be there to be deleted, and what is read-only is not deleted.
-func TestWhatIsNoLongerDeletedIsWithdrawn(t *testing.T) {
-	allowed := costing("x", 3, &loss.Allowance{Losses: loss.Counts{"Node": 3}, Digest: earlier, Quoted: loss.Counts{"Node": 3}})
+func TestTheApprovalOfWhatIsNoLongerDeletedIsRevoked(t *testing.T) {
+	allowed := costing("x", 3, &loss.Approval{Losses: loss.Counts{"Node": 3}, Digest: earlier, Quoted: loss.Counts{"Node": 3}})
 	unknown, compared := allowed, allowed
 	unknown.Unknown = "the list was denied"
 	compared.ReadOnly = "it is not to be pruned"
@@ -410,8 +410,8 @@ func TestWhatIsNoLongerDeletedIsWithdrawn(t *testing.T) {
 	} {
 		observed := state.NewSet(append(slices.Clone(kept), tt.item)...)
 		p := plan.Compute(state.NewSet(kept...), observed, tt.policy)
-		if got := p.Withdrawn(observed); len(got) != tt.want {
-			t.Errorf("%s: withdrawn %v", tt.name, got)
+		if got := p.RevokedApprovals(observed); len(got) != tt.want {
+			t.Errorf("%s: revoked %v", tt.name, got)
 		}
 		for _, c := range p.Changes {
 			if c.ReadOnly() && len(c.Tokens) > 0 {

@@ -1,8 +1,8 @@
-// Package statuscache records the statuses of Syncs that this process wrote, by which a cache that
-// lacks them is detected, and a status of another source.
+// Package expectations records the versions of Syncs that the informer's cache is expected to have, since this
+// process wrote their statuses, and of which source each status is.
 //
-// It refuses to hold statuses: it has their versions. Start reading at Cache.
-package statuscache
+// It refuses to hold statuses: it has their versions. Start reading at Expectations.
+package expectations
 
 import (
 	"sync"
@@ -17,21 +17,21 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// Cache is what was written of each Sync. The zero value is ready to use, and it is safe for
-// concurrent use.
-type Cache struct {
+// Expectations are what the cache is expected to have of each Sync, as ControllerExpectations of
+// Kubernetes' controllers. The zero value is ready to use, and it is safe for concurrent use.
+type Expectations struct {
 	mu sync.Mutex
 	// last are the statuses that were written last, and compared what they were compared with, by Sync.
 	last     map[types.NamespacedName]writtenStatus
 	compared map[types.NamespacedName]string
 }
 
-// StaleTimeout is how long a cache may be behind before its watch is taken for
+// Timeout is how long a cache may be behind before its watch is taken for
 // broken: an old copy is better than a Sync that nobody reconciles.
-const StaleTimeout = 10 * time.Second
+const Timeout = 10 * time.Second
 
-// Drop drops what was recorded of a Sync that is gone.
-func (s *Cache) Drop(name types.NamespacedName) {
+// Delete deletes the expectations of a Sync that is gone.
+func (s *Expectations) Delete(name types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.last, name)
@@ -40,7 +40,7 @@ func (s *Cache) Drop(name types.NamespacedName) {
 
 // Previous is the status of a Sync whose source has the fingerprint, empty where it is of another
 // source: by what this process wrote, or where it wrote none yet, of an earlier spec.
-func (s *Cache) Previous(sync *v1alpha1.Sync, fingerprint string) v1alpha1.SyncStatus {
+func (s *Expectations) Previous(sync *v1alpha1.Sync, fingerprint string) v1alpha1.SyncStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, known := s.compared[client.ObjectKeyFromObject(sync)]
@@ -52,7 +52,7 @@ func (s *Cache) Previous(sync *v1alpha1.Sync, fingerprint string) v1alpha1.SyncS
 }
 
 // RecordSource records that the status which was written is of the Sync's source.
-func (s *Cache) RecordSource(sync *v1alpha1.Sync, fingerprint string) {
+func (s *Expectations) RecordSource(sync *v1alpha1.Sync, fingerprint string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.compared == nil {
@@ -61,8 +61,8 @@ func (s *Cache) RecordSource(sync *v1alpha1.Sync, fingerprint string) {
 	s.compared[client.ObjectKeyFromObject(sync)] = fingerprint
 }
 
-// Record records the Sync as a write of its status returned it.
-func (s *Cache) Record(sync *v1alpha1.Sync, at time.Time) {
+// Expect records the Sync as a write of its status returned it: the cache has to have that version.
+func (s *Expectations) Expect(sync *v1alpha1.Sync, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
@@ -71,19 +71,19 @@ func (s *Cache) Record(sync *v1alpha1.Sync, at time.Time) {
 	s.last[client.ObjectKeyFromObject(sync)] = writtenStatus{sync.UID, sync.ResourceVersion, at}
 }
 
-// IsStale reports whether a Sync, as the cache has it, lacks the status that we wrote
-// last: compared with an older one, a new status can seem to be there already, and a
+// Satisfied reports whether a Sync, as the cache has it, has the status that we wrote
+// last, or Timeout has passed: compared with an older one, a new status can seem to be there already, and a
 // patch would bring old conditions back. After a restart there is nothing to compare
 // with: a new cache begins with the newest state.
-func (s *Cache) IsStale(sync *v1alpha1.Sync, now time.Time) bool {
+func (s *Expectations) Satisfied(sync *v1alpha1.Sync, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last, ok := s.last[client.ObjectKeyFromObject(sync)]
-	if !ok || last.uid != sync.UID || !now.Before(last.at.Add(StaleTimeout)) {
-		return false
+	if !ok || last.uid != sync.UID || !now.Before(last.at.Add(Timeout)) {
+		return true
 	}
 	order, err := resourceversion.CompareResourceVersion(sync.ResourceVersion, last.version)
-	return err == nil && order < 0
+	return err != nil || order >= 0
 }
 
 // writtenStatus is the version of a Sync that our last status made.

@@ -2,33 +2,11 @@ package quota
 
 import "slices"
 
-// Shortage is that pools cannot have what they declare within some quotas.
-type Shortage struct {
-	// Quotas are the names of the quotas, Codes what Service Quotas calls them in requests.
-	Quotas, Codes []string
-	// Pools are the names of all pools that draw on nothing but these; one alone where it is
-	// short by itself.
-	Pools []string
-	// IncreasedPools are those of the pools that draw more on the quotas than before.
-	IncreasedPools []string
-	// NeededVCPUs is with how many vCPUs the pools would have what they declare, LimitVCPUs what
-	// the quotas allow in all.
-	NeededVCPUs, LimitVCPUs int64
-	// UsedByOthers is true where instances of no declared pool use a part of that.
-	UsedByOthers bool
-	// Smallest is the pool's instance type with the fewest vCPUs where it can have no node, since no
-	// quota has as many left; empty for all others.
-	Smallest string
-	// Unlimited is true where the pool loses the last of its limits that counts, so that it can
-	// need any number; NeededVCPUs is then 0. Default false.
-	Unlimited bool
-}
-
-// NewShortages are the shortages that a change from some pools to others makes, or makes worse: more of what the pools
-// need exceeds what the quotas have left than before. What was short before and is no shorter is not among
+// NewlyExceeded are the quotas that a change from some pools to others exceeds, or exceeds by more: more of what the
+// pools need is beyond what the quotas have left than before. What was exceeded before by as much is not among
 // them, nor what only moved from one pool to another.
-func NewShortages(before, after []Pool, limits map[string]Limit) []Shortage {
-	var out []Shortage
+func NewlyExceeded(before, after []Pool, limits map[string]Limit) []ExceededQuota {
+	var out []ExceededQuota
 	known := map[string]bool{}
 	for _, p := range after {
 		was := named(before, p.Name)
@@ -40,7 +18,7 @@ func NewShortages(before, after []Pool, limits map[string]Limit) []Shortage {
 		}
 	}
 	var found [][]string
-	for _, s := range allShortages(after, limits) {
+	for _, s := range allExceedingPools(after, limits) {
 		var causing []string
 		for _, p := range s.pools {
 			was := named(before, p.Name)
@@ -54,29 +32,32 @@ func NewShortages(before, after []Pool, limits map[string]Limit) []Shortage {
 			continue
 		}
 		found = append(found, s.classes)
-		out = append(out, shortageOf(s.pools, causing, s.needs, s.classes, limits))
+		one := exceededBy(s.pools, s.needs, s.classes, limits)
+		one.IncreasedPools = causing
+		out = append(out, one)
 	}
 	return out
 }
 
 // caused is what the pool alone cannot have and could before, or needed less of; nil where there is nothing. grows
 // reports whether all pools that draw on its quotas need more of them than before.
-func (p Pool) caused(was Pool, limits map[string]Limit, grows func() bool) *Shortage {
+func (p Pool) caused(was Pool, limits map[string]Limit, grows func() bool) *ExceededQuota {
 	if !p.DrawsMore(was) || slices.ContainsFunc(p.Classes(), func(name string) bool { _, known := limits[name]; return !known }) {
 		return nil
 	}
 	if p.unbounds(was) {
-		out := shortageOf([]Pool{p}, []string{p.Name}, 0, p.Classes(), limits)
-		out.Unlimited = true
+		out := exceededBy([]Pool{p}, 0, p.Classes(), limits)
+		out.IncreasedPools, out.Unlimited = []string{p.Name}, true
 		return &out
 	}
 	s := p.alone(limits)
 	if s.needs == 0 || !grows() {
 		return nil
 	}
-	out := shortageOf([]Pool{p}, []string{p.Name}, s.needs, p.Classes(), limits)
+	out := exceededBy([]Pool{p}, s.needs, p.Classes(), limits)
+	out.IncreasedPools = []string{p.Name}
 	if s.what == "" {
-		out.Smallest = s.smallest
+		out.SmallestType = s.smallest
 	}
 	return &out
 }
@@ -87,23 +68,6 @@ func (p Pool) unbounds(was Pool) bool { return was.limited() && !p.limited() && 
 // onlyBounds reports whether the pool gets its first limit, by which it draws no more of the quotas than before.
 func (p Pool) onlyBounds(was Pool, classes []string) bool {
 	return p.replicas == nil && was.within(classes) && !was.limited()
-}
-
-func shortageOf(pools []Pool, causing []string, needs float64, classes []string, limits map[string]Limit) Shortage {
-	out := Shortage{Quotas: classes, IncreasedPools: causing, NeededVCPUs: int64(needs)}
-	if float64(out.NeededVCPUs) < needs {
-		out.NeededVCPUs++
-	}
-	for _, p := range pools {
-		out.Pools = append(out.Pools, p.Name)
-	}
-	for _, name := range classes {
-		l := limits[name]
-		out.Codes = append(out.Codes, l.Code)
-		out.LimitVCPUs += l.VCPUs
-		out.UsedByOthers = out.UsedByOthers || l.Used > 0
-	}
-	return out
 }
 
 // deficit is what the pools need of some quotas and these do not have left, however the needs are divided

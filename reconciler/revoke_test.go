@@ -19,10 +19,10 @@ type allowing struct {
 	fakeTarget
 	order []string
 	err   error
-	// allowed are the names of what it has and was allowed to delete, givenUp those whose
+	// allowed are the names of what it has and was allowed to delete, revoked those whose
 	// deletion was given up.
 	allowed map[string]bool
-	givenUp []string
+	revoked []string
 	// deleting are the names of what it began to delete, wanted those of the last Observe or ObserveOnly.
 	deleting, wanted []string
 }
@@ -34,7 +34,7 @@ func (w *allowing) Observe(ctx context.Context, desired state.Set) (state.Set, e
 	items := observed.Items()
 	for i := range items {
 		if w.allowed[items[i].Key.Name] {
-			items[i].Allowed = &loss.Allowance{}
+			items[i].Allowed = &loss.Approval{}
 		}
 	}
 	return state.NewSet(items...), err
@@ -52,12 +52,12 @@ func (w *allowing) record(desired state.Set) {
 	}
 }
 
-func (w *allowing) Withdraw(_ context.Context, givenUp ...state.Key) error {
-	for _, k := range givenUp {
-		w.givenUp = append(w.givenUp, k.Name)
+func (w *allowing) RevokeApprovals(_ context.Context, revoked ...state.Key) error {
+	for _, k := range revoked {
+		w.revoked = append(w.revoked, k.Name)
 		delete(w.allowed, k.Name)
 	}
-	w.order = append(w.order, "withdraw")
+	w.order = append(w.order, "revoke")
 	return w.err
 }
 
@@ -91,7 +91,7 @@ func TestWhatIsWantedAgainIsStoredBeforeAnythingElseIsDone(t *testing.T) {
 	if err := run(w, true); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"observe", "withdraw", "policies"}, w.order); d != "" {
+	if d := cmp.Diff([]string{"observe", "revoke", "policies"}, w.order); d != "" {
 		t.Errorf("a run (-want +got):\n%s", d)
 	}
 	w = empty()
@@ -132,7 +132,7 @@ func TestADeletionThatIsGivenUpIsRecorded(t *testing.T) {
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{Policies: tt.policies}); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(tt.want, w.givenUp, cmpopts.EquateEmpty()); d != "" {
+			if d := cmp.Diff(tt.want, w.revoked, cmpopts.EquateEmpty()); d != "" {
 				t.Errorf("given up (-want +got):\n%s", d)
 			}
 		})
@@ -146,7 +146,7 @@ func TestAPlanRecordsNoDeletionAsGivenUp(t *testing.T) {
 	if _, err := loop.Plan(t.Context(), reconciler.Options{Policies: []plan.Policy{plan.NoPrune()}}); err != nil {
 		t.Fatal(err)
 	}
-	if len(w.order) == 0 || len(w.givenUp) > 0 {
-		t.Errorf("order %v, given up %v", w.order, w.givenUp)
+	if len(w.order) == 0 || len(w.revoked) > 0 {
+		t.Errorf("order %v, given up %v", w.order, w.revoked)
 	}
 }

@@ -65,7 +65,7 @@ func TestWhatOtherInstancesUseIsNotLeftForThePools(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := readers(t).pool("web", `{"cpu":64}`, family("m5"), onDemandOnly)
-			got := Advice([]Pool{p}, standardOnDemand, map[string]Limit{standardOnDemand: {Code: "L", VCPUs: 64, Used: c.taken}})
+			got := Exceeded([]Pool{p}, standardOnDemand, map[string]Limit{standardOnDemand: {Code: "L", VCPUs: 64, Used: c.taken}})
 			if diff := cmp.Diff(c.want, texts(got)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -73,7 +73,7 @@ func TestWhatOtherInstancesUseIsNotLeftForThePools(t *testing.T) {
 	}
 }
 
-func texts(of []Shortfall) []string {
+func texts(of []ExceededQuota) []string {
 	var out []string
 	for _, s := range of {
 		out = append(out, s.Text)
@@ -81,22 +81,22 @@ func texts(of []Shortfall) []string {
 	return out
 }
 
-func TestAShortfallHasItsNumbers(t *testing.T) {
+func TestAnExceededQuotaHasItsNumbers(t *testing.T) {
 	r := readers(t)
 	limits := map[string]Limit{standardOnDemand: {Code: "L", VCPUs: 64}}
 	web, api := r.pool("web", `{"cpu":60}`, family("m5"), onDemandOnly), r.pool("api", `{"cpu":20}`, family("m5"), onDemandOnly)
 	for name, c := range map[string]struct {
 		pools []Pool
 		vcpus int64
-		want  []Shortfall
+		want  []ExceededQuota
 	}{
-		"two pools together":        {[]Pool{web, api}, 64, []Shortfall{{Pools: []string{"web", "api"}, QuotaCodes: []string{"L"}, NeededVCPUs: 80}}},
-		"a pool alone":              {[]Pool{web}, 32, []Shortfall{{Pools: []string{"web"}, QuotaCodes: []string{"L"}, NeededVCPUs: 60}}},
-		"a pool that can have none": {[]Pool{web}, 1, []Shortfall{{Pools: []string{"web"}, QuotaCodes: []string{"L"}, NeededVCPUs: 2, SmallestType: "m5.large"}}},
+		"two pools together":        {[]Pool{web, api}, 64, []ExceededQuota{{Quotas: []string{standardOnDemand}, Codes: []string{"L"}, Pools: []string{"web", "api"}, NeededVCPUs: 80, LimitVCPUs: 64}}},
+		"a pool alone":              {[]Pool{web}, 32, []ExceededQuota{{Quotas: []string{standardOnDemand}, Codes: []string{"L"}, Pools: []string{"web"}, NeededVCPUs: 60, LimitVCPUs: 32}}},
+		"a pool that can have none": {[]Pool{web}, 1, []ExceededQuota{{Quotas: []string{standardOnDemand}, Codes: []string{"L"}, Pools: []string{"web"}, NeededVCPUs: 2, LimitVCPUs: 1, SmallestType: "m5.large"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			limits[standardOnDemand] = Limit{Code: "L", VCPUs: c.vcpus}
-			got := Advice(c.pools, standardOnDemand, limits)
+			got := Exceeded(c.pools, standardOnDemand, limits)
 			for i := range got {
 				got[i].Text = ""
 			}
@@ -124,14 +124,14 @@ func TestTheSentencesNameWhatIsExceeded(t *testing.T) {
 			"NodePool a needs at least 168 vCPUs to reach its 30 replicas, the quotas allow 72 in all: request a quota increase (quota codes L-G, L-P) or lower spec.replicas"},
 	} {
 		limits[gOnDemand], limits[pOnDemand] = Limit{Code: "L-G", VCPUs: c.g}, Limit{Code: "L-P", VCPUs: c.p}
-		if diff := cmp.Diff([]string{c.want}, texts(Advice([]Pool{c.pool}, gOnDemand, limits))); diff != "" {
+		if diff := cmp.Diff([]string{c.want}, texts(Exceeded([]Pool{c.pool}, gOnDemand, limits))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
 // Against every way to divide small needs among small quotas.
-func TestAShortageIsFoundExactlyWhereTheNeedsCannotBeDivided(t *testing.T) {
+func TestAQuotaIsExceededExactlyWhereTheNeedsCannotBeDivided(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -157,7 +157,7 @@ func TestAShortageIsFoundExactlyWhereTheNeedsCannotBeDivided(t *testing.T) {
 		}
 		possible := divides(pools, limits)
 		alone := slices.ContainsFunc(pools, func(p Pool) bool { return !divides([]Pool{p}, limits) })
-		found := len(shortages(pools, limits)) > 0
+		found := len(exceedingPools(pools, limits)) > 0
 		// One pool alone that is short is found by itself.
 		if found && possible || !found && !possible && !alone {
 			t.Fatalf("found %v, possible %v: %+v of %+v", found, possible, pools, limits)

@@ -1,4 +1,4 @@
-package statuscache
+package expectations
 
 import (
 	"testing"
@@ -24,20 +24,20 @@ func TestWhenACacheIsBehind(t *testing.T) {
 		"nor what somebody wrote since":                           {"sync", "1001", 0, false},
 		"a Sync that was made again is another one":               {"again", "7", 0, false},
 		"versions that are no numbers cannot be ordered":          {"sync", "v9", 0, false},
-		"a cache that does not catch up is awaited for a while":   {"sync", "999", StaleTimeout - 1, true},
-		"a cache that never catches up does not hold up the Sync": {"sync", "999", StaleTimeout, false},
+		"a cache that does not catch up is awaited for a while":   {"sync", "999", Timeout - 1, true},
+		"a cache that never catches up does not hold up the Sync": {"sync", "999", Timeout, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var all Cache
+			var all Expectations
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "gpu", UID: "sync", ResourceVersion: "1000"}}
-			all.Record(sync, wrote)
+			all.Expect(sync, wrote)
 			sync.UID, sync.ResourceVersion = c.uid, c.version
-			if got := all.IsStale(sync, wrote.Add(c.after)); got != c.want {
+			if got := !all.Satisfied(sync, wrote.Add(c.after)); got != c.want {
 				t.Errorf("behind: %v, want %v", got, c.want)
 			}
-			all.Drop(client.ObjectKeyFromObject(sync))
-			if all.IsStale(sync, wrote) || len(all.last) > 0 {
-				t.Error("it is remembered though it is gone")
+			all.Delete(client.ObjectKeyFromObject(sync))
+			if !all.Satisfied(sync, wrote) || len(all.last) > 0 {
+				t.Error("it is expected though it is gone")
 			}
 		})
 	}

@@ -29,31 +29,31 @@ func isUnconfirmed(c Change) bool {
 	return c.Action == Delete && !c.ReadOnly() && !(c.begun() && c.Before.Allowed.Confirmed())
 }
 
-// Allowance is what is recorded of a deletion that is about to be sent, and by which it
+// Approval is what is recorded of a deletion that is about to be sent, and by which it
 // is measured when it is: what was allowed before where that covers it, what a person
 // confirmed, or else what goes with it now. Small steps must not add up to more than
 // anybody allowed.
-func (c Change) Allowance() *loss.Allowance {
+func (c Change) Approval() *loss.Approval {
 	if c.begun() && (c.Confirmed == nil || c.Before.Allowed.Confirmed()) {
 		return c.Before.Allowed
 	}
 	if c.Confirmed == nil {
-		return &loss.Allowance{Losses: c.Before.EffectiveLosses()}
+		return &loss.Approval{Losses: c.Before.EffectiveLosses()}
 	}
-	out := &loss.Allowance{Losses: c.Confirmed}
+	out := &loss.Approval{Losses: c.Confirmed}
 	if i := slices.IndexFunc(c.Tokens, deletes); i >= 0 {
 		out.Digest, out.Number, out.Quoted = c.Tokens[i].Digest, c.Tokens[i].Number, c.Tokens[i].Losses
 	}
 	return out
 }
 
-// withdraw takes back what a person allowed of deletions that are not done yet by tokens that
+// revoke takes back what a person allowed of deletions that are not done yet by tokens that
 // the confirmation does not quote any more, or that are used up, and returns these deletions.
 // The others that go on by a token have it again: it is not used up before they are made, and
 // who confirms what else waits must not take it back.
-func withdraw(p Plan, confirmation string) (Plan, map[state.Key]bool) {
+func revoke(p Plan, confirmation string) (Plan, map[state.Key]bool) {
 	p.Changes = slices.Clone(p.Changes)
-	withdrawn := map[state.Key]bool{}
+	revoked := map[state.Key]bool{}
 	for i, c := range p.Changes {
 		if c.Action != Delete || c.ReadOnly() || !c.Before.Allowed.Confirmed() {
 			continue
@@ -63,17 +63,17 @@ func withdraw(p Plan, confirmation string) (Plan, map[state.Key]bool) {
 		case !quoted:
 			before := *c.Before
 			before.Allowed = nil
-			p.Changes[i].Before, withdrawn[c.Key] = &before, true
+			p.Changes[i].Before, revoked[c.Key] = &before, true
 		case c.begun():
 			p.Changes[i].Tokens = append(slices.Clip(c.Tokens), token)
 		}
 	}
-	return p, withdrawn
+	return p, revoked
 }
 
 // allowedBy returns the token by which a person allowed a deletion, and whether the confirmation
 // quotes it. What ends the engine may have ended it since, so the purpose is either.
-func allowedBy(a loss.Allowance, confirmation string, in confirm.Scope) (hold.Token, bool) {
+func allowedBy(a loss.Approval, confirmation string, in confirm.Scope) (hold.Token, bool) {
 	token := hold.Token{Digest: a.Digest, Number: a.Number, Losses: a.Quoted}
 	for _, token.Purpose = range []string{deletions, confirm.Engine} {
 		if _, quoted := token.ConfirmedBy(confirmation, in); quoted {
@@ -83,10 +83,10 @@ func allowedBy(a loss.Allowance, confirmation string, in confirm.Scope) (hold.To
 	return token, false
 }
 
-// Withdrawn lists, of what was observed, the things whose deletion was allowed before and is not
+// RevokedApprovals lists, of what was observed, the things whose deletion was allowed before and is not
 // pending in the plan, such as since spec.prune was set to false. What
 // could not be compared is none of them.
-func (p Plan) Withdrawn(observed state.Set) []state.Key {
+func (p Plan) RevokedApprovals(observed state.Set) []state.Key {
 	pending := map[state.Key]bool{}
 	for _, u := range p.Unknown {
 		pending[u.Key] = true
