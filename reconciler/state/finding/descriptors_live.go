@@ -103,12 +103,12 @@ func unknownDescriptors() []Descriptor {
 // clusterDescriptors are the codes of what an API server does not allow.
 func clusterDescriptors() []Descriptor {
 	return []Descriptor{
+		{"DRADriverPoolHasNodes", Error, "A DevicePlugin begins or ends to have NVIDIA's DRA driver for a NodePool with GPU nodes, so that GPUs in use would be offered a second time.",
+			"Make a new NodePool with a configuration of its own, or delete the pool's NodeClaims first."},
 		{"DevicePluginOfOther", Error, "The cluster has a DevicePlugin already that this Sync does not manage.",
 			"Declare the configurations there, or delete it."},
 		{"DevicePluginRenamed", Error, "The cluster has the DevicePlugin that this Sync made under another name.",
 			"Keep the name."},
-		{"DRADriverPoolHasNodes", Error, "A DevicePlugin begins or ends to have NVIDIA's DRA driver for a NodePool with GPU nodes, so that GPUs in use would be offered a second time.",
-			"Make a new NodePool with a configuration of its own, or delete the pool's NodeClaims first."},
 		{"DryRunRefused", Warning, "The API server refuses a dry run of the change.",
 			"Correct what its message names."},
 		{"HoldInvalid", Warning, "The annotation poolwright.dev/hold-until of an object holds nothing: it is no time as of RFC 3339, or is more than seven days ahead.",
