@@ -50,15 +50,9 @@ func (e *expander) counts(pool string) []int {
 // Undeclared are the pools that configurations name and that are not among the items, sorted.
 func Undeclared(items []state.Item) []string {
 	e := survey(items)
-	if len(e.plugins) != 1 {
-		return nil
-	}
-	plugin := e.read(e.plugins[0])
-	if len(e.problems) > 0 {
-		return nil
-	}
+	sharing, _ := e.declaredSharing()
 	var out []string
-	for _, p := range Sharing(plugin).Configs {
+	for _, p := range sharing.Configs {
 		for _, pool := range p.Pools {
 			if !slices.ContainsFunc(e.pools, func(item state.Item) bool { return item.Key.Name == pool }) {
 				out = append(out, pool)

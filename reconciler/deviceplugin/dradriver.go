@@ -32,12 +32,6 @@ const (
 // nvidia.com/gpu on the nodes: the same GPU would otherwise be offered twice.
 func (e *expander) draDriver(from state.Item, spec v1alpha1.DevicePluginSpec, p gpu.PluginConfig) {
 	on := e.selection(p)
-	for _, pool := range e.builtin() {
-		if _, dra := e.sharing.DRAForPool(pool); dra {
-			e.problem(from, codeDRADriverOnBottlerocket, "%s: configuration %s has NVIDIA's DRA driver for NodePool %s, whose nodes run Bottlerocket with a device plugin of its own, so that each GPU would be offered twice: use an EC2NodeClass of AL2023, or a configuration of the device plugin",
-				finding.Of("object", from.Key), finding.Of("config", p.Name), finding.Of("nodePool", pool))
-		}
-	}
 	if !e.driverMade {
 		e.driverMade = true
 		e.make(from, resourceGroup, "DeviceClass", "v1", gpuClass())
@@ -52,8 +46,18 @@ func (e *expander) draDriver(from state.Item, spec v1alpha1.DevicePluginSpec, p 
 	}
 }
 
-// refuseDRA reports what keeps Karpenter from launching nodes for claims: its alpha is behind a feature gate.
-func (e *expander) refuseDRA(plugin state.Item) {
+// refuseOnBottlerocket reports pools of the DRA driver whose nodes offer the same GPUs by a device plugin already.
+func (e *expander) refuseOnBottlerocket(plugin state.Item) {
+	for _, pool := range e.builtin() {
+		if config, dra := e.sharing.DRAForPool(pool); dra {
+			e.problem(plugin, codeDRADriverOnBottlerocket, "%s: configuration %s has NVIDIA's DRA driver for NodePool %s, whose nodes run Bottlerocket with a device plugin of its own, so that each GPU would be offered twice: use an EC2NodeClass of AL2023, or a configuration of the device plugin",
+				finding.Of("object", plugin.Key), finding.Of("config", config.Name), finding.Of("nodePool", pool))
+		}
+	}
+}
+
+// refuseWithoutGate reports what keeps Karpenter from launching nodes for claims: its alpha is behind a feature gate.
+func (e *expander) refuseWithoutGate(plugin state.Item) {
 	at := slices.IndexFunc(e.sharing.Configs, func(p gpu.PluginConfig) bool { return p.Strategy == gpu.StrategyDRA })
 	if at < 0 {
 		return
@@ -145,7 +149,8 @@ func driverDaemonSet(spec v1alpha1.DevicePluginSpec, driver v1alpha1.DRADriver, 
 	return object
 }
 
-// driverContainer is the driver with the flags by which make gpu-recording runs it, but for the folders.
+// driverContainer is the driver. It has no flag that make gpu-recording runs it without, which gives other values, and
+// a kubeconfig and folders beside.
 func driverContainer(spec v1alpha1.DevicePluginSpec, driver v1alpha1.DRADriver) map[string]any {
 	image := driver.Image + ":" + driver.Version
 	object := map[string]any{

@@ -74,10 +74,14 @@ func TestTheDRADriverFitsToItself(t *testing.T) {
 		}
 	}
 	plugin := sets["nvidia-device-plugin-sliced"].Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	for _, e := range plugin.NodeSelectorTerms[0].MatchExpressions {
-		if e.Operator == corev1.NodeSelectorOpNotIn && cmp.Diff([]string{"claimed", "mirrored"}, e.Values) != "" {
-			t.Errorf("the device plugin keeps off %v", e.Values)
+	without := corev1.NodeSelectorRequirement{Key: "karpenter.sh/nodepool", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"claimed", "mirrored"}}
+	for _, term := range plugin.NodeSelectorTerms {
+		if !slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool { return cmp.Equal(without, e) }) {
+			t.Errorf("the device plugin goes by %v, and not %v", term.MatchExpressions, without)
 		}
+	}
+	if len(plugin.NodeSelectorTerms) == 0 {
+		t.Error("the device plugin goes everywhere")
 	}
 	class := made[resourcev1.DeviceClass](t, set, "DeviceClass", deviceplugin.DRADriver)
 	if len(class.Spec.Selectors) != 1 || class.Spec.ExtendedResourceName != nil {

@@ -137,7 +137,8 @@ func (e *expander) expand() {
 		return
 	}
 	e.sharing = Sharing(plugin)
-	if e.refuseDRA(first); len(e.problems) > 0 {
+	e.refuseWithoutGate(first)
+	if e.refuseOnBottlerocket(first); len(e.problems) > 0 {
 		e.drop()
 		return
 	}

@@ -77,7 +77,6 @@ type DevicePluginSpec struct {
 // timeSlicing, mps and draDriver, pods get whole GPUs from the device plugin.
 // +kubebuilder:validation:XValidation:rule="!(has(self.timeSlicing) && has(self.mps))",message="choose timeSlicing or mps, not both"
 // +kubebuilder:validation:XValidation:rule="!has(self.draDriver) || !has(self.timeSlicing) && !has(self.mps)",message="the DRA driver publishes whole GPUs: choose draDriver, timeSlicing or mps"
-// +kubebuilder:validation:XValidation:rule="has(self.draDriver) == has(oldSelf.draDriver)",message="a configuration stays with the device plugin or with the DRA driver, because one offers again the GPUs that pods have from the other: make a new NodePool with a configuration of its own"
 type DevicePluginConfig struct {
 	// Name is unique among the configurations; it is part of the names of what is made.
 	// +kubebuilder:validation:MaxLength=30

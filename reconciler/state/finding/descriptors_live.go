@@ -103,6 +103,8 @@ func unknownDescriptors() []Descriptor {
 // clusterDescriptors are the codes of what an API server does not allow.
 func clusterDescriptors() []Descriptor {
 	return []Descriptor{
+		{"DRADriverPoolHasNodes", Error, "A DevicePlugin begins or ends to have NVIDIA's DRA driver for a NodePool with GPU nodes, so that GPUs in use would be offered a second time.",
+			"Make a new NodePool with a configuration of its own, or delete the pool's NodeClaims first."},
 		{"DevicePluginOfOther", Error, "The cluster has a DevicePlugin already that this Sync does not manage.",
 			"Declare the configurations there, or delete it."},
 		{"DevicePluginRenamed", Error, "The cluster has the DevicePlugin that this Sync made under another name.",

@@ -17,6 +17,14 @@ import (
 // twoPlugins is what comes of a second plugin.
 const twoPlugins = "two device plugins on one node offer its GPUs by turns, so that the numbers never agree and its nodes are replaced again and again"
 
+// plugin is what a DevicePlugin brings to the pool's nodes, and what comes of another device plugin there.
+func (p *pool) plugin() (brings, consequence string) {
+	if p.dra {
+		return "NVIDIA's DRA driver", "both offer each GPU of a node, so that two pods get the same one"
+	}
+	return "one", twoPlugins
+}
+
 // plugins finds other device plugins for NVIDIA's GPUs that come to nodes which the
 // DevicePlugin serves: NVIDIA's own objects, and its operator's.
 func (c *linter) plugins() {
@@ -63,8 +71,9 @@ func ours(item state.Item) bool {
 // another reports a workload that brings a plugin.
 func (c *linter) another(w workload, path string) {
 	if p := c.servedFor(w, alternatives(w.pod)); p != nil {
-		c.problem(w.item, path, codeDevicePluginConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; take this one out, or keep it off the pool",
-			finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.called()), twoPlugins)
+		brings, consequence := p.plugin()
+		c.problem(w.item, path, codeDevicePluginConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings %s to nodes of NodePool %s: %s; take this one out, or keep it off the pool",
+			finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), brings, finding.Of("nodePool", p.called()), consequence)
 		return
 	}
 	// Labels for what a node has come from programs that inspect it.
@@ -76,8 +85,9 @@ func (c *linter) another(w workload, path string) {
 		choices[i] = slices.DeleteFunc(choices[i], discovered)
 	}
 	if p := c.servedFor(w, choices); p != nil {
-		c.advise(w.item, path, codeDevicePluginMayConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: where something gives them the labels that this one selects, %s; take this one out, or keep it off the pool",
-			finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.called()), twoPlugins)
+		brings, consequence := p.plugin()
+		c.advise(w.item, path, codeDevicePluginMayConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings %s to nodes of NodePool %s: where something gives them the labels that this one selects, %s; take this one out, or keep it off the pool",
+			finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), brings, finding.Of("nodePool", p.called()), consequence)
 	}
 }
 
@@ -88,7 +98,7 @@ func (c *linter) servedFor(w workload, choices [][]catalog.Requirement) *pool {
 		return nil
 	}
 	for _, p := range c.pools {
-		if p.served && c.toleratesAll(w.pod.Tolerations, p.taintList()) && len(p.reachable(choices)) > 0 {
+		if (p.served || p.dra) && c.toleratesAll(w.pod.Tolerations, p.taintList()) && len(p.reachable(choices)) > 0 {
 			return p
 		}
 	}
@@ -115,9 +125,10 @@ func (c *linter) operator(item state.Item) {
 		return
 	}
 	for _, p := range c.pools {
-		if p.served && len(p.gpus) > 0 && p.labels()[deployLabel] != "false" {
-			c.problem(item, "spec.devicePlugin.enabled", codeDevicePluginConflict, "NVIDIA's operator runs its device plugin on all nodes with GPUs, and DevicePlugin %s (%s) brings one to nodes of NodePool %s: %s; write enabled: false, or give the pool's nodes the label %s: \"false\"",
-				finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.called()), twoPlugins, deployLabel)
+		if (p.served || p.dra) && len(p.gpus) > 0 && p.labels()[deployLabel] != "false" {
+			brings, consequence := p.plugin()
+			c.problem(item, "spec.devicePlugin.enabled", codeDevicePluginConflict, "NVIDIA's operator runs its device plugin on all nodes with GPUs, and DevicePlugin %s (%s) brings %s to nodes of NodePool %s: %s; write enabled: false, or give the pool's nodes the label %s: \"false\"",
+				finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), brings, finding.Of("nodePool", p.called()), consequence, deployLabel)
 			return
 		}
 	}

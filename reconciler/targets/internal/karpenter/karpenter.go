@@ -75,6 +75,19 @@ func Claims(ctx context.Context, client *api.Client) (loss.Names, error) {
 	return out, unlessUndefined(ctx, client, of, err)
 }
 
+// ClaimedPools returns the names of the NodePools of the NodeClaims that a label selector matches. A NodeClaim that is
+// being deleted counts, as its pods are there until its instance has terminated.
+func ClaimedPools(ctx context.Context, client *api.Client, claims string) (map[string]bool, error) {
+	out := map[string]bool{}
+	of := resource("nodeclaims")
+	err := client.Names(ctx, api.Ref{Resource: of}, claims, "", func(m *metav1.PartialObjectMetadata) {
+		if pool := m.Labels[PoolLabel]; pool != "" {
+			out[pool] = true
+		}
+	})
+	return out, unlessUndefined(ctx, client, of, err)
+}
+
 // NodeClassUsers names what uses an EC2NodeClass: the NodeClaims, and the NodePools but for those that
 // except reports.
 func NodeClassUsers(ctx context.Context, client *api.Client, class string, except func(pool *unstructured.Unstructured) bool) (loss.Names, error) {

@@ -76,6 +76,7 @@ func TestWhatNothingDefinesIsNotThere(t *testing.T) {
 			for how, count := range map[string]func() error{
 				"Pools":       func() error { _, err := Pools(ctx, client); return err },
 				"Claims":      func() error { _, err := Claims(ctx, client); return err },
+				"Claimed":     func() error { _, err := ClaimedPools(ctx, client, ""); return err },
 				"Nodes":       func() error { _, _, err := Nodes(ctx, client, "", ""); return err },
 				"Users":       func() error { _, err := NodeClassUsers(ctx, client, "x", none); return err },
 				"AwaitNodes":  func() error { return AwaitNodes(ctx, client) },

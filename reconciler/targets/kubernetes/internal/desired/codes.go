@@ -13,4 +13,5 @@ const (
 	codePoolwrightNotInstalled   finding.Code = "PoolwrightNotInstalled"
 	codeDevicePluginOfOther      finding.Code = "DevicePluginOfOther"
 	codeDevicePluginRenamed      finding.Code = "DevicePluginRenamed"
+	codeDRADriverPoolHasNodes    finding.Code = "DRADriverPoolHasNodes"
 )

@@ -16,9 +16,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// expand adds what a DevicePlugin stands for, unless the cluster has another one.
+// expand adds what a DevicePlugin stands for, unless the cluster has another one, or pods have GPUs that it would offer
+// once more.
 func (w *State) expand(ctx context.Context, declared state.Set) (state.Set, []state.Problem, error) {
-	why, err := w.otherPlugin(ctx, declared.Items())
+	items := declared.Items()
+	why, err := w.otherPlugin(ctx, items)
+	if err == nil && why.Code == "" {
+		why, err = w.changedDriver(ctx, items)
+	}
 	if err != nil {
 		return state.Set{}, nil, err
 	}
@@ -26,7 +31,7 @@ func (w *State) expand(ctx context.Context, declared state.Set) (state.Set, []st
 		declared, problems := deviceplugin.Refuse(declared, why)
 		return declared, problems, nil
 	}
-	declared, problems := deviceplugin.ExpandKeeping(declared, w.overlaid(declared.Items()))
+	declared, problems := deviceplugin.ExpandKeeping(declared, w.overlaid(items))
 	return declared, problems, nil
 }
 
