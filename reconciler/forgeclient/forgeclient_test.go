@@ -224,7 +224,7 @@ func TestEachForgesOwnAPIIsUsed(t *testing.T) {
 		path, want string
 	}{
 		{v1alpha1.ForgeGitHub, "/platform/nodes.git", "/api/v3/repos/platform/nodes/pulls Bearer s3cret"},
-		{v1alpha1.ForgeGitLab, "/platform/gpu/nodes.git", "/api/v4/projects/platform%2Fgpu%2Fnodes/merge_requests s3cret"},
+		{v1alpha1.ForgeGitLab, "/platform/gpu/nodes.git", "/api/v4/projects/platform%2Fgpu%2Fnodes/pipelines s3cret"},
 		{v1alpha1.ForgeGitea, "/git/platform/nodes/", "/git/api/v1/repos/platform/nodes/pulls token s3cret"},
 		{v1alpha1.ForgeForgejo, "/platform/nodes", "/api/v1/repos/platform/nodes/pulls token s3cret"},
 	} {

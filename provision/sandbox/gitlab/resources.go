@@ -57,7 +57,7 @@ func (s *Server) listMergeRequests(c apiCall) {
 
 func (s *Server) mergeRequestJSON(m *MergeRequest) map[string]any {
 	return map[string]any{
-		"id": 5_000_000 + m.IID, "iid": m.IID, "project_id": s.ProjectID, "title": m.Title, "description": nil, "state": m.State,
+		"id": 5_000_000 + m.IID, "iid": m.IID, "project_id": s.ProjectID, "title": m.Title, "description": m.Description, "state": m.State,
 		"created_at": "2026-01-01T00:00:00.000Z", "updated_at": stamp(m.Updated), "merged_at": stamp(m.Merged), "closed_at": nil,
 		"target_branch": m.Target, "source_branch": m.Source, "author": m.Author.json(), "assignee": nil, "assignees": []any{},
 		"source_project_id": null(m.SourceProject), "target_project_id": s.ProjectID, "labels": []any{}, "draft": m.Draft, "milestone": nil,
@@ -156,83 +156,4 @@ func (s *Server) sentBody(c apiCall) (string, bool) {
 		return found
 	})
 	return strings.TrimRight(text, " \t\n"), true
-}
-
-// listStatuses shows the newest status of each name and reference, and with all=true each.
-func (s *Server) listStatuses(c apiCall, sha string) {
-	q := c.URL.Query()
-	list := []map[string]any{}
-	for _, st := range slices.Backward(s.Statuses) {
-		name, ref := q.Get("name"), q.Get("ref")
-		same := func(o map[string]any) bool { return o["name"] == st.Name && o["ref"] == st.Ref }
-		if st.SHA == sha && (name == "" || name == st.Name) && (ref == "" || ref == st.Ref) &&
-			(q.Get("all") == "true" || !slices.ContainsFunc(list, same)) {
-			list = append(list, st.json())
-		}
-	}
-	c.write(http.StatusOK, paged(c, list))
-}
-
-func (st *Status) json() map[string]any {
-	return map[string]any{
-		"id": st.ID, "sha": st.SHA, "ref": st.Ref, "status": st.State, "name": st.Name, "description": null(st.Description),
-		"target_url": null(st.Link), "allow_failure": false, "created_at": "2026-01-01T00:00:00.000Z",
-	}
-}
-
-// setStatus adds a status, or changes the one that has not ended. A commit without a reference, as the head of a fork, takes
-// one only where the request names it.
-func (s *Server) setStatus(c apiCall, sha string) {
-	var sent struct {
-		State, Ref, Name, Description string
-		TargetURL                     string `json:"target_url"`
-	}
-	if err := json.NewDecoder(c.Body).Decode(&sent); err != nil || !slices.Contains([]string{"pending", "running", "success", "failed", "canceled"}, sent.State) {
-		Refuse(c, http.StatusBadRequest, "400 (Bad request) \"state\" not given")
-		return
-	}
-	known, branch := s.branchOf(sha)
-	ref := cmp.Or(sent.Ref, branch)
-	switch {
-	case !known:
-		Refuse(c, http.StatusNotFound, "404 Commit Not Found")
-		return
-	case ref == "":
-		Refuse(c, http.StatusNotFound, "404 References for commit Not Found")
-		return
-	case utf8.RuneCountInString(sent.Name) > 255 || utf8.RuneCountInString(sent.Description) > 255:
-		Refuse(c, http.StatusBadRequest, map[string]any{"description": []string{"is too long (maximum is 255 characters)"}})
-		return
-	}
-	i := slices.IndexFunc(s.Statuses, func(st *Status) bool {
-		return st.SHA == sha && st.Ref == ref && st.Name == sent.Name && (st.State == "pending" || st.State == "running")
-	})
-	switch {
-	case i < 0:
-		s.lastID++
-		s.Statuses = append(s.Statuses, &Status{ID: s.lastID, SHA: sha, Ref: ref, Name: sent.Name})
-		i = len(s.Statuses) - 1
-	case sent.State == "pending" || sent.State == s.Statuses[i].State:
-		Refuse(c, http.StatusBadRequest, fmt.Sprintf("Cannot transition status via :enqueue from :%s (Reason(s): Status cannot transition via \"enqueue\")", s.Statuses[i].State))
-		return
-	}
-	st := s.Statuses[i]
-	st.State, st.Description, st.Link = sent.State, sent.Description, sent.TargetURL
-	c.write(http.StatusCreated, st.json())
-}
-
-// branchOf reports whether the project has a commit, and the branch of the project that it is in. Besides heads of merge requests,
-// it has those that merges made.
-func (s *Server) branchOf(sha string) (known bool, branch string) {
-	for _, m := range s.MergeRequests {
-		switch {
-		case m.SHA == sha && m.SourceProject == s.ProjectID:
-			return true, m.Source
-		case m.SHA == sha:
-			known = true
-		case sha != "" && (m.MergeCommitSHA == sha || m.SquashSHA == sha):
-			return true, m.Target
-		}
-	}
-	return known, ""
 }

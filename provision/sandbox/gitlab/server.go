@@ -1,5 +1,5 @@
 // Package gitlab is a server with the part of GitLab's API that a forge's client needs: the merge
-// requests of one project, their notes, and the statuses of commits.
+// requests of one project, their notes, pipelines, and the statuses of commits in them.
 //
 // It is written from GitLab's documentation of its REST API, version 4, and of webhooks: paths, fields,
 // orders, pages, and what is refused. It is no GitLab, and nothing but its tests compares it with one.
@@ -26,7 +26,7 @@ type User struct {
 // MergeRequest is one of the project. States are opened, closed, locked and merged.
 type MergeRequest struct {
 	IID                       int64
-	Title, State              string
+	Title, State, Description string
 	Author                    User
 	Source, Target, SHA       string
 	SourceProject             int64 // 0: deleted
@@ -45,8 +45,16 @@ type Note struct {
 
 // Status is that of a commit. States are GitLab's: pending, running, success, failed and canceled.
 type Status struct {
-	ID                                       int64
+	ID, PipelineID                           int64
 	SHA, Ref, Name, State, Description, Link string
+}
+
+// Pipeline is one of a commit. Sources are GitLab's, such as push, merge_request_event and external: that is one which GitLab
+// created for a status.
+type Pipeline struct {
+	ID               int64
+	SHA, Ref, Source string
+	Created          time.Time
 }
 
 // Server is an http.Handler. Its fields are read and changed within Change only, once it serves.
@@ -56,9 +64,10 @@ type Server struct {
 	ProjectID int64
 	// Tokens are the users that may make requests.
 	Tokens map[string]User
-	// MergeRequests, Notes and Statuses are in the order of their numbers.
+	// MergeRequests, Notes, Pipelines and Statuses are in the order of their numbers.
 	MergeRequests []*MergeRequest
 	Notes         []*Note
+	Pipelines     []*Pipeline
 	Statuses      []*Status
 	// Commands are the quick actions that notes contained, and GitLab would have carried out.
 	Commands []string
@@ -117,6 +126,14 @@ func (s *Server) AddNote(iid int64, author User, body string) *Note {
 	n := &Note{ID: s.lastID, IID: iid, Author: author, Body: body}
 	s.Notes = append(s.Notes, n)
 	return n
+}
+
+// AddPipeline starts a pipeline. It is called within Change, or before the server serves.
+func (s *Server) AddPipeline(sha, ref, source string) *Pipeline {
+	s.lastID++
+	p := &Pipeline{ID: s.lastID, SHA: sha, Ref: ref, Source: source, Created: s.Now}
+	s.Pipelines = append(s.Pipelines, p)
+	return p
 }
 
 // Counted are the requests since the call before.
@@ -186,6 +203,8 @@ func (s *Server) route(c apiCall) {
 	switch {
 	case c.Method == http.MethodGet && part(0) == "merge_requests" && len(c.rest) == 1:
 		s.listMergeRequests(c)
+	case c.Method == http.MethodGet && part(0) == "pipelines" && len(c.rest) == 1:
+		s.listPipelines(c)
 	case part(0) == "merge_requests" && part(2) == "notes":
 		s.notes(c, part(1), part(3))
 	case c.Method == http.MethodGet && part(0) == "repository" && part(1) == "commits" && part(3) == "statuses":

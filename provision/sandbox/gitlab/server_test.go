@@ -190,3 +190,35 @@ func TestStatusesHaveTransitions(t *testing.T) {
 		t.Errorf("requests: %q", got)
 	}
 }
+
+func TestStatusesAreInPipelines(t *testing.T) {
+	s := start(1)
+	sha, ref := fmt.Sprintf("%040x", 1), "refs/merge-requests/1/head"
+	push, merge := s.AddPipeline(sha, "change-1", "push").ID, s.AddPipeline(sha, ref, "merge_request_event").ID
+	for _, tt := range []struct {
+		name string
+		sent map[string]any
+		code int
+		in   int64
+	}{
+		{"the newest", map[string]any{}, 201, merge},
+		{"the newest of a reference", map[string]any{"ref": "change-1"}, 201, push},
+		{"that of a number", map[string]any{"pipeline_id": push}, 201, push},
+		{"that of a number and its reference", map[string]any{"pipeline_id": merge, "ref": ref}, 201, merge},
+		{"that of a number and another reference", map[string]any{"pipeline_id": merge, "ref": "change-1"}, 404, 0},
+		{"no pipeline", map[string]any{"pipeline_id": 1}, 404, 0},
+		{"a reference without one, which gets one", map[string]any{"ref": "copy"}, 201, merge + 5},
+	} {
+		tt.sent["state"], tt.sent["name"] = "failed", "plan"
+		response, got := send(t, s, "ada", http.MethodPost, below+"/statuses/"+sha, tt.sent)
+		in, _ := got.(map[string]any)["pipeline_id"].(float64)
+		if response.StatusCode != tt.code || int64(in) != tt.in {
+			t.Errorf("%s: %d, in pipeline %.0f", tt.name, response.StatusCode, in)
+		}
+	}
+	_, newest := send(t, s, "ada", http.MethodGet, below+"/repository/commits/"+sha+"/statuses?name=plan", nil)
+	_, pipelines := send(t, s, "ada", http.MethodGet, below+"/pipelines?sha="+sha, nil)
+	if len(newest.([]any)) != 3 || len(pipelines.([]any)) != 3 || pipelines.([]any)[0].(map[string]any)["source"] != "external" {
+		t.Errorf("got %v in %v", newest, pipelines)
+	}
+}

@@ -24,7 +24,7 @@ import (
 type Forge interface {
 	// PullRequests reads the open and the recently merged pull requests. Given
 	// the listing of the call before, it requests only what changed since then: where
-	// nothing did, that is one request, conditional where the forge supports such,
+	// nothing did, that is one request (at GitLab one more, for pipelines), conditional where the forge supports such,
 	// whatever the number of pull requests. The zero Listing reads all. Every page is
 	// read; a listing that changes while it is read is read again.
 	PullRequests(ctx context.Context, since Listing) (Listing, error)

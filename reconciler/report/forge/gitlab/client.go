@@ -50,9 +50,12 @@ type note struct {
 type commitStatus struct {
 	ID          int64  `json:"id"`
 	Name        string `json:"name"`
+	Ref         string `json:"ref"`
 	Status      string `json:"status"`
 	Description string `json:"description"`
 	TargetURL   string `json:"target_url"`
+	// PipelineID is the pipeline that holds it; versions of GitLab before 16.3 leave it out.
+	PipelineID int64 `json:"pipeline_id"`
 }
 
 // newStatus is one that is set.
@@ -62,6 +65,7 @@ type newStatus struct {
 	Description string `json:"description"`
 	TargetURL   string `json:"target_url,omitempty"`
 	Ref         string `json:"ref,omitempty"`
+	PipelineID  int64  `json:"pipeline_id,omitempty"`
 }
 
 // project is the path of the API below which all of the project's is.
@@ -69,15 +73,6 @@ func (f *Forge) project(parts ...string) string {
 	// GitLab's own clients escape dots as well: some proxies take what follows one for a format.
 	id := strings.ReplaceAll(url.PathEscape(f.config.Project), ".", "%2E")
 	return "/projects/" + id + "/" + strings.Join(parts, "/")
-}
-
-// pages requests one page of a list.
-func pages(number int, more ...string) url.Values {
-	q := url.Values{"page": {strconv.Itoa(number)}, "per_page": {strconv.Itoa(pageSize)}}
-	for i := 0; i+1 < len(more); i += 2 {
-		q.Set(more[i], more[i+1])
-	}
-	return q
 }
 
 // apiError is a response that is no success.

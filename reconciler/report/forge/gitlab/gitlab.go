@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ const (
 	pageSize = 100
 	// maxPages is a bound against pages that never end.
 	maxPages = 200
+	// keptBytes is the most that is kept of the notes of a merge request.
+	keptBytes = 8 << 20
 	// writesAtOnce are sent without a pause, all further ones one a second: gitlab.com
 	// takes 60 notes a minute of one user.
 	writesAtOnce = 20
@@ -59,12 +62,15 @@ type Forge struct {
 	// writeLimiter spaces writes.
 	writeLimiter *rate.Limiter
 	comments     comments.Cache[comments.Key, int64]
-	statuses     comments.Cache[statusKey, buildStatus]
-	// forks has the reference of each head that is in no branch of the project.
-	forks comments.Cache[string, string]
+	statuses     comments.Cache[statusKey, setStatus]
 
 	mu sync.Mutex
 	me int64 // our user's number, 0 before it is known
+	// heads are those of the newest listing, by their commits.
+	heads map[string]head
+	// started is when the newest pipeline of a commit was created, of pipelines up to the number lastPipeline.
+	started      map[string]time.Time
+	lastPipeline int64
 }
 
 var _ forge.Forge = (*Forge)(nil)
@@ -109,32 +115,42 @@ func (f *Forge) Limit() int { return bodyBytes }
 
 // PullRequests implements forge.Forge.
 func (f *Forge) PullRequests(ctx context.Context, since forge.Listing) (forge.Listing, error) {
-	return polling.Next(ctx, since, f.config.Now(), f.page)
+	next, err := polling.Next(ctx, since, f.config.Now(), f.page)
+	if err != nil {
+		return forge.Listing{}, err
+	}
+	if err := f.readPipelines(ctx); err != nil {
+		return forge.Listing{}, err
+	}
+	return f.withPipelines(since, next), nil
 }
 
 // page reads one page of the listing. GitLab offers no keyset for merge requests, so pages are
 // numbered; polling detects those that shift.
 func (f *Forge) page(ctx context.Context, q polling.Query) (polling.Page, error) {
-	query := pages(q.Number, "scope", "all", "state", "opened", "order_by", "created_at", "sort", "asc")
+	query := url.Values{"scope": {"all"}, "state": {"opened"}, "order_by": {"created_at"}, "sort": {"asc"}}
 	if q.Recent {
-		query = pages(q.Number, "scope", "all", "state", "all", "order_by", "updated_at", "sort", "desc")
+		query = url.Values{"scope": {"all"}, "state": {"all"}, "order_by": {"updated_at"}, "sort": {"desc"}}
 	}
-	doing := "listing merge requests of " + f.config.Project
-	var list []mergeRequest
-	next, err := f.call(ctx, http.MethodGet, f.project("merge_requests"), query, nil, &list)
-	if err != nil {
-		return polling.Page{}, f.failed(doing, reading, err)
-	}
-	page := polling.Page{Next: next, Items: make([]polling.Item, 0, len(list))}
-	for _, m := range list {
+	var page polling.Page
+	add := func(m mergeRequest) error {
 		if m.IID <= 0 {
-			return polling.Page{}, f.failed(doing, reading, errors.New("the response holds a merge request without a number"))
+			return errors.New("the response holds a merge request without a number")
 		}
 		read := item(m)
-		if read.Fork && read.Head.SHA != "" {
-			f.forks.Put(read.Head.SHA, read.HeadRef)
-		}
+		polling.Bound(&read.PullRequest)
 		page.Items = append(page.Items, read)
+		return nil
+	}
+	var err error
+	page.Next, err = readPage(ctx, f, f.project("merge_requests"), query, q.Number, pageSize, add)
+	if err == nil && page.Next == 0 && !q.Recent {
+		// GitLab has a state of its own for those that it is merging. They are few.
+		query.Set("state", "locked")
+		err = eachItem(ctx, f, f.project("merge_requests"), query, add)
+	}
+	if err != nil {
+		return polling.Page{}, f.failed("listing merge requests of "+f.config.Project, reading, err)
 	}
 	return page, nil
 }
@@ -150,6 +166,9 @@ func item(m mergeRequest) polling.Item {
 	}}
 	if m.State == "merged" {
 		out.Merged, out.MergeCommit = m.MergedAt.UTC(), mergeCommit(m)
+		if m.MergedAt.IsZero() { // GitLab leaves it out for some that were imported
+			out.Merged = m.UpdatedAt.UTC()
+		}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -43,23 +44,33 @@ func (f *Forge) Comment(ctx context.Context, number int, comment forge.Comment) 
 		return forge.PostedComment{}, err
 	}
 	comment.Body, comment.Footer = inert(comment.Body), inert(comment.Footer)
-	return comments.Post(ctx, thread{f, me, int64(number)}, &f.comments, number, comment, f.Limit())
+	return comments.Post(ctx, thread{f, me, int64(number), comment.Marker}, &f.comments, number, comment, f.Limit())
 }
 
 // quickAction is the beginning of a line that GitLab may take for a command, such as /merge.
 var quickAction = regexp.MustCompile(`(?m)^/`)
 
+// reference is a character, as forge.PlainText writes it, that starts a reference only at GitLab: to a label, a
+// milestone, a snippet, an epic, or to an issue of another tracker, as in ABC-1.
+var reference = regexp.MustCompile(`(&#(?:126|037|036);|&amp;)\x{200b}?|(&#045;)(\d)`)
+
 // inert keeps GitLab from finding a quick action: it would carry it out with the rights of our
-// token. What GitLab leaves out of the search, such as code, is changed as well, since its rules for it
+// token. It keeps it from finding references as well, so that no title becomes a link. What GitLab leaves out of
+// the search, such as code, is changed as well, since its rules for it
 // are not those of Markdown. The character in front has no width. GitLab removes carriage returns before it searches.
 func inert(text string) string {
-	return quickAction.ReplaceAllString(strings.ReplaceAll(text, "\r", ""), "\u200b/")
+	text = quickAction.ReplaceAllString(strings.ReplaceAll(text, "\r", ""), breaker+"/")
+	return reference.ReplaceAllString(text, "${1}${2}"+breaker+"${3}")
 }
+
+// breaker has no width.
+const breaker = "\u200b"
 
 // thread is the notes of one merge request.
 type thread struct {
 	forge      *Forge
 	me, number int64
+	marker     forge.Marker
 }
 
 func (t thread) doing(what string) string {
@@ -71,27 +82,26 @@ func (t thread) path(id ...string) string {
 	return t.forge.project(append([]string{"merge_requests", strconv.FormatInt(t.number, 10), "notes"}, id...)...)
 }
 
-// All implements comments.Thread.
-func (t thread) All(ctx context.Context) ([]comments.Item, error) {
-	doing := t.doing("reading the notes of")
-	var out []comments.Item
-	number := 1
-	for range maxPages {
-		var list []note
-		next, err := t.forge.call(ctx, http.MethodGet, t.path(), pages(number, "order_by", "created_at", "sort", "asc"), nil, &list)
-		if err != nil {
-			return nil, t.forge.failed(doing, commenting, err)
+// All implements comments.Thread. It keeps nothing of other notes: whoever may comment could fill the
+// controller's memory with them.
+func (t thread) All(ctx context.Context) (out []comments.Item, err error) {
+	size := 0
+	query := url.Values{"order_by": {"created_at"}, "sort": {"asc"}}
+	err = eachItem(ctx, t.forge, t.path(), query, func(n note) error {
+		item := t.item(n)
+		if n.ID <= 0 || n.System || !item.Mine || !t.marker.IsPrefixOf(n.Body) {
+			return nil
 		}
-		for _, n := range list {
-			if n.ID > 0 && !n.System {
-				out = append(out, t.item(n))
-			}
+		if size += len(n.Body); size > keptBytes {
+			return fmt.Errorf("our own notes have more than %d bytes", keptBytes)
 		}
-		if number = next; number == 0 {
-			return out, nil
-		}
+		out = append(out, item)
+		return nil
+	})
+	if err != nil {
+		return nil, t.forge.failed(t.doing("reading the notes of"), commenting, err)
 	}
-	return nil, t.forge.failed(doing, commenting, fmt.Errorf("more than %d pages", maxPages))
+	return out, nil
 }
 
 func (t thread) item(n note) comments.Item {

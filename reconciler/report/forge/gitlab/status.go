@@ -2,8 +2,11 @@ package gitlab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"time"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
@@ -21,6 +24,12 @@ const (
 // buildStatus is a status as GitLab has it.
 type buildStatus struct {
 	state, description, url string
+}
+
+// setStatus is a status and when the newest pipeline was created that has it.
+type setStatus struct {
+	buildStatus
+	started time.Time
 }
 
 // buildState is GitLab's word for a state. It has one for both a plan that is refused and
@@ -47,47 +56,83 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 	}
 	key := statusKey{sha, status.Context}
 	want := buildStatus{buildState(status.State), status.Description, status.URL}
-	if f.statuses.Get(key) == want {
+	f.mu.Lock()
+	of, set := f.heads[sha], setStatus{want, f.started[sha]}
+	f.mu.Unlock()
+	if f.statuses.Get(key) == set {
 		return nil
 	}
-	current, err := f.status(ctx, doing, key)
+	existing, err := f.existing(ctx, doing, key)
 	if err != nil {
 		return err
 	}
-	waiting := want.state == pending && (current.state == pending || current.state == running)
-	if current != want && !waiting {
-		if err := f.mayWrite(ctx, doing); err != nil {
+	targets, err := f.targets(ctx, doing, sha, of)
+	if err != nil {
+		return err
+	}
+	for _, target := range targets {
+		current := newestIn(target, existing)
+		waiting := want.state == pending && (current.state == pending || current.state == running)
+		if current == want || waiting {
+			continue
+		}
+		if err := f.set(ctx, doing, key, of, target, want); err != nil {
 			return err
 		}
-		if _, err := f.call(ctx, http.MethodPost, f.project("statuses", sha), nil, newStatus{
-			State: want.state, Name: status.Context, Description: want.description, TargetURL: want.url, Ref: f.forks.Get(sha),
-		}, nil); err != nil {
-			return f.failed(doing, setting, err)
-		}
 	}
-	f.statuses.Put(key, want)
+	f.statuses.Put(key, set)
 	return nil
 }
 
-// status reads the newest status of a context, the zero buildStatus if there is none. GitLab keeps
-// one for each pipeline of the commit.
-func (f *Forge) status(ctx context.Context, doing string, key statusKey) (buildStatus, error) {
-	var newest commitStatus
-	number := 1
-	for range maxPages {
-		var list []commitStatus
-		next, err := f.call(ctx, http.MethodGet, f.project("repository", "commits", key.sha, "statuses"), pages(number, "name", key.context), nil, &list)
-		if err != nil {
-			return buildStatus{}, f.failed(doing, setting, err)
+// set sets a status in a pipeline. Where there is none, GitLab creates one for a branch that has the commit; for a commit that is
+// in no branch, such as a fork's, it has to have the reference.
+func (f *Forge) set(ctx context.Context, doing string, key statusKey, of head, target pipeline, want buildStatus) error {
+	sent := newStatus{
+		State: want.state, Name: key.context, Description: want.description, TargetURL: want.url, Ref: target.Ref, PipelineID: target.ID,
+	}
+	for {
+		if err := f.mayWrite(ctx, doing); err != nil {
+			return err
 		}
-		for _, s := range list {
-			if s.Name == key.context && s.ID > newest.ID {
-				newest = s
-			}
-		}
-		if number = next; number == 0 {
-			break
+		_, err := f.call(ctx, http.MethodPost, f.project("statuses", key.sha), nil, sent, nil)
+		refused, ok := errors.AsType[*apiError](err)
+		switch {
+		case err == nil:
+			return nil
+		case ok && refused.code == http.StatusNotFound && sent.Ref == "" && of.ref != "":
+			sent.Ref = of.ref
+		default:
+			return f.failed(doing, setting, err)
 		}
 	}
-	return buildStatus{newest.Status, newest.Description, newest.TargetURL}, nil
+}
+
+// newestIn is the newest status of a pipeline, the zero buildStatus if there is none. Where the pipeline is not known, of the
+// status or of the target, it is that of the reference.
+func newestIn(target pipeline, existing []commitStatus) buildStatus {
+	var newest commitStatus
+	for _, s := range existing {
+		in := s.PipelineID == target.ID
+		if s.PipelineID == 0 || target.ID == 0 {
+			in = s.Ref == target.Ref || target.Ref == ""
+		}
+		if in && s.ID > newest.ID {
+			newest = s
+		}
+	}
+	return buildStatus{newest.Status, newest.Description, newest.TargetURL}
+}
+
+// existing reads the statuses of a context. GitLab keeps one for each pipeline of the commit.
+func (f *Forge) existing(ctx context.Context, doing string, key statusKey) (out []commitStatus, err error) {
+	err = eachItem(ctx, f, f.project("repository", "commits", key.sha, "statuses"), url.Values{"name": {key.context}}, func(s commitStatus) error {
+		if s.Name == key.context {
+			out = append(out, s)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, f.failed(doing, setting, err)
+	}
+	return out, nil
 }

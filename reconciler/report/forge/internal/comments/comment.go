@@ -26,7 +26,7 @@ type Item struct {
 
 // Thread is the comments of one pull request. Errors of responses are *forge.Error.
 type Thread interface {
-	// All reads every page.
+	// All reads every page. It may leave out comments that are not our own, or begin with another marker.
 	All(ctx context.Context) ([]Item, error)
 	Create(ctx context.Context, body string) (Item, error)
 	Edit(ctx context.Context, id int64, body string) (Item, error)

@@ -108,14 +108,18 @@ const textBytes = 1024
 func (s Source) bounded(ctx context.Context, q Query) (Page, error) {
 	page, err := s(ctx, q)
 	for i := range page.Items {
-		p := &page.Items[i].PullRequest
-		for _, text := range []*string{&p.Title, &p.Author, &p.URL, &p.Head.Name, &p.Base.Name} {
-			if len(*text) > textBytes {
-				*text = strings.Clone(strings.ToValidUTF8((*text)[:textBytes], ""))
-			}
-		}
+		Bound(&page.Items[i].PullRequest)
 	}
 	return page, err
+}
+
+// Bound cuts the title, names and address of a pull request to 1024 bytes each.
+func Bound(p *forge.PullRequest) {
+	for _, text := range []*string{&p.Title, &p.Author, &p.URL, &p.Head.Name, &p.Base.Name} {
+		if len(*text) > textBytes {
+			*text = strings.Clone(strings.ToValidUTF8((*text)[:textBytes], ""))
+		}
+	}
 }
 
 // back reads on from a page of recent changes to those before the time.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -106,6 +107,26 @@ func TestRepositoriesAndHashesAreSafeInPaths(t *testing.T) {
 type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (a roundTripFunc) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
+
+type endless struct{}
+
+func (endless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(zeros{})}, nil
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+func TestAResponseThatIsTooLongIsKnownAsSuch(t *testing.T) {
+	response, err := rest.NewClient(rest.NewTransport(endless{}, time.Now)).Get("https://git.example.org/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, response.Body); !errors.Is(err, rest.ErrTooLong) || n != 32<<20 {
+		t.Errorf("%d bytes were read: %v", n, err)
+	}
+}
 
 func TestALimitHoldsBackRequestsThatNeverLeave(t *testing.T) {
 	requested := 0

@@ -33,6 +33,9 @@ const (
 	maxBackoff = time.Hour
 )
 
+// ErrTooLong is a response that has more bytes than a client reads.
+var ErrTooLong = fmt.Errorf("the forge's response has more than %d bytes", maxResponseBytes)
+
 // Transport keeps a credential's limits: after a response that there were too many
 // requests, all further ones fail until the time that the forge named.
 type Transport struct {
@@ -229,7 +232,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.remaining <= 0 {
-		return 0, fmt.Errorf("the forge's response has more than %d bytes", maxResponseBytes)
+		return 0, ErrTooLong
 	}
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.remaining)])
 	b.remaining -= n
