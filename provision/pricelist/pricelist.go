@@ -24,7 +24,8 @@ type List struct {
 	// Region is the region's name, "eu-west-1".
 	Region string `json:"region"`
 	// OnDemand has the US dollars for an hour on demand, Linux, shared tenancy, by instance
-	// type. OnDemandAt is when they were read; zero where they were not.
+	// type. OnDemandAt is when they were read; zero where they were not, as in an isolated VPC, in GovCloud, and in China,
+	// where AWS has no prices in US dollars.
 	OnDemand   map[string]float64 `json:"onDemand,omitempty"`
 	OnDemandAt time.Time          `json:"onDemandAt,omitzero"`
 	// Spot has the same for spot instances, by zone and instance type.

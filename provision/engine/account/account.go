@@ -47,7 +47,7 @@ func New(config aws.Config, clk clock.Clock) *Account {
 // which is never nil, and part of the error.
 func (a *Account) Offerings(ctx context.Context) (*pricelist.List, error) {
 	api, region := ec2.NewFromConfig(a.config), a.config.Region
-	prices := offerings.NewPrices(pricing.NewDefaultProvider(pricing.NewAPI(a.config), api, region, false), a.clock, region, false)
+	prices := offerings.NewPrices(pricing.NewAPI(a.config), api, a.clock, region, false)
 	offered := &offerings.Recorder{EC2API: api, Clock: a.clock}
 	errs := make([]error, 3)
 	// What one part lacks is no reason to have none of the others.
