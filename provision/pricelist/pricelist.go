@@ -59,8 +59,23 @@ func (l *List) Or(other *List) *List {
 }
 
 // Complete reports whether prices of both kinds and offerings were read.
-func (l *List) Complete() bool {
-	return l != nil && !l.OnDemandAt.IsZero() && !l.SpotAt.IsZero() && !l.ZonesAt.IsZero()
+func (l *List) Complete() bool { return len(l.Missing()) == 0 }
+
+// Missing names what was not read.
+func (l *List) Missing() []string {
+	if l == nil {
+		l = &List{}
+	}
+	var out []string
+	for _, part := range []struct {
+		name string
+		at   time.Time
+	}{{"on-demand prices", l.OnDemandAt}, {"spot prices", l.SpotAt}, {"offerings", l.ZonesAt}} {
+		if part.at.IsZero() {
+			out = append(out, part.name)
+		}
+	}
+	return out
 }
 
 // HasOffering reports whether the zone offers the instance type. Where it was not read which do, all
