@@ -66,6 +66,12 @@ func (r Requirement) ByType() bool {
 	return r.Key == "node.kubernetes.io/instance-type" || r.Key == "kubernetes.io/arch"
 }
 
+// IsResolved reports whether no value holds a variable that has no value, as "${REGION}a" does. What another one
+// selects is not known.
+func (r Requirement) IsResolved() bool {
+	return !slices.ContainsFunc(r.Values, func(value string) bool { return strings.Contains(value, "${") })
+}
+
 // Met reports whether something with these labels satisfies the requirement. An
 // operator that there is not is met: whoever reads the object refuses it.
 func (r Requirement) Met(labels map[string]string) bool {

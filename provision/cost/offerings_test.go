@@ -48,6 +48,7 @@ func TestPricesAndOfferingsOfAWSPrecedeTheCatalog(t *testing.T) {
 	}{
 		"the cheapest type by the spot prices of the zone": {returned(), "eu-west-1a", result{2, "g4dn.2xlarge", 0.838, 0.19, false}},
 		"a type that the zone does not offer is not one":   {returned(), "eu-west-1b", result{1, "g4dn.xlarge", 0.587, 0.18, false}},
+		"a zone that holds a variable may be any":          {returned(), "${REGION}a", result{2, "g4dn.xlarge", 0.587, 0.18, false}},
 		"spot prices that were not read have a bound":      {unread, "eu-west-1a", result{2, "g4dn.xlarge", 0.587, 0.587, true}},
 		"a list of another region is not this one's":       {elsewhere, "eu-west-1a", result{3, "g4dn.xlarge", 0.526, 0.526, true}},
 	} {

@@ -65,6 +65,9 @@ func (m *pricedCatalog) open(p Pool, r catalog.Requirement) {
 			}
 		}
 	}
+	if m.listed != nil && r.Key == zoneLabel && !r.IsResolved() {
+		m.addNote("NodePool %s: the requirement of %s holds a variable that has no value here, so that offerings and spot prices are those of all zones.", name(p.Name), name(r.Key))
+	}
 	if strings.HasPrefix(r.Key, "karpenter.k8s.aws/instance-") && !r.ByType() {
 		m.addNote("NodePool %s: the catalog has no data for the requirement of %s, so that it is ignored.", name(p.Name), name(r.Key))
 	}
@@ -150,10 +153,10 @@ func (m *pricedCatalog) spot(p Pool, kind string) *catalog.Price {
 	return least
 }
 
-// allowsZone reports whether the pool may use the zone.
+// allowsZone reports whether the pool may use the zone. A requirement that holds a variable may allow any.
 func (p Pool) allowsZone(zone string) bool {
 	return !slices.ContainsFunc(p.Requirements, func(r catalog.Requirement) bool {
-		return r.Key == zoneLabel && !r.Met(map[string]string{zoneLabel: zone})
+		return r.Key == zoneLabel && r.IsResolved() && !r.Met(map[string]string{zoneLabel: zone})
 	})
 }
 

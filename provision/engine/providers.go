@@ -200,7 +200,7 @@ func (p *providers) interfaces(name string) (amifamily.ENILimits, bool) {
 func (p *providers) addTypes(ctx context.Context, from dependencies) error {
 	region := p.config.Region
 	isolated := awsoptions.FromContext(ctx).IsolatedVPC
-	p.instances.prices = offerings.NewPrices(pricing.NewDefaultProvider(pricing.NewAPI(p.config), p.ec2, region, isolated), from.clock, region, isolated)
+	p.instances.prices = offerings.NewPrices(pricing.NewAPI(p.config), p.ec2, from.clock, region, isolated)
 	p.instances.offerings = &offerings.Recorder{EC2API: p.ec2, Clock: from.clock}
 	types := instancetype.NewDefaultProvider(
 		keep(awscache.InstanceTypesZonesAndOfferingsTTL),

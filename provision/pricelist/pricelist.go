@@ -24,7 +24,8 @@ type List struct {
 	// Region is the region's name, "eu-west-1".
 	Region string `json:"region"`
 	// OnDemand has the US dollars for an hour on demand, Linux, shared tenancy, by instance
-	// type. OnDemandAt is when they were read; zero where they were not.
+	// type. OnDemandAt is when they were read; zero where they were not, as in an isolated VPC, in GovCloud, and in China,
+	// where AWS has no prices in US dollars.
 	OnDemand   map[string]float64 `json:"onDemand,omitempty"`
 	OnDemandAt time.Time          `json:"onDemandAt,omitzero"`
 	// Spot has the same for spot instances, by zone and instance type.
@@ -58,8 +59,23 @@ func (l *List) Or(other *List) *List {
 }
 
 // Complete reports whether prices of both kinds and offerings were read.
-func (l *List) Complete() bool {
-	return l != nil && !l.OnDemandAt.IsZero() && !l.SpotAt.IsZero() && !l.ZonesAt.IsZero()
+func (l *List) Complete() bool { return len(l.Missing()) == 0 }
+
+// Missing names what was not read.
+func (l *List) Missing() []string {
+	if l == nil {
+		l = &List{}
+	}
+	var out []string
+	for _, part := range []struct {
+		name string
+		at   time.Time
+	}{{"on-demand prices", l.OnDemandAt}, {"spot prices", l.SpotAt}, {"offerings", l.ZonesAt}} {
+		if part.at.IsZero() {
+			out = append(out, part.name)
+		}
+	}
+	return out
 }
 
 // HasOffering reports whether the zone offers the instance type. Where it was not read which do, all

@@ -27,26 +27,26 @@ func TestTheSimulationHasWhatIsKnownOfAWS(t *testing.T) {
 	block := []provision.CapacityReservation{{Available: 3}}
 	var list pricelist.List
 	known := AWSReader{
-		Offerings: func(_ context.Context, region string) *pricelist.List {
-			list.Region = region
+		Offerings: func(_ context.Context, of v1alpha1.ClusterSpec) *pricelist.List {
+			list.Region = of.Region
 			return &list
 		},
-		CapacityReservations: func(_ context.Context, region string, terms []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error) {
-			if region != list.Region || len(terms) != 1 {
-				t.Errorf("the reservations of %v in %s are requested", terms, region)
+		CapacityReservations: func(_ context.Context, of v1alpha1.ClusterSpec, terms []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error) {
+			if of.Region != list.Region || len(terms) != 1 {
+				t.Errorf("the reservations of %v in %s are requested", terms, of.Region)
 			}
 			return block, nil
 		},
 	}
 	unread := known
-	unread.CapacityReservations = func(context.Context, string, []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error) {
+	unread.CapacityReservations = func(context.Context, v1alpha1.ClusterSpec, []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error) {
 		return nil, errors.New("denied")
 	}
 	cluster, _ := objects[0].(*v1alpha1.Cluster)
 	items := state.NewSet(state.Item{Key: state.Key{Group: v1alpha1.GroupVersion.Group, Kind: "Cluster", Name: cluster.Name}, Object: content(t, cluster)})
 	changed := plan.Change{Key: state.Key{Target: "kubernetes", Group: awsapis.Group, Kind: "EC2NodeClass", Name: class.Name}, Action: plan.Update, Before: &state.Item{}, After: &state.Item{Object: content(t, class)}}
 
-	known.ClassReservations = func(context.Context, string) map[string][]awsv1.CapacityReservation {
+	known.ClassReservations = func(context.Context, v1alpha1.ClusterSpec) map[string][]awsv1.CapacityReservation {
 		return map[string][]awsv1.CapacityReservation{class.Name: {{ID: "cr-0123456789abcdef0"}}}
 	}
 	items = state.NewSet(append(items.Items(), state.Item{Key: state.Key{Group: awsapis.Group, Kind: "EC2NodeClass", Name: class.Name}, Object: content(t, class)})...)

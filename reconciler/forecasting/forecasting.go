@@ -59,21 +59,21 @@ type Live struct {
 
 // AWSReader reads what is known of AWS. Each field may be nil.
 type AWSReader struct {
-	// Offerings returns what AWS returned of a region's prices and offerings; nil where nothing was read.
-	Offerings func(ctx context.Context, region string) *pricelist.List
-	// CapacityReservations returns the capacity reservations of a region that selector terms of an EC2NodeClass
-	// select.
-	CapacityReservations func(ctx context.Context, region string, terms []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error)
+	// Offerings returns what AWS returned of the prices and offerings of a Cluster's account and region; nil where
+	// nothing was read.
+	Offerings func(ctx context.Context, of v1alpha1.ClusterSpec) *pricelist.List
+	// CapacityReservations returns the capacity reservations there that selector terms of an EC2NodeClass select.
+	CapacityReservations func(ctx context.Context, of v1alpha1.ClusterSpec, terms []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error)
 	// ClassReservations returns the capacity reservations that the status of an EC2NodeClass has, by the class's name, for
 	// forecasts that read no cluster.
-	ClassReservations func(ctx context.Context, region string) map[string][]awsv1.CapacityReservation
+	ClassReservations func(ctx context.Context, of v1alpha1.ClusterSpec) map[string][]awsv1.CapacityReservation
 }
 
 // cluster is what a simulation needs of a Cluster, with the offerings of its region.
 func (a AWSReader) cluster(ctx context.Context, spec v1alpha1.ClusterSpec) provision.Cluster {
 	out := ClusterOf(spec)
 	if a.Offerings != nil {
-		out.Offerings = a.Offerings(ctx, spec.Region)
+		out.Offerings = a.Offerings(ctx, spec)
 	}
 	return out
 }
@@ -101,8 +101,8 @@ func (l Live) Forecast(ctx context.Context, declaredBefore, declaredAfter state.
 	_ = populate(reader, &before, only(declaredBefore, makesPods)) // Its problems are not those of the change.
 	unread = append(unread, populate(reader, &after, only(declaredAfter, makesPods))...)
 	unread = append(unread, addExpanded(reader, &after, declaredAfter, changes)...)
-	l.addReservations(ctx, cluster.Spec.Region, &before)
-	l.addReservations(ctx, cluster.Spec.Region, &after)
+	l.addReservations(ctx, cluster.Spec, &before)
+	l.addReservations(ctx, cluster.Spec, &after)
 	out, err := l.Simulate(ctx, cluster.Spec, before, after)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (l Live) Forecast(ctx context.Context, declaredBefore, declaredAfter state.
 
 // addReservations adds the capacity reservations of each class. Those that cannot be read are left out,
 // and the simulation reports that they are not known.
-func (a AWSReader) addReservations(ctx context.Context, region string, of *provision.ClusterSnapshot) {
+func (a AWSReader) addReservations(ctx context.Context, cluster v1alpha1.ClusterSpec, of *provision.ClusterSnapshot) {
 	if a.CapacityReservations == nil {
 		return
 	}
@@ -122,7 +122,7 @@ func (a AWSReader) addReservations(ctx context.Context, region string, of *provi
 		if len(class.Spec.CapacityReservationSelectorTerms) == 0 {
 			continue
 		}
-		if found, err := a.CapacityReservations(ctx, region, class.Spec.CapacityReservationSelectorTerms); err == nil {
+		if found, err := a.CapacityReservations(ctx, cluster, class.Spec.CapacityReservationSelectorTerms); err == nil {
 			of.CapacityReservations[class.Name] = found
 		}
 	}
@@ -161,7 +161,7 @@ func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes
 		fleets[i] = provision.ClusterSnapshot{Cluster: of, Now: time.Now()}
 		unread = populate(reader, &fleets[i], desired)
 	}
-	d.addClassReservations(ctx, of.Region, fleets[:])
+	d.addClassReservations(ctx, cluster, fleets[:])
 	out, err := d.Simulate(ctx, cluster, fleets[0], fleets[1])
 	if err != nil {
 		return nil, err
@@ -172,11 +172,11 @@ func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes
 
 // addClassReservations gives the declared classes the reservations that their status has in the cluster. Those of a
 // class whose terms the change touches are not known after it, which the simulation finds.
-func (a AWSReader) addClassReservations(ctx context.Context, region string, fleets []provision.ClusterSnapshot) {
+func (a AWSReader) addClassReservations(ctx context.Context, cluster v1alpha1.ClusterSpec, fleets []provision.ClusterSnapshot) {
 	if a.ClassReservations == nil {
 		return
 	}
-	known := a.ClassReservations(ctx, region)
+	known := a.ClassReservations(ctx, cluster)
 	for _, fleet := range fleets {
 		for _, class := range fleet.NodeClasses {
 			class.Status.CapacityReservations = known[class.Name]

@@ -124,6 +124,9 @@ func runPlan(cmd *cobra.Command, conn *connection, streams Streams, folder strin
 	if err != nil {
 		return err
 	}
+	if err := req.Prices.Err(); err != nil {
+		return err
+	}
 	if err := print(r); err != nil {
 		return fmt.Errorf("writing the plan: %w", err)
 	}

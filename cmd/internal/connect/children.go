@@ -30,8 +30,8 @@ func EngineAWS(eng *engine.Engine) forecasting.AWSReader {
 		return forecasting.AWSReader{}
 	}
 	return forecasting.AWSReader{
-		Offerings: func(context.Context, string) *pricelist.List { return eng.Offerings() },
-		CapacityReservations: func(ctx context.Context, _ string, terms []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error) {
+		Offerings: func(context.Context, v1alpha1.ClusterSpec) *pricelist.List { return eng.Offerings() },
+		CapacityReservations: func(ctx context.Context, _ v1alpha1.ClusterSpec, terms []awsv1.CapacityReservationSelectorTerm) ([]provision.CapacityReservation, error) {
 			return eng.CapacityReservations(ctx, terms)
 		},
 	}

@@ -74,7 +74,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if folder, err = cluster(snapshot.FS, folder); err != nil {
+	if folder, err = clusterFolder(snapshot.FS, folder); err != nil {
 		return Result{}, err
 	}
 	d, err := declared.Load(snapshot.FS, folder, declared.Options{Values: req.Values, UnresolvedVariables: true})
@@ -82,9 +82,11 @@ func Run(ctx context.Context, req Request) (Result, error) {
 		return Result{}, err
 	}
 	query := cost.Query{HoursPerDay: req.HoursPerDay, Pools: pools(d.Set)}
-	if query.Region, err = region(req, d.Set); err != nil {
+	of, err := cluster(req, d.Set)
+	if err != nil {
 		return Result{}, err
 	}
+	query.Region = of.Region
 	doc, err := read(req.Document, snapshot.FS, folder)
 	if err != nil {
 		return Result{}, err
@@ -100,7 +102,10 @@ func Run(ctx context.Context, req Request) (Result, error) {
 		}
 	}
 	if req.Prices != nil {
-		query.Offerings = req.Prices.Offerings(ctx, query.Region)
+		query.Offerings = req.Prices.Offerings(ctx, of)
+		if err := req.Prices.Err(); err != nil {
+			return Result{}, err
+		}
 	}
 	types, err := catalog.Load()
 	if err != nil {
@@ -109,9 +114,9 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	return Result{Table: cost.NewTable(query, types), Problems: lint.Sorted(problems)}, nil
 }
 
-// cluster is the folder of the table: the requested one, or where that is the root of
+// clusterFolder is the folder of the table: the requested one, or where that is the root of
 // several folders, the only one below clusters/ that has a kustomization.
-func cluster(tree fs.FS, folder string) (string, error) {
+func clusterFolder(tree fs.FS, folder string) (string, error) {
 	if kustomized(tree, folder) {
 		return folder, nil
 	}
@@ -133,31 +138,33 @@ func kustomized(tree fs.FS, folder string) bool {
 	})
 }
 
-// region is the Cluster's, or else the requested one. A variable that nobody has filled
+// cluster has the region and the account of the Cluster, or else the requested region. A variable that nobody has filled
 // in counts as none.
-func region(req Request, set state.Set) (string, error) {
+func cluster(req Request, set state.Set) (v1alpha1.ClusterSpec, error) {
+	out := v1alpha1.ClusterSpec{Region: req.Region}
 	for _, item := range set.Items() {
 		var c v1alpha1.Cluster
 		if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Cluster" {
 			continue
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &c); err != nil {
-			return "", fmt.Errorf("reading the Cluster in %s: %w", item.Origin, err)
+			return v1alpha1.ClusterSpec{}, fmt.Errorf("reading the Cluster in %s: %w", item.Origin, err)
 		}
+		out.Account = c.Spec.Account
 		switch value := c.Spec.Region; {
 		case strings.Contains(value, "${") && req.Region == "":
-			return "", fmt.Errorf("the Cluster in %s has %s for its region, which has no value here: give it one with --substitute NAME=VALUE or --sync-file, or set the region of the prices with --region", item.Origin, value)
+			return v1alpha1.ClusterSpec{}, fmt.Errorf("the Cluster in %s has %s for its region, which has no value here: give it one with --substitute NAME=VALUE or --sync-file, or set the region of the prices with --region", item.Origin, value)
 		case value == "" || strings.Contains(value, "${"):
 		case req.Region != "" && req.Region != value:
-			return "", fmt.Errorf("--region %s contradicts %s, where the Cluster is in %s: leave the flag out", req.Region, item.Origin, value)
+			return v1alpha1.ClusterSpec{}, fmt.Errorf("--region %s contradicts %s, where the Cluster is in %s: leave the flag out", req.Region, item.Origin, value)
 		default:
-			return value, nil
+			return v1alpha1.ClusterSpec{Region: value, Account: c.Spec.Account}, nil
 		}
 	}
 	if req.Region == "" {
-		return "", fmt.Errorf("%s declares no Cluster with a spec.region: set the region of the prices with --region", req.Dir)
+		return v1alpha1.ClusterSpec{}, fmt.Errorf("%s declares no Cluster with a spec.region: set the region of the prices with --region", req.Dir)
 	}
-	return req.Region, nil
+	return out, nil
 }
 
 // pools are the folder's NodePools, with the sharing of GPUs that its DevicePlugin

@@ -122,22 +122,26 @@ func gpuFindings(d declared.Declared) ([]gpulint.Finding, error) {
 
 // offeringWarnings are about what AWS offers, as far as the source has it.
 func offeringWarnings(ctx context.Context, d declared.Declared, source *prices.Source) ([]state.Problem, error) {
-	region := declaredRegion(d)
-	if source == nil || region == "" {
+	if source == nil {
 		return nil, nil
 	}
+	cluster := declaredCluster(d)
 	types, err := catalog.Load()
 	if err != nil {
 		return nil, err
 	}
-	known := source.Published(ctx, region)
+	known := source.Published(ctx, cluster)
+	if err := source.Err(); err != nil {
+		return nil, err
+	}
 	for class, terms := range offeringlint.Terms(d) {
-		if _, read := known.CapacityReservations[class]; read || !source.Account {
+		if _, read := known.CapacityReservations[class]; read || !source.Account || cluster.Region == "" {
 			continue
 		}
-		found, err := source.CapacityReservations(ctx, region, terms)
+		found, err := source.CapacityReservations(ctx, cluster, terms)
 		if err != nil {
-			continue // The source reported what it lacks.
+			source.WithoutReservations(err)
+			continue
 		}
 		if known.CapacityReservations == nil {
 			known.CapacityReservations = map[string][]published.Reservation{}
@@ -149,18 +153,23 @@ func offeringWarnings(ctx context.Context, d declared.Declared, source *prices.S
 	return offeringlint.Check(d, types, known), nil
 }
 
-// declaredRegion is the region of the declared Cluster; empty without one, or where it has a variable without a value.
-func declaredRegion(d declared.Declared) string {
+// declaredCluster has the region and the account of the declared Cluster; none without one, or where they have a
+// variable without a value.
+func declaredCluster(d declared.Declared) v1alpha1.ClusterSpec {
 	for _, item := range d.Set.Items() {
 		if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Cluster" {
 			continue
 		}
-		region, _, _ := unstructured.NestedString(item.Object, "spec", "region")
-		if !strings.Contains(region, "${") {
-			return region
+		field := func(name string) string {
+			value, _, _ := unstructured.NestedString(item.Object, "spec", name)
+			if strings.Contains(value, "${") {
+				return ""
+			}
+			return value
 		}
+		return v1alpha1.ClusterSpec{Region: field("region"), Account: field("account")}
 	}
-	return ""
+	return v1alpha1.ClusterSpec{}
 }
 
 // expansionProblems is why nothing can be made of a DevicePlugin. Of one whose schema was

@@ -1,7 +1,9 @@
 package prices
 
 import (
+	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,9 +19,9 @@ func (f *Flag) AddTo(flags *pflag.FlagSet, byDefault string) {
 }
 
 // Source is the one that the flag names; nil for the shipped catalog. The cluster is connected to only where the
-// flag requires it.
+// flag requires it. It is an error where the value is none of the names, nor that of a file.
 func (f *Flag) Source(cluster func() (client.WithWatch, error), namespace string, progress io.Writer) (*Source, error) {
-	out := &Source{Namespace: namespace, Progress: progress}
+	out := &Source{Namespace: namespace, Progress: progress, Required: true}
 	switch f.value {
 	case "":
 		return nil, nil
@@ -32,6 +34,9 @@ func (f *Flag) Source(cluster func() (client.WithWatch, error), namespace string
 		}
 		out.Cluster = live
 	default:
+		if found, err := os.Stat(f.value); err != nil || found.IsDir() {
+			return nil, fmt.Errorf(`--prices %q is neither "aws" nor "cluster", nor a file that can be read`, f.value)
+		}
 		out.File = f.value
 	}
 	return out, nil

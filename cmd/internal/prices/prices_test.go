@@ -19,12 +19,16 @@ import (
 	"github.com/poolwright/poolwright/provision/pricelist"
 	"github.com/poolwright/poolwright/provision/pricelist/published"
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 const (
 	namespace = "poolwright-system"
 	region    = "us-east-1"
 )
+
+// in is a Cluster in a region, of an account that is not known.
+func in(region string) v1alpha1.ClusterSpec { return v1alpha1.ClusterSpec{Region: region} }
 
 // publishedOf is a price list that a controller has published, in which g4dn.xlarge costs 0.9.
 func publishedOf(region string) published.Content {
@@ -110,7 +114,7 @@ func TestTheAccountGoesBeforeWhatIsPublished(t *testing.T) {
 			c.account(t)
 			var progress bytes.Buffer
 			s := &Source{Account: true, Cluster: cluster(t, c.published), Namespace: namespace, Progress: &progress}
-			list := s.Offerings(t.Context(), region)
+			list := s.Offerings(t.Context(), in(region))
 			if price, known := list.OnDemandPrice("g4dn.xlarge"); price.USDPerHour != c.onDemand || known != (c.onDemand > 0) {
 				t.Errorf("on demand it is %v, %t", price.USDPerHour, known)
 			}
@@ -120,10 +124,10 @@ func TestTheAccountGoesBeforeWhatIsPublished(t *testing.T) {
 			if (progress.Len() > 0) != c.reported {
 				t.Errorf("it reported %q", progress.String())
 			}
-			if reserved := s.Published(t.Context(), region).CapacityReservations; len(reserved) > 0 && c.published != &here {
+			if reserved := s.Published(t.Context(), in(region)).CapacityReservations; len(reserved) > 0 && c.published != &here {
 				t.Errorf("reservations of another region are %v", reserved)
 			}
-			if again := s.Offerings(t.Context(), "eu-central-1"); again != nil {
+			if again := s.Offerings(t.Context(), in("eu-central-1")); again != nil {
 				t.Errorf("another region has %v", again)
 			}
 		})
@@ -145,6 +149,10 @@ func TestTheFlagNamesTheSource(t *testing.T) {
 	if err := os.WriteFile(file, manifest, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	empty := filepath.Join(t.TempDir(), "empty.yaml")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	errNoCluster := errors.New("no cluster")
 	for name, test := range map[string]struct {
 		value    string
@@ -153,13 +161,15 @@ func TestTheFlagNamesTheSource(t *testing.T) {
 		offline  bool
 		err      error
 		reported bool
+		unusable bool // Err is an error
 	}{
 		"nothing":                   {offline: true, cluster: func() (client.WithWatch, error) { return nil, errNoCluster }},
 		"a file needs no cluster":   {value: file, offline: true, known: true, cluster: func() (client.WithWatch, error) { return nil, errNoCluster }},
-		"a file that is not there":  {value: file + "s", offline: true, reported: true},
+		"a file that is no list":    {value: empty, offline: true, unusable: true},
 		"the cluster":               {value: "cluster", known: true, cluster: func() (client.WithWatch, error) { return cluster(t, &content), nil }},
 		"a cluster that is not one": {value: "cluster", err: errNoCluster, cluster: func() (client.WithWatch, error) { return nil, errNoCluster }},
-		"an account without keys":   {value: "aws", reported: true},
+		"an account without keys":   {value: "aws", unusable: true},
+		"a cluster without a list":  {value: "cluster", unusable: true, cluster: func() (client.WithWatch, error) { return cluster(t, nil), nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var flag Flag
@@ -179,13 +189,51 @@ func TestTheFlagNamesTheSource(t *testing.T) {
 			if s == nil {
 				return
 			}
-			if got := s.Published(t.Context(), region); (got.Offerings != nil) != test.known || (len(got.CapacityReservations) > 0) != test.known {
+			if got := s.Published(t.Context(), in(region)); (got.Offerings != nil) != test.known || (len(got.CapacityReservations) > 0) != test.known {
 				t.Errorf("it has %v", got)
 			}
-			if got := s.ClassReservations(t.Context(), region); (len(got["gpu"]) == 1) != test.known {
+			if got := s.ClassReservations(t.Context(), in(region)); (len(got["gpu"]) == 1) != test.known {
 				t.Errorf("the classes have %v", got)
 			}
-			if (progress.Len() > 0) != test.reported {
+			if (progress.Len() > 0) != test.reported || (s.Err() != nil) != test.unusable {
+				t.Errorf("it reported %q, %v", progress.String(), s.Err())
+			}
+		})
+	}
+}
+
+func TestAValueThatIsNoFileIsRefused(t *testing.T) {
+	for _, value := range []string{"AWS", "prices.yaml", t.TempDir()} {
+		if s, err := (&Flag{value: value}).Source(nil, namespace, nil); err == nil {
+			t.Errorf("%s is %v", value, s)
+		}
+	}
+}
+
+func TestAnotherAccountThanTheClustersIsNotRead(t *testing.T) {
+	here := publishedOf(region)
+	for name, c := range map[string]struct {
+		account  string
+		onDemand float64
+		refused  bool
+	}{
+		"its own":                   {"000000000000", 0.7, false},
+		"another":                   {"123456789012", 0.9, true},
+		"one that is not known":     {"", 0.7, false},
+		"one that holds a variable": {"${ACCOUNT}", 0.7, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			anAccount(t, "")
+			var progress bytes.Buffer
+			s := &Source{Account: true, Cluster: cluster(t, &here), Namespace: namespace, Progress: &progress}
+			of := v1alpha1.ClusterSpec{Region: region, Account: c.account}
+			if price, _ := s.Offerings(t.Context(), of).OnDemandPrice("g4dn.xlarge"); price.USDPerHour != c.onDemand {
+				t.Errorf("on demand it is %v", price.USDPerHour)
+			}
+			if _, err := s.CapacityReservations(t.Context(), of, nil); errors.Is(err, errAccount) != c.refused || err != nil && !c.refused {
+				t.Error(err)
+			}
+			if (progress.Len() > 0) != c.refused {
 				t.Errorf("it reported %q", progress.String())
 			}
 		})
@@ -194,7 +242,7 @@ func TestTheFlagNamesTheSource(t *testing.T) {
 
 func TestWithoutCredentialsReservationsAreAnError(t *testing.T) {
 	noAccount(t)
-	if found, err := (&Source{Account: true}).CapacityReservations(t.Context(), region, nil); err == nil {
+	if found, err := (&Source{Account: true}).CapacityReservations(t.Context(), in(region), nil); err == nil {
 		t.Errorf("it has %v", found)
 	}
 }

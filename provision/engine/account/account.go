@@ -3,8 +3,8 @@
 // user's credentials, where no engine runs.
 //
 // Its requests are those of Karpenter's own code, of the actions pricing:GetProducts,
-// ec2:DescribeSpotPriceHistory, ec2:DescribeInstanceTypeOfferings and ec2:DescribeCapacityReservations; it
-// changes nothing, and keeps nothing on disk. Start reading at [Account].
+// ec2:DescribeSpotPriceHistory, ec2:DescribeInstanceTypeOfferings and ec2:DescribeCapacityReservations, and
+// sts:GetCallerIdentity, which AWS denies nobody; it changes nothing, and keeps nothing on disk. Start reading at [Account].
 package account
 
 import (
@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	awscache "github.com/aws/karpenter-provider-aws/pkg/cache"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/capacityreservation"
@@ -43,11 +44,20 @@ func New(config aws.Config, clk clock.Clock) *Account {
 		ec2.NewFromConfig(config), clk, keep(awscache.DefaultTTL), keep(awscache.CapacityReservationAvailabilityTTL))}
 }
 
+// ID is the number of the account whose credentials a configuration has.
+func ID(ctx context.Context, config aws.Config) (string, error) {
+	caller, err := sts.NewFromConfig(config).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", fmt.Errorf("reading which account the AWS credentials are of: %w", err)
+	}
+	return aws.ToString(caller.Account), nil
+}
+
 // Offerings reads the prices and offerings of the region. What cannot be read is missing in the list,
 // which is never nil, and part of the error.
 func (a *Account) Offerings(ctx context.Context) (*pricelist.List, error) {
 	api, region := ec2.NewFromConfig(a.config), a.config.Region
-	prices := offerings.NewPrices(pricing.NewDefaultProvider(pricing.NewAPI(a.config), api, region, false), a.clock, region, false)
+	prices := offerings.NewPrices(pricing.NewAPI(a.config), api, a.clock, region, false)
 	offered := &offerings.Recorder{EC2API: api, Clock: a.clock}
 	errs := make([]error, 3)
 	// What one part lacks is no reason to have none of the others.

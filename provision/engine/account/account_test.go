@@ -83,6 +83,10 @@ func TestWhatTheAccountDeniesIsMissing(t *testing.T) {
 			if !c.onDemand && len(list.OnDemand) > 0 || !c.spot && len(list.Spot) > 0 {
 				t.Errorf("%d on-demand and %d spot prices", len(list.OnDemand), len(list.Spot))
 			}
+			// What is not denied is whole.
+			if c.onDemand && list.OnDemand["g4dn.xlarge"] <= 0 || c.spot && list.Spot["us-east-1a"]["g4dn.xlarge"] <= 0 || c.zones && len(list.Zones["g4dn.xlarge"]) != 2 {
+				t.Errorf("g4dn.xlarge has on demand %v, on spot %v, in zones %v", list.OnDemand["g4dn.xlarge"], list.Spot["us-east-1a"]["g4dn.xlarge"], list.Zones["g4dn.xlarge"])
+			}
 		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	sdk "github.com/aws/karpenter-provider-aws/pkg/aws"
-	"github.com/aws/karpenter-provider-aws/pkg/providers/pricing"
 	"k8s.io/utils/clock"
 
 	"github.com/poolwright/poolwright/provision/pricelist"
@@ -66,73 +64,20 @@ func (r *Recorder) last() (map[string][]string, time.Time) {
 	return r.zones, r.at
 }
 
-// Prices are Karpenter's with when AWS returned them: until then Karpenter has those
-// of a table of its own, and takes the on-demand price for that of a spot instance.
-type Prices struct {
-	pricing.Provider
-	clock clock.Clock
-	// listed is false where Karpenter never reads the on-demand prices.
-	listed bool
-
-	mu             sync.Mutex
-	onDemand, spot time.Time
-}
-
-// NewPrices dates the prices of a region. Isolated is Karpenter's option of that name.
-func NewPrices(from pricing.Provider, clk clock.Clock, region string, isolated bool) *Prices {
-	return &Prices{Provider: from, clock: clk, listed: !isolated && !strings.HasPrefix(region, "us-gov")}
-}
-
-// UpdateOnDemandPricing has Karpenter read the price list.
-func (d *Prices) UpdateOnDemandPricing(ctx context.Context) error {
-	return d.update(ctx, d.Provider.UpdateOnDemandPricing, &d.onDemand)
-}
-
-// UpdateSpotPricing has Karpenter read the spot price history.
-func (d *Prices) UpdateSpotPricing(ctx context.Context) error {
-	return d.update(ctx, d.Provider.UpdateSpotPricing, &d.spot)
-}
-
-func (d *Prices) update(ctx context.Context, run func(context.Context) error, at *time.Time) error {
-	if err := run(ctx); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	*at = d.clock.Now()
-	return nil
-}
-
-func (d *Prices) dates() (onDemand, spot time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.listed {
-		return time.Time{}, d.spot
-	}
-	return d.onDemand, d.spot
-}
-
 // List is what was read of the region's prices and offerings.
 func List(region string, offered *Recorder, prices *Prices) *pricelist.List {
-	out := &pricelist.List{Region: region, OnDemand: map[string]float64{}, Spot: map[string]map[string]float64{}}
 	zones, at := offered.last()
-	out.Zones, out.ZonesAt = maps.Clone(zones), at
-	out.OnDemandAt, out.SpotAt = prices.dates()
-	for name, sold := range zones {
-		kind := ec2types.InstanceType(name)
-		if usd, ok := prices.OnDemandPrice(kind); ok && !out.OnDemandAt.IsZero() {
-			out.OnDemand[name] = usd
-		}
-		for _, zone := range sold {
-			usd, ok := prices.SpotPrice(kind, zone)
-			if !ok || out.SpotAt.IsZero() {
-				continue
-			}
-			if out.Spot[zone] == nil {
-				out.Spot[zone] = map[string]float64{}
-			}
-			out.Spot[zone][name] = usd
-		}
+	onDemand, spot := prices.last()
+	out := &pricelist.List{Region: region, Zones: maps.Clone(zones), ZonesAt: at, OnDemandAt: onDemand.at, SpotAt: spot.at}
+	out.OnDemand, out.Spot = maps.Clone(onDemand.prices[""]), spot.prices.clone()
+	if at.IsZero() {
+		return out // Which types the region offers is not known.
 	}
+	// A price list goes on having what is no longer offered.
+	maps.DeleteFunc(out.OnDemand, func(name string, _ float64) bool { return len(zones[name]) == 0 })
+	for zone, of := range out.Spot {
+		maps.DeleteFunc(of, func(name string, _ float64) bool { return !slices.Contains(zones[name], zone) })
+	}
+	maps.DeleteFunc(out.Spot, func(_ string, of map[string]float64) bool { return len(of) == 0 })
 	return out
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	sdk "github.com/aws/karpenter-provider-aws/pkg/aws"
-	"github.com/aws/karpenter-provider-aws/pkg/providers/pricing"
 	"github.com/google/go-cmp/cmp"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -40,12 +39,6 @@ func (p *pages) DescribeInstanceTypeOfferings(context.Context, *ec2.DescribeInst
 	}
 	return out, nil
 }
-
-// unpriced has no price of any type.
-type unpriced struct{ pricing.Provider }
-
-func (unpriced) OnDemandPrice(ec2types.InstanceType) (float64, bool)     { return 0, false }
-func (unpriced) SpotPrice(ec2types.InstanceType, string) (float64, bool) { return 0, false }
 
 // read reads lists until one ends or fails.
 func read(t *testing.T, r *offerings.Recorder) error {
@@ -83,7 +76,7 @@ func TestAListThatBreaksOffLeavesTheLastWholeOne(t *testing.T) {
 			if err := read(t, r); errors.Is(err, errThrottled) != c.fails || err != nil && !c.fails {
 				t.Fatal(err)
 			}
-			list := offerings.List("us-east-1", r, offerings.NewPrices(unpriced{}, clock, "us-east-1", true))
+			list := offerings.List("us-east-1", r, offerings.NewPrices(nil, nil, clock, "us-east-1", true))
 			if diff := cmp.Diff(c.want, list.Zones); diff != "" {
 				t.Errorf("zones (-want +got):\n%s", diff)
 			}

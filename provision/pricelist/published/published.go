@@ -39,6 +39,9 @@ const (
 // ErrAbsent is returned where there is no such ConfigMap.
 var ErrAbsent = errors.New("no controller has published a price list")
 
+// ErrForeign is returned where the ConfigMap has not the labels of one that a controller has published.
+var ErrForeign = errors.New("it has not the labels of a published price list, and is left as it is: rename it, or delete it")
+
 // Content is what the controller has read of AWS.
 type Content struct {
 	// Offerings are the prices and offerings of the region.
@@ -110,6 +113,9 @@ func Of(c *corev1.ConfigMap) (Content, error) {
 	}
 	if out.Offerings == nil {
 		return Content{}, errors.New("reading the price list: it has no offerings")
+	}
+	if err := check(out.Offerings); err != nil {
+		return Content{}, fmt.Errorf("reading the price list: %w", err)
 	}
 	return out, nil
 }

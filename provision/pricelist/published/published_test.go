@@ -130,12 +130,21 @@ func TestWhatIsNoPriceListIsAnError(t *testing.T) {
 		return out.Bytes()
 	}
 	for name, data := range map[string]map[string][]byte{
-		"no key":         nil,
-		"not compressed": {"price-list.json.gz": []byte("{}")},
-		"cut off":        {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1"}}`)[:20]},
-		"no JSON":        {"price-list.json.gz": zip("prices")},
-		"no offerings":   {"price-list.json.gz": zip("{}")},
-		"a bomb":         {"price-list.json.gz": zip(`{"offerings":{"region":"` + strings.Repeat("a", 17<<20) + `"}}`)},
+		"no key":                nil,
+		"not compressed":        {"price-list.json.gz": []byte("{}")},
+		"cut off":               {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1"}}`)[:20]},
+		"no JSON":               {"price-list.json.gz": zip("prices")},
+		"no offerings":          {"price-list.json.gz": zip("{}")},
+		"a region that is none": {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1\u001b[2J"}}`)},
+		"no region":             {"price-list.json.gz": zip(`{"offerings":{}}`)},
+		"a negative price":      {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1","onDemand":{"g5.xlarge":-1}}}`)},
+		"a price of nothing":    {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1","spot":{"eu-west-1a":{"g5.xlarge":0}}}}`)},
+		"a price beyond all":    {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1","onDemand":{"g5.xlarge":1e9}}}`)},
+		"a type that is none":   {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1","zones":{"g5":["eu-west-1a"]}}}`)},
+		"a long type":           {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1","onDemand":{"g` + strings.Repeat("5", 100) + `.xlarge":1}}}`)},
+		"a zone that is none":   {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1","zones":{"g5.xlarge":["a\nb"]}}}`)},
+		"a zone of spot prices": {"price-list.json.gz": zip(`{"offerings":{"region":"eu-west-1","spot":{"":{"g5.xlarge":1}}}}`)},
+		"a bomb":                {"price-list.json.gz": zip(`{"offerings":{"region":"` + strings.Repeat("a", 17<<20) + `"}}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := published.Of(&corev1.ConfigMap{BinaryData: data}); err == nil {
@@ -180,6 +189,59 @@ func cluster(t *testing.T, writes chan<- string, objects ...client.Object) clien
 			return err
 		},
 	}).Build()
+}
+
+// publish runs a Publisher with a list until it has tried to publish it once, and returns the ConfigMap.
+func publish(t *testing.T, list *pricelist.List, before *corev1.ConfigMap) *corev1.ConfigMap {
+	t.Helper()
+	clock, writes := testingclock.NewFakeClock(at), make(chan string, 10)
+	live := cluster(t, writes, before)
+	asked := make(chan struct{})
+	p := &published.Publisher{Live: live, Cached: live, Namespace: namespace, Clock: clock, Log: logr.Discard(), Offerings: func() *pricelist.List {
+		asked <- struct{}{}
+		return list
+	}}
+	go func() { _ = p.Start(t.Context()) }()
+	for range 32 { // one more than the tries for a complete one
+		for !clock.HasWaiters() {
+			runtime.Gosched()
+		}
+		clock.Step(time.Hour)
+		<-asked
+	}
+	for !clock.HasWaiters() {
+		runtime.Gosched()
+	}
+	var found corev1.ConfigMap
+	if err := live.Get(t.Context(), client.ObjectKeyFromObject(before), &found); err != nil {
+		t.Fatal(err)
+	}
+	return &found
+}
+
+func TestAnIncompleteListKeepsWhatWasPublished(t *testing.T) {
+	before, err := content(55).ConfigMap(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	incomplete := list(98.32)
+	incomplete.SpotAt, incomplete.Spot, incomplete.ZonesAt, incomplete.Zones = time.Time{}, nil, time.Time{}, nil
+	got, err := published.Of(publish(t, incomplete, before))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := content(98.32)
+	want.Offerings.Spot = list(55).Spot
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAConfigMapOfAnotherOwnerIsNotOverwritten(t *testing.T) {
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: published.Name}, Data: map[string]string{"a": "b"}}
+	if got := publish(t, list(98.32), foreign); got.Data["a"] != "b" || len(got.BinaryData) > 0 {
+		t.Errorf("it is %v", got)
+	}
 }
 
 func TestTheControllerPublishesWhatItReadsAndWritesNothingElse(t *testing.T) {

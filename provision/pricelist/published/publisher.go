@@ -74,21 +74,31 @@ func (p *Publisher) publish(ctx context.Context, list *pricelist.List) error {
 	if err != nil {
 		return err
 	}
-	want, err := Content{Offerings: list, CapacityReservations: reserved}.ConfigMap(p.Namespace)
-	if err != nil {
-		return err
-	}
 	var found corev1.ConfigMap
-	err = p.Live.Get(ctx, client.ObjectKeyFromObject(want), &found)
+	err = p.Live.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: Name}, &found)
+	absent := apierrors.IsNotFound(err)
 	switch {
-	case apierrors.IsNotFound(err):
+	case absent:
+	case err != nil:
+		return fmt.Errorf("reading ConfigMap %s/%s: %w", p.Namespace, Name, err)
+	case !IsPriceList(&found):
+		return fmt.Errorf("updating ConfigMap %s/%s: %w", p.Namespace, Name, ErrForeign)
+	default:
+		// What this process has not read is as the one before it published it, with its date.
+		if before, err := Of(&found); err == nil {
+			list = list.Or(before.Offerings)
+		}
+	}
+	want, err := Content{Offerings: list, CapacityReservations: reserved}.ConfigMap(p.Namespace)
+	switch {
+	case err != nil:
+		return err
+	case absent:
 		if err := p.Live.Create(ctx, want); err != nil {
 			return fmt.Errorf("creating ConfigMap %s/%s: %w", p.Namespace, Name, err)
 		}
 		return nil
-	case err != nil:
-		return fmt.Errorf("reading ConfigMap %s/%s: %w", p.Namespace, Name, err)
-	case bytes.Equal(found.BinaryData[dataKey], want.BinaryData[dataKey]) && IsPriceList(&found):
+	case bytes.Equal(found.BinaryData[dataKey], want.BinaryData[dataKey]):
 		return nil
 	}
 	// One that somebody changed meanwhile is compared again the next time.

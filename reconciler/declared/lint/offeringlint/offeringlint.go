@@ -67,7 +67,8 @@ func notOffered(d declared.Declared, item state.Item, types *catalog.Catalog, kn
 		return slices.ContainsFunc(list.Zones[name], func(zone string) bool { return allows(required, corev1.LabelTopologyZone, zone) })
 	}
 	var missing []string
-	some := false
+	// What a variable without a value selects may be offered.
+	some := slices.ContainsFunc(required, func(r catalog.Requirement) bool { return r.ByType() && !r.IsResolved() })
 	for _, name := range candidates(required, types) {
 		if offered(name) {
 			some = true
@@ -118,10 +119,10 @@ func isNamed(required []catalog.Requirement) bool {
 	})
 }
 
-// allows reports whether requirements allow a value of a label.
+// allows reports whether requirements allow a value of a label. Those that hold a variable may allow any.
 func allows(required []catalog.Requirement, key, value string) bool {
 	return !slices.ContainsFunc(required, func(r catalog.Requirement) bool {
-		return r.Key == key && !r.Met(map[string]string{key: value})
+		return r.Key == key && r.IsResolved() && !r.Met(map[string]string{key: value})
 	})
 }
 

@@ -90,10 +90,16 @@ func TestInstanceTypesThatNoZoneOffersAreFound(t *testing.T) {
 		"none offers the only one":                 {"      - {key: node.kubernetes.io/instance-type, operator: In, values: [p5.48xlarge]}\n", read(), missing("p5.48xlarge")},
 		"a type that the catalog lacks":            {"      - {key: node.kubernetes.io/instance-type, operator: In, values: [g99.xlarge]}\n", read(), missing("g99.xlarge")},
 		"a variable is not known":                  {"      - {key: node.kubernetes.io/instance-type, operator: In, values: [\"${TYPE}\"]}\n", read(), nil},
-		"a family of which some are offered":       {"      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5]}\n", read(), nil},
-		"a family of which none is":                {"      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d]}\n", read(), missing("p4d.24xlarge")},
-		"offerings that were not read are unknown": {named + zoneB, unread, nil},
-		"without a list nothing is known":          {named + zoneB, nil, nil},
+		"what a zone that holds a variable offers": {named + "      - {key: topology.kubernetes.io/zone, operator: In, values: [\"${REGION}a\"]}\n", read(), nil},
+		"a type that no zone offers, whatever the variable is": {
+			"      - {key: node.kubernetes.io/instance-type, operator: In, values: [g5.xlarge, p5.48xlarge]}\n      - {key: topology.kubernetes.io/zone, operator: In, values: [\"${REGION}a\"]}\n",
+			read(), missing("p5.48xlarge"),
+		},
+		"a family that holds a variable beside one that is not offered": {"      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d, \"${FAMILY}\"]}\n", read(), nil},
+		"a family of which some are offered":                            {"      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g5]}\n", read(), nil},
+		"a family of which none is":                                     {"      - {key: karpenter.k8s.aws/instance-family, operator: In, values: [p4d]}\n", read(), missing("p4d.24xlarge")},
+		"offerings that were not read are unknown":                      {named + zoneB, unread, nil},
+		"without a list nothing is known":                               {named + zoneB, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := lint(t, pool+c.requirements, published.Content{Offerings: c.list})
