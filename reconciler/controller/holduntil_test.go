@@ -58,14 +58,14 @@ func TestDriftOfAMarkedThingStaysUntilTheMarkEnds(t *testing.T) {
 
 func TestARevisionsChangesOfAMarkedThingAreMadeOnceTheMarkEnds(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("kubernetes/pool=1", "kubernetes/gone=1", "kubernetes/other=1")
+	s.commit("kubernetes/pool=1", "kubernetes/gone=1", "kubernetes/former=1", "kubernetes/other=1")
 	s.reconcile()
 	until := s.mark("pool", 150*time.Second)
 	s.cluster.marked["gone"] = until
 	s.commit("kubernetes/pool=2", "kubernetes/other=2")
 	applied := s.sync().Status.LastAppliedRevision
 	s.later()
-	if d := cmp.Diff(map[string]string{"pool": "1", "gone": "1", "other": "2"}, s.cluster.live); d != "" {
+	if d := cmp.Diff(map[string]string{"pool": "1", "gone": "1", "former": "1", "other": "2"}, s.cluster.live); d != "" {
 		t.Fatalf("the cluster (-want +got):\n%s", d)
 	}
 	held := func() {

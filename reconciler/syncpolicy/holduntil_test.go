@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 var noon = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
@@ -110,6 +111,17 @@ func TestWhatIsMarkedIsNotDeletedWithItsNamespaceOrItsKind(t *testing.T) {
 	want := map[string]string{"Widget/b": "", "Widget/c": "", "Namespace/team": inside.String(), "CustomResourceDefinition/widgets.example.com": inside.String()}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	// What has no change of its own counts as well, while its mark lasts.
+	foreign := marked(key("", "Namespace", "", "foreign"), "x", "")
+	foreign.Marked = map[string]loss.Mark{"ConfigMap/foreign/b": {Until: later, Reason: "INC-8"}, "ConfigMap/foreign/a": {Until: "2026-11-28T11:00:00Z"}, "ConfigMap/foreign/c": {Until: "soon"}}
+	for at, want := range map[time.Time]hold.Reasons{
+		noon: {{Rule: hold.HoldUntil, Facts: hold.Facts{Object: "ConfigMap/foreign/b", Until: later, Detail: "INC-8"}}}, noon.Add(6 * time.Hour): nil,
+	} {
+		p := plan.Compute(state.NewSet(), state.NewSet(foreign), ForRun(&v1alpha1.Sync{}, at)...)
+		if diff := cmp.Diff(want, change(p, foreign.Key).Hold); diff != "" {
+			t.Errorf("at %s: %s", at, diff)
+		}
 	}
 	over := plan.Compute(state.NewSet(), observed, ForDeletion(&v1alpha1.Sync{}, noon.Add(6*time.Hour))...)
 	for _, c := range over.Changes {
