@@ -259,6 +259,11 @@ func (p driftState) isHeld() bool {
 	return !slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return l.drift != "" && !l.held.Has(hold.HoldUntil) })
 }
 
+// holdsRevision reports whether a change of the revision itself, and not of a hand, waits for the end of a hold.
+func (p driftState) holdsRevision() bool {
+	return slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return l.drift == "" && l.held.Has(hold.HoldUntil) })
+}
+
 // heldSentence names the first thing that waits for the end of a hold, and why.
 func (p driftState) heldSentence() string {
 	for _, l := range p.pendingChanges {

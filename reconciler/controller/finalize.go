@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -119,7 +120,11 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	if before == nil || before.Reason != after.Reason || before.Message != after.Message {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, v.reason, v.message)
 	}
-	return ctrl.Result{RequeueAfter: cmp.Or(v.after, interval(sync))}, r.writeStatus(ctx, sync, updated)
+	wait := cmp.Or(v.after, interval(sync))
+	if until, now := v.drift.heldUntil(), r.Clock.Now(); until.After(now) {
+		wait = min(wait, max(until.Sub(now), time.Second))
+	}
+	return ctrl.Result{RequeueAfter: wait}, r.writeStatus(ctx, sync, updated)
 }
 
 // prune deletes everything that the Sync applied, but for what is read-only.

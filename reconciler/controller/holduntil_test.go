@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -57,21 +58,47 @@ func TestDriftOfAMarkedThingStaysUntilTheMarkEnds(t *testing.T) {
 
 func TestARevisionsChangesOfAMarkedThingAreMadeOnceTheMarkEnds(t *testing.T) {
 	s := newStage(t, nil)
-	s.commit("kubernetes/pool=1", "kubernetes/gone=1", "kubernetes/other=1")
+	s.commit("kubernetes/pool=1", "kubernetes/gone=1", "kubernetes/former=1", "kubernetes/other=1")
 	s.reconcile()
 	until := s.mark("pool", 150*time.Second)
 	s.cluster.marked["gone"] = until
 	s.commit("kubernetes/pool=2", "kubernetes/other=2")
+	applied := s.sync().Status.LastAppliedRevision
 	s.later()
-	if d := cmp.Diff(map[string]string{"pool": "1", "gone": "1", "other": "2"}, s.cluster.live); d != "" {
+	if d := cmp.Diff(map[string]string{"pool": "1", "gone": "1", "former": "1", "other": "2"}, s.cluster.live); d != "" {
 		t.Fatalf("the cluster (-want +got):\n%s", d)
 	}
+	held := func() {
+		t.Helper()
+		status := s.sync().Status
+		if status.LastAppliedRevision != applied || status.LastAttemptedRevision == applied {
+			t.Errorf("while changes of the revision are held, %q counts as applied, and %q as attempted", status.LastAppliedRevision, status.LastAttemptedRevision)
+		}
+		s.expectCondition("Ready", metav1.ConditionFalse, "HoldUntil")
+		s.expectCondition("Drifted", metav1.ConditionFalse, "NoDrift")
+		s.expectCondition("Reconciling", metav1.ConditionTrue, "ProgressingWithRetry")
+		if meta.IsStatusConditionTrue(s.sync().Status.Conditions, "Stalled") {
+			t.Error("the Sync is stalled")
+		}
+	}
+	held()
 	comparisons := s.cluster.fullComparisons
 	wait := s.later()
 	if s.cluster.fullComparisons != comparisons {
 		t.Errorf("while nothing changes, everything is compared %d times", s.cluster.fullComparisons-comparisons)
 	}
+	held()
+	s.cluster.live["other"] = "edited"
+	s.drift(at("kubernetes", "other"))
+	if s.cluster.live["other"] != "2" {
+		t.Errorf("drift of another object stays: %v", s.cluster.live)
+	}
+	held()
 	s.end(until, wait)
+	s.expectCondition("Ready", metav1.ConditionTrue, "ReconciliationSucceeded")
+	if status := s.sync().Status; status.LastAppliedRevision != status.LastAttemptedRevision {
+		t.Errorf("after its end %q counts as applied, and %q as attempted", status.LastAppliedRevision, status.LastAttemptedRevision)
+	}
 	if d := cmp.Diff(map[string]string{"pool": "2", "other": "2"}, s.cluster.live); d != "" {
 		t.Errorf("after its end the cluster (-want +got):\n%s", d)
 	}
@@ -86,13 +113,17 @@ func TestADeletedSyncWaitsForWhatIsMarked(t *testing.T) {
 	s.leave()
 	until := s.mark("pool", 10*time.Minute)
 	s.reconcile()
+	s.clock.Step(10*time.Minute - 20*time.Second)
+	if after := s.reconcile(); after != 20*time.Second {
+		t.Errorf("the next reconciliation is in %s, and the hold ends in 20s", after)
+	}
 	if d := cmp.Diff(map[string]string{"pool": "1"}, s.cluster.live); d != "" {
 		t.Errorf("the cluster (-want +got):\n%s", d)
 	}
 	if message := s.expectCondition("Ready", metav1.ConditionFalse, "DeletionFailed"); !strings.Contains(message, "Thing/pool stays as it is until "+until) {
 		t.Errorf("message %q", message)
 	}
-	s.clock.Step(10 * time.Minute)
+	s.clock.Step(20 * time.Second)
 	s.reconcile()
 	if len(s.cluster.live) != 0 || s.sync().Name != "" {
 		t.Errorf("the cluster has %v", s.cluster.live)

@@ -43,6 +43,8 @@ type requeueState struct {
 // record keeps what the next reconciliation needs of this one.
 func (s *syncState) record(sync *v1alpha1.Sync, done reconciliation, v runResult) {
 	switch {
+	case v.reason == holdUntil:
+		s.failures = 0 // Nothing failed.
 	case !v.ready:
 		s.failures++
 	case done.kind != partial:
@@ -57,6 +59,10 @@ func (s *syncState) record(sync *v1alpha1.Sync, done reconciliation, v runResult
 		if v.reason == partlyUnknown || endsByItself(v.reason) {
 			// Everything else is done, and the watches cover what is unknown.
 			s.restUntil = s.lastFull.Add(retryBackoff(s.failures, unknownRetryInterval))
+		}
+		if until := s.drift.heldUntil(); v.reason == holdUntil {
+			// Nothing changes before the first hold ends.
+			s.restUntil = s.lastFull.Add(min(until.Sub(s.lastFull), resync))
 		}
 	case partial:
 		// What could not be put back alone is for a full run to decide.
@@ -96,10 +102,10 @@ func (s *syncState) requeueAfter(now time.Time, every time.Duration, v runResult
 	if v.cleared && v.ready {
 		return time.Second // Nothing is unknown any more: compare the rest, too.
 	}
-	if until := s.drift.heldUntil(); until.After(now) { // What is over and could not be made keeps to the back-off.
+	if until := s.drift.heldUntil(); until.After(now) || v.reason == holdUntil { // What is over and could not be made keeps to the back-off.
 		every = min(every, max(until.Sub(now), time.Second))
 	}
-	if v.ready && s.failures == 0 {
+	if (v.ready || v.reason == holdUntil) && s.failures == 0 {
 		if left := s.nextFetch.Sub(now); left > 0 {
 			return min(left, every)
 		}

@@ -84,6 +84,8 @@ func resultOf(done reconciliation) runResult {
 	case len(done.Plan.Unknown) > 0:
 		v.reason = partlyUnknown
 		v.message = unknowns(done.Plan.Unknown) + remainderMessage(done)
+	case v.drift.holdsRevision():
+		v.reason, v.message = holdUntil, fmt.Sprintf("Not all of revision %s is applied: %s", done.Revision, v.drift.heldSentence())
 	default:
 		v.ready, v.converged = true, v.drift.converged()
 		v.reason = fluxmeta.ReconciliationSucceededReason
@@ -170,6 +172,9 @@ const (
 	nodeReplacementHeld = "NodeReplacementHeld"
 	quotaHeld           = "QuotaHeld"
 )
+
+// holdUntil is the reason of a Sync of whose revision a person marked something to stay as it is until a time.
+const holdUntil = "HoldUntil"
 
 // heldReasons are those reasons: what also ends by itself comes before what only a person can end.
 var heldReasons = []string{quotaHeld, nodeReplacementHeld, pruneHeld, syncChangeHeld}

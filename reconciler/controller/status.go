@@ -94,7 +94,7 @@ func (v runResult) findings(updated, sync *v1alpha1.Sync, done reconciliation) {
 	if why == driftReported && sync.Spec.Drift != v1alpha1.DriftReport {
 		why = readOnly
 		if v.drift.isHeld() {
-			why = string(hold.HoldUntil)
+			why = holdUntil
 		}
 	}
 	switch {

@@ -63,12 +63,13 @@ func (c Change) rolls() bool { return c.Provisions() && !c.Drift && !c.ReadOnly(
 
 // Guarded lists the changes that GuardNodes would hold, in the order of work: those
 // that a revision makes of pools, classes and overlays. A pool or class that comes
-// replaces nothing, and a deletion that was begun goes on.
+// replaces nothing, and a deletion that was begun goes on. What stays as it is until a time is for a person to confirm once
+// that is over.
 func (p Plan) Guarded() []Change {
 	var out []Change
 	for _, c := range p.Changes {
 		switch {
-		case !c.rolls(), c.Action == Delete && !isUnconfirmed(c), c.Action == Create && c.Key.Kind != overlayKind:
+		case !c.rolls(), c.Hold.Has(hold.HoldUntil), c.Action == Delete && !isUnconfirmed(c), c.Action == Create && c.Key.Kind != overlayKind:
 		default:
 			out = append(out, c)
 		}

@@ -3,6 +3,7 @@ package syncpolicy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,25 +20,25 @@ import (
 const maxHold = 7 * 24 * time.Hour
 
 // holdUntil holds each change of a thing that a person marked to stay as it is (state.CorrectionPolicy.HoldUntil) until a time
-// after now, and each deletion that would take such a thing along. A mark on the live thing counts before a declared one. One that
-// is no time, or too far ahead, holds nothing and becomes a warning.
+// after now, and each deletion that would take such a thing along. A mark on the live thing counts before a declared one, while it
+// lasts. One that is no time, or too far ahead, holds nothing and becomes a warning. What is created stays as nothing: a mark that is
+// declared alone does not hold it.
 func holdUntil(now time.Time) plan.Policy {
 	return func(p plan.Plan) plan.Plan {
 		marked := map[state.Key]hold.Reason{}
 		p.Notes = slices.Clone(p.Notes)
 		for _, c := range p.Changes {
-			text, why := mark(c)
-			if text == "" || c.ReadOnly() {
+			if c.ReadOnly() {
 				continue
 			}
-			until, problem := parseHold(text, now)
-			switch {
-			case problem != "":
+			r, problem := mark(c, now)
+			if problem != "" {
 				n := plan.NewNote(c.Key, c.Origin(), finding.New(finding.HoldInvalid, v1alpha1.HoldUntilAnnotation+" holds nothing: %s", finding.Of("problem", problem)))
 				n.Warning = true
 				p.Notes = append(p.Notes, n)
-			case now.Before(until):
-				marked[c.Key] = hold.Reason{Rule: hold.HoldUntil, Facts: hold.Facts{Until: until.UTC().Format(time.RFC3339), Detail: why}}
+			}
+			if r.Rule != "" && c.Action != plan.Create {
+				marked[c.Key] = r
 			}
 		}
 		slices.SortStableFunc(p.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
@@ -45,19 +46,30 @@ func holdUntil(now time.Time) plan.Policy {
 			if r, ok := marked[c.Key]; ok {
 				return hold.Reasons{r}
 			}
-			return withDeletion(c, marked)
+			return withDeletion(c, marked, now)
 		})
 	}
 }
 
-// mark is what a person wrote on the live thing, or else where it is declared.
-func mark(c plan.Change) (until, why string) {
+// mark is the hold of what a person wrote on the live thing, or else where it is declared: the first that lasts, zero where none does.
+// The problem is that of the first mark that is none, empty where all are marks.
+func mark(c plan.Change, now time.Time) (r hold.Reason, problem string) {
 	for _, item := range []*state.Item{c.Before, c.After} {
-		if item != nil && item.HoldUntil != "" {
-			return item.HoldUntil, item.HoldReason
+		if item == nil || item.HoldUntil == "" {
+			continue
+		}
+		until, invalid := parseHold(item.HoldUntil, now)
+		problem = cmp.Or(problem, invalid)
+		if invalid == "" && now.Before(until) {
+			return reason(until, item.HoldReason), problem
 		}
 	}
-	return "", ""
+	return hold.Reason{}, problem
+}
+
+// reason is why something is held until then.
+func reason(until time.Time, detail string) hold.Reason {
+	return hold.Reason{Rule: hold.HoldUntil, Facts: hold.Facts{Until: until.UTC().Format(time.RFC3339), Detail: detail}}
 }
 
 // parseHold is when a hold ends, or what is wrong with it.
@@ -73,20 +85,29 @@ func parseHold(text string, now time.Time) (until time.Time, problem string) {
 }
 
 // withDeletion is why a deletion is held that would take along what is marked: that of a namespace with what is in it, or of a
-// definition with the objects of its kind. It names the first of them.
-func withDeletion(c plan.Change, marked map[state.Key]hold.Reason) hold.Reasons {
-	var first state.Key
-	for k := range marked {
-		inside := c.Key.Kind == "Namespace" && c.Key.Group == "" && k.Namespace == c.Key.Name
-		defined := c.Key.Kind == "CustomResourceDefinition" && k.Group != "" && strings.HasSuffix(c.Key.Name, "."+k.Group)
-		if k.Target == c.Key.Target && (inside || defined) && (first == state.Key{} || cmp.Less(k.String(), first.String())) {
-			first = k
-		}
-	}
-	if c.Action != plan.Delete || first == (state.Key{}) {
+// definition with the objects of its kind, whoever they are managed by. It names the first of them.
+func withDeletion(c plan.Change, marked map[state.Key]hold.Reason, now time.Time) hold.Reasons {
+	if c.Action != plan.Delete {
 		return nil
 	}
-	r := marked[first]
-	r.Facts.Object = first.String()
+	held := map[string]hold.Reason{}
+	for k, r := range marked {
+		inside := c.Key.Kind == "Namespace" && c.Key.Group == "" && k.Namespace == c.Key.Name
+		defined := c.Key.Kind == "CustomResourceDefinition" && k.Group != "" && strings.HasSuffix(c.Key.Name, "."+k.Group)
+		if k.Target == c.Key.Target && (inside || defined) {
+			held[k.String()] = r
+		}
+	}
+	for object, m := range c.Before.Marked {
+		if until, problem := parseHold(m.Until, now); problem == "" && now.Before(until) {
+			held[object] = reason(until, m.Reason)
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	first := slices.Min(slices.Collect(maps.Keys(held)))
+	r := held[first]
+	r.Facts.Object = first
 	return hold.Reasons{r}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
+	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
 var noon = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
@@ -44,7 +45,9 @@ func TestWhatAPersonMarkedStaysAsItIsUntilThen(t *testing.T) {
 		{name: "a mark on the live object", live: later, at: noon, held: later},
 		{name: "a mark in the repository", declared: later, at: noon, held: later},
 		{name: "both, of which the live one counts", live: "2026-11-28T13:00:00Z", declared: later, at: noon, held: "2026-11-28T13:00:00Z"},
-		{name: "the live one is over, whatever is declared", live: earlier, declared: later, at: noon},
+		{name: "the live one is over, and the declared one lasts", live: earlier, declared: later, at: noon, held: later},
+		{name: "the live one is none, and the declared one lasts", live: "(empty)", declared: later, at: noon, held: later, warning: true},
+		{name: "the declared one is none, and the live one lasts", live: later, declared: "true", at: noon, held: later},
 		{name: "another time zone", live: "2026-11-28T19:00:00+01:00", at: noon, held: later},
 		{name: "a second before its end", live: later, at: noon.Add(6*time.Hour - time.Second), held: later},
 		{name: "its end", live: later, at: noon.Add(6 * time.Hour)},
@@ -65,11 +68,8 @@ func TestWhatAPersonMarkedStaysAsItIsUntilThen(t *testing.T) {
 		create := plan.Compute(state.NewSet(declared), state.NewSet(), policies...)
 		for what, c := range map[string]plan.Change{"update": change(update, pool), "delete": change(remove, gone.Key), "create": change(create, pool)} {
 			want := tt.held
-			if what == "delete" && tt.live == "" || what == "create" && (tt.live != "" && tt.declared == "") {
-				want = ""
-			}
-			if what == "create" && tt.live != "" && tt.declared != "" {
-				want = tt.declared
+			if what == "delete" && !slices.Contains([]string{tt.held, "2026-11-28T19:00:00+01:00"}, tt.live) || what == "create" {
+				want = "" // A mark that is declared alone counts for nothing that is to be created.
 			}
 			if got := c.Hold.Has(hold.HoldUntil); got != (want != "") {
 				t.Errorf("%s, %s: held: %v", tt.name, what, got)
@@ -111,6 +111,17 @@ func TestWhatIsMarkedIsNotDeletedWithItsNamespaceOrItsKind(t *testing.T) {
 	want := map[string]string{"Widget/b": "", "Widget/c": "", "Namespace/team": inside.String(), "CustomResourceDefinition/widgets.example.com": inside.String()}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	// What has no change of its own counts as well, while its mark lasts.
+	foreign := marked(key("", "Namespace", "", "foreign"), "x", "")
+	foreign.Marked = map[string]loss.Mark{"ConfigMap/foreign/b": {Until: later, Reason: "INC-8"}, "ConfigMap/foreign/a": {Until: "2026-11-28T11:00:00Z"}, "ConfigMap/foreign/c": {Until: "soon"}}
+	for at, want := range map[time.Time]hold.Reasons{
+		noon: {{Rule: hold.HoldUntil, Facts: hold.Facts{Object: "ConfigMap/foreign/b", Until: later, Detail: "INC-8"}}}, noon.Add(6 * time.Hour): nil,
+	} {
+		p := plan.Compute(state.NewSet(), state.NewSet(foreign), ForRun(&v1alpha1.Sync{}, at)...)
+		if diff := cmp.Diff(want, change(p, foreign.Key).Hold); diff != "" {
+			t.Errorf("at %s: %s", at, diff)
+		}
 	}
 	over := plan.Compute(state.NewSet(), observed, ForDeletion(&v1alpha1.Sync{}, noon.Add(6*time.Hour))...)
 	for _, c := range over.Changes {

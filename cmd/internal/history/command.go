@@ -252,14 +252,14 @@ const maxAge = 15 * time.Minute
 func reportAge(env get.Environment, h history.History) {
 	runs := func(n history.NodeClaim) bool { return n.Terminated.IsZero() }
 	if env.Now().Sub(h.Time.Time) > maxAge && slices.ContainsFunc(h.NodeClaims, runs) {
-		fmt.Fprintf(env.Err, "Recorded until %s: nodes that ran then are printed as running. The controller records more with the flag --history.\n", instant(h.Time))
+		fmt.Fprintf(env.Err, "Recorded until %s: nodes that ran then are printed as running. Nothing is recorded while the controller is down, has the flag --history=false, or cannot write its ConfigMaps because of a quota or RBAC: its log has why.\n", instant(h.Time))
 	}
 }
 
 // reportEmpty reports that there is nothing to print, and why.
 func reportEmpty(env get.Environment, h history.History, of string) {
 	if h.Time.IsZero() {
-		fmt.Fprintf(env.Err, "No history is recorded in namespace %s: the controller records it with the flag --history.\n", env.Namespace())
+		fmt.Fprintf(env.Err, "No history is recorded in namespace %s: nothing happened yet, or the controller has the flag --history=false, or cannot write its ConfigMaps because of a quota or RBAC: its log has why.\n", env.Namespace())
 		return
 	}
 	fmt.Fprintf(env.Err, "No %s found; --since 0 prints all that is recorded.\n", of)

@@ -42,6 +42,8 @@ const (
 	// of more than largeBytes is not written for each termination either.
 	slowBytes  = 64 << 10
 	largeBytes = 256 << 10
+	// refusedDelay is how long nothing is written after a write that the API server does not allow.
+	refusedDelay = 4 * time.Minute
 	// logInterval is how often a failure is logged.
 	logInterval = time.Minute
 	// requestTimeout bounds an observation with its write, and goneTimeout the part in which NodeClaims are read past the cache.
@@ -100,6 +102,8 @@ type Collector struct {
 	// present are the NodeClaims of the last observation, and missing those that were not in the one before.
 	present, missing map[string]bool
 	saved, logged    time.Time
+	// refused is when the API server last did not allow a write; zero where it allowed the last one.
+	refused time.Time
 	// ending is true for the last write.
 	ending bool
 	// prices are those of AWS, as they were read last.
@@ -208,7 +212,11 @@ func (c *Collector) step(ctx context.Context, waiting []chan<- error) {
 	defer cancel()
 	err := c.attempt(ctx, len(waiting) > 0)
 	if now := c.cfg.Clock.Now(); err != nil && !errors.Is(err, errPostponed) && (c.logged.IsZero() || now.Sub(c.logged).Abs() >= logInterval) {
-		c.cfg.Log.Error(err, "The history could not be recorded, trying again", "after", sampleInterval)
+		after := sampleInterval
+		if c.waits() {
+			after = refusedDelay
+		}
+		c.cfg.Log.Error(err, "The history could not be recorded, trying again", "after", after)
 		c.logged = now
 	}
 	for _, one := range waiting {
@@ -230,13 +238,13 @@ func (c *Collector) attempt(ctx context.Context, write bool) error {
 	}
 	if write {
 		c.drain()
-		if c.writer.Bytes() > largeBytes && c.age() < c.changeDelay() && !c.ending {
+		if (c.writer.Bytes() > largeBytes && c.age() < c.changeDelay() || c.waits()) && !c.ending {
 			return errPostponed
 		}
 		return c.save(ctx)
 	}
 	err := c.observe(ctx)
-	if c.due() {
+	if c.due() && !c.waits() {
 		err = errors.Join(err, c.save(ctx))
 	}
 	return err
@@ -267,6 +275,11 @@ func (c *Collector) changeDelay() time.Duration {
 func (c *Collector) due() bool {
 	age := c.age()
 	return c.state.Changed() && age >= c.changeDelay() || len(c.state.Open()) > 0 && age >= sumDelay
+}
+
+// waits reports whether the API server did not allow a write, so that one more cannot help before a person has changed that.
+func (c *Collector) waits() bool {
+	return !c.refused.IsZero() && c.cfg.Clock.Now().Sub(c.refused).Abs() < refusedDelay
 }
 
 // load reads what is recorded, where that was not read yet.
@@ -340,8 +353,12 @@ func (c *Collector) save(ctx context.Context) error {
 		c.state.Absorb(other)
 		err = c.writer.Save(ctx, c.state, present)
 	}
-	if err == nil {
+	c.refused = time.Time{}
+	switch {
+	case err == nil:
 		c.saved = c.cfg.Clock.Now()
+	case store.IsRefused(err):
+		c.refused = c.cfg.Clock.Now()
 	}
 	return err
 }

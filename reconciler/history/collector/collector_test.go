@@ -15,8 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -407,6 +409,22 @@ func TestNothingIsWrittenWhereNothingHappens(t *testing.T) {
 	steps(sampleInterval)
 	if failed < 18 || writes != failed+1 {
 		t.Errorf("%d writes fail, and then there is %d", failed-16, writes-failed)
+	}
+	before := writes
+	failure = apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "poolwright-history", errors.New("exceeded quota"))
+	steps(20 * time.Minute)
+	if n := writes - before; n < 3 || n > 5 {
+		t.Errorf("%d writes in 20 minutes that the API server refuses, want one in four minutes", n)
+	}
+	before = writes
+	written := make(chan error, 1)
+	if c.step(t.Context(), []chan<- error{written}); writes != before || !errors.Is(<-written, errPostponed) {
+		t.Errorf("%d writes for a termination while the API server refuses them", writes-before)
+	}
+	failure = nil
+	steps(refusedDelay + sampleInterval)
+	if writes != before+1 {
+		t.Errorf("%d writes once the API server refuses none", writes-before)
 	}
 }
 

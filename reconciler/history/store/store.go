@@ -9,6 +9,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -127,21 +128,15 @@ func (s *Store) Load(ctx context.Context, add recorder.AddFunc) (*recorder.State
 	return out, nil
 }
 
-// Save writes the State, after it has archived what does not change any more and is of no NodeClaim that is present. A State
+// Save writes the State, after it has archived what does not change any more and is of no NodeClaim that is present. Where an
+// archive cannot be written, the State is written all the same, with what was to be archived as far as it fits, and the error is that of
+// the archive: what is new is worth more than what is old. A State
 // that another has written since Load is an error for which IsConflict is true; it must then be loaded again. One that
 // somebody has deleted is written anew.
 func (s *Store) Save(ctx context.Context, state *recorder.State, present func(uid string) bool) error {
-	for {
-		archive, err := state.Archive(present)
-		if err != nil {
-			return err
-		}
-		if archive == nil {
-			break
-		}
-		if err := s.archive(ctx, state, archive); err != nil {
-			return err
-		}
+	unarchived := s.archiveAll(ctx, state, present)
+	if IsConflict(unarchived) {
+		return unarchived
 	}
 	content, err := state.Encode()
 	if err != nil {
@@ -156,12 +151,29 @@ func (s *Store) Save(ctx context.Context, state *recorder.State, present func(ui
 		err = s.write(ctx, next)
 	}
 	if err != nil {
-		return err
+		return errors.Join(unarchived, err)
 	}
 	s.state = next
 	state.Encoded()
-	return nil
+	return unarchived
 }
+
+// archiveAll archives all that does not change any more.
+func (s *Store) archiveAll(ctx context.Context, state *recorder.State, present func(uid string) bool) error {
+	for {
+		archive, err := state.Archive(present)
+		if err != nil || archive == nil {
+			return err
+		}
+		if err := s.archive(ctx, state, archive); err != nil {
+			return err
+		}
+	}
+}
+
+// IsRefused reports whether a ConfigMap could not be written since the API server does not allow it, such as by a quota, rights or an
+// admission webhook: another try helps once a person has changed that.
+func IsRefused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
 
 // IsConflict reports whether another has written the State since it was loaded.
 func IsConflict(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }

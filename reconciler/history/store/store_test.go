@@ -11,7 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -132,6 +134,51 @@ func TestAStateThatAnotherWroteIsNotOverwritten(t *testing.T) {
 	}
 }
 
+// A quota may allow the State, and not the next archive.
+func TestTheStateIsWrittenWhereNoArchiveCanBe(t *testing.T) {
+	allowed := 1
+	kube := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).Build(), interceptor.Funcs{
+		Create: func(ctx context.Context, kube client.WithWatch, object client.Object, opts ...client.CreateOption) error {
+			if allowed == 0 {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, object.GetName(), errors.New("exceeded quota"))
+			}
+			allowed--
+			return kube.Create(ctx, object, opts...)
+		},
+	})
+	s := &Store{Kube: kube, Namespace: namespace}
+	state, err := s.Load(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func(from, to int) error {
+		for i := from; i < to; i++ {
+			o := terminated(i)
+			state.Observe(o.Terminated.Time, []recorder.Observation{o})
+		}
+		return s.Save(t.Context(), state, none)
+	}
+	if err := record(0, 100); err != nil {
+		t.Fatal(err)
+	}
+	if err := record(100, 500); !IsRefused(err) || IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+	if state.Changed() {
+		t.Error("the State is not written")
+	}
+	if h, err := s.Read(t.Context()); err != nil || len(h.NodeClaims) != 500 || len(h.PoolHours) != 500 {
+		t.Errorf("%d nodes in %d hours are recorded, %v", len(h.NodeClaims), len(h.PoolHours), err)
+	}
+	allowed = 2
+	if err := record(500, 501); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := s.Read(t.Context()); err != nil || len(h.NodeClaims) != 501 || len(h.PoolHours) != 501 {
+		t.Errorf("with archives %d nodes in %d hours are recorded, %v", len(h.NodeClaims), len(h.PoolHours), err)
+	}
+}
+
 func TestAFailureNamesTheConfigMapAndKeepsTheState(t *testing.T) {
 	failure := errors.New("etcd is full")
 	failing := ""
@@ -154,15 +201,21 @@ func TestAFailureNamesTheConfigMapAndKeepsTheState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 500 {
-		o := terminated(i)
-		state.Observe(o.Terminated.Time, []recorder.Observation{o})
-	}
-	for _, failing = range []string{"create poolwright-history-records-0", "get poolwright-history-records-3", "create poolwright-history-hours-0", "create poolwright-history"} {
+	fails := func() {
+		t.Helper()
 		err := s.Save(t.Context(), state, none)
 		if _, name, _ := strings.Cut(failing, " "); !errors.Is(err, failure) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", failing, err)
 		}
+	}
+	failing = "create poolwright-history"
+	fails()
+	for i := range 500 {
+		o := terminated(i)
+		state.Observe(o.Terminated.Time, []recorder.Observation{o})
+	}
+	for _, failing = range []string{"create poolwright-history-records-0", "get poolwright-history-records-3", "create poolwright-history-hours-0"} {
+		fails()
 	}
 	failing = ""
 	if err := s.Save(t.Context(), state, none); err != nil {

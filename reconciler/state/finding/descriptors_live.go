@@ -111,7 +111,7 @@ func clusterDescriptors() []Descriptor {
 			"Keep the name."},
 		{"DryRunRefused", Warning, "The API server refuses a dry run of the change.",
 			"Correct what its message names."},
-		{"HoldInvalid", Warning, "The annotation poolwright.dev/hold-until of an object holds nothing: it is no time as of RFC 3339, or is more than seven days ahead.",
+		{"HoldInvalid", Warning, "The annotation poolwright.dev/hold-until of an object holds nothing: it is empty or no time as of RFC 3339, or is more than seven days ahead.",
 			"Correct the time, or remove the annotation."},
 		{"IgnoreRuleRefused", Error, "A rule of spec.ignore cannot be parsed, or names a field that is not ignored: a guard, a role, a value of a Secret, or an object as a whole.",
 			"Have the target of the rule select other objects, or name a narrower field."},

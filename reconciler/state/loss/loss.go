@@ -25,6 +25,9 @@ type DeletionImpact struct {
 	Losses Counts
 	// Names are those of what Losses counts, as far as they are known. See Union.
 	Names Names
+	// Marked are the things that would be deleted with this one and that a person marked to stay as they are, by state.Key as text,
+	// whether or not they are deleted by themselves as well; none for most.
+	Marked map[string]Mark
 	// Allowed is what was allowed when the deletion of this very incarnation was
 	// about to be sent, and did not come to its end: the process died, or the
 	// target refused. Nil where it never was. Only on observed things.
@@ -40,6 +43,9 @@ type DeletionImpact struct {
 	// on without it.
 	EndsEngine bool
 }
+
+// Mark is what a person wrote on a thing for it to stay as it is, as it was written: until when, which may be no time, and why.
+type Mark struct{ Until, Reason string }
 
 // EffectiveLosses is what goes with the deletion. An Impact that counts nothing stands for the
 // thing itself.
@@ -190,9 +196,18 @@ func Union(all []DeletionImpact) Counts {
 func Combine(all []DeletionImpact) DeletionImpact {
 	after := slices.ContainsFunc(all, func(r DeletionImpact) bool { return r.AfterNodes })
 	ends := slices.ContainsFunc(all, func(r DeletionImpact) bool { return r.EndsEngine })
+	var marked map[string]Mark
+	for _, r := range all {
+		for object, m := range r.Marked {
+			if marked == nil {
+				marked = map[string]Mark{}
+			}
+			marked[object] = m
+		}
+	}
 	all = slices.DeleteFunc(slices.Clone(all), func(r DeletionImpact) bool { return r.Impact == "" })
 	if len(all) == 0 {
-		return DeletionImpact{AfterNodes: after, EndsEngine: ends}
+		return DeletionImpact{Marked: marked, AfterNodes: after, EndsEngine: ends}
 	}
 	var impacts []string
 	names := Names{}
@@ -204,7 +219,7 @@ func Combine(all []DeletionImpact) DeletionImpact {
 			}
 		}
 	}
-	return DeletionImpact{Impact: strings.Join(impacts, "; "), Losses: Union(all), Names: names, AfterNodes: after, EndsEngine: ends}
+	return DeletionImpact{Impact: strings.Join(impacts, "; "), Losses: Union(all), Names: names, Marked: marked, AfterNodes: after, EndsEngine: ends}
 }
 
 // Divide gives each of the parts what it counts now, and of what is allowed beyond their

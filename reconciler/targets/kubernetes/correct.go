@@ -144,6 +144,9 @@ func (j *correction) update(ctx context.Context) error {
 	if err := j.checkUpdate(ctx); err != nil {
 		return err
 	}
+	if err := j.checkMark(ctx); err != nil {
+		return err
+	}
 	found, err := j.prepare(ctx, owners)
 	if err != nil {
 		return err

@@ -2,7 +2,9 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -39,6 +41,21 @@ func (j *correction) checkUpdate(ctx context.Context) error {
 	return j.awaitEngine(ctx, now)
 }
 
+// checkMark refuses an update of what a person marked, or unmarked, since it was planned. It reads what is live, as no cache can be
+// newer than the request that follows.
+func (j *correction) checkMark(ctx context.Context) error {
+	live, err := j.api.Get(ctx, j.ref)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil // The update has its UID as a precondition.
+	case err != nil:
+		return api.ResponseError(err, j.secret)
+	case manifest.Hold(live.GetAnnotations()).HoldUntil != j.Before.HoldUntil:
+		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
+	}
+	return nil
+}
+
 // checkDeletion refuses what is not ours to delete any more, or takes more along than was planned.
 // It reads what is live, as no cache can be newer than the request that follows.
 func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
@@ -54,6 +71,11 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), kinds.PluginConfig(live.Object))
 	}
 	lost := now.DeletionImpact(ctx, k, live)
+	for object, m := range lost.Marked {
+		if j.Before.Marked[object] != m { // It was marked since: whether that lasts is for a plan to decide.
+			return state.Fail(state.Retry, "Changed", fmt.Errorf("%w: %s, which would be deleted with it, was marked to stay as it is", targets.ErrChanged, object))
+		}
+	}
 	if err := targets.MayDelete(j.Change, lost); err != nil {
 		return err
 	}

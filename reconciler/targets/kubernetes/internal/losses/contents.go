@@ -3,6 +3,7 @@ package losses
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/api"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/parallel"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
+	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
 
 // contents are the kinds of Kubernetes that are counted in a namespace: those whose loss
@@ -82,18 +84,19 @@ func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.Deletion
 		return loss.DeletionImpact{}, err
 	}
 	all := append(contents(), custom...)
-	found, errs := make([]loss.Names, len(all)), make([]error, len(all))
+	found, marks, errs := make([]loss.Names, len(all)), make([]map[string]loss.Mark, len(all)), make([]error, len(all))
 	each := make([]int, len(all))
 	for i := range each {
 		each[i] = i
 	}
-	parallel.Each(requests, each, func(i int) { found[i], errs[i] = c.within(ctx, all[i], of) })
+	parallel.Each(requests, each, func(i int) { found[i], marks[i], errs[i] = c.within(ctx, all[i], of) })
 	var parts []string
-	lost := loss.Names{}
+	lost, marked := loss.Names{}, map[string]loss.Mark{}
 	for i, kind := range all {
 		if errs[i] != nil {
 			return loss.DeletionImpact{}, errs[i]
 		}
+		maps.Copy(marked, marks[i])
 		as := lostAs(kind)
 		if n := len(found[i][as]); n > 0 {
 			parts = append(parts, plural.Count(n, thing(kind)))
@@ -103,24 +106,34 @@ func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.Deletion
 		}
 	}
 	if len(parts) == 0 {
-		return loss.DeletionImpact{}, nil
+		return loss.DeletionImpact{Marked: marked}, nil
 	}
-	return lost.DeletionImpact(strings.Join(parts, ", ") + " in it go with it"), nil
+	out := lost.DeletionImpact(strings.Join(parts, ", ") + " in it go with it")
+	out.Marked = marked
+	return out, nil
 }
 
-// within names the objects of a kind in a namespace, but for those that go by themselves.
-func (c Deletion) within(ctx context.Context, kind kinds.Kind, of state.Key) (loss.Names, error) {
-	out := loss.Names{}
+// within names the objects of a kind in a namespace, but for those that go by themselves, and which of all of them are marked.
+func (c Deletion) within(ctx context.Context, kind kinds.Kind, of state.Key) (loss.Names, map[string]loss.Mark, error) {
+	out, marked := loss.Names{}, map[string]loss.Mark{}
 	err := c.API.Names(ctx, api.Ref{Resource: kind.GVR(), Namespace: of.Name}, "", "", func(m *metav1.PartialObjectMetadata) {
 		k := state.Key{Target: of.Target, Group: kind.Group, Kind: kind.Kind, Namespace: of.Name, Name: m.Name}
 		if k.Group == "" && k.Kind == "ConfigMap" && m.Name == "kube-root-ca.crt" {
 			return // Kubernetes puts it into every namespace.
 		}
+		addMark(marked, k, m)
 		if !c.DeletedAnyway(k, m) {
 			out.Add(lostAs(kind), lostName(kind, m))
 		}
 	})
-	return out, err
+	return out, marked, err
+}
+
+// addMark adds what a person wrote on an object for it to stay as it is.
+func addMark(to map[string]loss.Mark, k state.Key, live metav1.Object) {
+	if m := manifest.Hold(live.GetAnnotations()); m.HoldUntil != "" {
+		to[k.String()] = loss.Mark{Until: m.HoldUntil, Reason: m.HoldReason}
+	}
 }
 
 // thing is the noun for an object of a kind.

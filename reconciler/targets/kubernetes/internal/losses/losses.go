@@ -70,9 +70,9 @@ func (c Deletion) DeletionImpact(ctx context.Context, k state.Key, live *unstruc
 		out.Names = nil
 	}
 	if out.Impact == "" {
-		after := out.AfterNodes
+		after, marked := out.AfterNodes, out.Marked
 		out = c.Plugins.removal(k, live.Object)
-		out.AfterNodes = after
+		out.AfterNodes, out.Marked = after, marked
 	}
 	return endsEngine(out)
 }
@@ -119,7 +119,7 @@ func together(all []loss.DeletionImpact) loss.DeletionImpact {
 func (c Deletion) lostByKind(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	switch {
 	case k.Kind == "CustomResourceDefinition":
-		return c.lostObjects(ctx, live)
+		return c.lostObjects(ctx, k, live)
 	case IsNamespace(k):
 		return c.lostContents(ctx, k)
 	case k.Kind == "NodePool" && k.Group == "karpenter.sh":
@@ -145,16 +145,21 @@ func IsCluster(k state.Key) bool {
 func IsNamespace(k state.Key) bool { return k.Kind == "Namespace" && k.Group == "" }
 
 // lostObjects counts the objects of a CustomResourceDefinition's kind.
-func (c Deletion) lostObjects(ctx context.Context, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
+func (c Deletion) lostObjects(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	defined := kinds.Defined(live.Object)
 	if len(defined) == 0 {
 		return loss.DeletionImpact{Impact: "its kind and all objects of it go with it"}, nil
 	}
-	kind, lost := defined[0], loss.Names{} // Every version serves the same objects.
-	err := c.API.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) { lost.Add(lostAs(kind), lostName(kind, m)) })
+	kind, lost, marked := defined[0], loss.Names{}, map[string]loss.Mark{} // Every version serves the same objects.
+	err := c.API.Names(ctx, api.Ref{Resource: kind.GVR()}, "", "", func(m *metav1.PartialObjectMetadata) {
+		lost.Add(lostAs(kind), lostName(kind, m))
+		addMark(marked, state.Key{Target: k.Target, Group: kind.Group, Kind: kind.Kind, Namespace: m.Namespace, Name: m.Name}, m)
+	})
 	objects := len(lost[lostAs(kind)])
 	lost.Add("CustomResourceDefinition", live.GetName())
-	return lost.DeletionImpact(fmt.Sprintf("the kind %s and %s go with it", kind.Kind, plural.Count(objects, "object"))), err
+	out := lost.DeletionImpact(fmt.Sprintf("the kind %s and %s go with it", kind.Kind, plural.Count(objects, "object")))
+	out.Marked = marked
+	return out, err
 }
 
 // lostNodes counts the nodes of a pool, those on their way included, and the pods on

@@ -17,7 +17,7 @@ func TestAMarkIsReadFromTheAnnotationsOfAnObject(t *testing.T) {
 		"none":            {nil, state.CorrectionPolicy{}},
 		"others":          {map[string]any{"a": "b"}, state.CorrectionPolicy{}},
 		"a reason alone":  {map[string]any{reason: "INC-7"}, state.CorrectionPolicy{}},
-		"an empty time":   {map[string]any{until: "", reason: "INC-7"}, state.CorrectionPolicy{}},
+		"an empty time":   {map[string]any{until: "", reason: "INC-7"}, state.CorrectionPolicy{HoldUntil: "(empty)", HoldReason: "INC-7"}},
 		"a time":          {map[string]any{until: "2026-11-28T18:00:00Z"}, state.CorrectionPolicy{HoldUntil: "2026-11-28T18:00:00Z"}},
 		"with its reason": {map[string]any{until: "soon", reason: "INC-7"}, state.CorrectionPolicy{HoldUntil: "soon", HoldReason: "INC-7"}},
 	} {
