@@ -2,7 +2,8 @@
 // and the tables by which packages initialize themselves, which are about half of what a started controller
 // has resident.
 //
-// It takes nothing away: what is needed again is mapped again, mostly from the page cache. It does not touch
+// It takes nothing away: what is needed again is mapped again, mostly from the page cache. There the pages stay,
+// and so what is charged to a container's cgroup is as before until the kernel takes them back. It does not touch
 // a mapping that was ever written to. Start reading at Release.
 package binarypages
 

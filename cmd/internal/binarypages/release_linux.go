@@ -45,7 +45,7 @@ type addresses struct{ start, end uintptr }
 func mappings(smaps io.Reader, file string) ([]addresses, error) {
 	var all []addresses
 	var now addresses
-	eligible := false
+	eligible, unwritten := false, false
 	lines := bufio.NewScanner(smaps)
 	for lines.Scan() {
 		fields := strings.Fields(string(lines.Bytes()))
@@ -60,12 +60,19 @@ func mappings(smaps io.Reader, file string) ([]addresses, error) {
 			if err := errors.Join(err, err2); !ok || err != nil {
 				return nil, fmt.Errorf("reading what is mapped: %q: %w", lines.Text(), err)
 			}
-			now = addresses{uintptr(low), uintptr(high)}
+			now, unwritten = addresses{uintptr(low), uintptr(high)}, false
 			eligible = len(fields) == 6 && fields[5] == file && len(fields[1]) == 4 && fields[1][1] == '-'
 			continue
 		}
-		if eligible && name == "Anonymous" && fields[1] == "0" {
-			all = append(all, now)
+		// Of the two, which come in this order, the first counts present pages alone, and the second those that
+		// were written and then swapped out.
+		switch name {
+		case "Anonymous":
+			unwritten = fields[1] == "0"
+		case "Swap":
+			if eligible && unwritten && fields[1] == "0" {
+				all = append(all, now)
+			}
 		}
 	}
 	if err := lines.Err(); err != nil {

@@ -162,3 +162,42 @@ func TestOnlyFieldsThatBootstrapAppliedAreAppliedAgain(t *testing.T) {
 		t.Error(d, err)
 	}
 }
+
+// A file that has only variables changes nothing of what is followed.
+func TestAFileWithVariablesOnlyKeepsTheRefThatSomebodyHasSet(t *testing.T) {
+	const url = "https://live.example.com/x"
+	dir, _ := clone(t, "https://git.example.com/team/nodes.git", true)
+	for name, c := range map[string]struct {
+		live, want v1alpha1.GitRef
+	}{
+		// A ref that is left out stays as it is.
+		"a tag":          {v1alpha1.GitRef{Tag: "v1"}, v1alpha1.GitRef{}},
+		"a commit":       {v1alpha1.GitRef{Commit: "0123456789012345678901234567890123456789"}, v1alpha1.GitRef{}},
+		"another branch": {v1alpha1.GitRef{Branch: "theirs"}, v1alpha1.GitRef{Branch: "theirs"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Bootstrap made it with a branch, which it no longer owns.
+			live := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}
+			live.Spec.Source.Git = v1alpha1.GitSource{URL: url, Ref: c.live}
+			live.ManagedFields = []metav1.ManagedFieldsEntry{{
+				Manager: v1alpha1.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", APIVersion: "poolwright.dev/v1alpha1",
+				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:source":{"f:git":{"f:url":{}}}}}`)},
+			}}
+			r := SyncRequest{Variables: variables.Input{SyncFile: syncFile(t, "{name: dev}", "{substitute: {A: b}}")}}
+			file, err := r.Variables.Read()
+			if err != nil {
+				t.Fatal(err)
+			}
+			wanted, err := r.base(file, live)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.followGit(file, &wanted, live, dir); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(v1alpha1.GitSource{URL: url, Ref: c.want}, wanted.Source.Git); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}

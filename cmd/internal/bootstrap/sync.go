@@ -64,7 +64,7 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	r.Path = cmp.Or(r.Path, filePath(file), sub)
 	wanted.Path = r.Path
 	if wanted.SourceRef == nil && live.Spec.SourceRef == nil {
-		if warnings, err = r.followGit(&wanted, live, root); err != nil {
+		if warnings, err = r.followGit(file, &wanted, live, root); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -91,11 +91,12 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	return spec, warnings, nil
 }
 
-// followGit completes the repository that Poolwright fetches itself.
-func (r *SyncRequest) followGit(wanted *v1alpha1.SyncSpec, live *v1alpha1.Sync, root string) (warnings []string, err error) {
+// followGit completes the repository that Poolwright fetches itself: what no flag sets is as in the file where that has a
+// repository, else as in the live Sync, of which somebody may have changed what an earlier run had applied.
+func (r *SyncRequest) followGit(file variables.File, wanted *v1alpha1.SyncSpec, live *v1alpha1.Sync, root string) (warnings []string, err error) {
 	git := &wanted.Source.Git
 	before := live.Spec.Source.Git
-	if git.URL != "" && r.Variables.SyncFile != "" {
+	if file.Sync != nil && file.Sync.Spec.Source.Git.URL != "" {
 		before = *git
 		before.Ref.Branch = before.Ref.FollowedBranch()
 	}

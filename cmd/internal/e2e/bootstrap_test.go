@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -126,13 +127,15 @@ func TestInstallingAndUninstallingFromALaptop(t *testing.T) {
 	if err := l.hand.Get(l.Context(), client.ObjectKey{Name: engineSystem}, &corev1.Namespace{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("a dry run made the namespace: %v", err)
 	}
+	begin := time.Now()
 	l.expect(l.bootstrap("--yes"), 0, "Secret git is not in namespace", "2 of 2 replicas are available", "Sync dev does not follow the repository yet")
+	took := time.Since(begin)
 	l.expect(l.bootstrap("--yes"), 0, "nothing to change")
 	l.expect(l.types("bootstrap", "clusters/dev", "--yes"), 0, "nothing to change")
 	l.installed()
 
 	l.secret()
-	l.live()
+	l.live(took)
 	l.checks()
 	l.followsPages()
 	l.expect(l.bootstrap("--yes"), 0, "nothing to change")
@@ -237,10 +240,18 @@ func (l *laptop) installed() {
 }
 
 // live starts the controller, which the sandbox's kubelets only simulate, and has it
-// bring a node.
-func (l *laptop) live() {
+// bring a node. The installation took so long already.
+func (l *laptop) live(took time.Duration) {
 	l.Helper()
+	begin := time.Now()
 	l.start()
+	l.eventually("the Sync is ready", func() error {
+		if s := l.followed(); !meta.IsStatusConditionTrue(s.Status.Conditions, "Ready") {
+			return fmt.Errorf("its conditions are %+v", s.Status.Conditions)
+		}
+		return nil
+	})
+	l.Logf("by bootstrap the first Sync is Ready after %s", (took + time.Since(begin)).Round(100*time.Millisecond))
 	l.engineRuns()
 	// Evicted, its pod comes back and asks for a node again.
 	l.addDeployment(gpuPool, 1)

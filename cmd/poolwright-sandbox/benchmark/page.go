@@ -77,8 +77,8 @@ func columns() []measureColumn {
 	return []measureColumn{
 		{"requests to the API server", func(u Usage) float64 { return float64(u.Requests) }, "%.0f", false},
 		{"processor time, s", func(u Usage) float64 { return u.CPU.Seconds() }, "%.2f", false},
-		{"resident memory, MiB", func(u Usage) float64 { return float64(u.Peak) / (1 << 20) }, "%.0f", false},
 		{"private memory with children, MiB", func(u Usage) float64 { return float64(u.Private) / (1 << 20) }, "%.0f", true},
+		{"resident memory, MiB", func(u Usage) float64 { return float64(u.Peak) / (1 << 20) }, "%.0f", false},
 		{"time, s", func(u Usage) float64 { return u.Wall.Seconds() }, "%.3g", false},
 	}
 }
@@ -135,7 +135,7 @@ func (p *Page) writeNodes(out *strings.Builder) {
 	rows := []nodeMeasure{
 		{"first pending pod → CreateFleet, s", "%.3g", c.Single, func(u NodeUsage) float64 { return u.Launch.Seconds() }},
 		{"last pod gone → TerminateInstances, s beyond consolidateAfter", "%.3g", c.Single, func(u NodeUsage) float64 { return u.Terminate.Seconds() }},
-		{fmt.Sprintf("the same of the last of %d nodes that become empty together", c.Nodes), "%.3g", c.Together, func(u NodeUsage) float64 { return u.Terminate.Seconds() }},
+		{fmt.Sprintf("the same of the last of %d nodes that become empty together, in %s", c.Nodes, plural.Count(len(c.Together[c.Systems[0]]), "round")), "%.3g", c.Together, func(u NodeUsage) float64 { return u.Terminate.Seconds() }},
 		{"processor time of the life of a node, s", "%.2f", c.Single, func(u NodeUsage) float64 { return u.Usage.CPU.Seconds() }},
 		{"requests to the API server in the life of a node", "%.0f", c.Single, func(u NodeUsage) float64 { return float64(u.Usage.Requests) }},
 		{"resident memory, MiB", "%.0f", c.Single, func(u NodeUsage) float64 { return float64(u.Usage.Peak) / (1 << 20) }},

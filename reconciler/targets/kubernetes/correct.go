@@ -157,12 +157,12 @@ func (j *correction) update(ctx context.Context) error {
 	}
 	omitted := j.omit(body, found)
 	if before.Owner == (owner.Reference{}) {
-		emptied, err := j.removeEmptied(ctx, omitted.Object)
+		emptied, err := j.removeEmptied(ctx, omitted.Object, version)
 		if err != nil {
 			return err
 		}
 		if emptied != nil {
-			found = emptied
+			found, version = emptied, emptied.GetResourceVersion() // Of version, and so a write of ours, too.
 			omitted = j.omit(body, found)
 		}
 	}

@@ -19,9 +19,10 @@ import (
 
 // removeEmptied makes way for an apply that declares maps or lists without content where we
 // have applied some before, such as `controllerRole: {}` after `{name: a}`: see
-// fields.Emptied. One patch removes the contents and our claim to them. It returns the
-// live object afterwards, or nil where nothing is declared without content.
-func (j *correction) removeEmptied(ctx context.Context, body map[string]any) (*unstructured.Unstructured, error) {
+// fields.Emptied. One patch removes the contents and our claim to them, of an object with guards
+// in the given version alone. It returns the live object afterwards, or nil where nothing is
+// declared without content.
+func (j *correction) removeEmptied(ctx context.Context, body map[string]any, version string) (*unstructured.Unstructured, error) {
 	if !hasEmpty(body) {
 		return nil, nil
 	}
@@ -31,7 +32,7 @@ func (j *correction) removeEmptied(ctx context.Context, body map[string]any) (*u
 		if err != nil {
 			return nil, api.Refused(doing, err, j.secret)
 		}
-		if string(live.GetUID()) != j.Before.Live.UID {
+		if string(live.GetUID()) != j.Before.Live.UID || j.hasGuards() && live.GetResourceVersion() != version {
 			return nil, state.Fail(state.Retry, "Conflict", fmt.Errorf("%s: %w", doing, targets.ErrChanged))
 		}
 		pointers, claim := fields.Emptied(live.Object, body, v1alpha1.FieldManager)

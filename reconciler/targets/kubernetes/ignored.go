@@ -14,7 +14,8 @@ import (
 )
 
 // release gives up what we own of a live object although it is ignored: its values stay and belong to
-// whoever writes them. It returns the live object afterwards.
+// whoever writes them. It returns the live object afterwards, and ErrChanged where somebody has written
+// an object with guards meanwhile: the next version has what was not compared.
 func (j *correction) release(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	const doing = "giving up the ownership of what is ignored"
 	pointers := j.desired.Ignored(j.Change.Key)
@@ -31,7 +32,7 @@ func (j *correction) release(ctx context.Context, live *unstructured.Unstructure
 		if err == nil {
 			return after, nil
 		}
-		if !apierrors.IsConflict(err) || attempt == 5 {
+		if !apierrors.IsConflict(err) || attempt == 5 || j.hasGuards() {
 			return nil, api.Refused(doing, err, j.secret)
 		}
 		if live, err = j.api.Get(ctx, j.ref); err != nil {
