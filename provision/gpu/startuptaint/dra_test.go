@@ -2,6 +2,7 @@ package startuptaint_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"unique"
 
@@ -14,8 +15,9 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
-// A GPU that the device plugin offers is no device of the DRA driver: a node launched for a claim would wait for ever
-// for a ResourceSlice, and the same GPU would be counted twice.
+// Only where the DRA driver runs is a GPU a device of it: a node launched for a claim would wait without end for a
+// ResourceSlice, and a GPU that the device plugin offers would be counted twice. What serves a pool that cannot be read
+// publishes nothing.
 func TestOnlyPoolsOfTheDRADriverHaveItsDevices(t *testing.T) {
 	const efa = "dra.net"
 	devices := func(driver string) ([]*cloudprovider.ResourceSliceTemplate, []*cloudprovider.AttributeBinding) {
@@ -34,13 +36,19 @@ func TestOnlyPoolsOfTheDRADriverHaveItsDevices(t *testing.T) {
 		{Name: "sliced", Pools: []string{"plugin"}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10},
 		{Name: "dra", Pools: []string{"driver"}, Strategy: gpu.StrategyDRA},
 	}}
+	var failed error
 	provider := startuptaint.Decorate(startuptaint.Config{
-		Sharing: func(context.Context) (gpu.Sharing, error) { return declared, nil },
+		Sharing: func(context.Context) (gpu.Sharing, error) { return declared, failed },
 		Backoff: startuptaint.NewFailureBackoff(clock.RealClock{}), Reader: kube(t),
 	})(inner)
 	for name, want := range map[string][]string{
-		"plugin": {efa}, "driver": {nvidiadra.DriverName, efa}, "of nobody": {nvidiadra.DriverName, efa},
+		"plugin": {efa}, "driver": {nvidiadra.DriverName, efa}, "of nobody": {efa}, "unread": {efa},
 	} {
+		if name == "unread" {
+			failed = errors.New("no connection")
+		} else {
+			failed = nil
+		}
 		types, err := provider.GetInstanceTypes(t.Context(), pool(name))
 		if err != nil {
 			t.Fatal(err)
