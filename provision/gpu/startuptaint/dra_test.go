@@ -6,10 +6,13 @@ import (
 	"testing"
 	"unique"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/nvidiadra"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
@@ -69,6 +72,32 @@ func TestOnlyPoolsOfTheDRADriverHaveItsDevices(t *testing.T) {
 	}
 	if got := len(inner.types[1].DynamicResources.ResourceSliceTemplates); got != 2 {
 		t.Errorf("Karpenter's own list was changed: it has %d templates", got)
+	}
+}
+
+// Karpenter's metadata has a whole GPU for types with a fraction of one, of which EC2 counts none.
+func TestAFractionOfAGPUIsNoDevice(t *testing.T) {
+	inner := &cloud{types: machines()}
+	for i, count := range []string{"", "1", "0"} {
+		if count != "" {
+			inner.types[i].Requirements.Add(scheduling.NewRequirement(awsv1.LabelInstanceGPUCount, corev1.NodeSelectorOpIn, count))
+			inner.types[i].DynamicResources.ResourceSliceTemplates = []*cloudprovider.ResourceSliceTemplate{{Driver: unique.Make(nvidiadra.DriverName)}}
+		}
+	}
+	provider := startuptaint.Decorate(startuptaint.Config{
+		Sharing: func(context.Context) (gpu.Sharing, error) {
+			return gpu.Sharing{Default: "dra", Configs: []gpu.PluginConfig{{Name: "dra", Strategy: gpu.StrategyDRA}}}, nil
+		},
+		Backoff: startuptaint.NewFailureBackoff(clock.RealClock{}), Reader: kube(t),
+	})(inner)
+	types, err := provider.GetInstanceTypes(t.Context(), pool("driver"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{0, 1, 0} {
+		if got := len(types[i].DynamicResources.ResourceSliceTemplates); got != want {
+			t.Errorf("%s has %d templates, want %d", types[i].Name, got, want)
+		}
 	}
 }
 
