@@ -51,11 +51,11 @@ func Check(ctx context.Context, config *rest.Config) error {
 			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 				ResourceAttributes: &authorizationv1.ResourceAttributes{Group: group.Group, Version: group.Version, Resource: resource, Verb: verb},
 			}}
-			answer, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+			reviewed, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 			if err != nil {
 				return fmt.Errorf("reviewing the right to %s %s: %w", verb, resource, err)
 			}
-			if !answer.Status.Allowed {
+			if !reviewed.Status.Allowed {
 				return fmt.Errorf("%s %s of %s: %w", verb, resource, group, ErrForbidden)
 			}
 		}

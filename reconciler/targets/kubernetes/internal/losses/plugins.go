@@ -43,16 +43,27 @@ type Coverage struct {
 
 // selectedNodes are the nodes that a device plugin or DRA driver runs on, or why they cannot be selected.
 type selectedNodes struct {
-	by    string
+	by    offerer
 	nodes labels.Selector
 	err   error
 }
 
-// What offers GPUs.
+// offerer is what offers GPUs.
+type offerer int
+
 const (
-	byPlugin = "plugin"
-	byDriver = "DRA driver"
+	byPlugin offerer = iota
+	byDriver
 )
+
+// offererNames are the names of what offers GPUs.
+func offererNames(all []offerer) string {
+	var names []string
+	for _, by := range all {
+		names = append(names, map[offerer]string{byPlugin: "plugin", byDriver: "DRA driver"}[by])
+	}
+	return strings.Join(names, " or ")
+}
 
 // NewCoverage distinguishes the device plugins among the live objects that are not wanted any
 // more from those among what is wanted.
@@ -82,7 +93,7 @@ type PluginLosses map[string]uncoveredNodes
 // not be counted.
 type uncoveredNodes struct {
 	// by is what offers them, sorted.
-	by    []string
+	by    []offerer
 	nodes loss.Names
 	err   error
 }
@@ -91,13 +102,13 @@ func (u uncoveredNodes) removal() loss.DeletionImpact {
 	switch {
 	case u.err != nil:
 		return loss.DeletionImpact{
-			Impact: "the nodes that the " + strings.Join(u.by, " or ") + " runs on could not be counted: " + u.err.Error(),
+			Impact: "the nodes that the " + offererNames(u.by) + " runs on could not be counted: " + u.err.Error(),
 			Losses: loss.Counts{loss.Uncounted: 1},
 		}
 	case len(u.nodes) == 0:
 		return loss.DeletionImpact{}
 	}
-	return u.nodes.DeletionImpact("no " + strings.Join(u.by, " or ") + " offers the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
+	return u.nodes.DeletionImpact("no " + offererNames(u.by) + " offers the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
 }
 
 // LostGPUs counts for one configuration, or for all where it is empty, what goes with the
@@ -156,7 +167,7 @@ func joined(lost []uncoveredNodes) uncoveredNodes {
 // countUncovered counts the nodes that a plugin runs on and no other plugin, or a driver and no other driver: a pod that
 // has its GPU by one keeps nothing by the other.
 func (c Counter) countUncovered(ctx context.Context, of selectedNodes, others []selectedNodes) uncoveredNodes {
-	out := uncoveredNodes{by: []string{of.by}, nodes: loss.Names{}, err: of.err}
+	out := uncoveredNodes{by: []offerer{of.by}, nodes: loss.Names{}, err: of.err}
 	if of.err != nil {
 		return out
 	}
