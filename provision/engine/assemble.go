@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/clock"
@@ -192,12 +193,19 @@ func (e *Engine) endpoint(ctx context.Context, config aws.Config) (string, error
 	return *out.Cluster.Endpoint, nil
 }
 
+// cachesOfDecisions are the kinds whose caches decide about nodes.
+func (e *Engine) cachesOfDecisions() []client.Object {
+	kinds := []client.Object{&karpv1.NodeClaim{}, &karpv1.NodePool{}, &corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{}}
+	if e.options.provider.FeatureGates.DRANVIDIAGPU {
+		kinds = append(kinds, &resourcev1.ResourceClaim{}, &resourcev1.ResourceSlice{})
+	}
+	return kinds
+}
+
 // bindFreshness shows the monitor the caches that decide about nodes.
 func (e *Engine) bindFreshness(ctx context.Context, mgr manager.Manager) error {
 	var watched []freshness.WatchedKind
-	for _, object := range []client.Object{
-		&karpv1.NodeClaim{}, &karpv1.NodePool{}, &corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{},
-	} {
+	for _, object := range e.cachesOfDecisions() {
 		kind, err := apiutil.GVKForObject(object, mgr.GetScheme())
 		if err != nil {
 			return fmt.Errorf("naming the kind of %T: %w", object, err)

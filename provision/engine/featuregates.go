@@ -10,10 +10,10 @@ import (
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 )
 
-const (
-	gateNodeOverlay = "NodeOverlay"
-	gateDRA         = "DRANVIDIAGPU"
-)
+const gateNodeOverlay = "NodeOverlay"
+
+// GateDRA is the feature gate by which Karpenter launches nodes for ResourceClaims of GPUs.
+const GateDRA = "DRANVIDIAGPU"
 
 // gates are those of Karpenter's core and of its provider for AWS.
 type gates struct {
@@ -32,7 +32,7 @@ type featureGate struct {
 func featureGates() []featureGate {
 	return []featureGate{
 		{"CapacityBuffer", func(g *gates) *bool { return &g.core.CapacityBuffer }},
-		{gateDRA, func(g *gates) *bool { return &g.aws.DRANVIDIAGPU }},
+		{GateDRA, func(g *gates) *bool { return &g.aws.DRANVIDIAGPU }},
 		{gateNodeOverlay, func(g *gates) *bool { return &g.core.NodeOverlay }},
 		{"NodeRepair", func(g *gates) *bool { return &g.core.NodeRepair }},
 		{"ReservedCapacity", func(g *gates) *bool { return &g.core.ReservedCapacity }},

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -115,7 +116,7 @@ func poke(v reflect.Value) {
 	case reflect.Float64:
 		v.SetFloat(v.Float() + 0.5)
 	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]bool{"NodeRepair": true, gateDRA: true}))
+		v.Set(reflect.ValueOf(map[string]bool{"NodeRepair": true, GateDRA: true}))
 	default:
 		v.SetInt(v.Int() + 7)
 	}
@@ -157,6 +158,24 @@ func TestEveryGateOfKarpenterHasAName(t *testing.T) {
 	}
 	if on := resolveGates(nil); !on.core.NodeOverlay || !on.core.ReservedCapacity || on.core.NodeRepair || on.aws.DRANVIDIAGPU {
 		t.Errorf("defaults are %+v", resolveGates(nil))
+	}
+}
+
+// A cache of claims that is behind would have the same GPU counted as free twice.
+func TestTheCachesOfClaimsDecideWithTheirGate(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		settings := DefaultSettings()
+		settings.FeatureGates[GateDRA] = on
+		e := &Engine{options: newOptions(settings)}
+		found := map[string]bool{}
+		for _, object := range e.cachesOfDecisions() {
+			found[fmt.Sprintf("%T", object)] = true
+		}
+		for _, kind := range []string{"*v1.ResourceClaim", "*v1.ResourceSlice"} {
+			if found[kind] != on {
+				t.Errorf("with the gate on: %v, %s decides: %v", on, kind, found[kind])
+			}
+		}
 	}
 }
 

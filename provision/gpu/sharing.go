@@ -26,6 +26,9 @@ const (
 	AllocatableAnnotation = "poolwright.dev/gpu-allocatable"
 	// ConfigLabel on the plugin's DaemonSets and pods names their configuration.
 	ConfigLabel = "poolwright.dev/gpu-profile"
+	// DRAConfigLabel on the DRA driver's DaemonSets names their configuration, and is empty on what all
+	// of them share. By it the driver outlives the nodes that it serves.
+	DRAConfigLabel = "poolwright.dev/dra-config"
 	// PluginHashAnnotation in the pod template of the plugin's DaemonSets, and on their pods, is a
 	// hash of what the pods run and of its configuration: a pod with another value runs an old
 	// plugin. Read it by PluginHash.

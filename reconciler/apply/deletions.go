@@ -15,7 +15,7 @@ var (
 	errIncomplete  = errors.New("not deleted: what is wanted is not completely known")
 	errNotReplaced = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
 	errHeldChange  = errors.New("not deleted: a creation or update is held, and what is left may be needed until it is made")
-	errNodesStay   = errors.New("not changed: nodes need the engine and what they use in AWS until they are gone")
+	errNodesStay   = errors.New("not changed: nodes need the engine and what they use until they are gone")
 	errUnknown     = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
 )
 

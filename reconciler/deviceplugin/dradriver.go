@@ -80,6 +80,7 @@ func driverObject(apiVersion, kind, namespace string) map[string]any {
 	object := named(apiVersion, kind, namespace, draName, "")
 	labels := at(object, "metadata", "labels")
 	labels[nameLabel] = draName
+	labels[gpu.DRAConfigLabel] = ""
 	delete(labels, gpu.ConfigLabel)
 	return object
 }
@@ -124,7 +125,7 @@ func driverDaemonSet(spec v1alpha1.DevicePluginSpec, driver v1alpha1.DRADriver, 
 	metadata["name"] = draName + "-" + p.Name
 	// Not the label of the device plugin's DaemonSets, whose pods are replaced by others than the DaemonSet's controller.
 	labels := map[string]any{nameLabel: draName, instanceLabel: p.Name, managedByLabel: "poolwright"}
-	metadata["labels"] = labels
+	metadata["labels"] = with(labels, gpu.DRAConfigLabel, p.Name)
 	object["spec"] = map[string]any{
 		"selector":       map[string]any{"matchLabels": map[string]any{nameLabel: draName, instanceLabel: p.Name}},
 		"updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"maxUnavailable": int64(1)}},

@@ -281,7 +281,7 @@ func (a *app) withEngine(ctx context.Context) (manager.Manager, *cluster.Blocked
 	if blocked := gates.Blocking(ctx); blocked != nil {
 		return nil, blocked
 	}
-	settings := a.cluster.Desired.Settings
+	settings := a.cluster.SettingsInEffect(ctx)
 	settings.Nodes.CABundle = a.cfg.CABundle
 	config := engine.Config{
 		Settings: settings, REST: a.cfg.REST, Log: a.cfg.Logger.WithName("engine"),

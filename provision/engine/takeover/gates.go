@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 
 	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
 	coreoptions "sigs.k8s.io/karpenter/pkg/operator/options"
 
 	"github.com/poolwright/poolwright/provision/engine"
 )
-
-// draGate has Karpenter launch nodes for claims of GPUs.
-const draGate = "DRANVIDIAGPU"
 
 // gates compares the feature gates one by one: those of Karpenter's core, and those of the
 // AWS provider, of which the engine offers one.
@@ -32,7 +30,8 @@ func (w *comparer) gates() {
 		provider, err := awsoptions.ParseFeatureGates(text)
 		w.gatesOf("AWS_FEATURE_GATES", text, provider, err)
 		// Without the second, Karpenter leaves claims out of account whatever the gate is.
-		dra = err == nil && provider.DRANVIDIAGPU && values["IGNORE_DRA_REQUESTS"] == "false"
+		ignored, unread := strconv.ParseBool(cmp.Or(values["IGNORE_DRA_REQUESTS"], "true"))
+		dra = err == nil && provider.DRANVIDIAGPU && unread == nil && !ignored
 	}
 	if theirs != nil {
 		w.keepGates(*theirs, dra)
@@ -70,7 +69,7 @@ func (w *comparer) keepGates(theirs coreoptions.FeatureGates, dra bool) {
 	declared, differ := map[string]any{}, false
 	ours := w.settings.EffectiveFeatureGates()
 	for name, standard := range engine.DefaultSettings().EffectiveFeatureGates() {
-		on := name == draGate && dra
+		on := name == engine.GateDRA && dra
 		switch field := reflect.ValueOf(theirs).FieldByName(name); {
 		case name == "NodeOverlay":
 			on = ours[name]

@@ -57,6 +57,8 @@ func (w *comparer) variable(v variable) {
 		do = fmt.Sprintf("to keep it, set spec.engine.%s: %q", v.field, declared)
 	}
 	switch {
+	case v.name == "IGNORE_DRA_REQUESTS":
+		do = withoutField()[v.name]
 	case v.field == "":
 		do = "nothing can be done: " + withoutField()[v.name]
 	case declared == nil:
@@ -78,7 +80,7 @@ func (w *comparer) keep(field string, value any) {
 // withoutField is why there is no field of the Cluster for a variable.
 func withoutField() map[string]string {
 	return map[string]string{
-		"IGNORE_DRA_REQUESTS": "it is false where spec.engine.featureGates has DRANVIDIAGPU: true",
+		"IGNORE_DRA_REQUESTS": "it follows from spec.engine.featureGates: {DRANVIDIAGPU: true}",
 		"EKS_CONTROL_PLANE":   "the engine always reads the cluster's version from EKS",
 		"LEGACY_NODE_REPAIR":  "the engine does not offer it, since upstream plans to remove it",
 		"SCHEDULER_CONFIG":    "the engine does not offer it, since EKS does not let one configure its scheduler",
@@ -160,7 +162,7 @@ func variables(s engine.Settings) []variable {
 		{"PREFERENCE_POLICY", "Respect", s.Scheduling.PreferencePolicy, "preferencePolicy", text},
 		{"MIN_VALUES_POLICY", "Strict", s.Scheduling.MinValuesPolicy, "minValuesPolicy", text},
 		// It follows from the feature gate DRANVIDIAGPU.
-		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(!s.EffectiveFeatureGates()[draGate]), noField, boolean},
+		{"IGNORE_DRA_REQUESTS", "true", strconv.FormatBool(!s.EffectiveFeatureGates()[engine.GateDRA]), noField, boolean},
 		{"CPU_REQUESTS", "1000", strconv.FormatInt(s.Scheduling.CPURequests, 10), "cpuRequests", positive},
 		{"VM_MEMORY_OVERHEAD_PERCENT", "0.075", strconv.FormatFloat(s.Nodes.VMMemoryOverheadPercent, 'g', -1, 64), "vmMemoryOverheadPercent", fraction},
 		{"RESERVED_ENIS", "0", strconv.Itoa(s.Nodes.ReservedENIs), "reservedENIs", integer},

@@ -140,7 +140,7 @@ func TestDifferencesFromAKarpenterThatRunsAlreadyAreReported(t *testing.T) {
 		{"one with feature gates and settings of 1.15", func(c *cluster) {
 			c.env("FEATURE_GATES", "NodeOverlay=true,TerminateFirstDrift=true,PodDeletionCostManagement=true")
 			c.env("AWS_FEATURE_GATES", "DRANVIDIAGPU=true,RebootForRepair=true")
-			c.env("IGNORE_DRA_REQUESTS", "false")
+			c.env("IGNORE_DRA_REQUESTS", "False")
 			c.env("LEGACY_NODE_REPAIR", "true")
 			c.env("SECURITY_GROUP_REFRESH_INTERVAL", "5m")
 			c.env("SCHEDULER_CONFIG", "{podTopologySpread: {}}")

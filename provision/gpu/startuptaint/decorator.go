@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unique"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/nvidiadra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,24 +72,28 @@ func (d *decorator) Create(ctx context.Context, claim *karpv1.NodeClaim) (*karpv
 // otherwise; the hook gets the nodes that come with GPUs all the same.
 func (d *decorator) mayHaveSharedGPUs(ctx context.Context, claim *karpv1.NodeClaim) bool {
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
-	if pool == "" || slices.ContainsFunc(claim.Spec.StartupTaints, ours) || !d.serves(ctx, pool) {
+	if pool == "" || slices.ContainsFunc(claim.Spec.StartupTaints, ours) {
+		return false
+	}
+	if plugin, _ := d.serves(ctx, pool); !plugin {
 		return false
 	}
 	return anyGPU(claim.Spec.Resources.Requests) || d.hasCandidate(ctx, pool, claim)
 }
 
-// serves reports whether a configuration serves the pool. While that cannot be read it
-// returns true: package readiness releases a node that no configuration serves.
-func (d *decorator) serves(ctx context.Context, pool string) bool {
+// serves reports whether a configuration serves the pool by the device plugin, and whether by the DRA driver. While
+// that cannot be read it is the plugin: package readiness releases a node that no configuration serves.
+func (d *decorator) serves(ctx context.Context, pool string) (plugin, driver bool) {
 	sharing, err := d.cfg.Sharing(ctx)
 	if d.logged.changed(err) {
 		log.FromContext(ctx).Error(err, "cannot read the DevicePlugin: nodes with GPUs wait until it can be read")
 	}
 	if err != nil {
-		return true
+		return true, false
 	}
-	_, ok := sharing.ConfigForPool(pool)
-	return ok
+	_, plugin = sharing.ConfigForPool(pool)
+	_, driver = sharing.DRAForPool(pool)
+	return plugin, driver
 }
 
 // hasCandidate reports whether any instance type that the claim allows has GPUs.
@@ -108,8 +113,8 @@ func (d *decorator) hasCandidate(ctx context.Context, pool string, claim *karpv1
 }
 
 // GetInstanceTypes shows the GPU offerings of a pool that is held back, or may be, as
-// unavailable, and GPUs that the device plugin offers in a pool not as devices of a DRA driver,
-// which nothing would publish there. The types and their offerings stay in the list: a node whose type
+// unavailable, and GPUs as devices of NVIDIA's DRA driver only in the pools that a configuration
+// serves by it, and whole ones only: a node that is launched for a claim waits without end where nothing publishes them. The types and their offerings stay in the list: a node whose type
 // or offering is missing would count as drifted. Only copies are changed, because
 // Karpenter shares what it returns.
 func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool) ([]*cloudprovider.InstanceType, error) {
@@ -118,12 +123,20 @@ func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool)
 		return all, err
 	}
 	backOff := d.mayBackOff(pool.Name)
-	if !backOff && !slices.ContainsFunc(all, publishesGPUs) || !d.serves(ctx, pool.Name) {
+	if !backOff && !slices.ContainsFunc(all, publishesGPUs) {
+		return all, nil
+	}
+	plugin, driver := d.serves(ctx, pool.Name)
+	excluded := publishesGPUs
+	if driver {
+		excluded = publishesFractions
+	}
+	if backOff = backOff && plugin; !backOff && !slices.ContainsFunc(all, excluded) {
 		return all, nil
 	}
 	out := make([]*cloudprovider.InstanceType, len(all))
 	for i, it := range all {
-		if out[i] = it; publishesGPUs(it) {
+		if out[i] = it; excluded(it) {
 			out[i] = withoutDRA(it)
 		}
 		if backOff && hasGPU(it) {
@@ -170,6 +183,12 @@ func shallow(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
 
 // draDriver is the name of NVIDIA's DRA driver for GPUs.
 var draDriver = unique.Make(nvidiadra.DriverName)
+
+// publishesFractions reports whether Karpenter expects a whole GPU on nodes of a type that has a fraction of one, such as
+// those of g6f: EC2 counts none of them.
+func publishesFractions(it *cloudprovider.InstanceType) bool {
+	return publishesGPUs(it) && it.Requirements.Has(awsv1.LabelInstanceGPUCount) && it.Requirements.Get(awsv1.LabelInstanceGPUCount).Has("0")
+}
 
 // publishesGPUs reports whether Karpenter expects NVIDIA's DRA driver on nodes of a type.
 func publishesGPUs(it *cloudprovider.InstanceType) bool {

@@ -2,20 +2,25 @@ package startuptaint_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"unique"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/nvidiadra"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
+	"sigs.k8s.io/karpenter/pkg/scheduling"
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
-// A GPU that the device plugin offers is no device of the DRA driver: a node launched for a claim would wait for ever
-// for a ResourceSlice, and the same GPU would be counted twice.
+// Only where the DRA driver runs is a GPU a device of it: a node launched for a claim would wait without end for a
+// ResourceSlice, and a GPU that the device plugin offers would be counted twice. What serves a pool that cannot be read
+// publishes nothing.
 func TestOnlyPoolsOfTheDRADriverHaveItsDevices(t *testing.T) {
 	const efa = "dra.net"
 	devices := func(driver string) ([]*cloudprovider.ResourceSliceTemplate, []*cloudprovider.AttributeBinding) {
@@ -34,13 +39,19 @@ func TestOnlyPoolsOfTheDRADriverHaveItsDevices(t *testing.T) {
 		{Name: "sliced", Pools: []string{"plugin"}, Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10},
 		{Name: "dra", Pools: []string{"driver"}, Strategy: gpu.StrategyDRA},
 	}}
+	var failed error
 	provider := startuptaint.Decorate(startuptaint.Config{
-		Sharing: func(context.Context) (gpu.Sharing, error) { return declared, nil },
+		Sharing: func(context.Context) (gpu.Sharing, error) { return declared, failed },
 		Backoff: startuptaint.NewFailureBackoff(clock.RealClock{}), Reader: kube(t),
 	})(inner)
 	for name, want := range map[string][]string{
-		"plugin": {efa}, "driver": {nvidiadra.DriverName, efa}, "of nobody": {nvidiadra.DriverName, efa},
+		"plugin": {efa}, "driver": {nvidiadra.DriverName, efa}, "of nobody": {efa}, "unread": {efa},
 	} {
+		if name == "unread" {
+			failed = errors.New("no connection")
+		} else {
+			failed = nil
+		}
 		types, err := provider.GetInstanceTypes(t.Context(), pool(name))
 		if err != nil {
 			t.Fatal(err)
@@ -61,6 +72,32 @@ func TestOnlyPoolsOfTheDRADriverHaveItsDevices(t *testing.T) {
 	}
 	if got := len(inner.types[1].DynamicResources.ResourceSliceTemplates); got != 2 {
 		t.Errorf("Karpenter's own list was changed: it has %d templates", got)
+	}
+}
+
+// Karpenter's metadata has a whole GPU for types with a fraction of one, of which EC2 counts none.
+func TestAFractionOfAGPUIsNoDevice(t *testing.T) {
+	inner := &cloud{types: machines()}
+	for i, count := range []string{"", "1", "0"} {
+		if count != "" {
+			inner.types[i].Requirements.Add(scheduling.NewRequirement(awsv1.LabelInstanceGPUCount, corev1.NodeSelectorOpIn, count))
+			inner.types[i].DynamicResources.ResourceSliceTemplates = []*cloudprovider.ResourceSliceTemplate{{Driver: unique.Make(nvidiadra.DriverName)}}
+		}
+	}
+	provider := startuptaint.Decorate(startuptaint.Config{
+		Sharing: func(context.Context) (gpu.Sharing, error) {
+			return gpu.Sharing{Default: "dra", Configs: []gpu.PluginConfig{{Name: "dra", Strategy: gpu.StrategyDRA}}}, nil
+		},
+		Backoff: startuptaint.NewFailureBackoff(clock.RealClock{}), Reader: kube(t),
+	})(inner)
+	types, err := provider.GetInstanceTypes(t.Context(), pool("driver"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{0, 1, 0} {
+		if got := len(types[i].DynamicResources.ResourceSliceTemplates); got != want {
+			t.Errorf("%s has %d templates, want %d", types[i].Name, got, want)
+		}
 	}
 }
 

@@ -38,6 +38,8 @@ type Supervisor struct {
 
 	// blocked is why the engine does not run although it is wanted.
 	blocked *Blocked
+	// gateOff is why the engine runs without a feature gate that is declared.
+	gateOff *Blocked
 	started time.Time
 }
 

@@ -128,6 +128,9 @@ func (w *reconciler) follow(ctx context.Context, now Desired) ctrl.Result {
 		return w.retry(ctx)
 	}
 	w.changed = ""
+	if w.gateOff != nil {
+		return w.retryGate(ctx)
+	}
 	return ctrl.Result{}
 }
 
@@ -199,8 +202,14 @@ func (w *reconciler) report(ctx context.Context, now Desired) error {
 	case w.blocked != nil:
 		blocked = w.blocked
 		status, reason, message = metav1.ConditionFalse, blocked.Reason, blocked.Message
+	case w.gateOff != nil:
+		message += ", but " + w.gateOff.Message
 	}
-	errs := []error{w.write(ctx, now.Cluster, engineConditions(status, reason, message, blocked))}
+	engine := engineConditions(status, reason, message, blocked)
+	if w.gateOff != nil && reason == EngineRunning {
+		engine[1].Reason, engine[1].Message = w.gateOff.Reason, w.gateOff.Message
+	}
+	errs := []error{w.write(ctx, now.Cluster, engine)}
 	for i, c := range now.Others {
 		next := "this one takes over"
 		if i > 0 {

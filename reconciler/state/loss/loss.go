@@ -37,7 +37,7 @@ type DeletionImpact struct {
 	// whether there is anything to delete, that part is not taken away.
 	UsedBy FieldRef
 	// AfterNodes is true where the change comes after the nodes that go with others: it ends
-	// the engine, which drains and terminates them, or deletes what they use in AWS.
+	// the engine, which drains and terminates them, or deletes what they use, in AWS or of the DRA driver.
 	AfterNodes bool
 	// EndsEngine is true where the engine may stop with the change, also where nothing would run
 	// on without it.

@@ -51,7 +51,7 @@ func (j *correction) checkMark(ctx context.Context) error {
 	case err != nil:
 		return api.ResponseError(err, j.secret)
 	case manifest.Hold(live.GetAnnotations()).HoldUntil != j.Before.HoldUntil:
-		return state.Fail(state.Retry, "Changed", targets.ErrChanged)
+		return state.Fail(state.Retry, "Conflict", targets.ErrChanged)
 	}
 	return nil
 }
@@ -67,13 +67,13 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 		return nil
 	}
 	now := losses.Deletion{Counter: j.losses, DeletedAnyway: losses.Terminating}
-	if kinds.IsDevicePlugin(k) || kinds.PluginConfig(live.Object) != "" {
-		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), kinds.PluginConfig(live.Object))
+	if kinds.IsDevicePlugin(k) || kinds.ServesGPUs(live.Object) {
+		now.Plugins = now.LostGPUs(ctx, j.coverage.Load(), losses.ConfigOf(live.Object))
 	}
 	lost := now.DeletionImpact(ctx, k, live)
 	for object, m := range lost.Marked {
 		if j.Before.Marked[object] != m { // It was marked since: whether that lasts is for a plan to decide.
-			return state.Fail(state.Retry, "Changed", fmt.Errorf("%w: %s, which would be deleted with it, was marked to stay as it is", targets.ErrChanged, object))
+			return state.Fail(state.Retry, "Conflict", fmt.Errorf("%w: %s, which would be deleted with it, was marked to stay as it is", targets.ErrChanged, object))
 		}
 	}
 	if err := targets.MayDelete(j.Change, lost); err != nil {
@@ -83,11 +83,15 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 }
 
 // awaitEngine refuses a change with which the engine stops as long as it is at work on deletions:
-// without it, instances would run on that nobody terminates, and finalizers stay. Who confirmed a
+// without it, instances would run on that nobody terminates, and finalizers stay. What nodes need
+// until they are drained stays as long as NodeClaims go with their NodePools. Who confirmed a
 // loss that could not be counted has not confirmed that.
 func (j *correction) awaitEngine(ctx context.Context, lost loss.DeletionImpact) error {
 	if !lost.AfterNodes || j.cfg.StopsEngine {
 		return nil
+	}
+	if !lost.EndsEngine { // the DRA driver
+		return karpenter.AwaitNodes(ctx, j.api)
 	}
 	deleting, err := j.store.Deleting(ctx)
 	if err != nil {

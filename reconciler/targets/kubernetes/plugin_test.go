@@ -12,6 +12,8 @@ import (
 
 	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -258,6 +260,61 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 	if left := b.configurations(); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}
+}
+
+// Without the DRA driver the kubelet does not unprepare claims: the driver's pods, account and rights stay until the
+// nodes of a pool that goes in the same commit are drained. With nodes that stay, its removal is a loss.
+func TestTheDRADriverGoesAfterItsNodes(t *testing.T) {
+	b := newPluginBench(t)
+	b.noNodeClaims()
+	claims := strings.Replace(timeSlices(10), "timeSlicing: {replicas: 10}", "draDriver: {}", 1)
+	b.applyAll(b.plan(b.declare(claims, pool)))
+	b.make(`
+apiVersion: v1
+kind: Node
+metadata: {name: gpu-$NS, labels: {karpenter.sh/nodepool: $NS, karpenter.k8s.aws/instance-gpu-manufacturer: nvidia}}
+`, "kubectl-create")
+	driver := []string{"ClusterRole", "ClusterRoleBinding", "DaemonSet", "DeviceClass", "ServiceAccount"}
+	deleted := func(p plan.Plan, match func(plan.Change) bool) (kinds []string) {
+		for _, c := range p.Changes {
+			if c.Action == plan.Delete && match(c) {
+				kinds = append(kinds, c.Key.Kind)
+			}
+		}
+		slices.Sort(kinds)
+		return slices.Compact(kinds)
+	}
+	p := b.plan(b.declare(pool))
+	if d := cmp.Diff(driver, deleted(p, func(c plan.Change) bool { return c.Before.AfterNodes && !c.Before.EndsEngine })); d != "" {
+		t.Errorf("comes after nodes (-want +got):\n%s", d)
+	}
+	lossy := slices.Sorted(slices.Values(append([]string{"DevicePlugin", "NodeOverlay"}, driver...)))
+	if d := cmp.Diff(lossy, deleted(p, func(c plan.Change) bool { return c.Before.Losses["Node"] == 1 })); d != "" {
+		t.Errorf("is confirmed with the node (-want +got):\n%s", d)
+	}
+	plugin := b.plan(b.declare(timeSlices(10), pool))
+	if got := deleted(plugin, func(c plan.Change) bool { return c.Key.Kind == "DaemonSet" && c.Before.Losses["Node"] == 1 }); len(got) != 1 {
+		t.Errorf("where the device plugin takes the nodes over, no loss is counted:\n%s", show(plugin))
+	}
+	gone := b.ownedClaim(string(b.get("karpenter.sh/v1", "NodePool", b.ns).GetUID()))
+	declared := b.declare()
+	confirmed := func() plan.Plan { return b.guarded(declared, b.guarded(declared, "").Confirmation()) }
+	exists := func() bool {
+		err := b.hand.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "nvidia-dra-driver-gpu-" + b.ns}, &appsv1.DaemonSet{})
+		account := b.hand.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "nvidia-dra-driver-gpu"}, &corev1.ServiceAccount{})
+		if apierrors.IsNotFound(err) != apierrors.IsNotFound(account) {
+			t.Errorf("the DaemonSet: %v, its account: %v", err, account)
+		}
+		return err == nil
+	}
+	if err := b.outcome(confirmed()).Err(); reasonOf(err) != "EngineNeeded" || !exists() {
+		t.Errorf("with the pool's nodes there, the driver is there: %v: %v", exists(), err)
+	}
+	gone()
+	if err := b.outcome(confirmed()).Err(); err != nil || exists() {
+		t.Errorf("with the nodes gone, the driver is there: %v: %v", exists(), err)
+	}
+	b.converged(declared)
 }
 
 func TestAConfigurationStaysWhileADaemonSetMakesPodsWithIt(t *testing.T) {

@@ -56,7 +56,7 @@ func AwaitEngine(ctx context.Context, client *api.Client, deleting []state.Key) 
 }
 
 // AwaitNodes is an error as long as there are NodeClaims whose NodePool is being deleted or gone:
-// their nodes need what they use in AWS until they are drained. Those that Karpenter replaces or
+// their nodes need what they use, in AWS and of the DRA driver, until they are drained. Those that Karpenter replaces or
 // removes while their pool stays do not count, as in a busy cluster there is always one. The error
 // is as that of AwaitEngine.
 func AwaitNodes(ctx context.Context, client *api.Client) error {
@@ -74,7 +74,7 @@ func await(first string, err error) error {
 		return err
 	}
 	return state.WaitFor(10*time.Second, "EngineNeeded",
-		fmt.Errorf("not sent yet: the engine, and what nodes use in AWS, have to stay until what is being deleted is gone, such as %s", first))
+		fmt.Errorf("not sent yet: the engine, and what nodes use, have to stay until what is being deleted is gone, such as %s", first))
 }
 
 // finalized reports kinds that Karpenter has finalizers on, and those that take such along.

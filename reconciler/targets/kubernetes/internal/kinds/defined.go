@@ -99,11 +99,11 @@ func Wave(group, kind string) int {
 	return waveRest
 }
 
-// PluginWave is the place of what is made for a configuration of GPUs: the plugin, and
-// before it the configuration that its pods mount.
+// PluginWave is the place of what is made for a configuration of GPUs: the plugin or the DRA driver, and
+// before it the configuration that its pods mount, and the driver's rights.
 func PluginWave(group, kind string) int {
 	switch {
-	case group == "" && kind == "ConfigMap":
+	case group == "" && kind == "ConfigMap", group == "rbac.authorization.k8s.io":
 		return waveClasses
 	case group == "apps" && kind == "DaemonSet":
 		return wavePlugin

@@ -37,10 +37,23 @@ func PluginConfig(object map[string]any) string {
 	return text
 }
 
+// DRAConfig is the GPU configuration that an object of the DRA driver was made for, empty for what all share; false
+// for all other objects.
+func DRAConfig(object map[string]any) (string, bool) {
+	text, ours, _ := unstructured.NestedString(object, "metadata", "labels", gpu.DRAConfigLabel)
+	return text, ours
+}
+
+// ServesGPUs reports whether an object was made for GPU configurations, by the device plugin or by the DRA driver.
+func ServesGPUs(object map[string]any) bool {
+	_, dra := DRAConfig(object)
+	return dra || PluginConfig(object) != ""
+}
+
 // ObjectWave is an object's place in the order of work: that of its kind, unless it was made
 // for a GPU configuration.
 func ObjectWave(k state.Key, object map[string]any) int {
-	if PluginConfig(object) != "" {
+	if ServesGPUs(object) {
 		return PluginWave(k.Group, k.Kind)
 	}
 	return Wave(k.Group, k.Kind)

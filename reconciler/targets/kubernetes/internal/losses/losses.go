@@ -58,7 +58,7 @@ func (c Counter) Counts(k state.Key, object map[string]any) bool {
 		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
 		return true
 	}
-	return isRight(k) || c.runsController(k) || kinds.IsDevicePlugin(k) || kinds.PluginConfig(object) != ""
+	return isRight(k) || c.runsController(k) || kinds.IsDevicePlugin(k) || kinds.ServesGPUs(object)
 }
 
 // DeletionImpact is what goes with an object, or why its removal needs a second read; it is
@@ -74,11 +74,15 @@ func (c Deletion) DeletionImpact(ctx context.Context, k state.Key, live *unstruc
 		out = c.Plugins.removal(k, live.Object)
 		out.AfterNodes, out.Marked = after, marked
 	}
-	return endsEngine(out)
+	out = endsEngine(out)
+	// Without the DRA driver the kubelet cannot unprepare the claims of pods, which stay Terminating with their nodes.
+	_, driver := kinds.DRAConfig(live.Object)
+	out.AfterNodes = out.AfterNodes || driver
+	return out
 }
 
 // endsEngine marks what comes after nodes as what the engine may stop with: in Kubernetes nothing
-// else does.
+// else does, but for the DRA driver.
 func endsEngine(r loss.DeletionImpact) loss.DeletionImpact {
 	r.EndsEngine = r.AfterNodes
 	return r

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,49 +25,75 @@ import (
 )
 
 func isPlugin(k state.Key, object map[string]any) bool {
-	return k.Group == "apps" && k.Kind == "DaemonSet" && kinds.PluginConfig(object) != ""
+	return k.Group == "apps" && k.Kind == "DaemonSet" && kinds.ServesGPUs(object)
 }
 
-// Coverage is which nodes get their GPUs from the device plugins that go, by configuration, and which
+// ConfigOf is the GPU configuration that an object was made for; empty for what several share, and for all others.
+func ConfigOf(object map[string]any) string {
+	dra, _ := kinds.DRAConfig(object)
+	return cmp.Or(kinds.PluginConfig(object), dra)
+}
+
+// Coverage is which nodes get their GPUs from the device plugins and DRA drivers that go, by configuration, and which
 // from those that stay.
 type Coverage struct {
-	removed map[string]selectedNodes
-	kept    []labels.Selector
+	removed map[string][]selectedNodes
+	kept    []selectedNodes
 }
 
-// selectedNodes are the nodes that a plugin runs on, or why they cannot be selected.
+// selectedNodes are the nodes that a device plugin or DRA driver runs on, or why they cannot be selected.
 type selectedNodes struct {
+	by    component
 	nodes labels.Selector
 	err   error
+}
+
+// component is what advertises GPUs.
+type component int
+
+const (
+	byPlugin component = iota
+	byDriver
+)
+
+// componentNames are the names of what advertises GPUs.
+func componentNames(all []component) string {
+	var names []string
+	for _, by := range all {
+		names = append(names, map[component]string{byPlugin: "plugin", byDriver: "DRA driver"}[by])
+	}
+	return strings.Join(names, " or ")
 }
 
 // NewCoverage distinguishes the device plugins among the live objects that are not wanted any
 // more from those among what is wanted.
 func NewCoverage(desired []state.Item, removed map[state.Key]map[string]any) Coverage {
-	out := Coverage{removed: map[string]selectedNodes{}}
+	out := Coverage{removed: map[string][]selectedNodes{}}
 	for k, object := range removed {
 		if isPlugin(k, object) {
-			nodes, err := nodesOf(object)
-			out.removed[kinds.PluginConfig(object)] = selectedNodes{nodes, err}
+			config := ConfigOf(object)
+			out.removed[config] = append(out.removed[config], nodesOf(object))
 		}
 	}
 	for _, item := range desired {
 		if !isPlugin(item.Key, item.Object) {
 			continue
 		}
-		if nodes, err := nodesOf(item.Object); err == nil {
+		if nodes := nodesOf(item.Object); nodes.err == nil {
 			out.kept = append(out.kept, nodes)
 		}
 	}
 	return out
 }
 
-// PluginLosses are what goes with the device plugins that go, by configuration.
+// PluginLosses are what goes with the device plugins and DRA drivers that go, by configuration.
 type PluginLosses map[string]uncoveredNodes
 
-// uncoveredNodes are nodes whose GPUs nothing would advertise without a plugin, or why they could
+// uncoveredNodes are nodes whose GPUs nothing would advertise any more, or why they could
 // not be counted.
 type uncoveredNodes struct {
+	// by is what advertises them, sorted.
+	by    []component
 	nodes loss.Names
 	err   error
 }
@@ -75,13 +102,13 @@ func (u uncoveredNodes) removal() loss.DeletionImpact {
 	switch {
 	case u.err != nil:
 		return loss.DeletionImpact{
-			Impact: "the nodes that the device plugin runs on could not be counted: " + u.err.Error(),
+			Impact: "the nodes that the " + componentNames(u.by) + " runs on could not be counted: " + u.err.Error(),
 			Losses: loss.Counts{loss.Uncounted: 1},
 		}
 	case len(u.nodes) == 0:
 		return loss.DeletionImpact{}
 	}
-	return u.nodes.DeletionImpact("no plugin advertises the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
+	return u.nodes.DeletionImpact("no " + componentNames(u.by) + " advertises the GPUs of " + plural.Count(len(u.nodes["Node"]), "node") + " any more")
 }
 
 // LostGPUs counts for one configuration, or for all where it is empty, what goes with the
@@ -91,10 +118,15 @@ func (c Counter) LostGPUs(ctx context.Context, f *Coverage, config string) Plugi
 	if f == nil {
 		return out
 	}
-	for name, of := range f.removed {
-		if config == "" || config == name {
-			out[name] = c.countUncovered(ctx, of, f.kept)
+	for name, all := range f.removed {
+		if config != "" && config != name {
+			continue
 		}
+		var lost []uncoveredNodes
+		for _, of := range all {
+			lost = append(lost, c.countUncovered(ctx, of, f.kept))
+		}
+		out[name] = joined(lost)
 	}
 	return out
 }
@@ -104,26 +136,46 @@ func (c Counter) LostGPUs(ctx context.Context, f *Coverage, config string) Plugi
 // confirmation needs its configuration for every pod, Karpenter needs its numbers, and
 // whoever watches over nodes needs the DevicePlugin.
 func (l PluginLosses) removal(k state.Key, live map[string]any) loss.DeletionImpact {
-	if !kinds.IsDevicePlugin(k) {
-		return l[kinds.PluginConfig(live)].removal()
+	if config := ConfigOf(live); config != "" {
+		return l[config].removal()
 	}
-	all := uncoveredNodes{nodes: loss.Names{}}
+	_, driver := kinds.DRAConfig(live)
+	var all []uncoveredNodes
 	for _, name := range slices.Sorted(maps.Keys(l)) {
-		karpenter.Lost(all.nodes, l[name].nodes["Node"], nil)
-		all.err = cmp.Or(all.err, l[name].err)
+		if kinds.IsDevicePlugin(k) || driver && slices.Contains(l[name].by, byDriver) {
+			all = append(all, l[name])
+		}
 	}
-	return all.removal()
+	return joined(all).removal()
 }
 
-// countUncovered counts the nodes that a plugin runs on and none of the others.
-func (c Counter) countUncovered(ctx context.Context, of selectedNodes, others []labels.Selector) uncoveredNodes {
-	if of.err != nil {
-		return uncoveredNodes{err: of.err}
+// joined is what goes with several.
+func joined(lost []uncoveredNodes) uncoveredNodes {
+	all := uncoveredNodes{nodes: loss.Names{}}
+	for _, l := range lost {
+		if l.err != nil || len(l.nodes) > 0 {
+			all.by = append(all.by, l.by...)
+		}
+		karpenter.Lost(all.nodes, l.nodes["Node"], nil)
+		all.err = cmp.Or(all.err, l.err)
 	}
-	out := uncoveredNodes{nodes: loss.Names{}}
+	slices.Sort(all.by)
+	all.by = slices.Compact(all.by)
+	return all
+}
+
+// countUncovered counts the nodes that a plugin runs on and no other plugin, or a driver and no other driver: a pod that
+// has its GPU by one keeps nothing by the other.
+func (c Counter) countUncovered(ctx context.Context, of selectedNodes, others []selectedNodes) uncoveredNodes {
+	out := uncoveredNodes{by: []component{of.by}, nodes: loss.Names{}, err: of.err}
+	if of.err != nil {
+		return out
+	}
 	nodes := api.Ref{Resource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}}
 	out.err = c.API.Names(ctx, nodes, of.nodes.String(), "", func(node *metav1.PartialObjectMetadata) {
-		if !slices.ContainsFunc(others, func(other labels.Selector) bool { return other.Matches(labels.Set(node.Labels)) }) {
+		if !slices.ContainsFunc(others, func(other selectedNodes) bool {
+			return other.by == of.by && other.nodes.Matches(labels.Set(node.Labels))
+		}) {
 			out.nodes.Add("Node", node.Name)
 		}
 	})
@@ -179,9 +231,18 @@ func mounts(object map[string]any, configMap string, pod []string) bool {
 	})
 }
 
-// nodesOf reads the node affinity of a DaemonSet that was made for a configuration, which
+func nodesOf(daemonSet map[string]any) selectedNodes {
+	by := byPlugin
+	if _, driver := kinds.DRAConfig(daemonSet); driver {
+		by = byDriver
+	}
+	nodes, err := affinityOf(daemonSet)
+	return selectedNodes{by, nodes, err}
+}
+
+// affinityOf reads the node affinity of a DaemonSet that was made for a configuration, which
 // has one term.
-func nodesOf(daemonSet map[string]any) (labels.Selector, error) {
+func affinityOf(daemonSet map[string]any) (labels.Selector, error) {
 	terms, _, _ := unstructured.NestedSlice(daemonSet, "spec", "template", "spec", "affinity", "nodeAffinity",
 		"requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 	if len(terms) != 1 {
