@@ -37,6 +37,9 @@ type driftState struct {
 	computes pending.Scope
 }
 
+// holdUntil is the reason of a Sync of whose revision a person marked something to stay as it is until a time.
+const holdUntil = "HoldUntil"
+
 // pendingChange is a change that was not made.
 type pendingChange struct {
 	v1alpha1.PendingChange

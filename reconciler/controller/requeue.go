@@ -61,8 +61,8 @@ func (s *syncState) record(sync *v1alpha1.Sync, done reconciliation, v runResult
 			s.restUntil = s.lastFull.Add(retryBackoff(s.failures, unknownRetryInterval))
 		}
 		if until := s.drift.heldUntil(); v.reason == holdUntil {
-			// Nothing changes before the first hold ends.
-			s.restUntil = s.lastFull.Add(min(until.Sub(s.lastFull), resync))
+			// Nothing changes before the first hold ends, or an annotation is removed.
+			s.restUntil = s.lastFull.Add(min(until.Sub(s.lastFull), unknownRetryInterval))
 		}
 	case partial:
 		// What could not be put back alone is for a full run to decide.

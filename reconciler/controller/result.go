@@ -173,9 +173,6 @@ const (
 	quotaHeld           = "QuotaHeld"
 )
 
-// holdUntil is the reason of a Sync of whose revision a person marked something to stay as it is until a time.
-const holdUntil = "HoldUntil"
-
 // heldReasons are those reasons: what also ends by itself comes before what only a person can end.
 var heldReasons = []string{quotaHeld, nodeReplacementHeld, pruneHeld, syncChangeHeld}
 

@@ -101,14 +101,19 @@ type Collector struct {
 	state *recorder.State
 	// present are the NodeClaims of the last observation, and missing those that were not in the one before.
 	present, missing map[string]bool
-	saved, logged    time.Time
-	// refused is when the API server last did not allow a write; zero where it allowed the last one.
-	refused time.Time
+	attempts
 	// ending is true for the last write.
 	ending bool
 	// prices are those of AWS, as they were read last.
 	prices   *pricelist.List
 	pricesAt time.Time
+}
+
+// attempts are when something was written last, and when a failure was logged.
+type attempts struct {
+	saved, logged time.Time
+	// refused is when the API server last did not allow a write; zero where it allowed the last one.
+	refused time.Time
 }
 
 // New returns a Collector that is on no manager yet: see AddTo.
