@@ -32,8 +32,8 @@ func placeOf(cluster v1alpha1.ClusterSpec) place {
 	return out
 }
 
-// connection is an account, or why there is none.
-type connection struct {
+// opened is an account, or why there is none.
+type opened struct {
 	account *account.Account
 	err     error
 }
@@ -48,7 +48,7 @@ func (s *Source) connect(ctx context.Context, of place) (*account.Account, error
 		defer cancel()
 		found.account, found.err = open(ctx, of)
 		if s.accounts == nil {
-			s.accounts = map[place]connection{}
+			s.accounts = map[place]opened{}
 		}
 		s.accounts[of] = found
 	}

@@ -46,7 +46,7 @@ type Source struct {
 
 	mu       sync.Mutex
 	err      error
-	accounts map[place]connection
+	accounts map[place]opened
 
 	reservations sync.Once
 }

@@ -196,9 +196,9 @@ func publish(t *testing.T, list *pricelist.List, before *corev1.ConfigMap) *core
 	t.Helper()
 	clock, writes := testingclock.NewFakeClock(at), make(chan string, 10)
 	live := cluster(t, writes, before)
-	asked := make(chan struct{})
+	requested := make(chan struct{})
 	p := &published.Publisher{Live: live, Cached: live, Namespace: namespace, Clock: clock, Log: logr.Discard(), Offerings: func() *pricelist.List {
-		asked <- struct{}{}
+		requested <- struct{}{}
 		return list
 	}}
 	go func() { _ = p.Start(t.Context()) }()
@@ -207,7 +207,7 @@ func publish(t *testing.T, list *pricelist.List, before *corev1.ConfigMap) *core
 			runtime.Gosched()
 		}
 		clock.Step(time.Hour)
-		<-asked
+		<-requested
 	}
 	for !clock.HasWaiters() {
 		runtime.Gosched()
