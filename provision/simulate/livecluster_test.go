@@ -200,7 +200,7 @@ func (c *liveCluster) startKarpenter(set engine.Settings, url string) {
 	versions := version.NewDefaultProvider(kube, cluster)
 	c.must(versions.UpdateVersion(c.ctx))
 	images := amifamily.NewDefaultProvider(c.clock, versions, ssmprovider.NewDefaultProvider(ssm.NewFromConfig(config), keep(time.Minute)), compute, keep(time.Minute))
-	c.prices = offerings.NewPrices(pricing.NewDefaultProvider(pricing.NewAPI(config), compute, set.Region, false), c.clock, set.Region, false)
+	c.prices = offerings.NewPrices(pricing.NewAPI(config), compute, c.clock, set.Region, false)
 	c.sold = &offerings.Recorder{EC2API: compute, Clock: c.clock}
 	instances := instancetype.NewDefaultProvider(keep(time.Hour), keep(time.Hour), keep(time.Hour), c.sold, subnets, c.prices, reservations, placements,
 		unavailable, instancetype.NewDefaultResolver(set.Region, expressions), shift.NewNoopProvider(), c.api, expressions)
