@@ -50,7 +50,7 @@ var health = map[string]map[string]string{
 	},
 	"DevicePlugin": {
 		"the controller has not observed it": "Progressing",
-		"all nodes offer their GPUs":         "Healthy",
+		"all nodes advertise their GPUs":     "Healthy",
 		"the spec was changed since":         "Progressing",
 		"a node starts":                      "Healthy",
 		"plugins are replaced":               "Progressing",
