@@ -159,7 +159,7 @@ func tableOf(t *testing.T, all []*contender) string {
 	}
 	dollars := func(n int) string { return fmt.Sprintf("%.2f", float64(n)*price.USDPerHour) }
 	var out strings.Builder
-	fmt.Fprintf(&out, "| sharing | offered as | | nodes for %d pods | $/h | nodes for %d pods | $/h | pods that run | refused by a kubelet |\n", waveSize, 2*waveSize)
+	fmt.Fprintf(&out, "| sharing | advertised as | | nodes for %d pods | $/h | nodes for %d pods | $/h | pods that run | refused by a kubelet |\n", waveSize, 2*waveSize)
 	out.WriteString("|---|---|---|---:|---:|---:|---:|---:|---:|\n")
 	for _, c := range all {
 		fmt.Fprintf(&out, "| %s | `%s` | %s | %d | %s | %d | %s | %d | %d |\n", c.strategy, c.resource(), c.who(),
