@@ -59,7 +59,7 @@ func (c *linter) hasOtherPools() bool {
 
 func (c *linter) untolerated(p *pool) {
 	given := pluginTolerations(c.plugin)
-	runs, otherwise := "the device plugin", "nodes that never offer their GPUs are replaced again and again"
+	runs, otherwise := "the device plugin", "nodes that never advertise their GPUs are replaced again and again"
 	if p.dra {
 		runs, otherwise = "NVIDIA's DRA driver", "pods with claims wait there for ever"
 	}
