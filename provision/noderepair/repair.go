@@ -20,10 +20,10 @@ type Repair struct {
 type BlockReason string
 
 const (
-	// BlockedByAnnotation: the annotation karpenter.sh/do-not-repair is on the node.
+	// BlockedByAnnotation is where the annotation karpenter.sh/do-not-repair is on the node.
 	BlockedByAnnotation BlockReason = "do-not-repair"
-	// BlockedByThreshold: more than a fifth of the pool's nodes are unhealthy.
+	// BlockedByThreshold is where more than a fifth of the pool's nodes are unhealthy.
 	BlockedByThreshold BlockReason = "unhealthy-threshold"
-	// BlockedByBudget: the pool's budgets allow no node for the reason Unhealthy now.
+	// BlockedByBudget is where the pool's budgets allow no node for the reason Unhealthy now.
 	BlockedByBudget BlockReason = "budget"
 )

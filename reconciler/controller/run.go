@@ -61,7 +61,7 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncSt
 }
 
 // proceed goes on with what the source returned.
-func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got reconciler.Result, drifted []state.Key, forced bool) reconciliation {
+func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got reconciler.Result, drifted []state.Key, forced bool) reconciliation { //nolint:cyclop // each step decides how the run goes on
 	if got.Changed || forced {
 		return r.full(ctx, sync, s, got, drifted)
 	}

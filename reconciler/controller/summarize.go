@@ -18,7 +18,7 @@ import (
 )
 
 // summarize turns a run into status, events, metrics and the next reconciliation.
-func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *syncState, done reconciliation) (ctrl.Result, error) {
+func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *syncState, done reconciliation) (ctrl.Result, error) { //nolint:cyclop // a branch is a field of the status
 	if ctx.Err() != nil {
 		// We are stopping: what was cut short proves nothing about the Sync.
 		return ctrl.Result{}, nil

@@ -40,7 +40,7 @@ func Nodes(forecast *provision.Forecast, err error) hold.Nodes {
 
 // Reviewed are the consequences for status.pullRequests, which the apply of the merge is
 // compared with; nil where pools change and it is not known what becomes of their nodes.
-func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedDisruption {
+func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedDisruption { //nolint:cyclop // a branch is a figure that may be unknown
 	switch {
 	case err == nil && f != nil:
 	case len(Pools(p.Changes)) > 0:

@@ -107,7 +107,7 @@ func (e *entry) concerns(n provision.Node) bool {
 }
 
 // mergeOutcome is what is to be reported of a merge now.
-func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingReplacements) report.MergeOutcome {
+func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingReplacements) report.MergeOutcome { //nolint:cyclop // a branch is a figure that may be unknown
 	item := &rec.item
 	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewedNodes(), rec.rollout.most)}
 	if item.Reviewed != nil {
@@ -158,7 +158,7 @@ func (e *entry) reviewedNodes() int {
 }
 
 // finish reports what there is to report of a merge, and closes it at its end.
-func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, drifted drift) {
+func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, drifted drift) { //nolint:cyclop // each step ends the roll-out by its own reason
 	item := &rec.item
 	if rec.unaffected() && drifted.text == "" {
 		if item.Phase == v1alpha1.PullRequestRollingOut {

@@ -139,7 +139,7 @@ func TestOnlyFieldsThatBootstrapAppliedAreAppliedAgain(t *testing.T) {
 	live.Spec.Source.Git = v1alpha1.GitSource{URL: "https://git.example.com/x", ProxySecretRef: &v1alpha1.SecretRef{Name: "proxy"}, Verify: &v1alpha1.GitVerification{SecretRef: v1alpha1.SecretRef{Name: "signers"}}}
 	live.Spec.Drift, live.Spec.Suspend = v1alpha1.DriftReport, true
 	managed := func(manager, fields string) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", APIVersion: "poolwright.dev/v1alpha1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}
+		return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", APIVersion: "poolwright.dev/v1alpha1", FieldsV1: metav1.NewFieldsV1(fields)}
 	}
 	if own, err := applied(live); err != nil || !cmp.Equal(own, v1alpha1.SyncSpec{}) {
 		t.Errorf("of a Sync that others made: %+v, %v", own, err)
@@ -181,7 +181,7 @@ func TestAFileWithVariablesOnlyKeepsTheRefThatSomebodyHasSet(t *testing.T) {
 			live.Spec.Source.Git = v1alpha1.GitSource{URL: url, Ref: c.live}
 			live.ManagedFields = []metav1.ManagedFieldsEntry{{
 				Manager: v1alpha1.FieldManager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", APIVersion: "poolwright.dev/v1alpha1",
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:source":{"f:git":{"f:url":{}}}}}`)},
+				FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:source":{"f:git":{"f:url":{}}}}}`),
 			}}
 			r := SyncRequest{Variables: variables.Input{SyncFile: syncFile(t, "{name: dev}", "{substitute: {A: b}}")}}
 			file, err := r.Variables.Read()

@@ -263,7 +263,7 @@ poolwright-history* of the namespace only.`,
 }
 
 // events prints events, and with --watch what comes until the context ends.
-func (f *printFlags) events(ctx context.Context, env get.Environment, from history.Reader, after func(time.Duration) <-chan time.Time) error {
+func (f *printFlags) events(ctx context.Context, env get.Environment, from history.Reader, after func(time.Duration) <-chan time.Time) error { //nolint:cyclop // each step of the watch ends it by its own error
 	printed := map[string]bool{}
 	for first := true; ; first = false {
 		h, err := from.Read(ctx)

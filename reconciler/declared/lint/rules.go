@@ -143,8 +143,9 @@ func isField(e celast.NavigableExpr) bool {
 		return !strings.HasPrefix(e.AsIdent(), "@") && !strings.HasPrefix(e.AsIdent(), "__") // What a macro adds up.
 	case celast.CallKind:
 		return e.AsCall().FunctionName() == operators.Index
+	default:
+		return false
 	}
-	return false
 }
 
 // readsValue reports whether what an expression names is used for its value, and not for a field or an element of it, or for
@@ -165,8 +166,9 @@ func readsValue(e celast.NavigableExpr) bool {
 			return call.Args()[0].ID() != e.ID()
 		}
 		return call.FunctionName() != "size"
+	default:
+		return true
 	}
-	return true
 }
 
 // nameOf is the name of the field that an expression names, of a variable of a macro that of the field whose elements it
@@ -188,6 +190,7 @@ func nameOf(e celast.NavigableExpr) string {
 				return nameOf(at.Children()[0])
 			}
 		}
+	default:
 	}
 	return itself
 }

@@ -128,7 +128,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (j *correction) update(ctx context.Context) error {
+func (j *correction) update(ctx context.Context) error { //nolint:cyclop // the guards before an update are read in their order
 	before := j.Before
 	if err := j.updatable(); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (c *linter) annotated(p *pool) {
 	}
 }
 
-func (c *linter) limit(p *pool, key string, n float64) {
+func (c *linter) limit(p *pool, key string, n float64) { //nolint:cyclop // a branch is a finding
 	_, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]
 	serves := p.served && len(p.gpus) > 0
 	switch {
