@@ -44,7 +44,7 @@ func TestPanelsOfCostsAndGPUsComputeWhatTheFleetHas(t *testing.T) {
 		"pools.json: Nodes on spot A":                  {`{}`: 0.5},
 		"pools.json: Costs an hour by capacity type A": {`{capacity_type="spot", nodepool="gpu"}`: 0.5, `{capacity_type="on-demand", nodepool="gpu"}`: 4, `{capacity_type="on-demand", nodepool="general"}`: 0.5},
 		"gpus.json: Costs of GPU nodes an hour A":      {`{capacity_type="spot", nodepool="gpu"}`: 0.5, `{capacity_type="on-demand", nodepool="gpu"}`: 4, `{capacity_type="on-demand", nodepool="general"}`: 0},
-		"gpus.json: GPUs that nodes advertise A":           {`{nodepool="gpu", resource_type="nvidia.com/gpu"}`: 6, `{nodepool="general", resource_type="nvidia.com/gpu"}`: 0},
+		"gpus.json: GPUs that nodes advertise A":       {`{nodepool="gpu", resource_type="nvidia.com/gpu"}`: 6, `{nodepool="general", resource_type="nvidia.com/gpu"}`: 0},
 		"gpus.json: GPUs that pods request A":          {`{nodepool="gpu", resource_type="nvidia.com/gpu"}`: 2},
 		"gpus.json: Idle GPUs A":                       {`{nodepool="gpu", resource_type="nvidia.com/gpu"}`: 4, `{nodepool="general", resource_type="nvidia.com/gpu"}`: 0},
 		"gpus.json: Costs of idle GPUs by pool A":      {`{nodepool="gpu"}`: 3.25},

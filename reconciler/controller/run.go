@@ -61,12 +61,12 @@ func (r *SyncReconciler) run(ctx context.Context, sync *v1alpha1.Sync, s *syncSt
 }
 
 // proceed goes on with what the source returned.
-func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got reconciler.Result, drifted []state.Key, forced bool) reconciliation { //nolint:cyclop // each step decides how the run goes on
+func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *syncState, got reconciler.Result, drifted []state.Key, forced bool) reconciliation {
 	if got.Changed || forced {
 		return r.full(ctx, sync, s, got, drifted)
 	}
-	now, fresh, until := r.Clock.Now(), got.SourceError == nil, s.drift.heldUntil()
-	converged := s.converged && now.Before(s.lastFull.Add(resync)) && (until.IsZero() || now.Before(until))
+	now, fresh := r.Clock.Now(), got.SourceError == nil
+	converged := s.convergedAt(now)
 	resting := fresh && now.Before(s.restUntil)
 	if converged && fresh && s.failures == 0 {
 		// A person who undoes what is only reported is observed by nobody.
@@ -82,6 +82,13 @@ func (r *SyncReconciler) proceed(ctx context.Context, sync *v1alpha1.Sync, s *sy
 		return reconciliation{kind: waiting, after: min(s.restUntil.Sub(now), s.nextFetch.Sub(now))}
 	}
 	return r.full(ctx, sync, s, got, drifted)
+}
+
+// convergedAt reports whether the last full run left nothing to be done at a time: it is not due again by then, and no hold
+// has ended.
+func (s *syncState) convergedAt(now time.Time) bool {
+	until := s.drift.heldUntil()
+	return s.converged && now.Before(s.lastFull.Add(resync)) && (until.IsZero() || now.Before(until))
 }
 
 // full compares everything with the revision at hand. Where that is loaded in the

@@ -18,7 +18,7 @@ import (
 )
 
 // summarize turns a run into status, events, metrics and the next reconciliation.
-func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *syncState, done reconciliation) (ctrl.Result, error) { //nolint:cyclop // a branch is a field of the status
+func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *syncState, done reconciliation) (ctrl.Result, error) {
 	if ctx.Err() != nil {
 		// We are stopping: what was cut short proves nothing about the Sync.
 		return ctrl.Result{}, nil
@@ -30,7 +30,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		return ctrl.Result{RequeueAfter: after}, r.writeStatus(ctx, sync, awaiting(sync, done.loading))
 	}
 	done = done.use(sync, s)
-	done.partly = done.Revision != sync.Status.LastAppliedRevision || done.TreeID != sync.Status.LastAppliedTreeID && sync.Status.LastAppliedTreeID != ""
+	done.partly = !isLastApplied(sync, done.Revision, done.TreeID)
 	result := resultOf(done)
 	last := pending.Everything
 	if s != nil {
@@ -49,7 +49,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 		result.findings(updated, sync, done)
 		result.confirmation(updated, sync, done)
 	}
-	if updated.Status.LastAppliedRevision != sync.Status.LastAppliedRevision || sync.Status.LastAppliedTreeID != "" && updated.Status.LastAppliedTreeID != sync.Status.LastAppliedTreeID {
+	if !isLastApplied(sync, updated.Status.LastAppliedRevision, updated.Status.LastAppliedTreeID) {
 		updated.Status.LastAppliedTime = &metav1.Time{Time: r.Clock.Now()}
 	}
 	if s != nil && (done.kind != partial || !result.ready) {
@@ -77,6 +77,13 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	s.next = r.Clock.Now().Add(after)
 	logr.FromContextOrDiscard(ctx).V(1).Info("Reconciled", "revision", done.Revision, "reason", result.reason, "after", healthy.Next(after))
 	return ctrl.Result{RequeueAfter: healthy.Next(after)}, nil
+}
+
+// isLastApplied reports whether a revision with the id of its files is what a Sync has applied last. An earlier release
+// recorded no id of the files.
+func isLastApplied(sync *v1alpha1.Sync, revision, treeID string) bool {
+	last := sync.Status
+	return revision == last.LastAppliedRevision && (last.LastAppliedTreeID == "" || treeID == last.LastAppliedTreeID)
 }
 
 // onlyHealth reports whether nothing but the health of objects can have brought the reconciliation:

@@ -40,7 +40,7 @@ func Nodes(forecast *provision.Forecast, err error) hold.Nodes {
 
 // Reviewed are the consequences for status.pullRequests, which the apply of the merge is
 // compared with; nil where pools change and it is not known what becomes of their nodes.
-func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedDisruption { //nolint:cyclop // a branch is a figure that may be unknown
+func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedDisruption {
 	switch {
 	case err == nil && f != nil:
 	case len(Pools(p.Changes)) > 0:
@@ -64,10 +64,7 @@ func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedD
 			lost[pool.Name] += 0
 		}
 	}
-	for _, c := range p.Changes {
-		if !c.Provisions() || c.ReadOnly() {
-			continue
-		}
+	for _, c := range provisioning(p.Changes) {
 		out.Objects = append(out.Objects, v1alpha1.ReviewedObject(c.Fingerprint()))
 		if c.Key.Kind == "NodePool" {
 			lost[c.Key.Name] += 0
@@ -78,6 +75,17 @@ func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedD
 	})
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
 		out.Pools = append(out.Pools, v1alpha1.ReviewedPool{Name: name, Nodes: int32(lost[name])})
+	}
+	return out
+}
+
+// provisioning are the changes of what Karpenter provisions nodes by, but for those that Git cannot make.
+func provisioning(changes []plan.Change) []plan.Change {
+	var out []plan.Change
+	for _, c := range changes {
+		if c.Provisions() && !c.ReadOnly() {
+			out = append(out, c)
+		}
 	}
 	return out
 }

@@ -107,7 +107,7 @@ func (e *entry) concerns(n provision.Node) bool {
 }
 
 // mergeOutcome is what is to be reported of a merge now.
-func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingReplacements) report.MergeOutcome { //nolint:cyclop // a branch is a figure that may be unknown
+func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingReplacements) report.MergeOutcome {
 	item := &rec.item
 	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewedNodes(), rec.rollout.most)}
 	if item.Reviewed != nil {
@@ -122,22 +122,7 @@ func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingRe
 	}
 	a.Applied, a.Revision = item.AppliedTime.Time, p.branch()+"@sha1:"+rec.merge()
 	if item.RolledOutTime == nil {
-		a.Remaining = left.of(rec)
-		rec.rollout.most = max(rec.rollout.most, len(a.Remaining))
-		a.Nodes = max(a.Nodes, rec.rollout.most)
-		if rec.touchesPools() {
-			outcome.Observe(item, a.Remaining, left.poolCosts)
-		}
-		expected := item.Reviewed == nil || rec.reviewedNodes() > 0
-		certain := rec.rollout.most > 0 || !expected || p.now.Sub(a.Applied) >= failureGrace
-		switch {
-		case len(a.Remaining) > 0:
-		case !rec.touchesPools(), certain && left.known:
-			item.RolledOutTime = stamp(p.now)
-			outcome.End(item, left.poolCosts)
-		default:
-			p.requeueAfter(a.Applied.Add(failureGrace).Sub(p.now))
-		}
+		p.observeRollout(rec, left, &a)
 	}
 	if item.RolledOutTime != nil {
 		a.Done = item.RolledOutTime.Time
@@ -149,6 +134,27 @@ func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingRe
 	return a
 }
 
+// observeRollout fills in which nodes of a roll-out are left to be replaced, and ends it where none is and that is certain.
+func (p *reviewRun) observeRollout(rec *entry, left pendingReplacements, a *report.MergeOutcome) {
+	item := &rec.item
+	a.Remaining = left.of(rec)
+	rec.rollout.most = max(rec.rollout.most, len(a.Remaining))
+	a.Nodes = max(a.Nodes, rec.rollout.most)
+	if rec.touchesPools() {
+		outcome.Observe(item, a.Remaining, left.poolCosts)
+	}
+	expected := item.Reviewed == nil || rec.reviewedNodes() > 0
+	certain := rec.rollout.most > 0 || !expected || p.now.Sub(a.Applied) >= failureGrace
+	switch {
+	case len(a.Remaining) > 0:
+	case !rec.touchesPools(), certain && left.known:
+		item.RolledOutTime = stamp(p.now)
+		outcome.End(item, left.poolCosts)
+	default:
+		p.requeueAfter(a.Applied.Add(failureGrace).Sub(p.now))
+	}
+}
+
 // reviewedNodes is how many nodes the reviewer was shown that would go.
 func (e *entry) reviewedNodes() int {
 	if e.item.Reviewed == nil {
@@ -158,7 +164,7 @@ func (e *entry) reviewedNodes() int {
 }
 
 // finish reports what there is to report of a merge, and closes it at its end.
-func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, drifted drift) { //nolint:cyclop // each step ends the roll-out by its own reason
+func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, drifted drift) {
 	item := &rec.item
 	if rec.unaffected() && drifted.text == "" {
 		if item.Phase == v1alpha1.PullRequestRollingOut {
@@ -182,11 +188,16 @@ func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry
 		base = fmt.Sprintf(movedTo, short(item.Head)) + base
 	}
 	if p.write(ctx, pr, rec, rec.compose(base, drifted), a) && item.RolledOutTime != nil {
-		if item.Rollout != nil && item.Phase != v1alpha1.PullRequestDone {
-			p.Metrics.outcomes.Add(p.sync.Name, a.Predicted, a.Happened)
-		}
-		item.Phase, rec.post = v1alpha1.PullRequestDone, limits.Backoff{}
+		p.end(rec, a)
 	}
+}
+
+// end records that the comment has the end of a roll-out.
+func (p *reviewRun) end(rec *entry, a report.MergeOutcome) {
+	if rec.item.Rollout != nil && rec.item.Phase != v1alpha1.PullRequestDone {
+		p.Metrics.outcomes.Add(p.sync.Name, a.Predicted, a.Happened)
+	}
+	rec.item.Phase, rec.post = v1alpha1.PullRequestDone, limits.Backoff{}
 }
 
 // nothingNew reports that what is reported of a merge stays as it is, without making it

@@ -263,7 +263,7 @@ poolwright-history* of the namespace only.`,
 }
 
 // events prints events, and with --watch what comes until the context ends.
-func (f *printFlags) events(ctx context.Context, env get.Environment, from history.Reader, after func(time.Duration) <-chan time.Time) error { //nolint:cyclop // each step of the watch ends it by its own error
+func (f *printFlags) events(ctx context.Context, env get.Environment, from history.Reader, after func(time.Duration) <-chan time.Time) error {
 	printed := map[string]bool{}
 	for first := true; ; first = false {
 		h, err := from.Read(ctx)
@@ -277,24 +277,17 @@ func (f *printFlags) events(ctx context.Context, env get.Environment, from histo
 		events := slices.DeleteFunc(EventsOf(selected(h, oldest, "")), func(e Event) bool {
 			return e.Time.Time.Before(oldest) || f.of != "" && !e.matches(f.of) || printed[fmt.Sprint(e)]
 		})
-		switch {
-		case f.output != "":
+		if f.output != "" {
 			if h.Time.IsZero() {
 				reportEmpty(env, h, "events")
 			}
 			return document.Value(env.Out, f.output, document.Events, Events{Events: append([]Event{}, events...)})
-		case len(events) > 0:
-			if err := print(env.Out, eventsTable(events), printers.PrintOptions{NoHeaders: len(printed) > 0}); err != nil {
-				return err
-			}
-		case first:
+		}
+		if first && len(events) == 0 {
 			reportEmpty(env, h, "events")
 		}
-		for _, e := range events {
-			printed[fmt.Sprint(e)] = true
-		}
-		if !f.watch {
-			return nil
+		if err := printEvents(env, events, printed); err != nil || !f.watch {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -302,6 +295,20 @@ func (f *printFlags) events(ctx context.Context, env get.Environment, from histo
 		case <-after(watchInterval):
 		}
 	}
+}
+
+// printEvents prints events as a table, with headers where it is the first, and adds them to those that are printed.
+func printEvents(env get.Environment, events []Event, printed map[string]bool) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if err := print(env.Out, eventsTable(events), printers.PrintOptions{NoHeaders: len(printed) > 0}); err != nil {
+		return err
+	}
+	for _, e := range events {
+		printed[fmt.Sprint(e)] = true
+	}
+	return nil
 }
 
 func eventsTable(events []Event) *metav1.Table {

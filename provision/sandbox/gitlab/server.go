@@ -193,27 +193,38 @@ func (c *apiCall) below(s *Server) bool {
 }
 
 // route carries a request out.
-func (s *Server) route(c apiCall) { //nolint:cyclop // a branch is a path of the API
-	part := func(i int) string {
-		if i < len(c.rest) {
-			return c.rest[i]
-		}
-		return ""
-	}
+func (s *Server) route(c apiCall) {
 	switch {
-	case c.Method == http.MethodGet && part(0) == "merge_requests" && len(c.rest) == 1:
-		s.listMergeRequests(c)
-	case c.Method == http.MethodGet && part(0) == "pipelines" && len(c.rest) == 1:
-		s.listPipelines(c)
-	case part(0) == "merge_requests" && part(2) == "notes":
-		s.notes(c, part(1), part(3))
-	case c.Method == http.MethodGet && part(0) == "repository" && part(1) == "commits" && part(3) == "statuses":
-		s.listStatuses(c, part(2))
-	case c.Method == http.MethodPost && part(0) == "statuses" && len(c.rest) == 2:
-		s.setStatus(c, part(1))
+	case c.part(0) == "merge_requests" && c.part(2) == "notes":
+		s.notes(c, c.part(1), c.part(3))
+	case c.Method == http.MethodGet:
+		s.routeGet(c)
+	case c.Method == http.MethodPost && c.part(0) == "statuses" && len(c.rest) == 2:
+		s.setStatus(c, c.part(1))
 	default:
 		Refuse(c, http.StatusNotFound, "404 Not Found")
 	}
+}
+
+func (s *Server) routeGet(c apiCall) {
+	switch {
+	case c.part(0) == "merge_requests" && len(c.rest) == 1:
+		s.listMergeRequests(c)
+	case c.part(0) == "pipelines" && len(c.rest) == 1:
+		s.listPipelines(c)
+	case c.part(0) == "repository" && c.part(1) == "commits" && c.part(3) == "statuses":
+		s.listStatuses(c, c.part(2))
+	default:
+		Refuse(c, http.StatusNotFound, "404 Not Found")
+	}
+}
+
+// part is a part of the path below the project; empty where the path is shorter.
+func (c apiCall) part(i int) string {
+	if i < len(c.rest) {
+		return c.rest[i]
+	}
+	return ""
 }
 
 func (c apiCall) write(code int, v any) {

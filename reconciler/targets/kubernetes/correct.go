@@ -128,7 +128,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (j *correction) update(ctx context.Context) error { //nolint:cyclop // the guards before an update are read in their order
+func (j *correction) update(ctx context.Context) error {
 	before := j.Before
 	if err := j.updatable(); err != nil {
 		return err
@@ -142,9 +142,6 @@ func (j *correction) update(ctx context.Context) error { //nolint:cyclop // the 
 		return err
 	}
 	if err := j.checkUpdate(ctx); err != nil {
-		return err
-	}
-	if err := j.checkMark(ctx); err != nil {
 		return err
 	}
 	found, err := j.prepare(ctx, owners)

@@ -21,15 +21,20 @@ import (
 
 // checkUpdate counts again right before the request what goes with an update, and refuses
 // where it is more than was planned with. What only puts back what a hand has changed
-// takes nothing that the repository gave.
+// takes nothing that the repository gave. It also refuses an update of what a person has held, or released, since
+// the plan. It reads what is live, as no cache can be newer than the request that follows.
 func (j *correction) checkUpdate(ctx context.Context) error {
 	u := losses.Update{Key: j.Change.Key, Before: j.Before.Object, After: j.After.Object}
-	if !u.Loses() {
-		return nil
-	}
 	live, err := j.api.Get(ctx, j.ref)
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err) && !u.Loses():
+		return nil // The update has its UID as a precondition.
+	case err != nil:
 		return api.ResponseError(err, j.secret)
+	case manifest.Hold(live.GetAnnotations()).HoldUntil != j.Before.HoldUntil:
+		return state.Fail(state.Retry, "Conflict", targets.ErrChanged)
+	case !u.Loses():
+		return nil
 	}
 	u.Live = live
 	now := j.losses.Update(ctx, u)
@@ -39,21 +44,6 @@ func (j *correction) checkUpdate(ctx context.Context) error {
 		}
 	}
 	return j.awaitEngine(ctx, now)
-}
-
-// checkMark refuses an update of what a person marked, or unmarked, since it was planned. It reads what is live, as no cache can be
-// newer than the request that follows.
-func (j *correction) checkMark(ctx context.Context) error {
-	live, err := j.api.Get(ctx, j.ref)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil // The update has its UID as a precondition.
-	case err != nil:
-		return api.ResponseError(err, j.secret)
-	case manifest.Hold(live.GetAnnotations()).HoldUntil != j.Before.HoldUntil:
-		return state.Fail(state.Retry, "Conflict", targets.ErrChanged)
-	}
-	return nil
 }
 
 // checkDeletion refuses what is not ours to delete any more, or takes more along than was planned.

@@ -40,13 +40,13 @@ func (c *linter) annotated(p *pool) {
 	}
 }
 
-func (c *linter) limit(p *pool, key string, n float64) { //nolint:cyclop // a branch is a finding
+func (c *linter) limit(p *pool, key string, n float64) {
 	_, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]
-	serves := p.served && len(p.gpus) > 0
+	serves, ofGPUs := p.served && len(p.gpus) > 0, key == wholeGPU || key == shared
 	switch {
-	case annotated && (key == wholeGPU || key == shared):
+	case annotated && ofGPUs:
 		// Two limits on the same GPUs: that is refused elsewhere.
-	case p.dra && len(p.gpus) > 0 && (key == wholeGPU || key == shared):
+	case p.dra && len(p.gpus) > 0 && ofGPUs:
 		c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: NVIDIA's DRA driver offers the GPUs of this pool, and Karpenter does not count its devices against limits: limit nodes or cpu instead").With(finding.Of("resource", key)))
 	case serves && key == wholeGPU && p.config.Replicas > 1:
 		c.shares(p, n)
