@@ -152,12 +152,14 @@ func (b *bench) lead() {
 }
 
 // send sends a write through the fence.
-func (b *bench) send(method string) error {
+func (b *bench) send(method string) error { return b.sendTo(method, write) }
+
+func (b *bench) sendTo(method, path string) error {
 	client, err := rest.HTTPClientFor(b.Config())
 	if err != nil {
 		b.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(b.Context(), method, b.host+write, http.NoBody)
+	req, err := http.NewRequestWithContext(b.Context(), method, b.host+path, http.NoBody)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -196,6 +198,27 @@ func TestWritesPassFromARenewalUntilItsDeadline(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.opened(true)
+}
+
+// The engine's settings depend on what the API server serves and allows, and are needed before the election.
+func TestAReplicaThatDoesNotLeadCanReviewItsOwnAccess(t *testing.T) {
+	b := newBench(t)
+	for name, c := range map[string]struct {
+		method, path string
+		sent         bool
+	}{
+		"its own access":                     {http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", true},
+		"another verb there":                 {http.MethodDelete, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", false},
+		"an object of the same name":         {http.MethodPost, "/apis/example.com/v1/selfsubjectaccessreviews", false},
+		"the same path through a proxy":      {http.MethodPost, "/api/v1/namespaces/a/services/b/proxy/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", false},
+		"roles, which the same group allows": {http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterroles", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := b.sendTo(c.method, c.path); (err == nil) != c.sent || err != nil && !errors.Is(err, ErrNotLeader) {
+				t.Errorf("want sent %t, got %v", c.sent, err)
+			}
+		})
+	}
 }
 
 func TestGivingTheLeaseAwayClosesTheFence(t *testing.T) {
