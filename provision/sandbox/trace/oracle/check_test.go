@@ -49,6 +49,9 @@ func write(client, verb string, o trace.Object, uid string) trace.Request {
 	return trace.Request{Wire: trace.Kubernetes, Client: client, Verb: verb, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: uid, Status: 200}
 }
 
+// historyObject is one of the ConfigMaps of the history.
+var historyObject = trace.Object{Kind: historyKind, Namespace: "system", Name: "poolwright-history"}
+
 func lease(client string) trace.Request {
 	q := write(client, "update", trace.Object{Kind: "leases.coordination.k8s.io", Namespace: "system", Name: "poolwright"}, "")
 	q.Holder = &client
@@ -120,7 +123,10 @@ func TestTheOracle(t *testing.T) {
 			[]string{"idle: patch configmaps apps/a"}},
 		{"a renewal after all is as declared is none", ordered(started("c1"), committed(a), trace.Event{Kind: trace.Converged}, lease("c1"), found(trace.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
 		{"a write of the history after all is as declared is none", ordered(started("c1"), lease("c1"), committed(a), trace.Event{Kind: trace.Converged},
-			write("c1", "update", trace.Object{Kind: "configmaps/history", Namespace: "system", Name: "poolwright-history"}, "uid-h"), found(trace.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
+			write("c1", "update", historyObject, "uid-h"), found(trace.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
+		{"writes of the history without pause after all is as declared", ordered(slices.Concat([]any{started("c1"), lease("c1"), committed(a), trace.Event{Kind: trace.Converged}},
+			slices.Repeat([]any{write("c1", "update", historyObject, "uid-h")}, 22), []any{found(trace.State{Object: a, Value: "v1", UID: "uid-a"})})...),
+			[]string{"idle: update configmaps/history system/poolwright-history, 21 times in 42s", "idle: update configmaps/history system/poolwright-history, 22 times in 44s"}},
 		{"a person's write after all is as declared is none", ordered(started("c1"), committed(a), trace.Event{Kind: trace.Converged}, write("person", "patch", a, "uid-a"), found(trace.State{Object: a, Value: "v1", UID: "uid-a"})), nil},
 		{"a comment after all is as declared", with(started("c1"), lease("c1"), committed(a), trace.Event{Kind: trace.Converged}, comment("post", commentsOfPull, "team/nodes#7", "1")),
 			[]string{"idle: post issues/comments team/nodes#7"}},
