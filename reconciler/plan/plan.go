@@ -188,8 +188,8 @@ type Note struct {
 	Warning, NotOurs bool
 	// NotFound is true where the API has nothing of that name, see [state.Observation].
 	NotFound bool
-	// NotRead is true for a warning that a quota could not be read ([state.Quota.NotRead]).
-	NotRead bool
+	// QuotaUnknown is true for a warning that a quota could not be read ([state.Quota.QuotaUnknown]).
+	QuotaUnknown bool
 	// Code and Facts are Text as data.
 	Code  finding.Code
 	Facts finding.Facts
@@ -215,7 +215,7 @@ func Compute(desired, observed state.Set, policies ...Policy) Plan {
 		o, _ := observed.Get(w.Key)
 		w = p.keepIgnored(w, o)
 		p.compare(w, o)
-		if provisions(w.Key) {
+		if isNodeConfiguration(w.Key) {
 			provisioner := w
 			p.Desired = append(p.Desired, fingerprint(w.Key, &provisioner))
 		}
@@ -282,10 +282,10 @@ func (p *Plan) addNote(o state.Item, declared state.Origin, ours bool) {
 			p.Managed++
 		}
 	}
-	unread := o.Quota != nil && o.Quota.NotRead != ""
+	unread := o.Quota != nil && o.Quota.Unknown != ""
 	for _, f := range o.Warnings {
 		n := NewNote(o.Key, declared, f)
-		n.Warning, n.NotRead = true, unread
+		n.Warning, n.QuotaUnknown = true, unread
 		p.Notes = append(p.Notes, n)
 	}
 	for _, f := range o.Notes {

@@ -83,7 +83,7 @@ func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) 
 func pendingPools(found plan.Proposal) []plan.Change {
 	return slices.DeleteFunc(slices.Clone(found.Drift.Changes), func(c plan.Change) bool {
 		again := slices.ContainsFunc(found.Proposed.Changes, func(o plan.Change) bool { return o.Key == c.Key })
-		return again || !c.Provisions() || c.Drift || c.ReadOnly()
+		return again || !c.IsNodeConfiguration() || c.Drift || c.ReadOnly()
 	})
 }
 

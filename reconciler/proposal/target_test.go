@@ -77,8 +77,8 @@ func summaryLines(p plan.Plan) []string {
 				line += fmt.Sprintf(" %s=%v>%v", f.Path, f.Before, f.After)
 			}
 		}
-		if c.Before != nil && c.Before.Uncompared().Code != "" {
-			line += " (" + c.Before.Uncompared().Text + ")"
+		if c.Before != nil && c.Before.ContentUnknown().Code != "" {
+			line += " (" + c.Before.ContentUnknown().Text + ")"
 		}
 		switch {
 		case c.ReadOnly():

@@ -67,7 +67,7 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 		r.Unknown = append(r.Unknown, Unknown{Object: b.object(u.Key), File: b.Text(u.Origin.File), Line: u.Origin.Line, Reason: b.Text(u.Reason), Code: u.Code})
 	}
 	for _, n := range p.Notes {
-		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, NotRead: n.NotRead, Code: n.Code, Facts: n.Facts.Texts(b.Text), Text: b.Text(n.Text)}
+		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, QuotaUnknown: n.QuotaUnknown, Code: n.Code, Facts: n.Facts.Texts(b.Text), Text: b.Text(n.Text)}
 		if n.Warning {
 			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
 			r.Summary.Warnings++
@@ -124,10 +124,10 @@ func quotaOf(notes []Note, unknown []Unknown) quotaState {
 		if !isQuota(n.Object) {
 			continue
 		}
-		if n.Warning && !n.NotRead {
+		if n.Warning && !n.QuotaUnknown {
 			return quotaShort
 		}
-		observed, lost = true, lost || n.NotFound || n.NotRead
+		observed, lost = true, lost || n.NotFound || n.QuotaUnknown
 	}
 	if observed && !lost {
 		return quotaOK
@@ -181,7 +181,7 @@ func about(c plan.Change) []finding.Finding {
 		}
 		out = append(out, finding.New(codeDeletionImpact, "%s", c.Before.Impact).With(finding.Of("losses", losses)))
 	}
-	if f := c.Before.Uncompared(); f.Code != "" {
+	if f := c.Before.ContentUnknown(); f.Code != "" {
 		out = append(out, f)
 	}
 	if c.Before.Owner != (owner.Reference{}) {

@@ -63,7 +63,7 @@ func (r Report) effects(v markup.Style) []headline.Phrase {
 	switch {
 	case f != nil:
 		out = r.view(Options{}, v).Phrases(f)
-	case slices.ContainsFunc(r.Changes, Change.provisions):
+	case slices.ContainsFunc(r.Changes, Change.affectsNodes):
 		out = append(out, headline.Phrase{Text: "effect on nodes and cost not computed"})
 	}
 	if r.Quota == quotaShort {
@@ -85,8 +85,8 @@ func (r Report) effects(v markup.Style) []headline.Phrase {
 	return out
 }
 
-// provisions reports whether nodes may come or go for the change.
-func (c Change) provisions() bool {
+// affectsNodes reports whether nodes may come or go for the change.
+func (c Change) affectsNodes() bool {
 	return !c.ReadOnly && (c.Group == "karpenter.sh" || c.Group == "karpenter.k8s.aws")
 }
 
@@ -94,7 +94,7 @@ func (c Change) provisions() bool {
 func (r Report) warned() int {
 	n := 0
 	for _, note := range r.Notes {
-		if note.Warning && (note.NotRead || !isQuota(note.Object)) {
+		if note.Warning && (note.QuotaUnknown || !isQuota(note.Object)) {
 			n++
 		}
 	}

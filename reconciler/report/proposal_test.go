@@ -71,7 +71,7 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	nameless.Proposed.Notes[len(nameless.Proposed.Notes)-1].NotFound = true
 	unread := all["empty"]
 	unread.Proposed = join(tainting(), quotaWarning("the vCPU quotas cannot be compared with the NodePools: denied: give role poolwright the action servicequotas:ListServiceQuotas"))
-	unread.Proposed.Notes[len(unread.Proposed.Notes)-1].NotRead = true
+	unread.Proposed.Notes[len(unread.Proposed.Notes)-1].QuotaUnknown = true
 	before := all["empty"]
 	before.Proposed, before.Drift = tainting(), quotaWarning("NodePool gpu may ask for more")
 	was := before

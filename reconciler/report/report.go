@@ -183,8 +183,8 @@ type Note struct {
 	NotOurs bool `json:"notOurs,omitempty"`
 	// NotFound is true where the API has nothing of that name: a quota that is not listed.
 	NotFound bool `json:"notFound,omitempty"`
-	// NotRead is true for a warning that quotas could not be read.
-	NotRead bool `json:"notRead,omitempty"`
+	// QuotaUnknown is true for a warning that quotas could not be read.
+	QuotaUnknown bool `json:"notRead,omitempty"`
 	// Code is a code of docs/findings.md, Facts are Text as data.
 	Code  finding.Code  `json:"code,omitempty"`
 	Facts finding.Facts `json:"facts,omitempty"`

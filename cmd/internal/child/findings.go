@@ -28,7 +28,7 @@ const (
 // parent again, which does not trust the child.
 func limited(l checked.Folder) checked.Folder {
 	l.Problems, l.Refused, l.Notes = limitedProblems(l.Problems), limitedProblems(l.Refused), limitedNotes(l.Notes)
-	l.Clusters, l.Unknown = limitedObjects(l.Clusters), limitedObjects(l.Unknown)
+	l.Clusters, l.UnknownFields = limitedObjects(l.Clusters), limitedObjects(l.UnknownFields)
 	return l
 }
 

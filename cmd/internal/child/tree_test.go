@@ -43,7 +43,7 @@ func newPipedFS(tb testing.TB, tree fs.FS) *remoteFS {
 	toChild, fromParent := io.Pipe()
 	tb.Cleanup(func() { _, _ = fromChild.Close(), fromParent.Close() })
 	go func() {
-		_, err := serveTree(tree, &writer{to: fromParent, remaining: 1 << 30}, &reader{from: toParent, remaining: 1 << 30}, &returnedParts{})
+		_, err := serveTree(tree, &writer{to: fromParent, remaining: 1 << 30}, &reader{from: toParent, remaining: 1 << 30}, &returnedBuilds{})
 		_ = fromParent.CloseWithError(err)
 	}()
 	in := &reader{from: toChild, remaining: 1 << 30}

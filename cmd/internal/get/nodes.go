@@ -83,7 +83,7 @@ type indexed struct {
 
 func index(o Objects, now time.Time, types *catalog.Catalog) *indexed {
 	x := &indexed{Objects: o, types: types, podsRead: true, nodesRead: true, claimsRead: true, onNode: map[string][]Pod{}, unhealthy: map[string]v1alpha1.UnhealthyGPUNode{}, backoff: map[string]metav1.Time{}}
-	for _, u := range o.NotRead {
+	for _, u := range o.IncompleteKinds {
 		switch {
 		case u.Reason == NotInstalled:
 		case u.Kind == kindPods:

@@ -51,6 +51,6 @@ func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.N
 	return slices.Compact(out)
 }
 
-func warning(f lint.Finding) plan.Note {
+func warning(f lint.Diagnostic) plan.Note {
 	return plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Code: f.Code, Facts: f.Facts, Text: f.Text}
 }

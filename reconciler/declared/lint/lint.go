@@ -23,8 +23,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// Finding is what is wrong with an object.
-type Finding struct {
+// Diagnostic is what is wrong with an object.
+type Diagnostic struct {
 	Key    state.Key
 	Origin state.Origin
 	// Code and Facts are Text as data.
@@ -39,7 +39,7 @@ type Finding struct {
 }
 
 // Problem is the finding as a Problem, which names the object.
-func (f Finding) Problem() state.Problem {
+func (f Diagnostic) Problem() state.Problem {
 	return state.Problem{
 		Origin: f.Origin, Code: f.Code, Facts: f.Facts, Message: f.Key.String() + ": " + f.Text,
 		Object: f.Key, Field: f.Field, Detail: f.Detail, UnknownField: f.UnknownField,
@@ -60,7 +60,7 @@ func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition
 // Find returns what is wrong with the objects of d. Those of a kind that one of the given
 // CustomResourceDefinitions defines, or one that d itself declares, are checked against
 // its schema; those of other kinds are not.
-func Find(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) []Finding {
+func Find(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) []Diagnostic {
 	c := newSchemaValidator(d, crds)
 	for _, item := range written(d) {
 		c.secret(item)
@@ -126,7 +126,7 @@ type schemaValidator struct {
 	// documents are declared's, to find the lines of fields.
 	documents func(state.Origin) (manifest.Document, bool)
 	kinds     map[groupKind]*kind
-	findings  []Finding
+	findings  []Diagnostic
 }
 
 func newSchemaValidator(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) *schemaValidator {
@@ -156,7 +156,7 @@ func (c *schemaValidator) report(item state.Item, path string, code finding.Code
 	if path != "" {
 		text = sanitize.Name(path) + ": " + text
 	}
-	c.findings = append(c.findings, Finding{
+	c.findings = append(c.findings, Diagnostic{
 		Key: item.Key, Origin: Position(c.documents, item, path), Code: code, Facts: found.Facts, Text: text, Field: path, Detail: found.Text,
 	})
 }

@@ -32,9 +32,9 @@ func (b *bench) propose(before, after state.Set) plan.Proposal {
 }
 
 // kept is the queue with a retention, under a policy.
-func kept(part v1alpha1.ResourcePolicy, retention time.Duration) func(*v1alpha1.ClusterSpec) {
+func kept(part v1alpha1.ManagementPolicy, retention time.Duration) func(*v1alpha1.ClusterSpec) {
 	return func(s *v1alpha1.ClusterSpec) {
-		s.InterruptionQueue = &v1alpha1.InterruptionQueue{ResourcePolicy: part, Retention: &metav1.Duration{Duration: retention}}
+		s.InterruptionQueue = &v1alpha1.InterruptionQueue{ManagementPolicy: part, Retention: &metav1.Duration{Duration: retention}}
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAProposalOfAWSDistinguishesTheStepFromTheDrift(t *testing.T) {
 
 func TestAProposalOfAWSLeavesToItselfWhatItsPolicyKeeps(t *testing.T) {
 	b := newBench(t, nil)
-	base := b.declare(kept(v1alpha1.ResourcePolicy{}, 5*time.Minute))
+	base := b.declare(kept(v1alpha1.ManagementPolicy{}, 5*time.Minute))
 	b.reconcile(base)
 	for range 2 {
 		got := b.propose(base, b.declare(nothing))

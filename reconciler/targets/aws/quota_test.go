@@ -143,14 +143,14 @@ func TestAMissingRightToReadQuotasIsAWarningWithTheAction(t *testing.T) {
 			if len(p.Unknown) > 0 || len(p.Changes) > 0 {
 				t.Errorf("got %s", show(p))
 			}
-			if len(p.Quotas) != 1 || p.Quotas[0].NotRead == "" {
+			if len(p.Quotas) != 1 || p.Quotas[0].Unknown == "" {
 				t.Errorf("the plan has %+v", p.Quotas)
 			}
 			if got := b.status().Unknown; len(got) != 1 || !strings.HasSuffix(got[0].Reason, tt.action) {
 				t.Errorf("the status has %+v", got)
 			}
 			end()
-			if p = b.plan(declared); len(b.status().Unknown) > 0 || len(p.Quotas) != 1 || p.Quotas[0].NotRead != "" {
+			if p = b.plan(declared); len(b.status().Unknown) > 0 || len(p.Quotas) != 1 || p.Quotas[0].Unknown != "" {
 				t.Errorf("afterwards: %+v, %+v", b.status().Unknown, p.Quotas)
 			}
 		})

@@ -322,7 +322,7 @@ func TestASectionThatWasNotReadIsNotReportedAsEmpty(t *testing.T) {
 	unread := func(kinds ...string) get.Report {
 		r := get.Report{Time: metav1.NewTime(now()), Summary: &get.Summary{}}
 		for _, kind := range kinds {
-			r.NotRead = append(r.NotRead, get.IncompleteKind{Kind: kind, Reason: get.Forbidden})
+			r.IncompleteKinds = append(r.IncompleteKinds, get.IncompleteKind{Kind: kind, Reason: get.Forbidden})
 		}
 		return r
 	}

@@ -28,14 +28,14 @@ func (c *linter) report(item state.Item, path string, advice bool, f finding.Fin
 	if path != "" {
 		text = path + ": " + text
 	}
-	found := lint.Finding{Key: item.Key, Origin: lint.Position(c.documents, item, path), Code: f.Code, Facts: f.Facts, Text: text, Field: path, Detail: f.Text}
+	found := lint.Diagnostic{Key: item.Key, Origin: lint.Position(c.documents, item, path), Code: f.Code, Facts: f.Facts, Text: text, Field: path, Detail: f.Text}
 	c.findings = append(c.findings, Finding{found, advice})
 }
 
 // Finding is one thing that is wrong, or may have another effect than it seems to. Its Text names
 // the field, what happens and the remedy.
 type Finding struct {
-	lint.Finding
+	lint.Diagnostic
 	// Advice is true for what works, and otherwise, or at a higher price, than its author may assume;
 	// false for what cannot work.
 	Advice bool
