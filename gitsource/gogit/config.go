@@ -2,7 +2,7 @@
 // branch, tag or commit over https or ssh, a Repository compares two references of
 // one, for pull requests, and a Local compares two revisions on disk.
 //
-// What comes over the network is kept in a bare cache on disk. The server's references
+// What comes over the network is kept in a cache on disk, in bare repositories. The server's references
 // are listed first, and objects are requested only when a wanted one moved, only that
 // one, and only its newest tree; history is fetched without trees, and no deeper than
 // it takes to find where two commits parted. Files are read from Git objects: there is
@@ -13,8 +13,8 @@
 // metadata services, ssh servers whose host key it was not given, and
 // repositories beyond its Limits. Start reading at
 // Source.Fetch, Repository.Compare and Local.Compare. What they are made of is
-// below internal: remote is the server, pack what it sends, cache where that is
-// kept, objects what Git stores, history its commits and tree its files.
+// below internal: remote is the server, pack what it sends, clonecache where that is
+// kept, objects what Git stores, commitgraph its commits and tree its files.
 package gogit
 
 import (

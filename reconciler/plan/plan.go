@@ -45,7 +45,7 @@ type Change struct {
 	Drift bool
 	// Hold is why the change must not be made now; empty where it may. See Policy.
 	Hold hold.Reasons
-	// Confirmed is what of Before.Cost a person confirmed by quoting the confirmation
+	// Confirmed is what of Before.Losses a person confirmed by quoting the confirmation
 	// token of a deletion that a guard would hold otherwise; nil for all others.
 	Confirmed loss.Counts
 	// Tokens are the confirmation tokens that were quoted and let the change pass, which
@@ -183,9 +183,10 @@ type Note struct {
 	Key state.Key
 	// Origin is where it is declared; zero for one that is not.
 	Origin state.Origin
-	// Warning is true for what will go wrong unless somebody acts, NotOurs where all that may
-	// be shown of a thing is that it exists, because the Sync did not make it.
-	Warning, NotOurs bool
+	// Severity is finding.Warning for what will go wrong unless somebody acts; empty, or finding.Note, for all else.
+	Severity finding.Severity
+	// NotOurs is true where all that may be shown of a thing is that it exists, because the Sync did not make it.
+	NotOurs bool
 	// NotFound is true where the API has nothing of that name, see [state.Observation].
 	NotFound bool
 	// QuotaUnknown is true for a warning that a quota could not be read ([state.Quota.QuotaUnknown]).
@@ -285,7 +286,7 @@ func (p *Plan) addNote(o state.Item, declared state.Origin, ours bool) {
 	unread := o.Quota != nil && o.Quota.Unknown != ""
 	for _, f := range o.Warnings {
 		n := NewNote(o.Key, declared, f)
-		n.Warning, n.QuotaUnknown = true, unread
+		n.Severity, n.QuotaUnknown = finding.Warning, unread
 		p.Notes = append(p.Notes, n)
 	}
 	for _, f := range o.Notes {

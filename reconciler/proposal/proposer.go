@@ -40,7 +40,7 @@ func (p *proposer) addNote(c plan.Change, f finding.Finding) {
 // warn adds a note that is a warning.
 func (p *proposer) warn(c plan.Change, f finding.Finding) {
 	n := newNote(c, f)
-	n.Warning = true
+	n.Severity = finding.Warning
 	p.notes = append(p.notes, n)
 }
 

@@ -60,7 +60,7 @@ func TestBuildsCountApartFromTheResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		builds  int64
+		builds int64
 		frames []frame
 		fails  bool
 	}{
@@ -69,7 +69,7 @@ func TestBuildsCountApartFromTheResult(t *testing.T) {
 		"a result of a build's size":  {2000, []frame{{frameResult, made}}, true},
 		"a build that is cut off":     {2000, []frame{{frameMade, made[:3]}, {frameResult, []byte("{}")}}, true},
 		"a build with a false length": {2000, []frame{{frameMade, []byte("\xff\xff\xff\xff{}")}, {frameResult, []byte("{}")}}, true},
-		"names that are no list":     {2000, []frame{{frameUsed, []byte("{}")}, {frameResult, []byte("{}")}}, true},
+		"names that are no list":      {2000, []frame{{frameUsed, []byte("{}")}, {frameResult, []byte("{}")}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var sent bytes.Buffer

@@ -178,7 +178,7 @@ func TestServeEndsWithItsInput(t *testing.T) {
 			send(&writer{to: theirs, remaining: 1 << 20}, func() { _ = theirs.Close() })
 			select {
 			case err := <-done:
-				// The last words may have been its answer.
+				// The last frame may have been its response.
 				if err != nil && !errors.Is(err, errInputEnded) {
 					t.Error(err)
 				}

@@ -163,7 +163,7 @@ func (g gpuSuite) waitForUnhealthyNode(pool, reason string) (claim karpv1.NodeCl
 			if crashed && reason == readiness.PluginFailing || allocatableGPUs(&list[i])[gpu.SharedResource] > 0 && reason == readiness.MissingGPUs {
 				return nil
 			}
-			return fmt.Errorf("node %s offers %s, its plugin is %+v", list[i].Name, allocatableGPUs(&list[i]), plugin.Status.ContainerStatuses)
+			return fmt.Errorf("node %s advertises %s, its plugin is %+v", list[i].Name, allocatableGPUs(&list[i]), plugin.Status.ContainerStatuses)
 		}
 		return fmt.Errorf("there are %d nodes", len(list))
 	})

@@ -166,7 +166,7 @@ func (g gpuSuite) pluginFails(node string, config gpu.PluginConfig) {
 			return err
 		}
 		if len(list) != 1 || allocatableGPUs(&list[0])[gpu.Resource] != 0 {
-			return fmt.Errorf("%d nodes, of which the first offers %s", len(list), allocatableGPUs(&list[0]))
+			return fmt.Errorf("%d nodes, of which the first advertises %s", len(list), allocatableGPUs(&list[0]))
 		}
 		return nil
 	})

@@ -135,7 +135,7 @@ type controller struct {
 	api *apiProxy
 	// cacheDir is its --cache-dir.
 	cacheDir string
-	lives   int
+	lives    int
 }
 
 // start runs the product for this stage. The newest one is s.now.

@@ -62,7 +62,7 @@ const (
 // Ready reports whether pods can run on the node.
 func (n Node) Ready() bool { return n.State == stateReady }
 
-// settled reports whether nothing is to happen to the node, or keeps it.
+// steady reports whether nothing is to happen to the node, or keeps it.
 func (n Node) steady() bool {
 	return n.Ready() && n.Drifted == "" && !n.Unschedulable && slices.Contains([]string{"", "NotEmpty", "Empty", reasonUnconsolidatable}, n.Reason)
 }

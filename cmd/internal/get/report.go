@@ -83,7 +83,7 @@ type Report struct {
 	Quotas       []Quota       `json:"quotas,omitzero"`
 	// PendingPods are those that request GPUs and have no node, the oldest first, at most 100 of them.
 	PendingPods     []PendingPod     `json:"pendingPods,omitzero"`
-	IncompleteKinds []IncompleteKind `json:"notRead,omitempty"`
+	IncompleteKinds []IncompleteKind `json:"incompleteKinds,omitempty"`
 }
 
 // SyncsRead reports whether all Syncs of the namespace were read: without them, what they report is not known.

@@ -13,18 +13,18 @@ import (
 // rest is for temporary files, and for what file systems and the kubelet count beside.
 const DefaultCacheSizeLimit = 1638 << 20
 
-// caches are the folders of the caches of Git repositories, with their budgets.
-type caches struct {
+// cloneCaches are the folders of the caches of Git repositories, with their budgets.
+type cloneCaches struct {
 	dir               string
 	all, pullRequests *gogit.Disk
 }
 
 // newCaches shares the budget: pull requests, which many may open, get at most half, so
 // that followed branches always find the other.
-func newCaches(cfg Config) caches {
+func newCaches(cfg Config) cloneCaches {
 	limit := cmp.Or(cfg.CacheSizeLimit, DefaultCacheSizeLimit)
 	all := gogit.NewDisk(cfg.CacheDir, limit)
-	return caches{dir: cfg.CacheDir, all: all, pullRequests: all.SubBudget(filepath.Join(cfg.CacheDir, pullRequestCaches), limit/2)}
+	return cloneCaches{dir: cfg.CacheDir, all: all, pullRequests: all.SubBudget(filepath.Join(cfg.CacheDir, pullRequestCaches), limit/2)}
 }
 
 // pullRequestCaches is the folder of the caches for pull requests, among those of the Syncs.
@@ -34,14 +34,16 @@ const pullRequestCaches = "pull-requests"
 const artifacts = "artifacts"
 
 // sourceDir is the folder of the cache of a Sync's repository.
-func (m caches) sourceDir(sync *v1alpha1.Sync) string { return filepath.Join(m.dir, string(sync.UID)) }
+func (m cloneCaches) sourceDir(sync *v1alpha1.Sync) string {
+	return filepath.Join(m.dir, string(sync.UID))
+}
 
 // artifactsDir is the folder of what a Sync has read of a source of Flux.
-func (m caches) artifactsDir(sync *v1alpha1.Sync) string {
+func (m cloneCaches) artifactsDir(sync *v1alpha1.Sync) string {
 	return filepath.Join(m.dir, artifacts, string(sync.UID))
 }
 
 // pullRequestsDir is the folder for the revisions of its pull requests.
-func (m caches) pullRequestsDir(sync *v1alpha1.Sync) string {
+func (m cloneCaches) pullRequestsDir(sync *v1alpha1.Sync) string {
 	return filepath.Join(m.dir, pullRequestCaches, string(sync.UID))
 }

@@ -73,7 +73,7 @@ type Config struct {
 	// bytes together; 0 means DefaultCacheSizeLimit.
 	CacheDir       string
 	CacheSizeLimit int64
-	caches         caches
+	caches         cloneCaches
 	// CABundle is the API server's CA as nodes are configured with it, PEM in base64.
 	// Empty means the one of REST. A change replaces every node, in how it is written,
 	// too.

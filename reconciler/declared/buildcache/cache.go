@@ -26,9 +26,9 @@ type Cache struct {
 }
 
 type keptFolder struct {
-	key   string
+	key    string
 	builds map[string]keptBuild
-	bytes int64
+	bytes  int64
 }
 
 // keptBuild is a build, and the digest of what was read for it.

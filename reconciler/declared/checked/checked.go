@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Folder is what a folder declares, and what is wrong with it. Its JSON form is without the Set.
@@ -36,7 +37,7 @@ type Folder struct {
 	// server refuses them, or they cannot work. They keep nothing else from being
 	// applied, or deleted. They are in the order of file and line, as Problems are.
 	Refused []state.Problem `json:"refused,omitempty"`
-	// Notes are advice, as about GPUs and secrets in Git, whose Warning is true,
+	// Notes are advice, as about GPUs and secrets in Git, whose Severity is warning,
 	// and what is followed of Karpenter's old APIs.
 	Notes []plan.Note `json:"notes,omitempty"`
 	// Clusters are, by Cluster, what its schema refuses, with the lines: the AWS target
@@ -45,7 +46,7 @@ type Folder struct {
 	// UnknownFields are, by object, those of Refused where the embedded schema does not have a
 	// field: the controller refuses such an object before anything is applied, unless the
 	// cluster has a newer definition that has the field.
-	UnknownFields ObjectProblems `json:"unknown,omitempty"`
+	UnknownFields ObjectProblems `json:"unknownFields,omitempty"`
 }
 
 // Standards read what folders are checked against, each where something is declared that needs it:
@@ -106,8 +107,8 @@ func Load(tree fs.FS, folder string, values substitute.Values, builds *buildcach
 		}
 	}
 	for _, f := range gpulint.Check(d, types) {
-		if f.Advice {
-			out.Notes = append(out.Notes, warning(f.Diagnostic))
+		if f.Severity == finding.Warning {
+			out.Notes = append(out.Notes, warning(f))
 		} else {
 			out.Refused = append(out.Refused, f.Problem())
 		}

@@ -36,7 +36,8 @@ func (c *schemaValidator) kubelet(item state.Item) {
 			text = strings.ToValidUTF8(text[:maxKubeletDetail], "") + "…"
 		}
 		c.findings = append(c.findings, Diagnostic{
-			Key: item.Key, Origin: Position(c.documents, item, path), Code: codeKubeletInvalid, Facts: finding.FactsOf(finding.Of("reason", text)),
+			Severity: finding.Error,
+			Key:      item.Key, Origin: Position(c.documents, item, path), Code: codeKubeletInvalid, Facts: finding.FactsOf(finding.Of("reason", text)),
 			Text: text, Field: path, Detail: text,
 		})
 	}

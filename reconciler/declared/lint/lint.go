@@ -23,10 +23,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// Diagnostic is what is wrong with an object.
+// Diagnostic is a finding about an object, with its position.
 type Diagnostic struct {
 	Key    state.Key
 	Origin state.Origin
+	// Severity is finding.Error for what cannot work, finding.Warning for what works, and otherwise, or at a higher
+	// price, than its author may assume.
+	Severity finding.Severity
 	// Code and Facts are Text as data.
 	Code  finding.Code
 	Facts finding.Facts
@@ -157,7 +160,8 @@ func (c *schemaValidator) report(item state.Item, path string, code finding.Code
 		text = sanitize.Name(path) + ": " + text
 	}
 	c.findings = append(c.findings, Diagnostic{
-		Key: item.Key, Origin: Position(c.documents, item, path), Code: code, Facts: found.Facts, Text: text, Field: path, Detail: found.Text,
+		Severity: finding.Error,
+		Key:      item.Key, Origin: Position(c.documents, item, path), Code: code, Facts: found.Facts, Text: text, Field: path, Detail: found.Text,
 	})
 }
 

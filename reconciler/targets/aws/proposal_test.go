@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
 )
 
@@ -158,7 +159,7 @@ func TestAProposalOfAWSReadsTheQuotasOfTheStep(t *testing.T) {
 	for _, n := range got.Proposed.Notes {
 		step = append(step, n.Text)
 	}
-	if len(step) == 0 || !got.Proposed.Notes[0].Warning {
+	if len(step) == 0 || got.Proposed.Notes[0].Severity != finding.Warning {
 		t.Errorf("notes of the change: %v; of the drift: %v", step, got.Drift.Notes)
 	}
 	if len(got.Proposed.Changes)+len(got.Drift.Changes) != 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 const gOnDemand = "Running On-Demand G and VT instances"
@@ -58,7 +59,7 @@ func (b *bench) engineOnly() []policy.Document {
 // warned are the warnings of a plan, and noted its notes.
 func warned(p plan.Plan) (warned, noted []string) {
 	for _, n := range p.Notes {
-		if n.Warning {
+		if n.Severity == finding.Warning {
 			warned = append(warned, n.Text)
 		} else {
 			noted = append(noted, n.Text)

@@ -88,8 +88,8 @@ func pendingPod() explain.Explanation {
 	return explain.Explanation{
 		Time: metav1.NewTime(now()), Object: "Pod/ml/train-7", Since: ago(6 * time.Minute),
 		Causes: []causes.Cause{
-			{Reason: "AtLimit", NodePool: "gpu", Limit: "16", Used: "16", Resource: "nvidia.com/gpu", InstanceType: "g5.12xlarge", Requested: "4", Changes: []causes.Remedy{{Object: "NodePool/gpu", Field: "spec.limits"}, {Command: "poolwright get pools gpu"}}},
-			{Reason: "QuotaExceeded", Possible: true, Key: "All G and VT Spot Instance Requests", Used: "8", Limit: "4", Message: "MaxSpotInstanceCountExceeded", Changes: []causes.Remedy{{Object: "All G and VT Spot Instance Requests"}}},
+			{Reason: "AtLimit", NodePool: "gpu", Shortage: &causes.Shortage{Limit: "16", Used: "16", Resource: "nvidia.com/gpu", InstanceType: "g5.12xlarge", Requested: "4"}, Changes: []causes.Remedy{{Object: "NodePool/gpu", Field: "spec.limits"}, {Command: "poolwright get pools gpu"}}},
+			{Reason: "QuotaExceeded", Possible: true, Shortage: &causes.Shortage{Resource: "vcpu", Quota: "All G and VT Spot Instance Requests", Used: "8", Limit: "4"}, Message: "MaxSpotInstanceCountExceeded", Changes: []causes.Remedy{{Object: "All G and VT Spot Instance Requests"}}},
 		},
 		NodePools: []explain.NodePoolCauses{{Name: "gpu", Causes: []causes.Cause{{Reason: "AtLimit"}}}, {Name: "general", Causes: []causes.Cause{{Reason: "AtLimit"}, {Reason: "QuotaExceeded"}}}, {Name: "free"}},
 		Unknown:   []string{"You have no right to read events: causes in them are not found."},

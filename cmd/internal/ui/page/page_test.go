@@ -341,9 +341,9 @@ func TestASectionThatWasNotReadIsNotReportedAsEmpty(t *testing.T) {
 		"no nodes":                  {empty, "nodes", "cost nothing"},
 		"Syncs":                     {unread("syncs.poolwright.dev"), "syncs", "were not read"},
 		"pull requests":             {unread("syncs.poolwright.dev"), "pulls", "were not read"},
-		"drift":                     {unread("syncs.poolwright.dev"), "drift", "Not known"},
-		"drift without Syncs":       {empty, "drift", "Not known"},
-		"drift before a comparison": {drifted, "drift", "Not known"},
+		"drift":                     {unread("syncs.poolwright.dev"), "drift", "Unknown"},
+		"drift without Syncs":       {empty, "drift", "Unknown"},
+		"drift before a comparison": {drifted, "drift", "Unknown"},
 		"no drift":                  {ready, "drift", "Everything is as"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func TestOneCacheLeavesCapacityForSmallOnes(t *testing.T) {
 		big    int64
 		small  int64
 	}{
-		"a cache's budget":            {(*Budget).CacheBudget, limit - reserve, reserve / 2},
+		"a cache's budget":             {(*Budget).CacheBudget, limit - reserve, reserve / 2},
 		"the control: that of all":     {func(d *Budget, _ string) *Budget { return d }, limit, 0},
 		"the control: one of its size": {func(d *Budget, dir string) *Budget { return d.SubBudget(dir, limit) }, limit, 0},
 	} {
