@@ -104,10 +104,10 @@ func limits() []limit {
 		{"the result in memory, of a followed branch", ofChilds, "followedDecoded", bytes},
 		{"the result in memory, of a pull request", ofRunner, "decodedDefault", bytes},
 		{"cached renderings", "../reconciler/rendercache/rendercache.go", "MaxBytes", bytes},
-		{"parts of followed folders", "../reconciler/declared/part/cache.go", "MaxBytes", bytes},
+		{"builds of followed folders", "../reconciler/declared/buildcache/cache.go", "MaxBytes", bytes},
 		{"decoded revisions between runs", ofChilds, "cachedRevisions", bytes},
 		{"decoded revisions that runs load for themselves", ofChilds, "uncachedRevisions", bytes},
-		{"`--cache-size-limit`", "../cmd/internal/operator/mirrors.go", "DefaultCacheSizeLimit", bytes},
+		{"`--cache-size-limit`", "../cmd/internal/operator/clonecaches.go", "DefaultCacheSizeLimit", bytes},
 	}
 }
 

@@ -152,7 +152,7 @@ func applyGuard(ctx context.Context, result Result, opts Options) Result {
 
 // recordPlan records what is held, and what is wanted, for reads some things only.
 func (r *revision) recordPlan(result Result) {
-	r.held, r.dependents, r.provisions = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Desired
+	r.held, r.dependents, r.nodeConfiguration = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Desired
 	for _, c := range result.Plan.Changes {
 		if c.HeldForDependent() {
 			r.dependents[c.Key] = c.Hold
@@ -232,7 +232,7 @@ func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.S
 // the whole revision does: what was held of that stays so until all is planned
 // again, however few nodes a part of it would cost.
 func (r *revision) applyGuardToPart(ctx context.Context, result Result, opts Options) Result {
-	result.Plan.Desired = r.provisions
+	result.Plan.Desired = r.nodeConfiguration
 	result.Plan = result.Plan.KeepDependentHolds(r.dependents).KeepHolds(r.held)
 	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return !c.Held() }) {
 		return result

@@ -90,9 +90,9 @@ type revision struct {
 	// held is what was held for its nodes, losses or quotas when all was planned, with the reasons, dependents what
 	// was held for what depends on it (plan.Change.HeldForDependent), and provisions what the
 	// revision declares of what nodes are made from.
-	held       map[state.Key]hold.Reasons
-	dependents map[state.Key]hold.Reasons
-	provisions []plan.Fingerprint
+	held              map[state.Key]hold.Reasons
+	dependents        map[state.Key]hold.Reasons
+	nodeConfiguration []plan.Fingerprint
 }
 
 // NewLoop makes a Loop over the targets, which are changed in the given order.

@@ -170,9 +170,9 @@ func TestEachSetOfValuesLeavesMemoryAndDiskForItsChildrenAndFiles(t *testing.T) 
 			t.Errorf("%s: %d MiB are requested, more than the limit of %d", name, requested, limit)
 		}
 		volume, _ := at(pod, "volumes").([]any)[0].(map[string]any)
-		mirrors := quantity(t, cmp.Or(argument(container, "--cache-size-limit"), "1638Mi"))
-		if size := quantity(t, field(volume, "emptyDir", "sizeLimit")); mirrors != size*4/5 {
-			t.Errorf("%s: mirrors take %d MiB of %d", name, mirrors, size)
+		caches := quantity(t, cmp.Or(argument(container, "--cache-size-limit"), "1638Mi"))
+		if size := quantity(t, field(volume, "emptyDir", "sizeLimit")); caches != size*4/5 {
+			t.Errorf("%s: caches take %d MiB of %d", name, caches, size)
 		}
 	}
 }

@@ -53,6 +53,7 @@ func digests() map[int]string {
 		35: "1f52c3f94ab34258e3d4f1843f278233",
 		36: "c8d3c6d4d57291780509b949aebe6eff",
 		37: "7953d27e61ad0a8bdc23a6cc043a3c03",
+		38: "af7eb17cf2f060ec4c156b9471d848dc",
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/clonecache"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/commitgraph"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
@@ -29,7 +29,7 @@ func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, 
 	if was.Commit == "" || was.Commit == to.String() || was.allowsForcePush(to.String()) {
 		return nil
 	}
-	g := newClone(s.mirror, s.limits, mirror.Record{Clone: clone, Filtered: sess.SupportsFilter()})
+	g := newClone(s.cache, s.limits, clonecache.Record{Clone: clone, Filtered: sess.SupportsFilter()})
 	g.created = true // There is no other.
 	descends, err := g.reachable(ctx, sess, tip{s.ref.fullName(), to, to}, ancestryQuery{descendant: to, ancestor: plumbing.NewHash(was.Commit)})
 	if descends || err != nil && !errors.Is(err, gitsource.ErrLimit) && !errors.Is(err, gitsource.ErrNotFound) {
@@ -39,7 +39,7 @@ func (s *Source) checkFastForward(ctx context.Context, sess *remote.Connection, 
 }
 
 // fetchFollowed handles a fetch that failed. Where the newest revision is refused and the
-// mirror does not have what was followed before, that is fetched by its id: drift from
+// cache does not have what was followed before, that is fetched by its id: drift from
 // it is still to be corrected. Not all servers give out what no reference leads to.
 func (s *Source) fetchFollowed(ctx context.Context, sess *remote.Connection, err error) error {
 	from := s.followedBefore(ctx, err)
@@ -78,7 +78,7 @@ func (s *Source) inForce() bool {
 }
 
 // isCurrent reports whether the newest snapshot of an earlier life may be used without
-// a request to the server: a mirror may be of long ago, when this process led last, and
+// a request to the server: a cache may be of long ago, when this process led last, and
 // what was followed since must not be undone.
 func (s *Source) isCurrent(ctx context.Context) bool {
 	if s.branchState == nil || !s.ref.moves() || !s.allowed.IsZero() {
@@ -88,7 +88,7 @@ func (s *Source) isCurrent(ctx context.Context) bool {
 	if err != nil || was.Commit == "" {
 		return err == nil
 	}
-	g := newClone(s.mirror, s.limits, s.current.record)
+	g := newClone(s.cache, s.limits, s.current.record)
 	v, err := g.graph.Reachable(ctx, plumbing.NewHash(s.current.snapshot.Commit), plumbing.NewHash(was.Commit))
 	return err == nil && v.Reachable
 }
@@ -169,7 +169,7 @@ func (s *Source) verify(ctx context.Context, sess *remote.Connection, clone stri
 	if v == nil || v.verified[want] || s.kept == want {
 		return nil // What is kept was verified before it was applied, and is not verified anew by that.
 	}
-	g := newClone(s.mirror, s.limits, mirror.Record{Clone: clone, Filtered: sess.SupportsFilter()})
+	g := newClone(s.cache, s.limits, clonecache.Record{Clone: clone, Filtered: sess.SupportsFilter()})
 	g.created = true // There is no other.
 	head, _, err := g.objects.Peel(want)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/clonecache"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/commitgraph"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
@@ -21,8 +21,8 @@ import (
 // commits, mostly without their trees, and the trees of those commits that were
 // compared.
 type clone struct {
-	record  mirror.Record
-	mirror  *mirror.Mirror
+	record  clonecache.Record
+	cache   *clonecache.Cache
 	limits  Limits
 	objects *objects.Store
 	graph   *commitgraph.Graph
@@ -53,14 +53,14 @@ const (
 	maxTrees = 3 * maxRepositoryPacks
 )
 
-// errNewMirror calls for a clone of its own: this one is full, or was filled in
+// errNewCloneNeeded calls for a clone of its own: this one is full, or was filled in
 // another way.
-var errNewMirror = errors.New("a new mirror is due")
+var errNewCloneNeeded = errors.New("a new clone is needed")
 
-func newClone(m *mirror.Mirror, limits Limits, rec mirror.Record) *clone {
+func newClone(m *clonecache.Cache, limits Limits, rec clonecache.Record) *clone {
 	objs := objects.Open(m.Path(rec.Clone))
 	g := &clone{
-		record: rec, mirror: m, limits: limits, objects: objs, graph: commitgraph.New(objs),
+		record: rec, cache: m, limits: limits, objects: objs, graph: commitgraph.New(objs),
 		mergeBases: map[pair]commitgraph.MergeBase{},
 	}
 	g.dropTrees()
@@ -87,15 +87,15 @@ func (g *clone) evictTrees() {
 func (g *clone) receive(ctx context.Context, sess *remote.Connection, req remote.Request, limits pack.Limits) error {
 	commits := maxCloneTransfers * g.limits.Commits
 	present, edges := g.graph.Size()
-	if !g.created && (g.mirror.NeedsNewClone(g.record, maxRepositoryPacks) || present > 2*commits || edges > 4*commits) {
-		return errNewMirror
+	if !g.created && (g.cache.NeedsNewClone(g.record, maxRepositoryPacks) || present > 2*commits || edges > 4*commits) {
+		return errNewCloneNeeded
 	}
-	err := sess.Fetch(ctx, req, g.mirror.StoreFor(g.record.Clone), limits)
+	err := sess.Fetch(ctx, req, g.cache.StoreFor(g.record.Clone), limits)
 	switch {
 	case errors.Is(err, pack.ErrFull) && g.created:
 		return g.limits.pack().TooManyBytes()
 	case errors.Is(err, pack.ErrFull):
-		return errNewMirror
+		return errNewCloneNeeded
 	}
 	return err
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
+func TestADamagedRepositoryCacheIsBegunAnew(t *testing.T) {
 	flip := func(name string) error {
 		b, err := os.ReadFile(name)
 		for i := 20; i < len(b)-20; i++ {
@@ -64,7 +64,7 @@ func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
 				parted, head := onePull(srv)
 				running := srv.repository()
 				mustCompare(t, running, mainRef, pullRef)
-				if err := damage(running.mirror.Folder()); err != nil {
+				if err := damage(running.cache.Folder()); err != nil {
 					t.Fatal(err)
 				}
 				if moved {
@@ -72,7 +72,7 @@ func TestADamagedRepositoryMirrorIsBegunAnew(t *testing.T) {
 					srv.files("c.yaml", "again\n")
 					head = srv.pull(1)
 				}
-				restarted := srv.repository(func(c *Config) { c.Dir = running.mirror.Folder() })
+				restarted := srv.repository(func(c *Config) { c.Dir = running.cache.Folder() })
 				for _, r := range []*Repository{restarted, running} {
 					c, err := r.Compare(t.Context(), mainRef, pullRef)
 					if err != nil {
@@ -96,7 +96,7 @@ func TestDamageFoundWhileReadingAComparisonIsMendedByTheNext(t *testing.T) {
 	onePull(srv)
 	r := srv.repository()
 	c := mustCompare(t, r, mainRef, pullRef)
-	for _, p := range packsOf(t, r.mirror.Folder()) {
+	for _, p := range packsOf(t, r.cache.Folder()) {
 		if err := errors.Join(os.Chmod(p, 0o600), os.WriteFile(p, []byte("PACK"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestDamageFoundWhileReadingAComparisonIsMendedByTheNext(t *testing.T) {
 	readAll(t, mustCompare(t, r, mainRef, pullRef).Head.FS)
 }
 
-func TestARepositoryMirrorDoesNotGrowForEver(t *testing.T) {
+func TestARepositoryCacheDoesNotGrowForEver(t *testing.T) {
 	t.Parallel()
 	srv := newForge(t)
 	srv.push("a.yaml", "one\n")
@@ -131,9 +131,9 @@ func TestARepositoryMirrorDoesNotGrowForEver(t *testing.T) {
 		}
 		before = c
 		if n := packBytes(t, r); n > 2*3*300<<10 {
-			t.Fatalf("after %d pull requests the mirror has %d bytes", i+1, n)
+			t.Fatalf("after %d pull requests the cache has %d bytes", i+1, n)
 		}
-		clones, _ := filepath.Glob(filepath.Join(r.mirror.Folder(), "gen-*"))
+		clones, _ := filepath.Glob(filepath.Join(r.cache.Folder(), "gen-*"))
 		if len(clones) > 2 {
 			t.Fatalf("%d clones", len(clones))
 		}
@@ -161,7 +161,7 @@ func TestKilledInTheMiddleOfAComparison(t *testing.T) {
 			parted, head := onePull(srv)
 			dir := t.TempDir()
 			in := func(c *Config) { c.Dir = dir }
-			if transfer >= 2 { // of an existing mirror
+			if transfer >= 2 { // of an existing cache
 				mustCompare(t, srv.repository(in), mainRef, pullRef)
 				srv.git("checkout", "-q", "topic")
 				srv.files("c.yaml", "again\n")

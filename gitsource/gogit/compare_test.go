@@ -149,7 +149,7 @@ func aYoungBranchIsComparedInTwoTransfers(t *testing.T, begin func(*testing.T) *
 	if lists, packs := srv.requests(func() { mustCompare(t, r, "refs/heads/main", "refs/pull/7/head") }); lists != 1 || packs != 0 {
 		t.Errorf("unmoved, it took %d lists and %d transfers", lists, packs)
 	}
-	again := srv.repository(func(c *Config) { c.Dir = r.mirror.Folder() })
+	again := srv.repository(func(c *Config) { c.Dir = r.cache.Folder() })
 	if lists, packs := srv.requests(func() { mustCompare(t, again, "refs/heads/main", "refs/pull/7/head") }); lists != 1 || packs != 0 {
 		t.Errorf("after a restart, it took %d lists and %d transfers", lists, packs)
 	}
@@ -345,7 +345,7 @@ func TestAHundredPullRequestsFetchTheirBaseOnce(t *testing.T) {
 	if rest := packBytes(t, r) - first; rest > 1<<20 {
 		t.Errorf("the first took %d bytes, all others %d: the base came again", first, rest)
 	}
-	again := srv.repository(func(c *Config) { c.Dir = r.mirror.Folder() })
+	again := srv.repository(func(c *Config) { c.Dir = r.cache.Folder() })
 	if _, packs := srv.requests(all(again, pulls/4)); packs > 0 {
 		t.Errorf("after a restart, they took %d transfers", packs)
 	}
@@ -359,7 +359,7 @@ func TestAHundredPullRequestsFetchTheirBaseOnce(t *testing.T) {
 func packBytes(t *testing.T, r *Repository) int64 {
 	t.Helper()
 	var n int64
-	for _, p := range packsOf(t, r.mirror.Folder()) {
+	for _, p := range packsOf(t, r.cache.Folder()) {
 		info, err := os.Stat(p)
 		if err != nil {
 			t.Fatal(err)

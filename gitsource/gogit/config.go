@@ -2,7 +2,7 @@
 // branch, tag or commit over https or ssh, a Repository compares two references of
 // one, for pull requests, and a Local compares two revisions on disk.
 //
-// What comes over the network is kept in a bare mirror on disk. The server's references
+// What comes over the network is kept in a cache on disk, in bare repositories. The server's references
 // are listed first, and objects are requested only when a wanted one moved, only that
 // one, and only its newest tree; history is fetched without trees, and no deeper than
 // it takes to find where two commits parted. Files are read from Git objects: there is
@@ -13,22 +13,22 @@
 // metadata services, ssh servers whose host key it was not given, and
 // repositories beyond its Limits. Start reading at
 // Source.Fetch, Repository.Compare and Local.Compare. What they are made of is
-// below internal: remote is the server, pack what it sends, mirror where that is
-// kept, objects what Git stores, history its commits and tree its files.
+// below internal: remote is the server, pack what it sends, clonecache where that is
+// kept, objects what Git stores, commitgraph its commits and tree its files.
 package gogit
 
 import (
 	"context"
 	"time"
 
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/clonecache"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/disk"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/tree"
 )
 
-// Config is what to follow and where to keep the mirror.
+// Config is what to follow and where to keep the cache.
 type Config struct {
 	// URL is an https:// address, http:// to a loopback address, or ssh://user@host, without
 	// other credentials, query or fragment.
@@ -41,17 +41,17 @@ type Config struct {
 	// CredentialsRefused, where set, is called after a fetch that the server refused by ErrUnauthorized or
 	// ErrNotFound: credentials that Credentials keeps may have been revoked.
 	CredentialsRefused func()
-	// Dir is the folder of the mirror. It is created; only one Source may use
-	// it at a time. A mirror of another URL in it is discarded.
+	// Dir is the folder of the cache. It is created; only one Source may use
+	// it at a time. A cache of another URL in it is discarded.
 	Dir string
 	// BranchState, where set, lets a Source follow a branch by fast-forward only. It returns
 	// where the branch was before, and is called when it has moved and after a restart: a
-	// mirror may be lost, or belong to an earlier leader. Tags and commits are followed
+	// cache may be lost, or belong to an earlier leader. Tags and commits are followed
 	// wherever they lead.
 	BranchState func(context.Context) (BranchState, error)
 	// Verification, where set, has a Source return only revisions that are signed.
 	Verification *Verification
-	// Disk is the budget that the mirror shares with others; nil sets none.
+	// Disk is the budget that the cache shares with others; nil sets none.
 	Disk *Disk
 	// Limits protect this process; the zero value of each is its default.
 	Limits Limits
@@ -63,7 +63,7 @@ type Config struct {
 // printed.
 type Credentials = remote.Credentials
 
-// Disk is a budget of bytes for all that lies below a folder, shared by the mirrors in it:
+// Disk is a budget of bytes for all that lies below a folder, shared by the caches in it:
 // what would exceed it is refused before it is written. A nil Disk has no limit.
 type Disk = disk.Budget
 
@@ -72,7 +72,7 @@ func NewDisk(dir string, limit int64) *Disk { return disk.New(dir, limit) }
 
 // Limits bound what one repository may cost. A zero field means its default.
 type Limits struct {
-	// PackBytes is the size of one transfer and of its file. A mirror takes at
+	// PackBytes is the size of one transfer and of its file. A cache takes at
 	// most three times that on disk. Default 256 MiB.
 	PackBytes int64
 	// ObjectBytes is the size of any one object, unpacked. Default 32 MiB.
@@ -135,13 +135,13 @@ func (l Limits) remote() remote.Limits {
 	return remote.Limits{PackBytes: l.PackBytes, IdleTimeout: l.IdleTimeout}
 }
 
-// MirrorBytes is the most that a mirror takes on disk, in bytes, under the default
+// CacheBytes is the most that a cache takes on disk, in bytes, under the default
 // Limits, of a repository of which one transfer takes at most that many.
-func MirrorBytes(transfer int64) int64 {
-	return mirror.MaxBytes(transfer, Limits{}.withDefaults().PackBytes)
+func CacheBytes(transfer int64) int64 {
+	return clonecache.MaxBytes(transfer, Limits{}.withDefaults().PackBytes)
 }
 
-// BranchState is what was followed and applied of a branch before it moved. It is also what a mirror must have
+// BranchState is what was followed and applied of a branch before it moved. It is also what a cache must have
 // in its history to be used while the server is away.
 type BranchState struct {
 	// Commit is the one that was followed, 40 digits. Empty, where nothing was, it

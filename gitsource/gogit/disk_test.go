@@ -27,7 +27,7 @@ func noise() func(n int) string {
 	}
 }
 
-// small are limits under which a mirror fills up within a few pushes, and a budget of
+// small are limits under which a cache fills up within a few pushes, and a budget of
 // exactly what it may take at most: with less, some fetch would be refused.
 func small(c *Config) {
 	c.Limits.PackBytes = 300 << 10
@@ -36,7 +36,7 @@ func small(c *Config) {
 
 const smallBudget = 3 * 300 << 10
 
-func TestAMirrorTakesAtMostThreeTransfersOnDisk(t *testing.T) {
+func TestACacheTakesAtMostThreeTransfersOnDisk(t *testing.T) {
 	t.Run("of a source", func(t *testing.T) {
 		t.Parallel()
 		srv, content := newGitServer(t), noise()
@@ -44,8 +44,8 @@ func TestAMirrorTakesAtMostThreeTransfersOnDisk(t *testing.T) {
 		for i, size := range []int{280, 280, 140, 140, 140, 280, 10, 280, 70, 70, 70, 70, 70, 290, 10, 290, 1, 1, 280} {
 			commit := srv.push("a.bin", content(size<<10))
 			snap := mustFetch(t, src)
-			if snap.Commit != commit || disk.Usage(src.mirror.Folder()) > smallBudget {
-				t.Fatalf("push %d: commit %s, %d bytes", i, snap.Commit, disk.Usage(src.mirror.Folder()))
+			if snap.Commit != commit || disk.Usage(src.cache.Folder()) > smallBudget {
+				t.Fatalf("push %d: commit %s, %d bytes", i, snap.Commit, disk.Usage(src.cache.Folder()))
 			}
 			readAll(t, snap.FS)
 		}
@@ -60,8 +60,8 @@ func TestAMirrorTakesAtMostThreeTransfersOnDisk(t *testing.T) {
 			srv.files("c.bin", content(size<<10))
 			head := srv.pull(1)
 			c := mustCompare(t, r, mainRef, pullRef)
-			if c.Head.Commit != head || disk.Usage(r.mirror.Folder()) > smallBudget {
-				t.Fatalf("push %d: commit %s, %d bytes", i, c.Head.Commit, disk.Usage(r.mirror.Folder()))
+			if c.Head.Commit != head || disk.Usage(r.cache.Folder()) > smallBudget {
+				t.Fatalf("push %d: commit %s, %d bytes", i, c.Head.Commit, disk.Usage(r.cache.Folder()))
 			}
 			readAll(t, c.Head.FS)
 		}
@@ -175,7 +175,7 @@ func sourceOnAFullDisk(t *testing.T, volume string) {
 	refused := 0
 	for _, capacity := range budgets {
 		srv := newGitServer(t)
-		dir := filepath.Join(volume, "mirror")
+		dir := filepath.Join(volume, "cache")
 		in := func(c *Config) { c.Dir = dir }
 		filled(t, volume, 0, func() { fails(t, srv2(srv, content).source(Ref{}, in), gitsource.ErrStorage) })
 		src := srv.source(Ref{}, in)
@@ -224,7 +224,7 @@ func repositoryOnAFullDisk(t *testing.T, volume string) {
 	content := noise()
 	for _, capacity := range budgets {
 		srv := srv2(newForge(t), content)
-		dir := filepath.Join(volume, "mirror")
+		dir := filepath.Join(volume, "cache")
 		in := func(c *Config) { c.Dir = dir }
 		r := srv.repository(in)
 		for i := range 2 {
@@ -257,7 +257,7 @@ func sourceOnAReadOnlyDisk(t *testing.T, volume string) {
 	}
 	srv := newGitServer(t)
 	first := srv.push("a.yaml", "one\n")
-	dir := filepath.Join(volume, "mirror")
+	dir := filepath.Join(volume, "cache")
 	in := func(c *Config) { c.Dir = dir }
 	src := srv.source(Ref{}, in)
 	mustFetch(t, src)

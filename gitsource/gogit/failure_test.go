@@ -328,7 +328,7 @@ func TestAFolderThatCannotBeWrittenToIsNotTheServersFault(t *testing.T) {
 	srv.push("a.yaml", "one\n")
 	src := srv.source(Ref{})
 	// A file in place of the folder: unlike permissions, that stops root too.
-	if err := errors.Join(os.RemoveAll(src.mirror.Folder()), os.WriteFile(src.mirror.Folder(), nil, 0o600)); err != nil {
+	if err := errors.Join(os.RemoveAll(src.cache.Folder()), os.WriteFile(src.cache.Folder(), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := src.Fetch(context.Background())

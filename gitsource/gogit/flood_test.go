@@ -155,7 +155,7 @@ func TestAHostileServerCannotHoldUpOrFlood(t *testing.T) {
 			leavesNothingBehind(t, r, c.want)
 			srv.during(nil)
 			if !errors.Is(c.want, gitsource.ErrLimit) { // a refused pair is not asked for again
-				patient := srv.repository(login("git", password), func(c *Config) { c.Dir = r.mirror.Folder() })
+				patient := srv.repository(login("git", password), func(c *Config) { c.Dir = r.cache.Folder() })
 				mustCompare(t, patient, mainRef, pullRef)
 			}
 		})
@@ -170,7 +170,7 @@ func leavesNothingBehind(t *testing.T, r *Repository, want error) {
 	if d := time.Since(begin); d > 20*time.Second {
 		t.Errorf("it took %s", d)
 	}
-	if left, _ := filepath.Glob(filepath.Join(r.mirror.Folder(), "gen-*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(r.cache.Folder(), "gen-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-// recorded is what is known of a branch outside of any mirror, and what a person accepts.
+// recorded is what is known of a branch outside of any cache, and what a person accepts.
 type recorded struct {
 	commit   string
 	accepted string
@@ -97,7 +97,7 @@ func aBranchIsFollowedForwardOnly(t *testing.T, begin func(*testing.T) *gitServe
 	for _, generous := range []bool{true, false} {
 		for name, tt := range moves() {
 			for _, lost := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, a server that can do much: %v, a lost mirror: %v", name, generous, lost), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, a server that can do much: %v, a lost cache: %v", name, generous, lost), func(t *testing.T) {
 					t.Parallel()
 					srv, known := begin(t).offers(generous, generous).givesAny(generous), &recorded{}
 					srv.push("a.yaml", "zero\n")
@@ -147,7 +147,7 @@ func (m *recorded) waits(t *testing.T, srv *gitServer, src *Source, lost bool) {
 	if !lost && srv.transfers() > packs {
 		t.Error("objects were asked for again")
 	}
-	again := srv.source(Ref{}, m.of, func(c *Config) { c.Dir = src.mirror.Folder() })
+	again := srv.source(Ref{}, m.of, func(c *Config) { c.Dir = src.cache.Folder() })
 	for _, s := range []*Source{src, again} {
 		snap, ok := s.Last(t.Context())
 		if ok == lost {
@@ -255,9 +255,9 @@ func TestOnlyBranchesAreFollowedForwardOnly(t *testing.T) {
 	}
 }
 
-// A replica that led long ago has a mirror of then. What was followed since must not be
+// A replica that led long ago has a cache of then. What was followed since must not be
 // undone with it, whether the server is away or the branch was put back there.
-func TestAMirrorOfLongAgoIsNotGoneBackTo(t *testing.T) {
+func TestACacheOfLongAgoIsNotGoneBackTo(t *testing.T) {
 	srv, known := newForge(t).givesAny(true), &recorded{}
 	first := srv.push("a.yaml", "one\n")
 	dir := t.TempDir()
@@ -279,7 +279,7 @@ func TestAMirrorOfLongAgoIsNotGoneBackTo(t *testing.T) {
 	srv.git("push", "-q", "--force", "origin", known.commit+":main")
 	mustFetch(t, ahead)
 	known.commit = first // As where the status could not be written before the end.
-	if snap, ok := srv.source(Ref{}, known.of, func(c *Config) { c.Dir = ahead.mirror.Folder() }).Last(t.Context()); !ok {
+	if snap, ok := srv.source(Ref{}, known.of, func(c *Config) { c.Dir = ahead.cache.Folder() }).Last(t.Context()); !ok {
 		t.Errorf("%s is ahead of what is known, and not used", snap.Commit)
 	}
 	known.commit = ""

@@ -38,9 +38,9 @@ func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mirror := t.TempDir()
+	cache := t.TempDir()
 	r, err := gogit.Open(gogit.Config{
-		URL: nodes.URL, Dir: mirror,
+		URL: nodes.URL, Dir: cache,
 		Credentials: func(context.Context) (gogit.Credentials, error) {
 			return gogit.Credentials{Username: ada.Name, Password: ada.Token}, nil
 		},
@@ -56,7 +56,7 @@ func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 	if got.Base.Commit != base || got.Head.Commit != head || got.MergeBase.Commit != parted {
 		t.Errorf("base %s, head %s, parted %s; want %s, %s, %s", got.Base.Commit, got.Head.Commit, got.MergeBase.Commit, base, head, parted)
 	}
-	if record, err := os.ReadFile(filepath.Join(mirror, "last.json")); err != nil || !strings.Contains(string(record), `"Filtered":true`) {
+	if record, err := os.ReadFile(filepath.Join(cache, "last.json")); err != nil || !strings.Contains(string(record), `"Filtered":true`) {
 		t.Errorf("Gitea gave commits with their files: %s, %v", record, err)
 	}
 	merge := c.merge("change")

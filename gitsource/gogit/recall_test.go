@@ -42,14 +42,14 @@ func TestAComparisonIsRecalledWithoutTheServer(t *testing.T) {
 	if _, ok := r.CompareCached(head, base); ok {
 		t.Error("what was never compared is recalled")
 	}
-	if _, ok := recall(srv.repository(func(c *Config) { c.Dir = r.mirror.Folder() })); ok {
+	if _, ok := recall(srv.repository(func(c *Config) { c.Dir = r.cache.Folder() })); ok {
 		t.Error("where they parted is only remembered, and this one is new")
 	}
-	if err := os.RemoveAll(filepath.Join(r.mirror.Folder(), "gen-1")); err != nil {
+	if err := os.RemoveAll(filepath.Join(r.cache.Folder(), "gen-1")); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := recall(r); ok {
-		t.Error("the mirror is gone")
+		t.Error("the cache is gone")
 	}
 }
 

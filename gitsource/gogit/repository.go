@@ -9,7 +9,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/clonecache"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
@@ -19,7 +19,7 @@ import (
 type Repository struct {
 	limits Limits
 	remote *remote.Remote
-	mirror *mirror.Mirror
+	cache  *clonecache.Cache
 
 	mu      sync.Mutex
 	current *clone
@@ -39,11 +39,11 @@ func Open(c Config) (*Repository, error) {
 		return nil, err
 	}
 	if c.Dir == "" {
-		return nil, fmt.Errorf("opening the mirror: %w: no folder given", gitsource.ErrInvalid)
+		return nil, fmt.Errorf("opening the cache: %w: no folder given", gitsource.ErrInvalid)
 	}
 	limits := c.Limits.withDefaults()
 	return &Repository{
-		limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: mirror.Open(c.Dir, u.String()+"\ncompare", limits.PackBytes, c.Disk),
+		limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), cache: clonecache.Open(c.Dir, u.String()+"\ncompare", limits.PackBytes, c.Disk),
 		refused: map[pair]error{},
 	}, nil
 }
@@ -96,7 +96,7 @@ func (r *Repository) Compare(ctx context.Context, base, head string) (gitsource.
 	return c, nil
 }
 
-// CompareCached returns once more what Compare found between two commits, from the mirror and
+// CompareCached returns once more what Compare found between two commits, from the cache and
 // without a request to the server; false where it is not known or not present any more. So
 // nobody needs to keep Comparisons, whose trees take memory.
 func (r *Repository) CompareCached(base, head gitsource.Revision) (gitsource.Comparison, bool) {
@@ -175,15 +175,15 @@ func find(sess *remote.Connection, name string) (tip, error) {
 	return tip{name: name, object: object, commit: commit}, nil
 }
 
-// restore returns the current clone, from the mirror after a restart; nil
+// restore returns the current clone, from the cache after a restart; nil
 // when there is none, or it is damaged.
 func (r *Repository) restore() *clone {
 	if r.current == nil {
-		if rec, ok := r.mirror.Last(); ok {
-			r.current = newClone(r.mirror, r.limits, rec)
+		if rec, ok := r.cache.Last(); ok {
+			r.current = newClone(r.cache, r.limits, rec)
 		}
 	}
-	if r.current != nil && (r.current.objects.Damaged() || !r.mirror.HasClone(r.current.record.Clone)) {
+	if r.current != nil && (r.current.objects.Damaged() || !r.cache.HasClone(r.current.record.Clone)) {
 		r.current = nil
 	}
 	return r.current
@@ -195,23 +195,23 @@ func (r *Repository) within(filtered bool, f func(*clone) error) error {
 	if g := r.restore(); g != nil && g.record.Filtered == filtered {
 		err := f(g)
 		damaged := errors.Is(err, gitsource.ErrCorrupt) || g.objects.Damaged()
-		if !damaged && !errors.Is(err, errNewMirror) {
+		if !damaged && !errors.Is(err, errNewCloneNeeded) {
 			return errors.Join(err, r.keep(g))
 		}
 		if damaged {
-			// What the mirror had may be what is broken: once more, from nothing.
+			// What the cache had may be what is broken: once more, from nothing.
 			r.current = nil
 		}
 	}
-	name, err := r.mirror.NewClone()
+	name, err := r.cache.NewClone()
 	if err != nil {
 		return err
 	}
-	g := newClone(r.mirror, r.limits, mirror.Record{Clone: name, Filtered: filtered})
+	g := newClone(r.cache, r.limits, clonecache.Record{Clone: name, Filtered: filtered})
 	g.created = true
 	err = f(g)
 	if errors.Is(err, gitsource.ErrCorrupt) || !g.dirty {
-		r.mirror.Drop(name)
+		r.cache.Drop(name)
 		return err
 	}
 	// What was transferred before a failure serves the next call.
@@ -226,7 +226,7 @@ func (r *Repository) keep(g *clone) error {
 		return nil
 	}
 	g.record.Object = g.record.Tips[len(g.record.Tips)-1]
-	if err := r.mirror.Commit(&g.record); err != nil {
+	if err := r.cache.Commit(&g.record); err != nil {
 		return err
 	}
 	g.dirty = false

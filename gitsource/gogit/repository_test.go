@@ -226,7 +226,7 @@ func TestServersThatCanDoLess(t *testing.T) {
 				srv.git("checkout", "-q", "main")
 				srv.push("a.yaml", "moved\n")
 			}
-			// The server learned to do more: a mirror that suits.
+			// The server learned to do more: a cache that suits.
 			srv.during(nil)
 			if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != parted {
 				t.Errorf("parted at %s, want %s", c.MergeBase.Commit, parted)
@@ -268,8 +268,8 @@ func aHeadThatBringsBackAnOldFileIsWhole(t *testing.T, begin func(*testing.T) *g
 	if got := content(t, mustCompare(t, r, mainRef, pullRef).Head.FS, "a.yaml"); got != "old\n" {
 		t.Errorf("got %q", got)
 	}
-	if entries, _ := filepath.Glob(filepath.Join(r.mirror.Folder(), "gen-*")); len(entries) != 1 {
-		t.Errorf("the mirror was begun anew: %v", entries)
+	if entries, _ := filepath.Glob(filepath.Join(r.cache.Folder(), "gen-*")); len(entries) != 1 {
+		t.Errorf("the cache was begun anew: %v", entries)
 	}
 }
 

@@ -85,7 +85,7 @@ func TestARevisionThatWasNotAppliedIsGivenUpWithItsKey(t *testing.T) {
 func TestARefusalStaysOverFetches(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for _, mode := range []VerificationMode{VerifyHEAD, VerifyEveryCommit} {
-			t.Run(fmt.Sprintf("%s, a lost mirror %v", mode, lost), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s, a lost cache %v", mode, lost), func(t *testing.T) {
 				srv, ada, rob := newForge(t).givesAny(true), pgpKey(t), sshKey(t)
 				by := signedBy(ada)
 				src := srv.source(Ref{}, by.in(mode))

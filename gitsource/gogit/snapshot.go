@@ -4,21 +4,21 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/clonecache"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/tree"
 )
 
 // state is what is known of the newest snapshot.
 type state struct {
-	record   mirror.Record
+	record   clonecache.Record
 	snapshot gitsource.Snapshot
 	objects  *objects.Store
 }
 
-// load reads a recorded revision from the mirror and checks all of its tree.
-func (s *Source) load(rec mirror.Record) (*state, error) {
-	objs := objects.Open(s.mirror.Path(rec.Clone))
+// load reads a recorded revision from the cache and checks all of its tree.
+func (s *Source) load(rec clonecache.Record) (*state, error) {
+	objs := objects.Open(s.cache.Path(rec.Clone))
 	commit, root, err := objs.Peel(plumbing.NewHash(rec.Object))
 	if err != nil {
 		return nil, err

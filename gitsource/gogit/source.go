@@ -9,7 +9,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/clonecache"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
 )
 
@@ -19,7 +19,7 @@ type Source struct {
 	ref         Ref
 	limits      Limits
 	remote      *remote.Remote
-	mirror      *mirror.Mirror
+	cache       *clonecache.Cache
 	branchState func(context.Context) (BranchState, error)
 	refused     func()
 
@@ -44,20 +44,20 @@ func New(c Config) (*Source, error) {
 		return nil, err
 	}
 	if c.Dir == "" {
-		return nil, fmt.Errorf("opening the mirror: %w: no folder given", gitsource.ErrInvalid)
+		return nil, fmt.Errorf("opening the cache: %w: no folder given", gitsource.ErrInvalid)
 	}
 	v, err := newVerifier(c.Verification, ref)
 	if err != nil {
 		return nil, err
 	}
 	limits := c.Limits.withDefaults()
-	m := mirror.Open(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit+v.identity(), limits.PackBytes, c.Disk)
-	return &Source{ref: ref, limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), mirror: m, branchState: c.BranchState, refused: c.CredentialsRefused, verifier: v}, nil
+	m := clonecache.Open(c.Dir, u.String()+"\n"+ref.fullName()+"\n"+ref.Commit+v.identity(), limits.PackBytes, c.Disk)
+	return &Source{ref: ref, limits: limits, remote: remote.New(u, c.Credentials, limits.remote()), cache: m, branchState: c.BranchState, refused: c.CredentialsRefused, verifier: v}, nil
 }
 
 // Fetch returns the newest snapshot of the reference. When the reference has
-// not moved it costs one request; otherwise only objects that the mirror lacks
-// are transferred. A damaged mirror is discarded and cloned anew.
+// not moved it costs one request; otherwise only objects that the cache lacks
+// are transferred. A damaged cache is discarded and cloned anew.
 func (s *Source) Fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Source) fetch(ctx context.Context) (gitsource.Snapshot, error) {
 	}
 	next, err := s.download(ctx, sess, want)
 	if errors.Is(err, gitsource.ErrCorrupt) && s.current != nil {
-		// What the mirror had may be what is broken: once more, from nothing.
+		// What the cache had may be what is broken: once more, from nothing.
 		s.current = nil
 		next, err = s.download(ctx, sess, want)
 	}
@@ -125,7 +125,7 @@ func (s *Source) unchanged(ctx context.Context, sess *remote.Connection, want pl
 
 // Last returns the newest snapshot that Fetch ever returned for this URL and
 // reference, also before a restart, without a request to the server; false when there
-// is none, the mirror is damaged, or it lacks what was followed since, by
+// is none, the cache is damaged, or it lacks what was followed since, by
 // Config.BranchState. It keeps drift corrected while the server is away. Where signatures are required, and
 // the newest is not verified by the keys that were read last, it is what was applied last, where that was verified.
 func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
@@ -141,22 +141,22 @@ func (s *Source) Last(ctx context.Context) (gitsource.Snapshot, bool) {
 	if s.verifier == nil {
 		return gitsource.Snapshot{}, false
 	}
-	return s.fromMirror(s.appliedVerified(ctx))
+	return s.fromCache(s.appliedVerified(ctx))
 }
 
-// fromMirror is the snapshot of a commit that the mirror holds, and false where it does not.
-func (s *Source) fromMirror(commit string) (gitsource.Snapshot, bool) {
+// fromCache is the snapshot of a commit that the cache holds, and false where it does not.
+func (s *Source) fromCache(commit string) (gitsource.Snapshot, bool) {
 	if commit == "" {
 		return gitsource.Snapshot{}, false
 	}
-	st, err := s.load(mirror.Record{Clone: s.current.record.Clone, Object: commit})
+	st, err := s.load(clonecache.Record{Clone: s.current.record.Clone, Object: commit})
 	if err != nil {
 		return gitsource.Snapshot{}, false
 	}
 	return st.snapshot, true
 }
 
-// Earlier returns the snapshot of an earlier revision of the reference that the mirror still
+// Earlier returns the snapshot of an earlier revision of the reference that the cache still
 // holds, without a request to the server; false where it does not, or where signatures are required
 // and it was neither verified by the keys that were read last nor before it was applied last. A commit has one tree, whose id is not needed.
 func (s *Source) Earlier(ctx context.Context, revision, _ string) (gitsource.Snapshot, bool) {
@@ -173,16 +173,16 @@ func (s *Source) Earlier(ctx context.Context, revision, _ string) (gitsource.Sna
 	if _, correct := s.verified(ctx, commit); !correct {
 		return gitsource.Snapshot{}, false
 	}
-	return s.fromMirror(commit)
+	return s.fromCache(commit)
 }
 
-// restore fills current from the mirror. A mirror that cannot be read is as
+// restore fills current from the cache. A cache that cannot be read is as
 // good as none.
 func (s *Source) restore() {
 	if s.current != nil {
 		return
 	}
-	rec, ok := s.mirror.Last()
+	rec, ok := s.cache.Last()
 	if !ok {
 		return
 	}

@@ -61,7 +61,7 @@ func followsABranchAndFetchesOnlyWhatMoved(t *testing.T, begin func(*testing.T) 
 	if next.Commit != second || content(t, next.FS, "a.yaml") != "two\n" || content(t, snap.FS, "a.yaml") != "one\n" {
 		t.Fatal("the new snapshot must hold the new file, the old one still the old")
 	}
-	packs, _ := filepath.Glob(filepath.Join(src.mirror.Folder(), "gen-1", "objects", "pack", "*.pack"))
+	packs, _ := filepath.Glob(filepath.Join(src.cache.Folder(), "gen-1", "objects", "pack", "*.pack"))
 	if len(packs) != 2 {
 		t.Fatalf("%d packs in the first clone, want 2: the second fetch must be incremental", len(packs))
 	}
@@ -185,7 +185,7 @@ func anEarlierRevisionOutlivesARestart(t *testing.T, begin func(*testing.T) *git
 		}
 	}
 	if _, ok := srv.source(Ref{}).Earlier(t.Context(), before.Revision, ""); ok {
-		t.Error("a mirror that is empty holds it")
+		t.Error("a cache that is empty holds it")
 	}
 }
 

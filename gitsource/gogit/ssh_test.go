@@ -131,7 +131,7 @@ func TestAHostKeyIsVerifiedBeforeAnythingIsSent(t *testing.T) {
 			defer srv.ssh.SetHostKeys(original...)
 			offered := srv.ssh.HostKeys()[0].PublicKey()
 			before := srv.ssh.LoginAttempts.Load()
-			src := srv.source(Ref{}, identity(srv.key.PEM(""), c.hosts, ""), func(c *Config) { c.Dir = src.mirror.Folder() })
+			src := srv.source(Ref{}, identity(srv.key.PEM(""), c.hosts, ""), func(c *Config) { c.Dir = src.cache.Folder() })
 			msg := fails(t, src, gitsource.ErrHostKey)
 			if !strings.Contains(msg, c.text) {
 				t.Errorf("the message is %s", msg)

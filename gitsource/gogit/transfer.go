@@ -9,8 +9,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/poolwright/poolwright/gitsource"
+	"github.com/poolwright/poolwright/gitsource/gogit/internal/clonecache"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/disk"
-	"github.com/poolwright/poolwright/gitsource/gogit/internal/mirror"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/objects"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/pack"
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/remote"
@@ -43,7 +43,7 @@ func (s *Source) refuse(ctx context.Context, want plumbing.Hash, err error) {
 	_, full := errors.AsType[*disk.ExceededError](err)
 	switch {
 	case full:
-		failed.remaining = s.mirror.BudgetRemaining()
+		failed.remaining = s.cache.BudgetRemaining()
 	case errors.Is(err, signature.ErrExpired):
 		failed.until = s.verifier.now().Add(reverifyAfter)
 	case signatureRefused(err), errors.Is(err, gitsource.ErrLimit), errors.Is(err, gitsource.ErrUnsafe), errors.Is(err, gitsource.ErrNotFastForward):
@@ -59,7 +59,7 @@ func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 	if s.failed.object != want {
 		return nil
 	}
-	if _, full := errors.AsType[*disk.ExceededError](s.failed.err); full && s.mirror.BudgetRemaining() > s.failed.remaining {
+	if _, full := errors.AsType[*disk.ExceededError](s.failed.err); full && s.cache.BudgetRemaining() > s.failed.remaining {
 		return nil
 	}
 	if by, err := s.verifiedBy(ctx); err != nil || by != s.failed.verifiedBy {
@@ -81,40 +81,40 @@ func (s *Source) stillRefused(ctx context.Context, want plumbing.Hash) error {
 // replaces it: each lookup reads every pack.
 const maxPacks = 32
 
-// download transfers what is missing for want, into the mirror that there is or,
+// download transfers what is missing for want, into the cache that there is or,
 // where that has no room, into a new one.
 func (s *Source) download(ctx context.Context, sess *remote.Connection, want plumbing.Hash) (*state, error) {
-	if s.current != nil && !s.current.objects.Damaged() && !s.mirror.NeedsNewClone(s.current.record, maxPacks) {
-		st, err := s.advance(ctx, sess, want, s.current.record, s.mirror.StoreFor(s.current.record.Clone))
+	if s.current != nil && !s.current.objects.Damaged() && !s.cache.NeedsNewClone(s.current.record, maxPacks) {
+		st, err := s.advance(ctx, sess, want, s.current.record, s.cache.StoreFor(s.current.record.Clone))
 		if !errors.Is(err, pack.ErrFull) {
 			return st, err
 		}
 	}
-	gen, err := s.mirror.NewClone()
+	gen, err := s.cache.NewClone()
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.advance(ctx, sess, want, mirror.Record{Clone: gen}, s.mirror.StoreFor(gen))
+	st, err := s.advance(ctx, sess, want, clonecache.Record{Clone: gen}, s.cache.StoreFor(gen))
 	if errors.Is(err, pack.ErrFull) {
 		err = s.limits.pack().TooManyBytes()
 	}
 	if err != nil {
-		s.mirror.Drop(gen)
+		s.cache.Drop(gen)
 	}
 	return st, err
 }
 
 // advance transfers into one clone, proves that the tree is whole, signed as is required and
 // that the branch may be there, and only then makes it the last snapshot.
-func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have mirror.Record, to *pack.Store) (*state, error) {
+func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have clonecache.Record, to *pack.Store) (*state, error) {
 	gen := have.Clone
 	shallow, err := s.transfer(ctx, sess, want, have, to)
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.load(mirror.Record{Clone: gen, Object: want.String(), Shallow: shallow})
+	st, err := s.load(clonecache.Record{Clone: gen, Object: want.String(), Shallow: shallow})
 	if err != nil {
-		if s.ref.Commit != "" && objects.Open(s.mirror.Path(gen)).Require(want) != nil {
+		if s.ref.Commit != "" && objects.Open(s.cache.Path(gen)).Require(want) != nil {
 			// Everything that the server shows has arrived, and it is not there.
 			return nil, fmt.Errorf("%w: no branch or tag of the repository leads to it", gitsource.ErrNotFound)
 		}
@@ -127,18 +127,18 @@ func (s *Source) advance(ctx context.Context, sess *remote.Connection, want plum
 	if err := s.checkFastForward(ctx, sess, gen, want); err != nil {
 		return nil, err
 	}
-	return st, s.mirror.Commit(&st.record)
+	return st, s.cache.Commit(&st.record)
 }
 
 // transfer fetches want, given that have is already present, and stores the response as
 // one pack. It reports whether only the newest commit arrived.
-func (s *Source) transfer(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have mirror.Record, to *pack.Store) (bool, error) {
+func (s *Source) transfer(ctx context.Context, sess *remote.Connection, want plumbing.Hash, have clonecache.Record, to *pack.Store) (bool, error) {
 	req := s.request(sess, want)
 	req.Thin = true
 	shallow := req.Depth > 0
 	if have.Object != "" {
 		// Of a tag it is the commit: a server ends where it is offered anything else as shallow.
-		h, _, err := objects.Open(s.mirror.Path(have.Clone)).Peel(plumbing.NewHash(have.Object))
+		h, _, err := objects.Open(s.cache.Path(have.Clone)).Peel(plumbing.NewHash(have.Object))
 		if err != nil {
 			return false, err
 		}

@@ -29,9 +29,9 @@ func TestATransferLeavesOutWhatIsPresent(t *testing.T) {
 				changing += fmt.Sprintf("and %d", i)
 				srv.push("changing.bin", changing, "deep/er/a.yaml", fmt.Sprint(i))
 				var received int64
-				before := sizes(t, src.mirror.Folder())
+				before := sizes(t, src.cache.Folder())
 				snap := mustFetch(t, src)
-				received = sizes(t, src.mirror.Folder()) - before
+				received = sizes(t, src.cache.Folder()) - before
 				if content(t, snap.FS, "changing.bin") != changing {
 					t.Fatal("the changed file is wrong")
 				}
@@ -68,7 +68,7 @@ func TestACompletedPackIsOneThatGitAccepts(t *testing.T) {
 	srv.files("deep/b.yaml", "changed\n"+content(t, os.DirFS(srv.work), "deep/b.yaml"))
 	srv.pull(1)
 	mustCompare(t, r, mainRef, pullRef)
-	packs := packsOf(t, r.mirror.Folder())
+	packs := packsOf(t, r.cache.Folder())
 	if len(packs) != 4 {
 		t.Errorf("%d packs", len(packs))
 	}

@@ -76,7 +76,7 @@ func newVerifier(v *Verification, ref Ref) (*verifier, error) {
 	return &verifier{mode: v.Mode, keys: v.Keys, now: v.Now}, nil
 }
 
-// identity is what the mirror's identity ends with: one with verified revisions is not used for
+// identity is what the cache's identity ends with: one with verified revisions is not used for
 // others, nor the other way round.
 func (v *verifier) identity() string {
 	if v == nil {

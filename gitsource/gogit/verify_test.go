@@ -171,7 +171,7 @@ func (s *gitServer) tampered(files ...string) {
 	s.update("main")
 }
 
-// TestEveryCommitSinceWhatWasAppliedHasToBeSigned also with servers that can do little, and after the mirror is lost.
+// TestEveryCommitSinceWhatWasAppliedHasToBeSigned also with servers that can do little, and after the cache is lost.
 func TestEveryCommitSinceWhatWasAppliedHasToBeSigned(t *testing.T) {
 	for name, c := range map[string]struct {
 		move     func(srv *gitServer, key signtest.Key)
@@ -205,7 +205,7 @@ func TestEveryCommitSinceWhatWasAppliedHasToBeSigned(t *testing.T) {
 	} {
 		for _, generous := range []bool{true, false} {
 			for _, lost := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, a server that can do much: %v, a lost mirror: %v", name, generous, lost), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, a server that can do much: %v, a lost cache: %v", name, generous, lost), func(t *testing.T) {
 					t.Parallel()
 					srv, key := newGitServer(t).offers(generous, generous).givesAny(generous), sshKey(t)
 					by := signedBy(key)
@@ -368,7 +368,7 @@ func TestAKeyMayExpireOrBeRevokedBetweenTwoFetches(t *testing.T) {
 	by.now = signedAt.Add(25 * time.Hour)
 	srv.signed(key.Key, "a.yaml", "two\n")
 	keeps(t, src, gitsource.ErrCommitSignature, first)
-	// What was applied was verified. It stays in force, even where the mirror is lost.
+	// What was applied was verified. It stays in force, even where the cache is lost.
 	keeps(t, srv.source(Ref{}, by.in(VerifyHEAD)), gitsource.ErrCommitSignature, first)
 	by.verified = false
 	keeps(t, srv.source(Ref{}, by.in(VerifyHEAD)), gitsource.ErrCommitSignature, "")

@@ -61,17 +61,17 @@ const (
 	reasonTaintNotTolerated Reason = "TaintNotTolerated"
 	// reasonZoneNotOffered is a zone that the pod requires and the pool has no nodes in.
 	reasonZoneNotOffered Reason = "ZoneNotOffered"
-	// reasonInstanceTypeNotOffered is an instance type, family or size that the pod requires and the pool does not advertise.
+	// reasonInstanceTypeNotOffered is an instance type, family or size that the pod requires and the pool cannot launch.
 	reasonInstanceTypeNotOffered Reason = "InstanceTypeNotOffered"
 	// reasonLabelMismatch is another label that the pod requires and no node of the pool has.
 	reasonLabelMismatch Reason = "LabelMismatch"
-	// reasonGPUSharesNotAllocatable is a resource of GPUs that the pool's configuration offers under another name, or fewer of.
+	// reasonGPUSharesNotAllocatable is a resource of GPUs that the pool's configuration advertises under another name, or fewer of.
 	reasonGPUSharesNotAllocatable Reason = "GPUSharesNotAllocatable"
 	// reasonRequestTooLarge is a request that no instance type of the pool can hold.
 	reasonRequestTooLarge Reason = "RequestTooLarge"
 	// reasonQuotaExceeded is a vCPU quota of EC2 that has too little left for any instance type for the pod.
 	reasonQuotaExceeded Reason = "QuotaExceeded"
-	// reasonChangeHeld is a change of a NodePool in the repository that waits for a person.
+	// reasonChangeHeld is a change of a NodePool in the repository that waits for a confirmation.
 	reasonChangeHeld Reason = "ChangeHeld"
 	// reasonBudgetClosed is a disruption budget that allows no node now.
 	reasonBudgetClosed Reason = "BudgetClosed"
@@ -83,7 +83,7 @@ const (
 	reasonVolumeZone Reason = "VolumeZone"
 	// reasonVolumeClaimUnusable is a PersistentVolumeClaim that is not there, not bound or being deleted.
 	reasonVolumeClaimUnusable Reason = "VolumeClaimUnusable"
-	// reasonBackOff is a pool of which no node is launched for a time, since its nodes did not offer their GPUs.
+	// reasonBackOff is a pool of which no node is launched for a time, since its nodes did not advertise their GPUs.
 	reasonBackOff Reason = "BackOff"
 	// reasonStaticPool is a pool with a number of replicas: no node is launched for a pod, and none removed as empty.
 	reasonStaticPool Reason = "StaticPool"
@@ -97,7 +97,7 @@ const (
 	reasonCombination Reason = "Combination"
 	// reasonResourceClaims is a pod that claims devices (DRA), which are not allocated here.
 	reasonResourceClaims Reason = "ResourceClaims"
-	// reasonDaemonSets is that the pods of reasonDaemonSets leave too little of a node.
+	// reasonDaemonSets is that the pods of DaemonSets leave too little of a node.
 	reasonDaemonSets Reason = "DaemonSets"
 	// reasonTopology is what the pod requires of the places of other pods.
 	reasonTopology Reason = "Topology"
@@ -135,7 +135,7 @@ const (
 	reasonConsolidateAfter Reason = "ConsolidateAfter"
 	// reasonConsolidateAfterNever is a pool whose nodes are never consolidated.
 	reasonConsolidateAfterNever Reason = "ConsolidateAfterNever"
-	// reasonBarePod is that all pods on the node have no controller, so that nothing makes them again.
+	// reasonBarePod is that all pods on the node have no controller, so that nothing recreates them.
 	reasonBarePod Reason = "BarePod"
 	// reasonGPUsInitializing is a node that does not advertise its GPUs yet.
 	reasonGPUsInitializing Reason = "GPUsInitializing"
@@ -151,7 +151,7 @@ const (
 	reasonNotEmpty Reason = "NotEmpty"
 	// reasonTerminating is a node that is being drained and terminated.
 	reasonTerminating Reason = "Terminating"
-	// reasonDisruptable is that nothing was found which keeps the node: Karpenter disrupts it next.
+	// reasonDisruptable is that nothing was found which keeps Karpenter from disrupting the node.
 	reasonDisruptable Reason = "Disruptable"
 )
 
@@ -164,33 +164,103 @@ type Cause struct {
 	NodePool string `json:"nodePool,omitempty"`
 	// Object is another object that it is about, as Kind/name or Kind/namespace/name.
 	Object string `json:"object,omitempty"`
-	// Key is a label, a taint, an annotation, the name of a quota, or a scheduler.
-	Key string `json:"key,omitempty"`
-	// Operator is that of a requirement, or the effect of a taint.
-	Operator string `json:"operator,omitempty"`
-	// Required are the values that the pod requires, Offered those that there are.
-	Required []string `json:"required,omitempty"`
-	Offered  []string `json:"offered,omitempty"`
-	// Resource is what is short. Requested, Limit and Used are quantities of it as Kubernetes writes them; Limit is what a
-	// node, a pool or a quota has at most.
-	Resource  string `json:"resource,omitempty"`
+	// Requirement is what the pod, or a volume of it, requires of a label of its node.
+	Requirement *corev1.NodeSelectorRequirement `json:"requirement,omitempty"`
+	// AvailableValues are the values of that label that nodes of the NodePool can have, at most eight.
+	AvailableValues []string `json:"availableValues,omitempty"`
+	// Taint is a taint of the NodePool that the pod does not tolerate.
+	Taint *corev1.Taint `json:"taint,omitempty"`
+	// Scheduling is what the pod itself has of its scheduling.
+	Scheduling *SchedulingSpec `json:"scheduling,omitempty"`
+	// Shortage is of which resource there is too little.
+	Shortage *Shortage `json:"shortage,omitempty"`
+	// Disruption is why Karpenter disrupts the node, or does not yet.
+	Disruption *Disruption `json:"disruption,omitempty"`
+	// Pods are those that are meant: the ones on the node, or the ones that are pending beside the pod.
+	Pods *Pods `json:"pods,omitempty"`
+	// HeldChange is a change of the NodePool that waits for a confirmation.
+	HeldChange *HeldChange `json:"heldChange,omitempty"`
+	// LaunchFailures is how many nodes in a row did not advertise their GPUs.
+	LaunchFailures int `json:"launchFailures,omitempty"`
+	// ConditionReason is the reason of a condition of the object, or of the node in the status of its DevicePlugin, in CamelCase.
+	ConditionReason string `json:"conditionReason,omitempty"`
+	// ClaimState is why the PersistentVolumeClaim cannot be used.
+	ClaimState ClaimState `json:"claimState,omitempty"`
+	// EngineMode is spec.engine.mode of the Cluster.
+	EngineMode v1alpha1.EngineMode `json:"engineMode,omitempty"`
+	// Until is when it ends by itself.
+	Until *metav1.Time `json:"until,omitempty"`
+	// Message is what somebody else wrote about it: a condition, an event, or Karpenter's scheduler.
+	Message string `json:"message,omitempty"`
+	// Changes are what would remove it, alternatives of each other; empty where nothing has to be done.
+	Changes []Remedy `json:"changes,omitempty"`
+}
+
+// SchedulingSpec is what a pod has of its scheduling; at most one field is set.
+type SchedulingSpec struct {
+	// SchedulerName is spec.schedulerName of the pod.
+	SchedulerName string `json:"schedulerName,omitempty"`
+	// Gates are the names of spec.schedulingGates.
+	Gates []string `json:"gates,omitempty"`
+	// Phase is status.phase of the pod.
+	Phase corev1.PodPhase `json:"phase,omitempty"`
+}
+
+// Shortage is a resource of which a node, a NodePool or a quota has too little.
+type Shortage struct {
+	// Resource is its name, "nodes" for a number of nodes, or "vcpu" for a quota.
+	Resource string `json:"resource"`
+	// Requested, Limit and Used are quantities of it as Kubernetes writes them. Requested is what the pod requests, or what
+	// InstanceType has; Limit is what a node, a NodePool or a quota has at most.
 	Requested string `json:"requested,omitempty"`
 	Limit     string `json:"limit,omitempty"`
 	Used      string `json:"used,omitempty"`
 	// InstanceType is the smallest one that was to be launched.
 	InstanceType string `json:"instanceType,omitempty"`
-	// Until is when it ends by itself.
-	Until *metav1.Time `json:"until,omitempty"`
-	// Count is how many nodes or pods are meant: those that are empty, those that are pending, or its place among drifted nodes.
-	Count int `json:"count,omitempty"`
-	// Others are further names: of PodDisruptionBudgets or pods as namespace/name, of the rules that hold a change, or of scheduling gates.
-	Others []string `json:"others,omitempty"`
-	// Detail is the reason of a condition or of a DevicePlugin, in CamelCase, or a budget as "10%" or with its schedule.
-	Detail string `json:"detail,omitempty"`
-	// Message is what somebody else wrote about it: a condition, an event, or Karpenter's scheduler.
-	Message string `json:"message,omitempty"`
-	// Changes are what would remove it, alternatives of each other; empty where nothing has to be done.
-	Changes []Remedy `json:"changes,omitempty"`
+	// Quota is the name of a quota in Service Quotas.
+	Quota string `json:"quota,omitempty"`
+	// Config is the configuration of the DevicePlugin that serves the NodePool, AdvertisedResource the resource as which its
+	// GPUs are advertised.
+	Config             string `json:"config,omitempty"`
+	AdvertisedResource string `json:"advertisedResource,omitempty"`
+}
+
+// Disruption is why Karpenter disrupts a node, and what keeps it from that.
+type Disruption struct {
+	// Reason is Karpenter's reason of a disruption, such as Drifted, Empty or Underutilized.
+	Reason string `json:"reason,omitempty"`
+	// DriftReason is the reason of the condition Drifted of the NodeClaim, such as NodePoolDrifted.
+	DriftReason string `json:"driftReason,omitempty"`
+	// QueuePosition is the node's place among the drifted nodes, from 1.
+	QueuePosition int `json:"queuePosition,omitempty"`
+	// Budget is the disruption budget that counts now, as "10%" or with its schedule.
+	Budget string `json:"budget,omitempty"`
+	// EmptyNodes is how many nodes without pods the budget keeps.
+	EmptyNodes int `json:"emptyNodes,omitempty"`
+	// ConsolidateAfter is that of the NodePool, as Go writes a duration.
+	ConsolidateAfter string `json:"consolidateAfter,omitempty"`
+	// Replicas is spec.replicas of a static NodePool.
+	Replicas int64 `json:"replicas,omitempty"`
+	// Annotation is the key of the annotation that forbids it.
+	Annotation string `json:"annotation,omitempty"`
+	// PodDisruptionBudgets are those that allow no eviction, as namespace/name.
+	PodDisruptionBudgets []string `json:"podDisruptionBudgets,omitempty"`
+}
+
+// Pods are a number of pods, of which some are named.
+type Pods struct {
+	// Count is how many there are.
+	Count int `json:"count"`
+	// Names are those of the first five, as namespace/name.
+	Names []string `json:"names,omitempty"`
+}
+
+// HeldChange is a change in the repository that waits for a confirmation.
+type HeldChange struct {
+	// Action is create or update.
+	Action string `json:"action"`
+	// HeldBy are the rules that hold it, as heldBy in the Sync's status.
+	HeldBy []string `json:"heldBy"`
 }
 
 // Remedy is a field to change or a command to run.

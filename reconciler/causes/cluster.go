@@ -76,11 +76,11 @@ func (o Objects) engine() (Cause, bool) {
 	if o.Cluster.Spec.Engine.Mode == v1alpha1.EngineEmbedded && (ready == nil || ready.Status == metav1.ConditionTrue || !meta.IsStatusConditionTrue(o.Cluster.Status.Conditions, "EngineBlocked")) {
 		return Cause{}, false
 	}
-	c := Cause{Reason: reasonEngineNotRunning, Object: "Cluster/" + o.Cluster.Name, Changes: []Remedy{{Command: "poolwright check"}}}
+	c := Cause{Reason: reasonEngineNotRunning, Object: "Cluster/" + o.Cluster.Name, EngineMode: o.Cluster.Spec.Engine.Mode, Changes: []Remedy{{Command: "poolwright check"}}}
 	if o.Cluster.Spec.Engine.Mode == v1alpha1.EngineOff {
-		c.Detail, c.Changes = string(v1alpha1.EngineOff), []Remedy{{Object: c.Object, Field: "spec.engine.mode"}}
+		c.Changes = []Remedy{{Object: c.Object, Field: "spec.engine.mode"}}
 	} else if ready != nil {
-		c.Detail, c.Message = ready.Reason, ready.Message
+		c.ConditionReason, c.Message = ready.Reason, ready.Message
 	}
 	return c, true
 }
@@ -103,7 +103,7 @@ func (o Objects) backOff(pool string) (Cause, bool) {
 	if !found || p.BackoffUntil == nil || !p.BackoffUntil.After(o.Now) {
 		return Cause{}, false
 	}
-	return Cause{Reason: reasonBackOff, NodePool: pool, Object: "DevicePlugin/" + plugin, Until: at(p.BackoffUntil.Time), Count: int(p.Failures), Message: p.LastFailure}, true
+	return Cause{Reason: reasonBackOff, NodePool: pool, Object: "DevicePlugin/" + plugin, Until: at(p.BackoffUntil.Time), LaunchFailures: int(p.Failures), Message: p.LastFailure}, true
 }
 
 // configuration is the one that serves a pool, with its DevicePlugin.
@@ -139,8 +139,10 @@ func (o Objects) quota(pool diagnosis.Pool) (c Cause, known, is bool) {
 			if lacks := int64(t.VCPUs) - (q.LimitVCPUs - q.UsedVCPUs); least == nil || lacks < fewest {
 				fewest = lacks
 				least = &Cause{
-					Reason: reasonQuotaExceeded, NodePool: pool.Name, Key: q.Name, Resource: "vcpu", InstanceType: t.Name,
-					Requested: strconv.Itoa(t.VCPUs), Limit: strconv.FormatInt(q.LimitVCPUs, 10), Used: strconv.FormatInt(q.UsedVCPUs, 10),
+					Reason: reasonQuotaExceeded, NodePool: pool.Name, Shortage: &Shortage{
+						Resource: "vcpu", Quota: q.Name, InstanceType: t.Name,
+						Requested: strconv.Itoa(t.VCPUs), Limit: strconv.FormatInt(q.LimitVCPUs, 10), Used: strconv.FormatInt(q.UsedVCPUs, 10),
+					},
 					Changes: []Remedy{{Command: "poolwright get quota"}, {Object: "Quota/" + q.Name}},
 				}
 			}
@@ -177,9 +179,9 @@ func (o Objects) starting(claim *karpv1.NodeClaim) (Cause, bool) {
 		if condition.IsTrue() {
 			continue
 		}
-		c := Cause{Reason: reasonInitializing, NodePool: claim.Labels[karpv1.NodePoolLabelKey], Object: "NodeClaim/" + claim.Name, Detail: kind}
+		c := Cause{Reason: reasonInitializing, NodePool: claim.Labels[karpv1.NodePoolLabelKey], Object: "NodeClaim/" + claim.Name, ConditionReason: kind}
 		if condition != nil {
-			c.Detail, c.Message = cmp.Or(condition.Reason, kind), condition.Message
+			c.ConditionReason, c.Message = cmp.Or(condition.Reason, kind), condition.Message
 		}
 		if kind == karpv1.ConditionTypeInitialized {
 			o.gpus(&c, claim)
@@ -194,7 +196,7 @@ func (o Objects) gpus(c *Cause, claim *karpv1.NodeClaim) {
 	pool, plugin, _ := o.gpuPool(c.NodePool)
 	for _, n := range pool.UnhealthyNodes {
 		if n.Node == claim.Status.NodeName {
-			c.Reason, c.Detail, c.Message, c.Object = reasonGPUsInitializing, n.Reason, n.Message, "DevicePlugin/"+plugin
+			c.Reason, c.ConditionReason, c.Message, c.Object = reasonGPUsInitializing, n.Reason, n.Message, "DevicePlugin/"+plugin
 		}
 	}
 	i := slices.IndexFunc(o.Nodes, func(n *corev1.Node) bool { return n.Name == claim.Status.NodeName })
@@ -202,7 +204,7 @@ func (o Objects) gpus(c *Cause, claim *karpv1.NodeClaim) {
 		return
 	}
 	if c.Reason != reasonGPUsInitializing {
-		c.Reason, c.Detail, c.Message = reasonGPUsInitializing, "", ""
+		c.Reason, c.ConditionReason, c.Message = reasonGPUsInitializing, "", ""
 	}
 	if config, plugin, served := o.config(c.NodePool); served {
 		c.Object = "DevicePlugin/" + plugin

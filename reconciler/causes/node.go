@@ -1,7 +1,6 @@
 package causes
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -59,11 +58,11 @@ func (n nodeCauses) whenEmpty() bool {
 func (n nodeCauses) terminating() Cause {
 	out := Cause{Reason: reasonTerminating, NodePool: n.candidate.Pool, Object: "NodeClaim/" + n.claim.Name}
 	if c := n.claim.StatusConditions().Get(karpv1.ConditionTypeDisruptionReason); c != nil {
-		out.Detail = c.Reason
+		out.Disruption = &Disruption{Reason: c.Reason}
 	}
 	for _, kind := range []string{karpv1.ConditionTypeDrained, karpv1.ConditionTypeVolumesDetached, karpv1.ConditionTypeInstanceTerminating} {
 		if c := n.claim.StatusConditions().Get(kind); c != nil && !c.IsTrue() {
-			out.Detail, out.Message = cmp.Or(out.Detail, c.Reason), c.Message
+			out.ConditionReason, out.Message = c.Reason, c.Message
 			break
 		}
 	}
@@ -75,7 +74,7 @@ func (n nodeCauses) annotated() []Cause {
 	if !slices.ContainsFunc(n.candidate.Blockers, func(b provision.Blocker) bool { return b.Kind == "node" }) {
 		return nil
 	}
-	c := Cause{Reason: reasonDoNotDisrupt, NodePool: n.candidate.Pool, Key: karpv1.DoNotDisruptAnnotationKey}
+	c := Cause{Reason: reasonDoNotDisrupt, NodePool: n.candidate.Pool, Disruption: &Disruption{Annotation: karpv1.DoNotDisruptAnnotationKey}}
 	kind, name := "NodeClaim", n.claim.Name
 	if i := slices.IndexFunc(n.Nodes, func(one *corev1.Node) bool { return one.Name == n.candidate.Name }); i >= 0 && n.Nodes[i].Annotations[karpv1.DoNotDisruptAnnotationKey] != "" {
 		kind, name = "Node", n.candidate.Name
@@ -92,10 +91,10 @@ func (n nodeCauses) pods() []Cause {
 		c := Cause{NodePool: n.candidate.Pool, Object: "Pod/" + b.Pod.Namespace + "/" + b.Pod.Name}
 		switch b.Kind {
 		case "do-not-disrupt":
-			c.Reason, c.Key = reasonDoNotDisrupt, karpv1.DoNotDisruptAnnotationKey
+			c.Reason, c.Disruption = reasonDoNotDisrupt, &Disruption{Annotation: karpv1.DoNotDisruptAnnotationKey}
 			c.Changes = []Remedy{{Command: "kubectl -n " + b.Pod.Namespace + " annotate pod " + b.Pod.Name + " " + karpv1.DoNotDisruptAnnotationKey + "-"}}
 		case "pdb":
-			c.Reason, c.Others = reasonPodDisruptionBudget, b.PodDisruptionBudgets
+			c.Reason, c.Disruption = reasonPodDisruptionBudget, &Disruption{PodDisruptionBudgets: b.PodDisruptionBudgets}
 			for _, name := range b.PodDisruptionBudgets {
 				c.Changes = append(c.Changes, Remedy{Object: "PodDisruptionBudget/" + name, Field: "spec"})
 			}
@@ -115,7 +114,7 @@ func (n nodeCauses) stays() []Cause {
 	case n.pool == nil:
 		return []Cause{{Reason: reasonDisruptable, NodePool: n.candidate.Pool}}
 	case n.pool.Spec.Replicas != nil:
-		return []Cause{{Reason: reasonStaticPool, NodePool: n.pool.Name, Count: int(*n.pool.Spec.Replicas), Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.replicas"}}}}
+		return []Cause{{Reason: reasonStaticPool, NodePool: n.pool.Name, Disruption: &Disruption{Replicas: *n.pool.Spec.Replicas}, Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.replicas"}}}}
 	}
 	var out []Cause
 	if c, is := n.bare(); is {
@@ -126,7 +125,7 @@ func (n nodeCauses) stays() []Cause {
 	case after == nil:
 		return append(out, Cause{Reason: reasonConsolidateAfterNever, NodePool: n.pool.Name, Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidateAfter"}}})
 	case len(n.candidate.Pods) > 0 && n.pool.Spec.Disruption.ConsolidationPolicy == karpv1.ConsolidationPolicyWhenEmpty:
-		return append(out, Cause{Reason: reasonWhenEmpty, NodePool: n.pool.Name, Count: len(n.candidate.Pods), Others: names(n.candidate.Pods), Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidationPolicy"}}})
+		return append(out, Cause{Reason: reasonWhenEmpty, NodePool: n.pool.Name, Pods: podsOf(n.candidate.Pods), Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidationPolicy"}}})
 	}
 	if c, is := n.underConsolidateAfter(); is {
 		return append(out, c)
@@ -146,11 +145,13 @@ func (n nodeCauses) stays() []Cause {
 // drifted is why a drifted node is not replaced yet.
 func (n nodeCauses) drifted() Cause {
 	if c, is := n.closed(karpv1.DisruptionReasonDrifted); is {
-		c.Operator = n.candidate.Reason
+		c.Disruption.DriftReason = n.candidate.Reason
 		return c
 	}
 	budget := n.candidate.Budgets[karpv1.DisruptionReasonDrifted]
-	return Cause{Reason: reasonAwaitingDisruption, NodePool: n.candidate.Pool, Operator: n.candidate.Reason, Count: n.candidate.QueuePosition, Detail: budget.Budget}
+	return Cause{Reason: reasonAwaitingDisruption, NodePool: n.candidate.Pool, Disruption: &Disruption{
+		Reason: string(karpv1.DisruptionReasonDrifted), DriftReason: n.candidate.Reason, QueuePosition: n.candidate.QueuePosition, Budget: budget.Budget,
+	}}
 }
 
 // closed is the cause of budgets that allow no node of the pool now.
@@ -160,7 +161,7 @@ func (n nodeCauses) closed(reason karpv1.DisruptionReason) (Cause, bool) {
 		return Cause{}, false
 	}
 	return Cause{
-		Reason: reasonBudgetClosed, NodePool: n.candidate.Pool, Key: string(reason), Detail: budget.Budget, Until: at(budget.NextWindow),
+		Reason: reasonBudgetClosed, NodePool: n.candidate.Pool, Disruption: &Disruption{Reason: string(reason), Budget: budget.Budget}, Until: at(budget.NextWindow),
 		Changes: []Remedy{{Object: "NodePool/" + n.candidate.Pool, Field: "spec.disruption.budgets"}},
 	}, true
 }
@@ -177,7 +178,7 @@ func (n nodeCauses) underConsolidateAfter() (Cause, bool) {
 		return Cause{}, false
 	}
 	return Cause{
-		Reason: reasonConsolidateAfter, NodePool: n.pool.Name, Detail: after.String(), Until: at(until),
+		Reason: reasonConsolidateAfter, NodePool: n.pool.Name, Disruption: &Disruption{ConsolidateAfter: after.String()}, Until: at(until),
 		Changes: []Remedy{{Object: "NodePool/" + n.pool.Name, Field: "spec.disruption.consolidateAfter"}},
 	}, true
 }
@@ -187,7 +188,7 @@ func (n nodeCauses) bare() (Cause, bool) {
 	if len(n.candidate.Pods) == 0 || slices.ContainsFunc(n.candidate.Pods, func(p provision.Pod) bool { return !p.Unowned }) {
 		return Cause{}, false
 	}
-	c := Cause{Reason: reasonBarePod, NodePool: n.pool.Name, Count: len(n.candidate.Pods), Others: names(n.candidate.Pods)}
+	c := Cause{Reason: reasonBarePod, NodePool: n.pool.Name, Pods: podsOf(n.candidate.Pods)}
 	for _, p := range n.candidate.Pods[:min(len(n.candidate.Pods), mostNames)] {
 		c.Changes = append(c.Changes, Remedy{Command: "kubectl -n " + p.Namespace + " delete pod " + p.Name})
 	}
@@ -196,7 +197,7 @@ func (n nodeCauses) bare() (Cause, bool) {
 
 // notEmpty is the cause of a node whose pods keep it.
 func (n nodeCauses) notEmpty() Cause {
-	c := Cause{Reason: reasonNotEmpty, Possible: true, NodePool: n.pool.Name, Count: len(n.candidate.Pods), Others: names(n.candidate.Pods)}
+	c := Cause{Reason: reasonNotEmpty, Possible: true, NodePool: n.pool.Name, Pods: podsOf(n.candidate.Pods)}
 	for kind, name := range map[string]string{"NodeClaim": n.claim.Name, "Node": n.candidate.Name} {
 		if e := n.recent(events.Unconsolidatable, kind, "", name); e != nil {
 			c.Reason, c.Possible, c.Message = reasonUnconsolidatable, false, e.Message
@@ -208,11 +209,11 @@ func (n nodeCauses) notEmpty() Cause {
 // mostNames is how many pods are named.
 const mostNames = 5
 
-// names are the first pods, as namespace/name.
-func names(pods []provision.Pod) []string {
-	var out []string
+// podsOf names the first pods.
+func podsOf(pods []provision.Pod) *Pods {
+	out := &Pods{Count: len(pods)}
 	for _, p := range pods[:min(len(pods), mostNames)] {
-		out = append(out, p.Namespace+"/"+p.Name)
+		out.Names = append(out.Names, p.Namespace+"/"+p.Name)
 	}
 	return out
 }

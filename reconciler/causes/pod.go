@@ -47,13 +47,13 @@ func unscheduled(pod *corev1.Pod) []Cause {
 	name := "Pod/" + pod.Namespace + "/" + pod.Name
 	switch {
 	case pod.Spec.NodeName != "":
-		return []Cause{{Reason: reasonScheduled, Object: "Node/" + pod.Spec.NodeName, Detail: string(pod.Status.Phase)}}
+		return []Cause{{Reason: reasonScheduled, Object: "Node/" + pod.Spec.NodeName, Scheduling: &SchedulingSpec{Phase: pod.Status.Phase}}}
 	case podutil.IsTerminal(pod) || podutil.IsTerminating(pod):
-		return []Cause{{Reason: reasonScheduled, Detail: string(pod.Status.Phase)}}
+		return []Cause{{Reason: reasonScheduled, Scheduling: &SchedulingSpec{Phase: pod.Status.Phase}}}
 	case len(pod.Spec.SchedulingGates) > 0:
-		c := Cause{Reason: reasonSchedulingGated, Changes: []Remedy{{Object: name, Field: "spec.schedulingGates"}}}
+		c := Cause{Reason: reasonSchedulingGated, Scheduling: &SchedulingSpec{}, Changes: []Remedy{{Object: name, Field: "spec.schedulingGates"}}}
 		for _, g := range pod.Spec.SchedulingGates {
-			c.Others = append(c.Others, g.Name)
+			c.Scheduling.Gates = append(c.Scheduling.Gates, g.Name)
 		}
 		return []Cause{c}
 	case podutil.IsOwnedByDaemonSet(pod):
@@ -63,7 +63,7 @@ func unscheduled(pod *corev1.Pod) []Cause {
 	case podutil.FailedToSchedule(pod):
 		return nil
 	case pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
-		return []Cause{{Reason: reasonOtherScheduler, Key: pod.Spec.SchedulerName, Changes: []Remedy{{Object: name, Field: "spec.schedulerName"}}}}
+		return []Cause{{Reason: reasonOtherScheduler, Scheduling: &SchedulingSpec{SchedulerName: pod.Spec.SchedulerName}, Changes: []Remedy{{Object: name, Field: "spec.schedulerName"}}}}
 	}
 	return []Cause{{Reason: reasonSchedulingNotAttempted}}
 }
@@ -77,7 +77,7 @@ func (o Objects) unusableClaims(namespace string) []Cause {
 			verb = "get" // It is not there, or its columns name the volume or class that is not.
 		}
 		out = append(out, Cause{
-			Reason: reasonVolumeClaimUnusable, Object: "PersistentVolumeClaim/" + namespace + "/" + name, Detail: string(o.UnusableClaims[name]),
+			Reason: reasonVolumeClaimUnusable, Object: "PersistentVolumeClaim/" + namespace + "/" + name, ClaimState: o.UnusableClaims[name],
 			Changes: []Remedy{{Command: "kubectl -n " + namespace + " " + verb + " pvc " + name}},
 		})
 	}
@@ -119,7 +119,7 @@ func (p *podCauses) placed() []Cause {
 		})
 	}
 	if p.found.CompetingPods > 0 {
-		out = append(out, Cause{Reason: reasonCompetingPods, Possible: true, NodePool: pool.Name, Count: p.found.CompetingPods, Changes: []Remedy{{Object: "NodePool/" + pool.Name, Field: "spec.limits"}}})
+		out = append(out, Cause{Reason: reasonCompetingPods, Possible: true, NodePool: pool.Name, Pods: &Pods{Count: p.found.CompetingPods}, Changes: []Remedy{{Object: "NodePool/" + pool.Name, Field: "spec.limits"}}})
 	}
 	if len(out) == 0 {
 		out = append(out, Cause{Reason: reasonLaunchable, NodePool: pool.Name})
@@ -134,7 +134,7 @@ func (p *podCauses) existing() Cause {
 			continue
 		}
 		if c, is := p.starting(claim); is {
-			return Cause{Reason: reasonNodeStarting, NodePool: p.found.Pool, Object: "NodeClaim/" + claim.Name, Detail: c.Detail, Message: c.Message, Until: c.Until}
+			return Cause{Reason: reasonNodeStarting, NodePool: p.found.Pool, Object: "NodeClaim/" + claim.Name, ConditionReason: c.ConditionReason, Message: c.Message, Until: c.Until}
 		}
 	}
 	return Cause{Reason: reasonNodeAvailable, NodePool: p.found.Pool, Object: "Node/" + p.found.Node}
@@ -173,7 +173,7 @@ func (p *podCauses) notPlaced() []Cause {
 
 // cause is that of a reason.
 func (p *podCauses) cause(pool string, o diagnosis.UnschedulableReason) Cause {
-	c := Cause{NodePool: pool, Key: o.Key, Operator: o.Operator, Required: o.Required, Offered: o.Offered, Detail: o.Reason, Message: o.Message}
+	c := Cause{NodePool: pool, Requirement: o.Requirement, AvailableValues: o.AvailableValues, Taint: o.Taint, ConditionReason: o.Reason, Message: o.Message}
 	requirements := Remedy{Object: "NodePool/" + pool, Field: "spec.template.spec.requirements"}
 	switch o.Kind {
 	case diagnosis.NotReady:
@@ -181,8 +181,8 @@ func (p *podCauses) cause(pool string, o diagnosis.UnschedulableReason) Cause {
 	case diagnosis.Static:
 		c.Reason, c.Changes = reasonStaticPool, []Remedy{{Object: "NodePool/" + pool, Field: "spec.replicas"}}
 	case diagnosis.Label:
-		c.Reason = labelReason(o.Key)
-		c.Changes = p.labelChanges(o.Key, requirements)
+		c.Reason = labelReason(o.Requirement.Key)
+		c.Changes = p.labelChanges(o.Requirement.Key, requirements)
 	case diagnosis.VolumeTopology:
 		c.Reason, c.Object = reasonVolumeZone, "PersistentVolumeClaim/"+p.pod.Namespace+"/"+o.Claim
 		c.Changes = []Remedy{requirements}
@@ -194,7 +194,8 @@ func (p *podCauses) cause(pool string, o diagnosis.UnschedulableReason) Cause {
 	case diagnosis.NoInstanceType:
 		c.Reason, c.Changes = reasonNoInstanceType, []Remedy{requirements}
 	case diagnosis.Limit:
-		c.Reason, c.Resource, c.Requested, c.Limit, c.Used, c.InstanceType = reasonAtLimit, string(o.Resource), o.Requested.String(), o.Limit.String(), o.Used.String(), o.InstanceType
+		c.Reason = reasonAtLimit
+		c.Shortage = &Shortage{Resource: string(o.Resource), Requested: o.Requested.String(), Limit: o.Limit.String(), Used: o.Used.String(), InstanceType: o.InstanceType}
 		c.Changes = []Remedy{{Object: "NodePool/" + pool, Field: limitField(string(o.Resource))}}
 	case diagnosis.Combination:
 		c.Reason, c.Changes = reasonCombination, []Remedy{requirements}
@@ -244,14 +245,15 @@ func labelReason(key string) Reason {
 
 // resource fills in the cause of a resource that is short: of GPUs that a configuration shares, the configuration's.
 func (p *podCauses) resource(c *Cause, pool string, o diagnosis.UnschedulableReason) {
-	c.Reason, c.Resource, c.Requested, c.Limit = reasonRequestTooLarge, string(o.Resource), o.Requested.String(), o.MaxOffered.String()
+	c.Reason = reasonRequestTooLarge
+	c.Shortage = &Shortage{Resource: string(o.Resource), Requested: o.Requested.String(), Limit: o.MaxAllocatable.String()}
 	c.Changes = []Remedy{{Object: p.name, Field: "spec.containers[*].resources.requests"}, {Object: "NodePool/" + pool, Field: "spec.template.spec.requirements"}}
 	config, plugin, served := p.config(pool)
 	if !served || !isGPU(o.Resource) || config.Replicas < 2 && o.Resource == config.Resource() {
 		return
 	}
-	c.Reason, c.Object, c.Detail = reasonGPUSharesNotAllocatable, "DevicePlugin/"+plugin, config.Name
-	c.Offered = []string{string(config.Resource())}
+	c.Reason, c.Object = reasonGPUSharesNotAllocatable, "DevicePlugin/"+plugin
+	c.Shortage.Config, c.Shortage.AdvertisedResource = config.Name, string(config.Resource())
 	c.Changes = []Remedy{{Object: p.name, Field: "spec.containers[*].resources.limits"}, {Object: "DevicePlugin/" + plugin, Field: "spec.configs[" + config.Name + "]"}}
 }
 
@@ -278,8 +280,9 @@ func (p *podCauses) keptByBudget(pool string, o diagnosis.UnschedulableReason) [
 		return nil
 	}
 	return []Cause{{
-		Reason: reasonBudgetClosed, NodePool: pool, Count: count, Detail: budget.Budget, Until: at(budget.NextWindow), Resource: string(o.Resource),
-		Changes: []Remedy{{Object: "NodePool/" + pool, Field: "spec.disruption.budgets"}},
+		Reason: reasonBudgetClosed, NodePool: pool, Until: at(budget.NextWindow), Shortage: &Shortage{Resource: string(o.Resource)},
+		Disruption: &Disruption{Reason: string(karpv1.DisruptionReasonEmpty), Budget: budget.Budget, EmptyNodes: count},
+		Changes:    []Remedy{{Object: "NodePool/" + pool, Field: "spec.disruption.budgets"}},
 	}}
 }
 
@@ -302,7 +305,7 @@ func (o Objects) held(pool string, possible bool) []Cause {
 				continue
 			}
 			out = append(out, Cause{
-				Reason: reasonChangeHeld, Possible: possible, NodePool: pool, Object: "Sync/" + s.Namespace + "/" + s.Name, Detail: change.Action, Others: change.HeldBy, Message: change.Reason,
+				Reason: reasonChangeHeld, Possible: possible, NodePool: pool, Object: "Sync/" + s.Namespace + "/" + s.Name, HeldChange: &HeldChange{Action: change.Action, HeldBy: change.HeldBy}, Message: change.Reason,
 				Changes: []Remedy{{Command: "kubectl -n " + s.Namespace + " annotate sync " + s.Name + " --overwrite " + confirmAnnotation + "=" + change.ConfirmationToken}},
 			})
 		}

@@ -16,19 +16,19 @@ func Pool(o Objects, pool *karpv1.NodePool) []Cause {
 	object := "NodePool/" + pool.Name
 	var out []Cause
 	if !pool.DeletionTimestamp.IsZero() {
-		out = append(out, Cause{Reason: reasonPoolNotReady, NodePool: pool.Name, Detail: string(reasonTerminating)})
+		out = append(out, Cause{Reason: reasonPoolNotReady, NodePool: pool.Name, ConditionReason: string(reasonTerminating)})
 	}
 	for _, c := range pool.Status.Conditions {
 		if c.Type != status.ConditionReady || c.IsTrue() || !pool.DeletionTimestamp.IsZero() {
 			continue
 		}
-		out = append(out, Cause{Reason: reasonPoolNotReady, NodePool: pool.Name, Detail: c.Reason, Message: c.Message, Changes: []Remedy{{Command: "kubectl describe nodepool " + pool.Name}}})
+		out = append(out, Cause{Reason: reasonPoolNotReady, NodePool: pool.Name, ConditionReason: c.Reason, Message: c.Message, Changes: []Remedy{{Command: "kubectl describe nodepool " + pool.Name}}})
 	}
 	if c, not := o.engine(); not {
 		out = append(out, c)
 	}
 	if n := pool.Spec.Replicas; n != nil {
-		out = append(out, Cause{Reason: reasonStaticPool, NodePool: pool.Name, Count: int(*n), Changes: []Remedy{{Object: object, Field: "spec.replicas"}}})
+		out = append(out, Cause{Reason: reasonStaticPool, NodePool: pool.Name, Disruption: &Disruption{Replicas: *n}, Changes: []Remedy{{Object: object, Field: "spec.replicas"}}})
 	}
 	if c, is := o.backOff(pool.Name); is {
 		out = append(out, c)
@@ -64,11 +64,11 @@ func (o Objects) reached(pool *karpv1.NodePool) []Cause {
 	for name, limit := range pool.Spec.Limits {
 		if has := used[name]; has.Cmp(limit) >= 0 {
 			out = append(out, Cause{
-				Reason: reasonAtLimit, NodePool: pool.Name, Resource: string(name), Limit: limit.String(), Used: has.String(),
+				Reason: reasonAtLimit, NodePool: pool.Name, Shortage: &Shortage{Resource: string(name), Limit: limit.String(), Used: has.String()},
 				Changes: []Remedy{{Object: "NodePool/" + pool.Name, Field: limitField(string(name))}},
 			})
 		}
 	}
-	slices.SortFunc(out, func(a, b Cause) int { return cmp.Compare(a.Resource, b.Resource) })
+	slices.SortFunc(out, func(a, b Cause) int { return cmp.Compare(a.Shortage.Resource, b.Shortage.Resource) })
 	return out
 }

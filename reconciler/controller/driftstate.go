@@ -75,7 +75,11 @@ func driftStateOf(done reconciliation) driftState {
 			Object: state.QualifiedName(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
 		for _, rule := range c.Hold.Rules() {
-			l.HeldBy = append(l.HeldBy, string(rule))
+			if rule.Skips() {
+				l.SkippedBy = append(l.SkippedBy, string(rule))
+			} else {
+				l.HeldBy = append(l.HeldBy, string(rule))
+			}
 		}
 		if r.Err != nil {
 			l.Reason = sanitize.Text(r.Message())

@@ -28,7 +28,7 @@ func TestABranchThatWaitsForAPersonKeepsTheLastStateAndDeletesNothing(t *testing
 		"InvalidCommitSignature": fmt.Errorf("fetching: %w: commit 2: it is not signed", gitsource.ErrCommitSignature),
 		"InvalidTagSignature":    fmt.Errorf("fetching: %w", gitsource.ErrTagSignature),
 		"VerificationError":      fmt.Errorf("fetching: %w", gitsource.ErrVerification),
-		"StorageOperationFailed": fmt.Errorf("writing the mirror: %w", gitsource.ErrStorage),
+		"StorageOperationFailed": fmt.Errorf("writing the cache: %w", gitsource.ErrStorage),
 	} {
 		s.unread = err
 		s.later()

@@ -145,7 +145,7 @@ func TestResultsAreReadyOrHaveTheirReason(t *testing.T) {
 				c.Hold, c.Drift = hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: "only reported"}}}, true
 			})),
 			conclusion{ready: true, converged: true, reason: "ReconciliationSucceeded", drifted: 1,
-				pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "update", Reason: "only reported", HeldBy: []string{"DriftReported"}, Source: "a.yaml:7"}}},
+				pending: []v1alpha1.PendingChange{{Object: "ConfigMap/a/a", Action: "update", Reason: "only reported", SkippedBy: []string{"DriftReported"}, Source: "a.yaml:7"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

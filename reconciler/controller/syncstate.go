@@ -143,7 +143,7 @@ func (s *syncStates) stop(name types.NamespacedName) {
 	s.mu.Unlock()
 	if old != nil {
 		old.cancel()
-		// The next one may use the same mirror. Other Syncs wait for neither.
+		// The next one may use the same cache. Other Syncs wait for neither.
 		old.revisions.Drain()
 		old.Loop.Unload()
 	}

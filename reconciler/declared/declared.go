@@ -16,9 +16,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/poolwright/poolwright/reconciler/declared/buildcache"
 	"github.com/poolwright/poolwright/reconciler/declared/conversion"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
-	"github.com/poolwright/poolwright/reconciler/declared/part"
 	"github.com/poolwright/poolwright/reconciler/declared/render"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -102,8 +102,8 @@ type Options struct {
 	// UnresolvedVariables reports that variables have no values yet: names that hold one are not
 	// checked. What comes of it may be read, and is not to be applied.
 	UnresolvedVariables bool
-	// Parts are what is kept of an earlier revision. Default nil: everything is rendered.
-	Parts *part.Parts
+	// Builds are what is kept of an earlier revision. Default nil: everything is rendered.
+	Builds *buildcache.Builds
 }
 
 // Load reads the folder at the given path of a tree. A folder with a
@@ -129,11 +129,11 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 	}
 	var objects []manifest.Object
 	var problems []state.Problem
-	parts := renderer{tree, fsys, options.Parts}
+	builds := renderer{tree, fsys, options.Builds}
 	if err != nil || kustomization != "" {
-		objects, problems, err = parts.kustomization(folder)
+		objects, problems, err = builds.kustomization(folder)
 	} else {
-		objects, problems, err = renderManifests(parts, folder)
+		objects, problems, err = renderManifests(builds, folder)
 	}
 	if err != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), err)

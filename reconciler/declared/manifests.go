@@ -22,8 +22,8 @@ type manifestWalker struct {
 	files    int
 }
 
-func renderManifests(parts renderer, folder string) ([]manifest.Object, []state.Problem, error) {
-	w := &manifestWalker{renderer: parts}
+func renderManifests(r renderer, folder string) ([]manifest.Object, []state.Problem, error) {
+	w := &manifestWalker{renderer: r}
 	if err := w.folder(folder, 0); err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +130,7 @@ func (w *manifestWalker) link(name string) error {
 }
 
 func (w *manifestWalker) file(name string) error {
-	objects, problems, err := w.part(ofFile+name, func(tree *manifest.Tree) ([]manifest.Object, []state.Problem, error) { return manifests(tree, name) })
+	objects, problems, err := w.build(ofFile+name, func(tree *manifest.Tree) ([]manifest.Object, []state.Problem, error) { return manifests(tree, name) })
 	if err != nil {
 		return err
 	}

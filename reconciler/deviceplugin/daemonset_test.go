@@ -129,7 +129,7 @@ func TestAPluginFitsToItself(t *testing.T) {
 					}
 				}
 				if c.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
-					t.Errorf("%s: %s keeps its last words to itself", name, c.Name)
+					t.Errorf("%s: %s has no termination message from its log", name, c.Name)
 				}
 			}
 			startup := corev1.Taint{Key: gpu.StartupTaint, Effect: corev1.TaintEffectNoSchedule}

@@ -21,12 +21,12 @@ import (
 // Pools are the changes of NodePools, EC2NodeClasses and NodeOverlays. Those that only a
 // person may make are left out; those that wait for a confirmation are not.
 func Pools(changes []plan.Change) []plan.Change {
-	return slices.DeleteFunc(slices.Clone(changes), func(c plan.Change) bool { return c.ReadOnly() || !c.Provisions() })
+	return slices.DeleteFunc(slices.Clone(changes), func(c plan.Change) bool { return c.ReadOnly() || !c.IsNodeConfiguration() })
 }
 
 // hasImpact reports whether there is anything to forecast: pools change, or workloads.
 func hasImpact(changes []plan.Change) bool {
-	return slices.ContainsFunc(changes, func(c plan.Change) bool { return !c.ReadOnly() && (c.Provisions() || isWorkload(c.Key)) })
+	return slices.ContainsFunc(changes, func(c plan.Change) bool { return !c.ReadOnly() && (c.IsNodeConfiguration() || isWorkload(c.Key)) })
 }
 
 // isWorkload reports whether pods are made for objects of the kind.
@@ -132,7 +132,7 @@ func only(set state.Set, desired func(state.Item) bool) state.Set {
 // unreadable is the sentence about an object whose impact is unknown. One of Karpenter's may
 // replace any of its nodes.
 func unreadable(k state.Key, err error) provision.Unknown {
-	return provision.Unknown{Code: codeImpactUnknown, Object: k.String(), Drift: plan.Change{Key: k}.Provisions(), Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
+	return provision.Unknown{Code: codeImpactUnknown, Object: k.String(), Drift: plan.Change{Key: k}.IsNodeConfiguration(), Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
 }
 
 // populate adds what is declared to a fleet. Objects that cannot be read are left out, and

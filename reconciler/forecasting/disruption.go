@@ -83,7 +83,7 @@ func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedD
 func provisioning(changes []plan.Change) []plan.Change {
 	var out []plan.Change
 	for _, c := range changes {
-		if c.Provisions() && !c.ReadOnly() {
+		if c.IsNodeConfiguration() && !c.ReadOnly() {
 			out = append(out, c)
 		}
 	}

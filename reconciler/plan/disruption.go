@@ -22,11 +22,11 @@ type Review struct {
 	Pools map[string]int
 }
 
-// Provisions reports whether the change is one of what nodes are made from: a NodePool,
+// IsNodeConfiguration reports whether the change is one of what nodes are made from: a NodePool,
 // an EC2NodeClass or a NodeOverlay.
-func (c Change) Provisions() bool { return provisions(c.Key) }
+func (c Change) IsNodeConfiguration() bool { return isNodeConfiguration(c.Key) }
 
-func provisions(key state.Key) bool {
+func isNodeConfiguration(key state.Key) bool {
 	switch key.Group {
 	case "karpenter.sh":
 		return key.Kind == "NodePool" || key.Kind == overlayKind
@@ -57,9 +57,9 @@ func fingerprint(key state.Key, after *state.Item) Fingerprint {
 	return out
 }
 
-// rolls reports whether the change is one that a revision makes of what nodes come
+// mayDriftNodes reports whether the change is one that a revision makes of what nodes come
 // from. Putting back what a hand changed is nobody's decision to confirm.
-func (c Change) rolls() bool { return c.Provisions() && !c.Drift && !c.ReadOnly() }
+func (c Change) mayDriftNodes() bool { return c.IsNodeConfiguration() && !c.Drift && !c.ReadOnly() }
 
 // Guarded lists the changes that GuardNodes would hold, in the order of work: those
 // that a revision makes of pools, classes and overlays. A pool or class that comes
@@ -69,7 +69,7 @@ func (p Plan) Guarded() []Change {
 	var out []Change
 	for _, c := range p.Changes {
 		switch {
-		case !c.rolls(), c.Hold.Has(hold.HoldUntil), c.Action == Delete && !isUnconfirmed(c), c.Action == Create && c.Key.Kind != overlayKind:
+		case !c.mayDriftNodes(), c.Hold.Has(hold.HoldUntil), c.Action == Delete && !isUnconfirmed(c), c.Action == Create && c.Key.Kind != overlayKind:
 		default:
 			out = append(out, c)
 		}
@@ -101,7 +101,7 @@ func (p Plan) GuardNodes(limit *int, reviewed []Review, confirmation string, for
 	_, quoted := token.ConfirmedBy(confirmation, p.Scope)
 	var reasons hold.Reasons
 	if !quoted {
-		reasons = tooMany(limit, reviewed, forecast(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.rolls() })))
+		reasons = tooMany(limit, reviewed, forecast(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.mayDriftNodes() })))
 	}
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
@@ -131,7 +131,7 @@ func (p Plan) KeepHolds(reasons map[state.Key]hold.Reasons) Plan {
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		before := reasons[c.Key]
-		if len(before) > 0 && (c.Hold.Has(hold.UpdateLosses) || !c.Held() && c.rolls()) {
+		if len(before) > 0 && (c.Hold.Has(hold.UpdateLosses) || !c.Held() && c.mayDriftNodes()) {
 			p.Changes[i].Hold = before
 		}
 	}
@@ -178,7 +178,7 @@ func grown(now hold.Nodes, reviewed []Review) *hold.Reviews {
 func (p Plan) concerning(all []Review) []Review {
 	open, desired := map[Fingerprint]bool{}, map[Fingerprint]bool{}
 	for _, c := range p.Changes {
-		if c.rolls() {
+		if c.mayDriftNodes() {
 			open[c.Fingerprint()] = true
 		}
 	}

@@ -58,7 +58,7 @@ func rolling(from, to []string, policies ...plan.Policy) plan.Plan {
 func reviewed(number int64, nodes int, from, to []string) plan.Review {
 	c := plan.Review{PullRequest: number, Pools: map[string]int{"gpu": nodes}}
 	for _, change := range rolling(from, to).Changes {
-		if change.Provisions() {
+		if change.IsNodeConfiguration() {
 			c.Changes = append(c.Changes, change.Fingerprint())
 		}
 	}

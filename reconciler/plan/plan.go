@@ -45,7 +45,7 @@ type Change struct {
 	Drift bool
 	// Hold is why the change must not be made now; empty where it may. See Policy.
 	Hold hold.Reasons
-	// Confirmed is what of Before.Cost a person confirmed by quoting the confirmation
+	// Confirmed is what of Before.Losses a person confirmed by quoting the confirmation
 	// token of a deletion that a guard would hold otherwise; nil for all others.
 	Confirmed loss.Counts
 	// Tokens are the confirmation tokens that were quoted and let the change pass, which
@@ -183,13 +183,14 @@ type Note struct {
 	Key state.Key
 	// Origin is where it is declared; zero for one that is not.
 	Origin state.Origin
-	// Warning is true for what will go wrong unless somebody acts, NotOurs where all that may
-	// be shown of a thing is that it exists, because the Sync did not make it.
-	Warning, NotOurs bool
+	// Severity is finding.Warning for what will go wrong unless somebody acts; empty, or finding.Note, for all else.
+	Severity finding.Severity
+	// NotOurs is true where all that may be shown of a thing is that it exists, because the Sync did not make it.
+	NotOurs bool
 	// NotFound is true where the API has nothing of that name, see [state.Observation].
 	NotFound bool
-	// NotRead is true for a warning that a quota could not be read ([state.Quota.NotRead]).
-	NotRead bool
+	// QuotaUnknown is true for a warning that a quota could not be read ([state.Quota.QuotaUnknown]).
+	QuotaUnknown bool
 	// Code and Facts are Text as data.
 	Code  finding.Code
 	Facts finding.Facts
@@ -215,7 +216,7 @@ func Compute(desired, observed state.Set, policies ...Policy) Plan {
 		o, _ := observed.Get(w.Key)
 		w = p.keepIgnored(w, o)
 		p.compare(w, o)
-		if provisions(w.Key) {
+		if isNodeConfiguration(w.Key) {
 			provisioner := w
 			p.Desired = append(p.Desired, fingerprint(w.Key, &provisioner))
 		}
@@ -282,10 +283,10 @@ func (p *Plan) addNote(o state.Item, declared state.Origin, ours bool) {
 			p.Managed++
 		}
 	}
-	unread := o.Quota != nil && o.Quota.NotRead != ""
+	unread := o.Quota != nil && o.Quota.Unknown != ""
 	for _, f := range o.Warnings {
 		n := NewNote(o.Key, declared, f)
-		n.Warning, n.NotRead = true, unread
+		n.Severity, n.QuotaUnknown = finding.Warning, unread
 		p.Notes = append(p.Notes, n)
 	}
 	for _, f := range o.Notes {

@@ -49,7 +49,7 @@ func ReportDrift() Policy {
 // ([Change.ReadOnly]): there nothing is ever written, neither for drift nor for a new
 // revision nor to delete.
 func ReportTarget(name string) Policy {
-	reason := fmt.Sprintf("nothing is written to %s (%s)", name, hold.DriftReported.Text())
+	reason := fmt.Sprintf("nothing is written to %s (%s)", name, hold.FieldDrift)
 	return func(p Plan) Plan {
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {

@@ -27,7 +27,7 @@ func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.
 		}
 	}
 	if n := len(found.Problems) - len(found.ExistingProblems); n > 0 {
-		out = append(out, report.GuardResult{Rule: "lint", Result: report.GuardHeld, Text: "what the problems are in is not applied, and nothing is deleted while there are any"})
+		out = append(out, report.GuardResult{Rule: "lint", Result: report.GuardHeld, Text: "objects with problems are not applied; nothing is deleted until they are corrected"})
 	}
 	if len(found.ExistingProblems) > 0 {
 		// Its text may quote what is in the file.
@@ -42,7 +42,7 @@ func applyGuards(sync *v1alpha1.Sync, found plan.Proposal, forecast func([]plan.
 func setNothingApplied(guards []report.GuardResult) {
 	for i, g := range guards {
 		if g.Rule == "lint" && g.Result == report.GuardHeld {
-			guards[i].Text = "nothing of the folder can be rendered: once merged, neither this nor any later commit is applied until that is mended"
+			guards[i].Text = "nothing of the folder can be rendered: once merged, neither this nor any later commit is applied until that is corrected"
 		}
 	}
 }
@@ -83,7 +83,7 @@ func guardNodes(limit *int32, found plan.Proposal, forecast func([]plan.Change) 
 func pendingPools(found plan.Proposal) []plan.Change {
 	return slices.DeleteFunc(slices.Clone(found.Drift.Changes), func(c plan.Change) bool {
 		again := slices.ContainsFunc(found.Proposed.Changes, func(o plan.Change) bool { return o.Key == c.Key })
-		return again || !c.Provisions() || c.Drift || c.ReadOnly()
+		return again || !c.IsNodeConfiguration() || c.Drift || c.ReadOnly()
 	})
 }
 

@@ -51,7 +51,7 @@ func (p *Previewer) load(ctx context.Context, s RevisionRange) (declaredRevision
 		item, _ := merged.Get(key)
 		n := plan.NewNote(key, item.Origin, finding.New(codeChangedOnBothSides,
 			"%s changed it as well since the two parted: Git may merge it otherwise, or report a conflict; rebase to be sure", finding.Of("base", s.BaseName)))
-		n.Warning = true
+		n.Severity = finding.Warning
 		out.notes = append(out.notes, n)
 	}
 	if tangled {

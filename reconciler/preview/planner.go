@@ -66,7 +66,7 @@ func (p *Planner) plan(ctx context.Context, pr forge.PullRequest) (report.Report
 	}
 	out, reviewed, err := p.Preview(ctx, RevisionRange{Comparison: between, BaseName: p.branch(), Path: sync.Spec.Path, Sync: sync})
 	if err != nil {
-		delete(p.compared, pr.Number) // It may be the mirror's fault.
+		delete(p.compared, pr.Number) // It may be the cache's fault.
 	}
 	return out, reviewed, err
 }

@@ -32,7 +32,7 @@ type fewRevisions struct {
 	heads map[string]string
 	count int
 	err   error
-	// forgets is true once its mirror does not hold what was compared any more.
+	// forgets is true once its cache does not hold what was compared any more.
 	forgets bool
 }
 
@@ -167,7 +167,7 @@ func TestGitIsRequestedAgain(t *testing.T) {
 			r.Cache, r.Renderer = cache, working
 			return first
 		}, 2},
-		"when the mirror was replaced": {nil, func(_ *testing.T, _ *Planner, git *fewRevisions) forge.PullRequest {
+		"when the cache was replaced": {nil, func(_ *testing.T, _ *Planner, git *fewRevisions) forge.PullRequest {
 			git.forgets = true
 			return first
 		}, 2},

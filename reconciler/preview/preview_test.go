@@ -29,6 +29,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/rendercache"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
@@ -306,7 +307,7 @@ func TestAdviceAndRefusalsAreThoseThatTheStepBrings(t *testing.T) {
 	a, heavier := poolItem("a", 1), poolItem("a", 2)
 	advised := func(l checked.Folder, texts ...string) checked.Folder {
 		for _, text := range texts {
-			l.Notes = append(l.Notes, plan.Note{Key: a.Key, Warning: true, Text: text})
+			l.Notes = append(l.Notes, plan.Note{Key: a.Key, Severity: finding.Warning, Text: text})
 			l.Refused = append(l.Refused, state.Problem{Origin: state.Origin{File: text + ".yaml", Line: 1}, Message: a.Key.String() + ": " + text})
 		}
 		return l

@@ -31,7 +31,7 @@ type declaredRevisions struct {
 // so is refused of it; the first of several has the lines.
 func (p *Previewer) declaredRevision(set state.Set, problems []state.Problem, from ...checked.Folder) declared.Declared {
 	clusters := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Clusters })
-	unknown := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.Unknown })
+	unknown := refusedIn(set, from, func(l checked.Folder) map[state.Key][]state.Problem { return l.UnknownFields })
 	return declared.Declared{Set: set, Problems: problems, BeforeDesired: func() { p.SchemaErrors.Set(clusters, unknown) }}
 }
 

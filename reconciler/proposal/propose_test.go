@@ -409,7 +409,7 @@ func TestFieldsAreNamedWhereTheStepChangesWhatHasDrifted(t *testing.T) {
 // is missing; a thing that was looked for and is not there is missing.
 func TestWhatATargetDoesNotReadIsNoDrift(t *testing.T) {
 	one, two := set(thing("a", m{"x": "1"})), set(thing("a", m{"x": "2"}))
-	unread := set(state.Item{Key: key("a"), Observation: state.Observation{NotRead: true}})
+	unread := set(state.Item{Key: key("a"), Observation: state.Observation{Hidden: true}})
 	for name, c := range map[string]struct {
 		observed    state.Set
 		after       state.Set

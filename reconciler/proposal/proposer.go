@@ -40,7 +40,7 @@ func (p *proposer) addNote(c plan.Change, f finding.Finding) {
 // warn adds a note that is a warning.
 func (p *proposer) warn(c plan.Change, f finding.Finding) {
 	n := newNote(c, f)
-	n.Warning = true
+	n.Severity = finding.Warning
 	p.notes = append(p.notes, n)
 }
 
@@ -83,7 +83,7 @@ func (p *proposer) addLiveNote(c plan.Change, observed state.Item, planned plan.
 	switch exists := observed.Object != nil; {
 	case p.Offline, observed.Unknown != "", exists && !will && observed.Live == state.Preconditions{}:
 		// Nothing is known of the live thing, as its target itself reports.
-	case observed.NotRead:
+	case observed.Hidden:
 		if c.Action == plan.Update {
 			p.addNote(c, finding.New(codeNotRead, "is not applied by this Sync: for a comment, it is not read whether it exists"))
 		}
@@ -269,7 +269,7 @@ func publishable(notes []plan.Note, observed state.Set) []plan.Note {
 func (p *proposer) foreign(c, planned plan.Change) {
 	switch found := findings(planned); {
 	case found.Unreadable != "":
-		p.addNote(c, found.Uncompared())
+		p.addNote(c, found.ContentUnknown())
 	case found.DryRunError != "":
 		p.notes = append(p.notes, notOurs(c))
 		p.warn(c, finding.New(finding.DryRunRefused, "a dry run of it is refused"))
@@ -289,7 +289,7 @@ func findings(c plan.Change) state.Observation {
 // overlaps is where the change of a thing that is ours overlaps another of the live
 // target. It names fields and no values: the drift has them, masked.
 func (p *proposer) overlaps(c, planned plan.Change) {
-	before, now := findings(p.was[c.Key]).Uncompared(), findings(planned).Uncompared()
+	before, now := findings(p.was[c.Key]).ContentUnknown(), findings(planned).ContentUnknown()
 	if now.Code != "" && now != before {
 		p.warn(c, now)
 	}
@@ -343,7 +343,7 @@ func drift(was plan.Plan, of RevisionState) plan.Plan {
 	out := was
 	was.Changes = slices.DeleteFunc(slices.Clone(was.Changes), func(c plan.Change) bool {
 		found, _ := observed.Get(c.Key)
-		return found.NotRead
+		return found.Hidden
 	})
 	out.Changes = slices.Clone(was.Changes)
 	out.Notes = publishable(was.Notes, observed)

@@ -6,6 +6,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/proposal"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
@@ -77,8 +78,8 @@ func summaryLines(p plan.Plan) []string {
 				line += fmt.Sprintf(" %s=%v>%v", f.Path, f.Before, f.After)
 			}
 		}
-		if c.Before != nil && c.Before.Uncompared().Code != "" {
-			line += " (" + c.Before.Uncompared().Text + ")"
+		if c.Before != nil && c.Before.ContentUnknown().Code != "" {
+			line += " (" + c.Before.ContentUnknown().Text + ")"
 		}
 		switch {
 		case c.ReadOnly():
@@ -105,7 +106,7 @@ func summaryLines(p plan.Plan) []string {
 
 // warned is the text of a note, marked where it is a warning.
 func warned(n plan.Note) string {
-	if n.Warning {
+	if n.Severity == finding.Warning {
 		return "Warning: " + n.Text
 	}
 	return n.Text

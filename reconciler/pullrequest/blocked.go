@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
@@ -34,10 +33,7 @@ func mergePhaseOf(a report.MergeOutcome) mergePhase {
 func blockedReasons(pending []v1alpha1.PendingChange) string {
 	var out []string
 	for _, c := range pending {
-		waits := slices.ContainsFunc(c.HeldBy, func(rule string) bool {
-			return rule != string(hold.ReadOnly) && rule != string(hold.DriftReported)
-		})
-		if waits && !slices.Contains(out, c.Reason) {
+		if len(c.HeldBy) > 0 && !slices.Contains(out, c.Reason) {
 			out = append(out, c.Reason)
 		}
 	}

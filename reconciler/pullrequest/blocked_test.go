@@ -46,7 +46,7 @@ func TestEachPhaseOfAMergeIsReportedAsItComes(t *testing.T) {
 	s.change(func(y *v1alpha1.Sync) {
 		y.Status.ConfirmationToken = "3ae3f00d"
 		y.Status.Pending = []v1alpha1.PendingChange{
-			{Reason: "refused"}, {Reason: "read-only", HeldBy: []string{"ReadOnly"}}, {Reason: "too many", HeldBy: []string{"MaxNodesReplaced"}}, {Reason: "too many", HeldBy: []string{"MaxNodesReplaced"}},
+			{Reason: "refused"}, {Reason: "read-only", SkippedBy: []string{"ReadOnly"}}, {Reason: "too many", HeldBy: []string{"MaxNodesReplaced"}}, {Reason: "too many", HeldBy: []string{"MaxNodesReplaced"}},
 		}
 	})
 	s.condition("Ready", metav1.ConditionFalse, "NodeReplacementHeld", "too many; confirm with poolwright.dev/confirm: 3ae3f00d")

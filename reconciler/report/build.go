@@ -29,14 +29,17 @@ func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 	b := builder{mask.New(p)}
 	r := b.build(p, problems)
 	r.Summary.Outcome = &OutcomeCounts{
-		Applied: len(o.Applied()), Held: len(o.Held()) - r.Summary.ReadOnly, Failed: len(o.With(apply.Failed)),
-		Conflict: len(o.With(apply.Conflict)), Skipped: len(o.With(apply.Skipped)), ReadOnly: r.Summary.ReadOnly,
+		Applied: len(o.Applied()), Held: len(o.Held()) - r.Summary.ReadOnly - r.Summary.Skipped, Failed: len(o.With(apply.Failed)),
+		Conflict: len(o.With(apply.Conflict)), Skipped: len(o.With(apply.Skipped)) + r.Summary.Skipped, ReadOnly: r.Summary.ReadOnly,
 	}
 	for i, res := range o.Results {
 		if i >= len(r.Changes) {
 			break
 		}
 		r.Changes[i].Status = string(res.Status)
+		if res.Status == apply.Held && res.Change.Hold.Skipped() {
+			r.Changes[i].Status = string(apply.Skipped)
+		}
 		if res.Err != nil {
 			r.Changes[i].Error = b.Text(res.Message())
 		}
@@ -67,8 +70,8 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 		r.Unknown = append(r.Unknown, Unknown{Object: b.object(u.Key), File: b.Text(u.Origin.File), Line: u.Origin.Line, Reason: b.Text(u.Reason), Code: u.Code})
 	}
 	for _, n := range p.Notes {
-		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Warning: n.Warning, NotOurs: n.NotOurs, NotFound: n.NotFound, NotRead: n.NotRead, Code: n.Code, Facts: n.Facts.Texts(b.Text), Text: b.Text(n.Text)}
-		if n.Warning {
+		note := Note{Object: b.object(n.Key), File: b.Text(n.Origin.File), Line: n.Origin.Line, Severity: cmp.Or(n.Severity, finding.Note), NotOurs: n.NotOurs, NotFound: n.NotFound, QuotaUnknown: n.QuotaUnknown, Code: n.Code, Facts: n.Facts.Texts(b.Text), Text: b.Text(n.Text)}
+		if n.Severity == finding.Warning {
 			r.Notes = slices.Insert(r.Notes, r.Summary.Warnings, note)
 			r.Summary.Warnings++
 		} else {
@@ -97,7 +100,10 @@ func (s *Summary) add(c plan.Change) {
 	case plan.Delete:
 		s.Delete++
 	}
-	if c.Held() {
+	switch {
+	case c.Hold.Skipped():
+		s.Skipped++
+	case c.Held():
 		s.Held++
 	}
 }
@@ -124,10 +130,10 @@ func quotaOf(notes []Note, unknown []Unknown) quotaState {
 		if !isQuota(n.Object) {
 			continue
 		}
-		if n.Warning && !n.NotRead {
+		if n.Severity == finding.Warning && !n.QuotaUnknown {
 			return quotaShort
 		}
-		observed, lost = true, lost || n.NotFound || n.NotRead
+		observed, lost = true, lost || n.NotFound || n.QuotaUnknown
 	}
 	if observed && !lost {
 		return quotaOK
@@ -146,7 +152,7 @@ func (b builder) change(c plan.Change) Change {
 	origin := c.Origin()
 	out := Change{
 		Object: b.object(c.Key), Action: string(c.Action), Drift: c.Drift,
-		File: b.Text(origin.File), Line: origin.Line, Hold: b.Text(c.Hold.String()), ReadOnly: c.ReadOnly(),
+		File: b.Text(origin.File), Line: origin.Line, Hold: b.Text(c.Hold.String()), Skipped: c.Hold.Skipped() && !c.ReadOnly(), ReadOnly: c.ReadOnly(),
 	}
 	switch c.Action {
 	case plan.Create:
@@ -181,7 +187,7 @@ func about(c plan.Change) []finding.Finding {
 		}
 		out = append(out, finding.New(codeDeletionImpact, "%s", c.Before.Impact).With(finding.Of("losses", losses)))
 	}
-	if f := c.Before.Uncompared(); f.Code != "" {
+	if f := c.Before.ContentUnknown(); f.Code != "" {
 		out = append(out, f)
 	}
 	if c.Before.Owner != (owner.Reference{}) {

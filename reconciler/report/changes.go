@@ -171,7 +171,7 @@ func (c Change) detail() string {
 	case c.Status != "":
 		out = append(out, c.Status)
 	case c.Hold != "":
-		out = append(out, "held")
+		out = append(out, c.heldOrSkipped())
 	}
 	if c.Drift {
 		out = append(out, "drift")
@@ -296,6 +296,14 @@ func (c Change) readOnlyDifference() string {
 	return how + ": " + sanitize.Escape(c.Hold)
 }
 
+// heldOrSkipped is what becomes of a change that is not made.
+func (c Change) heldOrSkipped() string {
+	if c.Skipped {
+		return "skipped"
+	}
+	return "held"
+}
+
 // title is a change's name with where it was declared and what became of it.
 func (c Change) title() string {
 	out := sanitize.Escape(c.Object.String())
@@ -307,7 +315,7 @@ func (c Change) title() string {
 	case c.Status != "":
 		out += " [" + c.Status + "]"
 	case c.Hold != "":
-		out += " [held]"
+		out += " [" + c.heldOrSkipped() + "]"
 	}
 	if c.Drift {
 		out += " [drift]"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/report/internal/forecast"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
@@ -19,25 +18,20 @@ func (r Report) alarms(v markup.Style) []section.Section {
 		problems.Lines = append(problems.Lines, withOrigin(v, origin(p.File, p.Line), p.Message))
 	}
 	guards, rest := r.guardLines(v)
-	waiting := section.Section{Color: "~", Lines: holdLines(rest, v)}
-	objects := map[Object]bool{}
-	for _, h := range rest {
-		for _, o := range h.Objects {
-			objects[o] = true
-		}
-	}
-	waiting.Title = fmt.Sprintf("Held (%d)", len(objects))
+	held, skipped := heldAndSkipped(rest)
+	waiting := section.Section{Title: fmt.Sprintf("Held (%d)", objectCount(held)), Color: "~", Lines: holdLines(held, v)}
+	only := section.Section{Title: fmt.Sprintf("Skipped (%d)", objectCount(skipped)), Color: "~", Lines: holdLines(skipped, v)}
 	confirm := section.Section{Title: "To confirm all that waits", Color: "~", Lines: r.confirm(v)}
 	foreign := section.Section{Title: fmt.Sprintf("Exists already, and is not managed by this Sync (%d)", len(r.foreign())), Color: "~"}
 	for _, c := range r.foreign() {
-		foreign.Lines = append(foreign.Lines, v.Name(nameWithOrigin(c.Object, c.File, c.Line))+": what is live is not shown; once this is applied, whoever made it may put it back")
+		foreign.Lines = append(foreign.Lines, v.Name(nameWithOrigin(c.Object, c.File, c.Line))+": what is live is not shown; once this is applied, its other manager may revert it")
 	}
 	warnings, _ := r.noteParts(v)
 	late := section.Section{Title: fmt.Sprintf("Not ready (%d)", len(r.NotReady)), Color: "bold"}
 	for _, n := range r.NotReady {
 		late.Lines = append(late.Lines, withOrigin(v, sanitize.Escape(n.Object.String()), n.Reason))
 	}
-	return []section.Section{problems, {Title: "Guards", Color: "-", Lines: guards}, waiting, confirm, foreign, warnings, late}
+	return []section.Section{problems, {Title: "Guards", Color: "-", Lines: guards}, waiting, only, confirm, foreign, warnings, late}
 }
 
 // guardLines are what the rules report that hold the changes or warn, with the things
@@ -48,9 +42,9 @@ func (r Report) guardLines(v markup.Style) (out []string, rest []Hold) {
 		var l string
 		switch g.Result {
 		case GuardWarning:
-			l = v.Name(g.rule()) + " warns: " + v.Name(g.Text)
+			l = v.Name(g.Rule) + " warns: " + v.Name(g.Text)
 		case GuardHeld:
-			l = v.Name(g.rule()) + " holds it: "
+			l = v.Name(g.Rule) + " holds it: "
 			at := slices.IndexFunc(rest, func(h Hold) bool { return g.Key != "" && h.Key == g.Key })
 			if at < 0 {
 				l += v.Name(g.Text)
@@ -79,8 +73,28 @@ func (h Hold) unnamed() string {
 	return h.Reason
 }
 
-// rule is the rule's name as a person reads it.
-func (g GuardResult) rule() string { return hold.Rule(g.Rule).Text() }
+// heldAndSkipped divides reasons by what their rules do.
+func heldAndSkipped(all []Hold) (held, skipped []Hold) {
+	for _, h := range all {
+		if h.Rule.Skips() {
+			skipped = append(skipped, h)
+		} else {
+			held = append(held, h)
+		}
+	}
+	return held, skipped
+}
+
+// objectCount is how many objects the reasons concern.
+func objectCount(of []Hold) int {
+	objects := map[Object]bool{}
+	for _, h := range of {
+		for _, o := range h.Objects {
+			objects[o] = true
+		}
+	}
+	return len(objects)
+}
 
 // holdLines have each reason with the things that it holds.
 func holdLines(holds []Hold, v markup.Style) []string {
@@ -114,7 +128,7 @@ func (r Report) confirm(v markup.Style) []string {
 func (r Report) guardsThatHold(v markup.Style) []string {
 	var out []string
 	for _, g := range r.GuardResults {
-		name := v.Short(g.rule())
+		name := v.Short(g.Rule)
 		if g.Result == GuardHeld && !slices.Contains(out, name) {
 			out = append(out, name)
 		}

@@ -190,7 +190,7 @@ func TestJSONSetsFindingsApart(t *testing.T) {
 	if d := cmp.Diff(Summary{Create: 1, Update: 2, ReadOnly: 2, Unknown: 2, Warnings: 1, Hash: r.Summary.Hash}, r.Summary); d != "" {
 		t.Errorf("summary (-want +got):\n%s", d)
 	}
-	if len(r.Unknown) != 2 || r.Unknown[1].Kind != "Queue" || r.Unknown[1].File != "cluster.yaml" || r.Unknown[1].Line != 9 || len(r.Notes) != 2 || !r.Notes[0].Warning || r.Notes[1].Warning {
+	if len(r.Unknown) != 2 || r.Unknown[1].Kind != "Queue" || r.Unknown[1].File != "cluster.yaml" || r.Unknown[1].Line != 9 || len(r.Notes) != 2 || r.Notes[0].Severity != finding.Warning || r.Notes[1].Severity == finding.Warning {
 		t.Errorf("unknown %+v, notes %+v", r.Unknown, r.Notes)
 	}
 	compared := slices.DeleteFunc(r.Changes, func(c Change) bool { return !c.ReadOnly })

@@ -61,7 +61,7 @@ func TestTheHeadlineIsOneLineOfWhatMatters(t *testing.T) {
 		{"several pools go", two, start + "3 nodes removed with 2 pools · 4 pods fit no node · −$2.42/h · max $12.40 → $30.00/h"},
 		{"nothing is replaced", weighing(), start + "no node is replaced"},
 		{"nothing is known to be replaced", uncertain(), start + "no node is known to be replaced · 2 unknowns"},
-		{"some are never replaced", blocking(), start + "4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes (2 blocked, 3 held by a budget, 1 at the limit) · +$1.52/h"},
+		{"some are never replaced", blocking(), start + "4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes (2 blocked, 3 blocked by a budget, 1 at the limit) · +$1.52/h"},
 		{"all are blocked", stuck, start + "0 of 4 nodes replaced · never: 4 nodes blocked · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
 		{"a pool with nodes on their way is not closed", busy, start + "4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
 		{"some never, and which is not stated", invalid, start + "4 nodes replaced in 20–60 min · never: some of them · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},

@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/internal/headline"
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Headline is the report in one escaped line of plain text: what is wrong with the
@@ -45,7 +46,7 @@ func (r Report) phrases(v markup.Style) []headline.Phrase {
 		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d read-only", n), Rank: headline.RankUnknown})
 	}
 	if n := r.Summary.Unknown; n > 0 {
-		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d not compared", n), Rank: headline.RankUnknown})
+		out = append(out, headline.Phrase{Text: fmt.Sprintf("%d unknown", n), Rank: headline.RankUnknown})
 	}
 	if f := r.Forecast; f != nil && len(f.Unknown) > 0 && !r.idle() {
 		out = append(out, headline.Phrase{Text: plural.Count(len(f.Unknown), "unknown"), Rank: headline.RankWarning})
@@ -63,7 +64,7 @@ func (r Report) effects(v markup.Style) []headline.Phrase {
 	switch {
 	case f != nil:
 		out = r.view(Options{}, v).Phrases(f)
-	case slices.ContainsFunc(r.Changes, Change.provisions):
+	case slices.ContainsFunc(r.Changes, Change.affectsNodes):
 		out = append(out, headline.Phrase{Text: "effect on nodes and cost not computed"})
 	}
 	if r.Quota == quotaShort {
@@ -85,8 +86,8 @@ func (r Report) effects(v markup.Style) []headline.Phrase {
 	return out
 }
 
-// provisions reports whether nodes may come or go for the change.
-func (c Change) provisions() bool {
+// affectsNodes reports whether nodes may come or go for the change.
+func (c Change) affectsNodes() bool {
 	return !c.ReadOnly && (c.Group == "karpenter.sh" || c.Group == "karpenter.k8s.aws")
 }
 
@@ -94,7 +95,7 @@ func (c Change) provisions() bool {
 func (r Report) warned() int {
 	n := 0
 	for _, note := range r.Notes {
-		if note.Warning && (note.NotRead || !isQuota(note.Object)) {
+		if note.Severity == finding.Warning && (note.QuotaUnknown || !isQuota(note.Object)) {
 			n++
 		}
 	}
@@ -165,6 +166,9 @@ func (r Report) headline() string {
 	}
 	if s.Held > 0 {
 		out += fmt.Sprintf(" (%d held)", s.Held)
+	}
+	if s.Skipped > 0 {
+		out += fmt.Sprintf(" (%d skipped)", s.Skipped)
 	}
 	if s.ReadOnly > 0 {
 		out += fmt.Sprintf("; %d read-only", s.ReadOnly)

@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
@@ -40,14 +41,14 @@ func TestAHeadlineTooLongForAForgeLosesWhatMattersLeast(t *testing.T) {
 		{"then that a quota suffices, then the maximum", of("taints", func(r *Report) { r.Summary.Problems = 12 }),
 			"12 problems · 1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
 		{"then the share of spot, why nodes stay, and what is not known", of("taints", blocked),
-			"held by guard.maxNodesReplaced, guard.maxPrunePercent · 1 object · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
+			"held by MaxNodesReplaced, MaxPrunePercent · 1 object · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h · 12 unknowns"},
 		{"then names", of("taints", func(r *Report) {
 			blocked(r)
 			r.Forecast.Removed = []provision.RemovedPool{{Pool: "a-pool-of-a-name-that-goes-on", Nodes: nodesOf("x", 123, "")}}
 			r.Summary.Problems, r.Summary.Held = 300, 23
 		}), "300 problems · 23 held by 2 rules · 1 object · 123 nodes removed with a pool · 4 of 10 nodes replaced in 3–3.9 h · never: 6 nodes · +$1.52/h"},
 		{"a quota that is too small stays", of("taints", func(r *Report) { r.Quota, r.Summary.Problems, r.Summary.Unknown = "short", 12, 3 }),
-			"12 problems · 1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · quota short · +$1.52/h (+$0.31 spot) · 3 not compared"},
+			"12 problems · 1 object · 3 of 4 nodes replaced in 20–60 min · never: 1 node blocked · quota short · +$1.52/h (+$0.31 spot) · 3 unknown"},
 		{"one that fits stays as it is", of("ami", func(*Report) {}), "1 object · 4 nodes replaced in 20–60 min · quota ok · 1 unknown"},
 	}
 	for _, tt := range tests {
@@ -89,7 +90,7 @@ func TestOfTheQuotasTheDriftHasOnlyWarnings(t *testing.T) {
 	p := proposals()["empty"]
 	p.Proposed, p.Drift = tainting(), join(quotaNote(quotaUsed), quotaWarning("NodePool gpu may ask for more"))
 	r := p.report()
-	if len(r.Drift.Notes) != 1 || !r.Drift.Notes[0].Warning || r.driftTitle() != "Already so before this change (1 warning)" {
+	if len(r.Drift.Notes) != 1 || r.Drift.Notes[0].Severity != finding.Warning || r.driftTitle() != "Already so before this change (1 warning)" {
 		t.Errorf("%s: %+v", r.driftTitle(), r.Drift.Notes)
 	}
 	if got := all(t, r)["md"]; !strings.Contains(got, "- Warning: `aws Quota.servicequotas/eu-west-1/\"Running On-Demand G and VT instances\"`: `NodePool gpu may ask for more`") {

@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 const (
@@ -68,7 +69,7 @@ func (r Report) Content() string {
 func withoutCounts(notes []Note) []Note {
 	out := slices.Clone(notes)
 	for i, n := range out {
-		if !n.Warning {
+		if n.Severity != finding.Warning {
 			out[i].Text = string(n.Code) + string(n.Facts.WithoutNumbers())
 		}
 	}

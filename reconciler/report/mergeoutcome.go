@@ -36,7 +36,7 @@ type MergeOutcome struct {
 	Failed  string
 	Stalled bool
 	// Nodes is how many nodes the change made stale, or would have replaced at the
-	// review; Left are those of them that are still there.
+	// review; Remaining are those of them that are still there.
 	Nodes     int
 	Remaining []provision.Node
 	// Removed is how many of Nodes go with their pool and get no replacement.

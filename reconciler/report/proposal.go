@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/internal/markup"
 	"github.com/poolwright/poolwright/reconciler/report/internal/mask"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // NewProposal reports what a change would do and, apart from it, what differs
@@ -35,7 +36,7 @@ func NewProposal(p plan.Proposal, problems []state.Problem, forecast *provision.
 	default:
 		r.Quota = quotaOf(slices.Concat(r.Notes, was.Notes), slices.Concat(r.Unknown, was.Unknown))
 	}
-	sufficientQuota := func(n Note) bool { return isQuota(n.Object) && !n.Warning }
+	sufficientQuota := func(n Note) bool { return isQuota(n.Object) && n.Severity != finding.Warning }
 	r.Drift = &Drift{Changes: was.Changes, Unknown: was.Unknown, Notes: slices.DeleteFunc(was.Notes, sufficientQuota)}
 	// They may quote errors, which may quote what the objects keep secret.
 	r.GuardResults = slices.Clone(guards)
@@ -98,7 +99,7 @@ func (r Report) driftTitle() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{len(compared), "read-only"}, {len(r.Drift.Unknown), "not compared"}} {
+	}{{len(compared), "read-only"}, {len(r.Drift.Unknown), "unknown"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
@@ -143,7 +144,7 @@ func (r Report) offline() bool { return r.Provenance != nil && r.Provenance.Obse
 func (d *Drift) noteCounts() []string {
 	warnings := 0
 	for _, n := range d.Notes {
-		if n.Warning {
+		if n.Severity == finding.Warning {
 			warnings++
 		}
 	}
@@ -162,12 +163,12 @@ func (d *Drift) lines(v markup.Style) (unknown, notes []string) {
 	unknown = unknownLines(d.Unknown, v)
 	if !v.Stacks {
 		for i, l := range unknown {
-			unknown[i] = "not compared: " + l
+			unknown[i] = "unknown: " + l
 		}
 	}
 	for _, n := range d.Notes {
 		l := withOrigin(v, nameWithOrigin(n.Object, n.File, n.Line), n.Text)
-		if n.Warning {
+		if n.Severity == finding.Warning {
 			l = warning + l
 		}
 		notes = append(notes, l)

@@ -9,6 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // proposed is a proposal with all that its caller sets.
@@ -78,7 +79,7 @@ func drifting() plan.Plan {
 	notes := plan.Plan{Notes: []plan.Note{
 		{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "old"}, Text: "11 others have it"},
 		{Key: gone.Changes[0].Key, Origin: gone.Changes[0].After.Origin, NotOurs: true, Text: "exists, not managed by this Sync"},
-		{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "cpu"}, Warning: true, Text: "needs 64 vCPUs, the quota is 32"},
+		{Key: state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: "cpu"}, Severity: finding.Warning, Text: "needs 64 vCPUs, the quota is 32"},
 	}}
 	return join(weight, gone, compared, notes, quotaNote(quotaUsed), plan.Plan{Unknown: []plan.Unknown{{Key: state.Key{Target: "aws", Group: "eks", Kind: "Logging", Name: "dev"}, Reason: "denied: eks:DescribeCluster is missing"}}})
 }
@@ -91,7 +92,7 @@ func quotaNote(text string) plan.Plan {
 // quotaWarning is quotaNote for a warning.
 func quotaWarning(text string) plan.Plan {
 	p := quotaNote(text)
-	p.Notes[0].Warning = true
+	p.Notes[0].Severity = finding.Warning
 	return p
 }
 
@@ -133,7 +134,7 @@ func proposals() map[string]proposed {
 		"problems": {Proposal: plan.Proposal{Proposed: tainting()}, problems: []state.Problem{
 			{Origin: state.Origin{File: "clusters/dev/bad.yaml", Line: 7}, Message: `field "weigth" is unknown; did you mean "weight"?`},
 			{Message: "the folder has no kustomization.yaml"},
-		}, guards: []GuardResult{{Rule: "lint", Result: "held", Text: "2 problems: nothing is applied before they are mended"}}},
+		}, guards: []GuardResult{{Rule: "lint", Result: "held", Text: "objects with problems are not applied; nothing is deleted until they are corrected"}}},
 		"secret":  {Proposal: plan.Proposal{Proposed: secretly()}, forecast: &provision.Forecast{}},
 		"offline": {Proposal: plan.Proposal{Proposed: tainting()}, forecast: perhaps(), offline: true},
 		// What the two revisions tell without any cluster.
@@ -159,7 +160,7 @@ func foreign() plan.Plan {
 	compared := plan.Compute(state.NewSet(node), state.NewSet(live(node, object{"desiredSize": int64(2)})))
 	return join(made, compared, plan.Plan{Notes: []plan.Note{
 		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, NotOurs: true, Text: "exists, not managed by this Sync"},
-		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, Warning: true, Text: "a dry run of it is refused"},
+		{Key: made.Changes[0].Key, Origin: made.Changes[0].After.Origin, Severity: finding.Warning, Text: "a dry run of it is refused"},
 	}})
 }
 

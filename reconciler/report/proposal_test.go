@@ -71,7 +71,7 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 	nameless.Proposed.Notes[len(nameless.Proposed.Notes)-1].NotFound = true
 	unread := all["empty"]
 	unread.Proposed = join(tainting(), quotaWarning("the vCPU quotas cannot be compared with the NodePools: denied: give role poolwright the action servicequotas:ListServiceQuotas"))
-	unread.Proposed.Notes[len(unread.Proposed.Notes)-1].NotRead = true
+	unread.Proposed.Notes[len(unread.Proposed.Notes)-1].QuotaUnknown = true
 	before := all["empty"]
 	before.Proposed, before.Drift = tainting(), quotaWarning("NodePool gpu may ask for more")
 	was := before
@@ -86,11 +86,11 @@ func TestTheHeadlineOfAProposalNamesGuardsQuotasAndDrift(t *testing.T) {
 		p    proposed
 		want string
 	}{
-		{"a guard that holds", all["guarded"], "held by guard.maxNodesReplaced · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h · quota ok"},
-		{"several, each once", twice, "held by guard.maxNodesReplaced, review · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
+		{"a guard that holds", all["guarded"], "held by MaxNodesReplaced · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h · quota ok"},
+		{"several, each once", twice, "held by MaxNodesReplaced, ReviewExceeded · 1 object · 4 nodes replaced in 20–60 min · +$1.52/h (+$0.31 spot) · max $52.40 → $64.80/h"},
 		{"a quota that is too small", all["quota"], "1 object · no node is replaced · quota short · max $12.40 → $24.80/h"},
-		{"a guard that holds what one is too small for", all["quota-held"], "1 held by guard.quota · 1 object · no node is replaced · quota short · max $12.40 → $24.80/h"},
-		{"one that could not be observed", short, "2 objects · no node is replaced · max $12.40 → $24.80/h · 1 not compared"},
+		{"a guard that holds what one is too small for", all["quota-held"], "1 held by QuotaExceeded · 1 object · no node is replaced · quota short · max $12.40 → $24.80/h"},
+		{"one that could not be observed", short, "2 objects · no node is replaced · max $12.40 → $24.80/h · 1 unknown"},
 		{"one that has no name", nameless, "1 object · no node is replaced"},
 		{"one that may not be read", unread, "1 object · no node is replaced · 1 warning"},
 		{"one that is too small anyway", before, "1 object · no node is replaced · quota short before"},
@@ -248,7 +248,7 @@ func TestAHugeProposalKeepsToTheLimitsOfForges(t *testing.T) {
 		for _, o := range []Options{{Limit: limit}, {Limit: limit, Lines: -1}} {
 			md := render(t, func(b *bytes.Buffer) error { return r.Markdown(b, o) })
 			checkClosed(t, md, limit)
-			if !strings.HasPrefix(md, "### ⛔ 300 problems · held by `guard.maxNodesReplaced` · 5001 objects") || !strings.Contains(md, "this text has reached its limit") {
+			if !strings.HasPrefix(md, "### ⛔ 300 problems · held by `MaxNodesReplaced` · 5001 objects") || !strings.Contains(md, "this text has reached its limit") {
 				t.Errorf("limit %d: %.300s", limit, md)
 			}
 			if limit < 60_000 {

@@ -68,13 +68,15 @@ type Report struct {
 	Forecast *provision.Forecast `json:"forecast,omitempty"`
 }
 
-// Summary counts. Held changes count under their action as well; what is only
+// Summary counts. Held and skipped changes count under their action as well; what is only
 // compared counts nowhere else.
 type Summary struct {
 	Create int `json:"create"`
 	Update int `json:"update"`
 	Delete int `json:"delete"`
 	Held   int `json:"held"`
+	// Skipped counts drift that is only reported.
+	Skipped int `json:"skipped,omitempty"`
 	// ReadOnly counts the differences that Poolwright shows and never touches.
 	ReadOnly int `json:"readOnly"`
 	Unknown  int `json:"unknown"`
@@ -145,8 +147,10 @@ type Change struct {
 	// the same with their codes and facts.
 	Notes    []string          `json:"notes,omitempty"`
 	Findings []finding.Finding `json:"findings,omitempty"`
-	// Hold is why the change is held back.
+	// Hold is why the change is held or skipped.
 	Hold string `json:"hold,omitempty"`
+	// Skipped is true where nothing releases the change, since its drift is only reported.
+	Skipped bool `json:"skipped,omitempty"`
 	// ReadOnly is true for a thing that Poolwright compares and never writes:
 	// Hold is who changes it, and how.
 	ReadOnly bool `json:"readOnly,omitempty"`
@@ -177,14 +181,14 @@ type Note struct {
 	// File and Line are where it is declared; empty for a thing that is not.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	// Warning is true for what will go wrong unless somebody acts.
-	Warning bool `json:"warning,omitempty"`
+	// Severity is "warning" for what will go wrong unless somebody acts, "note" for all else.
+	Severity finding.Severity `json:"severity"`
 	// NotOurs is true where all that may be shown is that the thing exists.
 	NotOurs bool `json:"notOurs,omitempty"`
 	// NotFound is true where the API has nothing of that name: a quota that is not listed.
 	NotFound bool `json:"notFound,omitempty"`
-	// NotRead is true for a warning that quotas could not be read.
-	NotRead bool `json:"notRead,omitempty"`
+	// QuotaUnknown is true for a warning that quotas could not be read.
+	QuotaUnknown bool `json:"quotaUnknown,omitempty"`
 	// Code is a code of docs/findings.md, Facts are Text as data.
 	Code  finding.Code  `json:"code,omitempty"`
 	Facts finding.Facts `json:"facts,omitempty"`

@@ -178,10 +178,10 @@ type Observation struct {
 	// done about it. UnknownCode is the same as a code.
 	Unknown     string
 	UnknownCode finding.Code
-	// NotRead is true where the target did not read the thing, because whoever reads the
+	// Unknown is true where the target did not read the thing, because whoever reads the
 	// result must not learn whether it exists: it is neither there nor gone, and no
 	// difference. Such an Item has no Object. Default false.
-	NotRead bool
+	Hidden bool
 	// Warnings are what will go wrong unless somebody acts, such as a quota that is too
 	// small for a pool. Notes are what else concerns a reader. Both are sorted by their texts.
 	Warnings, Notes []finding.Finding
@@ -219,14 +219,14 @@ type Quota struct {
 	// Unlisted is true where Service Quotas lists no quota of that name, so that none limits the
 	// pools; all else is then zero. Default false.
 	Unlisted bool
-	// NotRead is why the quota could not be read, with what a person can do about it; all else
+	// Unknown is why the quota could not be read, with what a person can do about it; all else
 	// is then zero. Where no later read changes that, such a quota is no unknown object: nothing
 	// depends on it but warnings and what a guard makes of it.
-	NotRead string
+	Unknown string
 }
 
-// Uncompared is why the content could not be compared, or not all of it; the zero value where it could.
-func (f Observation) Uncompared() finding.Finding {
+// ContentUnknown is why the content could not be compared, or not all of it; the zero value where it could.
+func (f Observation) ContentUnknown() finding.Finding {
 	switch {
 	case f.Unreadable != "":
 		return finding.New(finding.Unreadable, "unreadable: %s", finding.Of("reason", f.Unreadable))

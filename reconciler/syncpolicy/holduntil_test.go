@@ -77,7 +77,9 @@ func TestWhatAPersonMarkedStaysAsItIsUntilThen(t *testing.T) {
 				t.Errorf("%s, %s: %+v", tt.name, what, c.Hold)
 			}
 		}
-		warned := slices.ContainsFunc(update.Notes, func(n plan.Note) bool { return n.Code == finding.HoldInvalid && n.Warning && n.Key == pool })
+		warned := slices.ContainsFunc(update.Notes, func(n plan.Note) bool {
+			return n.Code == finding.HoldInvalid && n.Severity == finding.Warning && n.Key == pool
+		})
 		if warned != tt.warning {
 			t.Errorf("%s: notes %+v", tt.name, update.Notes)
 		}

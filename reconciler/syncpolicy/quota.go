@@ -55,8 +55,8 @@ func read(quotas []plan.Quota, pools []quota.Pool) (limits map[string]quota.Limi
 	for _, q := range quotas {
 		delete(unread, q.Key.Name)
 		switch {
-		case q.NotRead != "":
-			unread[q.Key.Name] = q.NotRead
+		case q.Unknown != "":
+			unread[q.Key.Name] = q.Unknown
 		case !q.Unlisted:
 			limits[q.Key.Name] = quota.Limit{Code: q.Code, VCPUs: q.LimitVCPUs, Used: q.UsedVCPUs}
 		}

@@ -81,7 +81,7 @@ func TestASyncHoldsWhatExceedsAQuota(t *testing.T) {
 			map[string]string{"b": "NodePools a and b need at least 72 vCPUs, the quota allows 72, less what other instances use (guard.quota): request a quota increase (quota code L) or lower a limit"}},
 		{"pools that are short already get a label", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, []state.Item{gpuPool("a", 10, "ml"), gpuPool("b", 8, "ml")}, g, nil},
 		{"of pools that are short already, one is lowered", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 10), gpuPool("b", 9)}, []state.Item{gpuPool("a", 10), gpuPool("b", 8)}, g, nil},
-		{"the quota could not be read, and a pool needs more of it", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 1), gpuPool("b", 1)}, []state.Item{gpuPool("a", 2), gpuPool("b", 1, "ml")}, state.Quota{NotRead: "denied: give role poolwright the action servicequotas:ListServiceQuotas"},
+		{"the quota could not be read, and a pool needs more of it", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 1), gpuPool("b", 1)}, []state.Item{gpuPool("a", 2), gpuPool("b", 1, "ml")}, state.Quota{Unknown: "denied: give role poolwright the action servicequotas:ListServiceQuotas"},
 			map[string]string{"a": "NodePool a needs more than before of quotas that could not be read: denied: give role poolwright the action servicequotas:ListServiceQuotas (guard.quota)"}},
 		{"a pool of shared GPUs is added that is within it", v1alpha1.QuotaHold, []state.Item{tenShares()}, []state.Item{tenShares(), annotated(gpuPool("a", 120), "12")}, g, nil},
 		{"a pool of shared GPUs with a limit in shares is added that is within it", v1alpha1.QuotaHold, []state.Item{tenShares()}, []state.Item{tenShares(), gpuPool("a", 160)}, g, nil},
@@ -94,9 +94,9 @@ func TestASyncHoldsWhatExceedsAQuota(t *testing.T) {
 		{"a pool is added that can have no node", v1alpha1.QuotaHold, nil, []state.Item{gpuPool("a", 1)}, state.Quota{Code: "L", LimitVCPUs: 3},
 			map[string]string{"a": "NodePool a can have no node: its smallest instance type g5.xlarge has 4 vCPUs, the quota allows 3 (guard.quota): request a quota increase (quota code L) or allow a smaller type"}},
 		{"Service Quotas lists no such quota", v1alpha1.QuotaHold, nil, []state.Item{gpuPool("a", 100)}, state.Quota{Unlisted: true}, nil},
-		{"the quota could not be read, and the last limit is removed", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 2)}, []state.Item{unlimited(gpuPool("a", 2))}, state.Quota{NotRead: "throttled"},
+		{"the quota could not be read, and the last limit is removed", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 2)}, []state.Item{unlimited(gpuPool("a", 2))}, state.Quota{Unknown: "throttled"},
 			map[string]string{"a": "NodePool a needs more than before of quotas that could not be read: throttled (guard.quota)"}},
-		{"the quota could not be read, and a pool needs less of it", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 2)}, []state.Item{gpuPool("a", 1)}, state.Quota{NotRead: "throttled"}, nil},
+		{"the quota could not be read, and a pool needs less of it", v1alpha1.QuotaHold, []state.Item{gpuPool("a", 2)}, []state.Item{gpuPool("a", 1)}, state.Quota{Unknown: "throttled"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "sync"}, Spec: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{Quota: tt.policy}}}

@@ -80,7 +80,7 @@ func Notes(key state.Key, sync *v1alpha1.Sync, values substitute.Values) []plan.
 			continue
 		}
 		warning := plan.NewNote(key, state.Origin{}, left.Warning(variable))
-		warning.Warning = true
+		warning.Severity = finding.Warning
 		out = append(out, warning)
 	}
 	return out

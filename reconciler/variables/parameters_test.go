@@ -11,6 +11,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 const gpuParameter = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
@@ -25,7 +26,7 @@ func TestAPlanUsesThePinnedValuesAndStatesWhatIsNewer(t *testing.T) {
 	if _, err := Pinned(sync); err == nil || !strings.Contains(err.Error(), gpuParameter) {
 		t.Errorf("before there are any: %v", err)
 	}
-	if got := Notes(keyOf(sync), sync, substitute.Values{}); len(got) != 1 || !got[0].Warning || !strings.HasPrefix(got[0].Text, "${GPU} is the value of SSM parameter "+gpuParameter+", which is not read here") {
+	if got := Notes(keyOf(sync), sync, substitute.Values{}); len(got) != 1 || got[0].Severity != finding.Warning || !strings.HasPrefix(got[0].Text, "${GPU} is the value of SSM parameter "+gpuParameter+", which is not read here") {
 		t.Errorf("a value that nobody knows is noted as %v", got)
 	}
 	for latest, tail := range map[string]string{"": "", "ami-2": "; the newest is ami-2: poolwright reconcile dev --update-parameters takes it"} {

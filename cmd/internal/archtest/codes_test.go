@@ -14,7 +14,7 @@ const findingPackage = "reconciler/state/finding"
 var coded = map[string]map[string]string{
 	"reconciler/state":         {"Problem": "Message"},
 	"reconciler/plan":          {"Note": "Text", "Unknown": "Reason"},
-	"reconciler/declared/lint": {"Finding": "Text"},
+	"reconciler/declared/lint": {"Diagnostic": "Text"},
 	"provision":                {"Unknown": "Text"},
 	findingPackage:             {"Finding": "Text"},
 }

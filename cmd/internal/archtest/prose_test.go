@@ -65,7 +65,7 @@ var foreign = map[string]int{
 	"cmd/poolwright-sandbox/demo/commit.go": 2, "cmd/poolwright-sandbox/demo/old.go": 1, "cmd/poolwright-sandbox/demo/pull.go": 1,
 	"reconciler/declared/conversion/skipped.go": 2, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,
 	// AWS's messages where one code stands for several things, what must not be shown of them, and names of its services.
-	"reconciler/targets/aws/internal/eks/addon.go": 1, "reconciler/targets/aws/internal/awserr/describe.go": 4, "reconciler/targets/aws/internal/identity/identity.go": 1,
+	"reconciler/targets/aws/internal/eks/addon.go": 1, "reconciler/targets/aws/internal/awserr/describe.go": 4, "reconciler/targets/aws/internal/iam/iam.go": 1,
 	"reconciler/targets/aws/internal/eks/logging.go": 1,
 }
 

@@ -44,7 +44,7 @@ var sharedNames = map[string][]string{
 		"Repository", "Reservation", "Resource", "Roles", "Row", "Rules", "Sharing", "SharingStrategy", "State", "Table",
 	},
 	"the same object, as it is computed, as a kind of the API has it, and as it is printed": {
-		"Change", "Difference", "Document", "Drift", "Events", "Field", "FieldChange", "Finding", "IgnoredFields", "InstanceType", "Limit",
+		"Change", "Difference", "Document", "Drift", "Events", "Field", "FieldChange", "Diagnostic", "IgnoredFields", "InstanceType", "Limit",
 		"Node", "NonCompute", "NotReady", "Note", "Object", "Pod", "Pods", "Pool", "Price", "Problem", "Quota", "Report",
 		"Summary", "Sync", "Unknown",
 	},

@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/poolwright/poolwright/reconciler/declared/part"
+	"github.com/poolwright/poolwright/reconciler/declared/buildcache"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
@@ -54,10 +54,10 @@ func BenchmarkOneChange(b *testing.B) {
 	for _, n := range []int{200, 2000, 10_000} {
 		b.Run(fmt.Sprintf("objects=%d", n), func(b *testing.B) {
 			files := inKustomizations(n)
-			r := &Runner{Limits: Limits{Output: 32 << 20, Decoded: 192 << 20}, Parts: (&part.Cache{}).Folder("f")}
+			r := &Runner{Limits: Limits{Output: 32 << 20, Decoded: 192 << 20}, Builds: (&buildcache.Cache{}).Folder("f")}
 			var first, change usage
 			for i := 0; b.Loop(); i++ {
-				r.Parts = (&part.Cache{}).Folder("f")
+				r.Builds = (&buildcache.Cache{}).Folder("f")
 				first.add(b, r, files, n)
 				files["x/u0/f0.yaml"] = manifestsOf(0, fmt.Sprint("changed", i))
 				change.add(b, r, files, n)

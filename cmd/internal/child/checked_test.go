@@ -21,6 +21,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
@@ -99,7 +100,7 @@ func plugin(name string) string {
 
 // warned is the text of a note, marked where it is a warning.
 func warned(n plan.Note) string {
-	if n.Warning {
+	if n.Severity == finding.Warning {
 		return "Warning: " + n.Text
 	}
 	return n.Text

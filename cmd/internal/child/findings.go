@@ -28,7 +28,7 @@ const (
 // parent again, which does not trust the child.
 func limited(l checked.Folder) checked.Folder {
 	l.Problems, l.Refused, l.Notes = limitedProblems(l.Problems), limitedProblems(l.Refused), limitedNotes(l.Notes)
-	l.Clusters, l.Unknown = limitedObjects(l.Clusters), limitedObjects(l.Unknown)
+	l.Clusters, l.UnknownFields = limitedObjects(l.Clusters), limitedObjects(l.UnknownFields)
 	return l
 }
 
@@ -89,7 +89,7 @@ func limitedNotes(list []plan.Note) []plan.Note {
 			more = min(more+min(max(n.Omitted, 1), math.MaxInt32), math.MaxInt32)
 		}
 		rest := plan.NewNote(state.Key{}, list[maxFindings].Origin, finding.New(finding.FindingsOmitted, "%d more warnings are not listed", finding.Of("omitted", more)))
-		rest.Omitted, rest.Warning = more, true
+		rest.Omitted, rest.Severity = more, finding.Warning
 		list = append(slices.Clone(list[:maxFindings]), rest)
 	}
 	for i, n := range list {

@@ -209,7 +209,7 @@ func TestAHostileChildSetsNothingOfAnItemButWhatADeclarationFills(t *testing.T) 
 	want := state.Item{Key: state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: "a"}, Version: "v1", Object: map[string]any{"kind": "ConfigMap"}, Origin: state.Origin{File: "a.yaml", Line: 1}}
 	hostile := want
 	hostile.Live.UID, hostile.Applied, hostile.Owner.Name, hostile.Wave = "u", "x", "o", 7
-	hostile.Adopt, hostile.NotRead, hostile.Impact = true, true, "none"
+	hostile.Adopt, hostile.Hidden, hostile.Impact = true, true, "none"
 	raw, err := encoded([]any{checked.Folder{}, []state.Item{hostile}})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 type frameType byte
 
 const (
-	// From the child: it is limited now; a request for the tree; a part that it made, and which
+	// From the child: it is limited now; a request for the tree; a build that it made, and which
 	// ones it used; the result, or an errorObject, why there is none.
 	frameReady  frameType = 'r'
 	frameRead   frameType = 'a'
@@ -21,9 +21,9 @@ const (
 	frameUsed   frameType = 'u'
 	frameResult frameType = 'z'
 	frameError  frameType = 'e'
-	// To the child: a part that is kept; what to do; the response to a request; one object of a
+	// To the child: a build that is kept; what to do; the response to a request; one object of a
 	// snapshot.
-	framePart    frameType = 'p'
+	frameBuild   frameType = 'p'
 	frameRequest frameType = 'q'
 	frameReply   frameType = 'b'
 	frameObject  frameType = 'o'
@@ -80,8 +80,8 @@ func (w *writer) send(m frameType, payload []byte) error {
 type reader struct {
 	from      io.Reader
 	remaining int64
-	// parts is what is left for parts, which count apart.
-	parts int64
+	// builds is what is left for builds, which count apart.
+	builds int64
 }
 
 // next returns the next frame. At the end, also within a frame, it is io.EOF.
@@ -96,7 +96,7 @@ func (r *reader) next() (frameType, []byte, error) {
 	r.remaining -= frameHead
 	left := &r.remaining
 	if frameType(head[0]) == frameMade {
-		left = &r.parts
+		left = &r.builds
 	}
 	n := int64(binary.BigEndian.Uint32(head[1:]))
 	if n > *left {

@@ -47,7 +47,7 @@ func FuzzConversations(f *testing.F) {
 	f.Add([]byte("z\x00\x00\x00\x0b[{},[{},1]]"))
 	f.Fuzz(func(t *testing.T, got []byte) {
 		tree := fstest.MapFS{"x": &fstest.MapFile{Data: []byte("y")}}
-		last, err := serveTree(tree, &writer{to: io.Discard, remaining: 1 << 16}, &reader{from: bytes.NewReader(got), remaining: 1 << 16}, &returnedParts{})
+		last, err := serveTree(tree, &writer{to: io.Discard, remaining: 1 << 16}, &reader{from: bytes.NewReader(got), remaining: 1 << 16}, &returnedBuilds{})
 		if err != nil {
 			return
 		}

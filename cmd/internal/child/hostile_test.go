@@ -189,7 +189,7 @@ func respondToRequestWith(text string) func(*writer, *reader) error {
 // runBehavior has a child perform a behavior in place of rendering.
 func (r *Runner) runBehavior(ctx context.Context, behavior string) (string, error) {
 	raw, err := r.run(ctx, job{verb: behavior, doing: "rendering", exchange: func(in *writer, out *reader) (frame, error) {
-		return serveTree(fstest.MapFS{}, in, out, &returnedParts{})
+		return serveTree(fstest.MapFS{}, in, out, &returnedBuilds{})
 	}})
 	return string(raw), err
 }

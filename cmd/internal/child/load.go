@@ -20,8 +20,8 @@ type loadRequest struct {
 	Links bool `json:"links"`
 	// Values are the variables', sealed: the child has no value of a Secret.
 	Values []byte `json:"values,omitempty"`
-	// Parts is how many parts of an earlier revision follow; nil where none are kept.
-	Parts *int `json:"parts,omitempty"`
+	// Builds is how many builds of an earlier revision follow; nil where none are kept.
+	Builds *int `json:"builds,omitempty"`
 }
 
 func serveLoad(_ context.Context, t *frameExchange) ([]byte, error) {
@@ -33,7 +33,7 @@ func serveLoad(_ context.Context, t *frameExchange) ([]byte, error) {
 	if err := json.Unmarshal(raw, &req); err != nil {
 		return nil, fmt.Errorf("reading what to load: %w", err)
 	}
-	parts, err := keptParts(t, req.Parts)
+	builds, err := keptBuilds(t, req.Builds)
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +48,11 @@ func serveLoad(_ context.Context, t *frameExchange) ([]byte, error) {
 			return nil, err
 		}
 	}
-	found, err := checked.Load(files, req.Folder, values, parts, standards())
+	found, err := checked.Load(files, req.Folder, values, builds, standards())
 	if err != nil {
 		return nil, err
 	}
-	if err := sendParts(t.out, parts); err != nil {
+	if err := sendBuilds(t.out, builds); err != nil {
 		return nil, err
 	}
 	return encodeFolder(found)

@@ -59,7 +59,7 @@ func (r *Runner) run(ctx context.Context, j job) ([]byte, error) {
 			_ = pipe.SetDeadline(time.Unix(1, 0))
 		}
 	})
-	out := &reader{from: p.out, remaining: limits.Output, parts: maxPartBytes}
+	out := &reader{from: p.out, remaining: limits.Output, builds: maxBuildBytes}
 	ready := true
 	var last frame
 	if _, err = out.expect(frameReady); err != nil {

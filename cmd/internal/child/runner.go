@@ -10,8 +10,8 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/poolwright/poolwright/reconciler/declared/buildcache"
 	"github.com/poolwright/poolwright/reconciler/declared/checked"
-	"github.com/poolwright/poolwright/reconciler/declared/part"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 )
 
@@ -71,9 +71,9 @@ type Runner struct {
 	// Proposed is true where the children work on what is only proposed: however many of
 	// them there are to be, and however long they take, one slot is left to others.
 	Proposed bool
-	// Parts keeps parts of what is rendered for the next revision of the same folder. Default nil:
+	// Builds keeps builds of what is rendered for the next revision of the same folder. Default nil:
 	// nothing is kept.
-	Parts *part.Folder
+	Builds *buildcache.Folder
 	// Repository is where the proposals are made, in any one way of writing it:
 	// repositories take turns. Default one for all who name none.
 	Repository string
@@ -103,12 +103,12 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 	if err != nil {
 		return nil, fmt.Errorf("sealing the variables: %w", err)
 	}
-	var parts returnedParts
+	var builds returnedBuilds
 	raw, err := r.run(ctx, job{verb: verbLoad, doing: "rendering", exchange: func(in *writer, out *reader) (frame, error) {
 		if err := r.send(in, tree, loadRequest{Folder: folder, Links: links, Values: sealed}); err != nil {
 			return frame{}, err
 		}
-		return serveTree(tree, in, out, &parts)
+		return serveTree(tree, in, out, &builds)
 	}})
 	if err != nil {
 		return nil, err
@@ -117,19 +117,19 @@ func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values s
 	if err := json.Unmarshal(raw, &[0]any{}); err != nil {
 		return nil, fmt.Errorf("reading what was rendered: %w", err)
 	}
-	r.Parts.Keep(tree, parts.used, parts.made)
+	r.Builds.Keep(tree, builds.used, builds.made)
 	return bytes.Clone(raw), nil
 }
 
-// serveTree serves requests about the tree, and takes parts, until the last frame comes.
-func serveTree(tree fs.FS, in *writer, out *reader, parts *returnedParts) (frame, error) {
+// serveTree serves requests about the tree, and takes builds, until the last frame comes.
+func serveTree(tree fs.FS, in *writer, out *reader, builds *returnedBuilds) (frame, error) {
 	for {
 		m, payload, err := out.next()
 		if err != nil || m.last() {
 			return frame{m, payload}, err
 		}
 		if m != frameRead {
-			if taken, err := parts.add(m, payload); err != nil || !taken {
+			if taken, err := builds.add(m, payload); err != nil || !taken {
 				return frame{}, cmp.Or(err, unexpected(m))
 			}
 			continue

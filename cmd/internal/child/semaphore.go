@@ -23,7 +23,7 @@ const (
 	// tables, and the kernel's buffers of its pipes.
 	besides = 32 << 20
 	// headroom is for what no limit of a process counts: the mapped binary, the page
-	// cache of mirrors that is being written, sockets, and what the controller's heap
+	// page cache of a clone that is being written, sockets, and what the controller's heap
 	// overshoots GOMEMLIMIT by, which the Go runtime aims at and does not enforce.
 	headroom = 384 << 20
 )

@@ -43,7 +43,7 @@ func newPipedFS(tb testing.TB, tree fs.FS) *remoteFS {
 	toChild, fromParent := io.Pipe()
 	tb.Cleanup(func() { _, _ = fromChild.Close(), fromParent.Close() })
 	go func() {
-		_, err := serveTree(tree, &writer{to: fromParent, remaining: 1 << 30}, &reader{from: toParent, remaining: 1 << 30}, &returnedParts{})
+		_, err := serveTree(tree, &writer{to: fromParent, remaining: 1 << 30}, &reader{from: toParent, remaining: 1 << 30}, &returnedBuilds{})
 		_ = fromParent.CloseWithError(err)
 	}()
 	in := &reader{from: toChild, remaining: 1 << 30}
@@ -178,7 +178,7 @@ func TestServeEndsWithItsInput(t *testing.T) {
 			send(&writer{to: theirs, remaining: 1 << 20}, func() { _ = theirs.Close() })
 			select {
 			case err := <-done:
-				// The last words may have been its answer.
+				// The last frame may have been its response.
 				if err != nil && !errors.Is(err, errInputEnded) {
 					t.Error(err)
 				}

@@ -56,8 +56,8 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 	cmd.Flags().BoolVar(&cfg.NoCrossNamespaceRefs, "no-cross-namespace-refs", false, "let Syncs name only sources of Flux in their own namespace, as Flux's flag")
 	cmd.Flags().BoolVar(&cfg.History, "history", true, "record nodes, applies, drift and pull requests for poolwright history and events")
 	cmd.Flags().BoolVar(&cfg.PublishPrices, "publish-prices", false, "publish the prices and offerings that the engine reads in the ConfigMap poolwright-price-list, for commands without AWS credentials")
-	cmd.Flags().StringVar(&cfg.CacheDir, "cache-dir", filepath.Join(os.TempDir(), "poolwright"), "folder for mirrors of Git repositories, and for artifacts of Flux")
-	cmd.Flags().Var(quantity{cache}, "cache-size-limit", "disk space for all mirrors of Git repositories, such as 1638Mi; keep it below four fifths of the volume")
+	cmd.Flags().StringVar(&cfg.CacheDir, "cache-dir", filepath.Join(os.TempDir(), "poolwright"), "folder for the caches of Git repositories, and for artifacts of Flux")
+	cmd.Flags().Var(quantity{cache}, "cache-size-limit", "disk space for the caches of all Git repositories, such as 1638Mi; keep it below four fifths of the volume")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info or error")
 	return cmd
 }

@@ -152,7 +152,7 @@ func (s *awsFixture) controls() {
 	s.AWS.Restrict(controllerKey, s.allowed, nil)
 	var err error
 	s.now, err = s.Environment.Run("poolwright", "/usr/bin/env", "AWS_ACCESS_KEY_ID="+controllerKey, binary, "run", "--namespace="+engineSystem,
-		"--cache-dir="+filepath.Join(s.Dir, "mirrors"), "--metrics-addr="+s.metrics, "--health-addr=0")
+		"--cache-dir="+filepath.Join(s.Dir, "caches"), "--metrics-addr="+s.metrics, "--health-addr=0")
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (s engineSuite) startReplica(name string) {
 	s.Helper()
 	var err error
 	s.now, err = s.Environment.Run(name, binary, append([]string{"run", "--namespace=" + engineSystem,
-		"--cache-dir=" + filepath.Join(s.Dir, "mirrors-"+name), "--metrics-addr=0", "--health-addr=0"}, s.flags...)...)
+		"--cache-dir=" + filepath.Join(s.Dir, "caches-"+name), "--metrics-addr=0", "--health-addr=0"}, s.flags...)...)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func TestAForcePushWaitsForAPerson(t *testing.T) {
 	s.edit("a", `{"data":{"value":"by hand"}}`)
 	s.holds("a", "v1")
 
-	// Another replica takes over, whose mirror is empty.
+	// Another replica takes over, whose cache is empty.
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func (r *rolling) went(many int) {
 		r.Errorf("%d launches were made", n-r.bought)
 	}
 	idle := r.nodes.most(r.gpuSuite, r.after, func(o client.Object) bool {
-		all := offers(o)
+		all := allocatableGPUs(o)
 		return o.GetLabels()[karpv1.NodePoolLabelKey] == r.pool && all[gpu.Resource] == 0 && all[gpu.SharedResource] == 0
 	})
 	if idle > 1 {

@@ -101,7 +101,7 @@ func (g gpuSuite) hasDistinctGPUs(want int) {
 			if err := g.hand.Get(g.Context(), client.ObjectKey{Name: r.Pool}, &node); err != nil {
 				g.Fatal(err)
 			}
-			if diff := cmp.Diff(gpu.Resources{gpu.Resource: 0, gpu.SharedResource: 0}, offers(&node)); diff != "" {
+			if diff := cmp.Diff(gpu.Resources{gpu.Resource: 0, gpu.SharedResource: 0}, allocatableGPUs(&node)); diff != "" {
 				g.Errorf("node %s offers its GPUs a second time: %s", node.Name, diff)
 			}
 		}

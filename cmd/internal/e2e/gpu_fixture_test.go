@@ -164,7 +164,7 @@ func (g gpuSuite) in(s engineSuite) gpuSuite {
 // runs begins the controller's next life, with further arguments.
 func (g gpuSuite) runs(args ...string) {
 	g.Helper()
-	args = append([]string{"run", "--namespace=" + engineSystem, "--cache-dir=" + filepath.Join(g.Dir, "mirrors-poolwright"), "--health-addr=0"}, args...)
+	args = append([]string{"run", "--namespace=" + engineSystem, "--cache-dir=" + filepath.Join(g.Dir, "caches-poolwright"), "--health-addr=0"}, args...)
 	if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--metrics-addr=") }) {
 		args = append(args, "--metrics-addr=0")
 	}

@@ -160,10 +160,10 @@ func (g gpuSuite) waitForUnhealthyNode(pool, reason string) (claim karpv1.NodeCl
 			}
 			plugin := g.pluginPods(pool)[list[i].Name]
 			crashed := slices.ContainsFunc(plugin.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
-			if crashed && reason == readiness.PluginFailing || offers(&list[i])[gpu.SharedResource] > 0 && reason == readiness.MissingGPUs {
+			if crashed && reason == readiness.PluginFailing || allocatableGPUs(&list[i])[gpu.SharedResource] > 0 && reason == readiness.MissingGPUs {
 				return nil
 			}
-			return fmt.Errorf("node %s offers %s, its plugin is %+v", list[i].Name, offers(&list[i]), plugin.Status.ContainerStatuses)
+			return fmt.Errorf("node %s advertises %s, its plugin is %+v", list[i].Name, allocatableGPUs(&list[i]), plugin.Status.ContainerStatuses)
 		}
 		return fmt.Errorf("there are %d nodes", len(list))
 	})

@@ -165,8 +165,8 @@ func (g gpuSuite) pluginFails(node string, config gpu.PluginConfig) {
 		if err != nil {
 			return err
 		}
-		if len(list) != 1 || offers(&list[0])[gpu.Resource] != 0 {
-			return fmt.Errorf("%d nodes, of which the first offers %s", len(list), offers(&list[0]))
+		if len(list) != 1 || allocatableGPUs(&list[0])[gpu.Resource] != 0 {
+			return fmt.Errorf("%d nodes, of which the first advertises %s", len(list), allocatableGPUs(&list[0]))
 		}
 		return nil
 	})

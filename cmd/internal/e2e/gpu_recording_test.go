@@ -137,8 +137,8 @@ func held(object client.Object) bool {
 	})
 }
 
-// offers is a node's allocatable of both resources.
-func offers(object client.Object) gpu.Resources {
+// allocatableGPUs is a node's allocatable of both resources.
+func allocatableGPUs(object client.Object) gpu.Resources {
 	out := gpu.Resources{}
 	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
 		quantity := object.(*corev1.Node).Status.Allocatable[name]

@@ -28,7 +28,7 @@ func logTail(path string) string {
 		got = append(got, strings.TrimSpace(stamp+"  "+texts))
 	}
 	got = got[max(0, len(got)-linesKept):]
-	return "the controller's last words:\n" + strings.Join(got, "\n")
+	return "the tail of the controller's log:\n" + strings.Join(got, "\n")
 }
 
 // shorten splits a line into its time and what it says.
@@ -37,7 +37,7 @@ func shorten(line string) (stamp, texts string) {
 		Level, TS, Msg, Logger, Controller, Name, Error string
 	}
 	if json.Unmarshal([]byte(line), &got) != nil || got.Msg == "" {
-		return "", clip(line) // a panic, or the runtime's own words
+		return "", clip(line) // a panic, or the runtime's own text
 	}
 	if _, clock, found := strings.Cut(got.TS, "T"); found {
 		stamp, _, _ = strings.Cut(clock, ".")

@@ -206,7 +206,7 @@ func (u tutorial) startAsInstalled() {
 		u.Fatal(err)
 	}
 	u.now, err = u.Environment.Run("poolwright", binary, "run", "--kubeconfig="+path, "--namespace="+engineSystem,
-		"--cache-dir="+filepath.Join(u.Dir, "mirrors"), "--metrics-addr=0", "--health-addr=0")
+		"--cache-dir="+filepath.Join(u.Dir, "caches"), "--metrics-addr=0", "--health-addr=0")
 	if err != nil {
 		u.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func (p *pulls) exceedsAQuota() {
 	p.sets(`{"guard":{"quota":"Hold"}}`)
 	p.allows(64)
 	number := p.open("batch", "Add a pool for batches", limited("100"))
-	p.waitForComment(number, "held by `guard.quota`", "NodePool batch needs at least 100 vCPUs, the quota allows 64", "L-1216C47A")
+	p.waitForComment(number, "held by `QuotaExceeded`", "NodePool batch needs at least 100 vCPUs, the quota allows 64", "L-1216C47A")
 	merged := p.merge(number)
 	if token := p.tokenFor("QuotaHeld"); !strings.HasPrefix(token, "quota-") {
 		p.Errorf("the token is %s", token)

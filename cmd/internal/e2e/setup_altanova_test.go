@@ -78,7 +78,7 @@ func (s setupSuite) startsCold(l landing, pods, nodes *recording, launch sandbox
 	ofClaim := func(is func(*karpv1.NodeClaim) bool) func(client.Object) bool {
 		return func(o client.Object) bool { return o.GetName() == l.claim.Name && is(o.(*karpv1.NodeClaim)) }
 	}
-	offered := ofNode(func(n *corev1.Node) bool { return offers(n)[gpu.Resource] == 1 })
+	offered := ofNode(func(n *corev1.Node) bool { return allocatableGPUs(n)[gpu.Resource] == 1 })
 	isInitialized := ofNode(func(n *corev1.Node) bool { return n.Labels[karpv1.NodeInitializedLabelKey] == "true" })
 	steps := []struct {
 		name string
@@ -89,7 +89,7 @@ func (s setupSuite) startsCold(l landing, pods, nodes *recording, launch sandbox
 			return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable })
 		})},
 		{"Karpenter decides on a node", s.history, ofClaim(func(*karpv1.NodeClaim) bool { return true })},
-		{"the node registers without a GPU", nodes, ofNode(func(n *corev1.Node) bool { return offers(n)[gpu.Resource] == 0 })},
+		{"the node registers without a GPU", nodes, ofNode(func(n *corev1.Node) bool { return allocatableGPUs(n)[gpu.Resource] == 0 })},
 		{"the device plugin advertises its GPU", nodes, offered},
 		{"the pod is bound", pods, ofPod(func(p *corev1.Pod) bool { return p.Spec.NodeName == l.node.Name })},
 		{"the pod runs", pods, ofPod(func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning })},

@@ -56,7 +56,7 @@ func TestSetupTimeslicing(t *testing.T) {
 	if n := len(s.AWS.Instances()); n != 1 {
 		t.Errorf("%d instances were launched: %v", n, s.AWS.Instances())
 	}
-	if offer := offers(&at.node); offer["nvidia.com/gpu"] != 40 {
+	if offer := allocatableGPUs(&at.node); offer["nvidia.com/gpu"] != 40 {
 		t.Errorf("the node advertises %s", offer)
 	}
 	s.countsGPUs("gpu", "120", "40")

@@ -27,7 +27,7 @@ func (c commitSigner) Sign(message io.Reader) ([]byte, error) {
 }
 
 // TestOnlySignedRevisionsAreApplied: a revision that is not signed deletes nothing, and the last one that is stays,
-// also for a process that begins with an empty mirror.
+// also for a process that begins with an empty cache.
 func TestOnlySignedRevisionsAreApplied(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "signed")

@@ -133,15 +133,15 @@ func (s *syncFixture) logsContainNoSecret() {
 type controller struct {
 	*process.Process
 	api *apiProxy
-	// mirrors is where it keeps its copies of repositories.
-	mirrors string
-	lives   int
+	// cacheDir is its --cache-dir.
+	cacheDir string
+	lives    int
 }
 
 // start runs the product for this stage. The newest one is s.now.
 func (s *syncFixture) start() *controller {
 	s.Helper()
-	c := &controller{api: newAPIProxy(s.whole, s.system, s.user), mirrors: s.whole.TempDir()}
+	c := &controller{api: newAPIProxy(s.whole, s.system, s.user), cacheDir: s.whole.TempDir()}
 	s.run(c)
 	return c
 }
@@ -150,10 +150,10 @@ func (s *syncFixture) start() *controller {
 func (s *syncFixture) run(c *controller) {
 	s.Helper()
 	c.lives++
-	log := fmt.Sprintf("%s-%s-%d", s.name, filepath.Base(c.mirrors), c.lives)
+	log := fmt.Sprintf("%s-%s-%d", s.name, filepath.Base(c.cacheDir), c.lives)
 	var err error
 	c.Process, err = s.Environment.Run(log, binary, append([]string{"run",
-		"--namespace=" + s.system, "--kubeconfig=" + c.api.kubeconfig, "--cache-dir=" + c.mirrors, "--metrics-addr=0", "--health-addr=0"}, s.flags...)...)
+		"--namespace=" + s.system, "--kubeconfig=" + c.api.kubeconfig, "--cache-dir=" + c.cacheDir, "--metrics-addr=0", "--health-addr=0"}, s.flags...)...)
 	if err != nil {
 		s.Fatal(err)
 	}

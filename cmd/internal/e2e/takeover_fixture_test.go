@@ -217,7 +217,7 @@ func (s *stocked) startInstalled() {
 	}
 	var err error
 	s.now, err = s.Environment.Run("poolwright", "/usr/bin/env", append(args, binary, "run", "--namespace="+engineSystem,
-		"--cache-dir="+filepath.Join(s.Dir, "mirrors"), "--metrics-addr=0", "--health-addr=0")...)
+		"--cache-dir="+filepath.Join(s.Dir, "caches"), "--metrics-addr=0", "--health-addr=0")...)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -300,7 +300,7 @@ func TestForWhichPersistentVolumeClaimsNoNodeIsLaunched(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c := e.Causes[0]; len(e.Causes) != 1 || string(c.Reason) != test.want || test.state != "" && c.Detail != string(test.state) {
+			if c := e.Causes[0]; len(e.Causes) != 1 || string(c.Reason) != test.want || c.ClaimState != test.state {
 				t.Errorf("%+v", e.Causes)
 			}
 		})

@@ -8,9 +8,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/causes"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
@@ -42,7 +44,7 @@ func (e Explanation) text() string {
 		_ = table.Flush() // a strings.Builder fails never
 	}
 	for _, text := range e.Unknown {
-		fmt.Fprintf(&out, "\nNot known: %s\n", text)
+		fmt.Fprintf(&out, "\nUnknown: %s\n", text)
 	}
 	return out.String()
 }
@@ -78,9 +80,21 @@ func (e Explanation) until(t *metav1.Time) string {
 // Sentence is what a cause of the explanation is, in one sentence.
 func (e Explanation) Sentence(c causes.Cause) string {
 	if of, found := e.sentences()[c.Reason]; found {
-		return sanitize.Text(of(c))
+		return sanitize.Text(of(complete(c)))
 	}
-	return sanitize.Text(cmp.Or(c.Detail, c.Object, c.NodePool))
+	return sanitize.Text(cmp.Or(c.ConditionReason, c.Object, c.NodePool))
+}
+
+// complete is the cause with empty values in place of what it does not have.
+func complete(c causes.Cause) causes.Cause {
+	c.Requirement = cmp.Or(c.Requirement, &corev1.NodeSelectorRequirement{})
+	c.Taint = cmp.Or(c.Taint, &corev1.Taint{})
+	c.Scheduling = cmp.Or(c.Scheduling, &causes.SchedulingSpec{})
+	c.Shortage = cmp.Or(c.Shortage, &causes.Shortage{})
+	c.Disruption = cmp.Or(c.Disruption, &causes.Disruption{})
+	c.Pods = cmp.Or(c.Pods, &causes.Pods{})
+	c.HeldChange = cmp.Or(c.HeldChange, &causes.HeldChange{})
+	return c
 }
 
 // sentences are those of all reasons.
@@ -97,24 +111,24 @@ const claimsDevices = "the pod claims devices with resourceClaims, which this co
 // podSentences are those of what a pod requires and a pool lacks.
 func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string {
 	label := func(c causes.Cause) string {
-		return fmt.Sprintf("the pod requires %s, and nodes of NodePool %s have %s", requirement(c), c.NodePool, cmp.Or(strings.Join(c.Offered, ", "), "no such label"))
+		return fmt.Sprintf("the pod requires %s, and nodes of NodePool %s have %s", requirement(c), c.NodePool, cmp.Or(strings.Join(c.AvailableValues, ", "), "no such label"))
 	}
 	return map[causes.Reason]func(causes.Cause) string{
 		"TaintNotTolerated": func(c causes.Cause) string {
-			return fmt.Sprintf("NodePool %s has the taint %s, which the pod does not tolerate", c.NodePool, taint(c))
+			return fmt.Sprintf("NodePool %s has the taint %s, which the pod does not tolerate", c.NodePool, c.Taint.ToString())
 		},
 		"ZoneNotOffered": label, "InstanceTypeNotOffered": label, "LabelMismatch": label,
 		"VolumeZone": func(c causes.Cause) string {
-			return fmt.Sprintf("the volume of %s can be attached where %s, and nodes of NodePool %s have %s", c.Object, requirement(c), c.NodePool, cmp.Or(strings.Join(c.Offered, ", "), "no such label"))
+			return fmt.Sprintf("the volume of %s can be attached where %s, and nodes of NodePool %s have %s", c.Object, requirement(c), c.NodePool, cmp.Or(strings.Join(c.AvailableValues, ", "), "no such label"))
 		},
 		"VolumeClaimUnusable": func(c causes.Cause) string {
-			return fmt.Sprintf("%s is %s, and Karpenter launches no node for a pod whose volume cannot be bound", c.Object, claimStates()[causes.ClaimState(c.Detail)])
+			return fmt.Sprintf("%s is %s, and Karpenter launches no node for a pod whose volume cannot be bound", c.Object, claimStates()[c.ClaimState])
 		},
 		"GPUSharesNotAllocatable": func(c causes.Cause) string {
-			return fmt.Sprintf("the pod requests %s %s, and a node of NodePool %s offers at most %s: its configuration %s of %s has %s", c.Requested, c.Resource, c.NodePool, c.Limit, c.Detail, c.Object, strings.Join(c.Offered, ", "))
+			return fmt.Sprintf("the pod requests %s %s, and a node of NodePool %s advertises at most %s: its configuration %s of %s has %s", c.Shortage.Requested, c.Shortage.Resource, c.NodePool, c.Shortage.Limit, c.Shortage.Config, c.Object, c.Shortage.AdvertisedResource)
 		},
 		"RequestTooLarge": func(c causes.Cause) string {
-			return fmt.Sprintf("the pod requests %s %s, and no instance type of NodePool %s offers more than %s", c.Requested, c.Resource, c.NodePool, c.Limit)
+			return fmt.Sprintf("the pod requests %s %s, and no instance type of NodePool %s has more than %s allocatable", c.Shortage.Requested, c.Shortage.Resource, c.NodePool, c.Shortage.Limit)
 		},
 		"Combination": func(c causes.Cause) string {
 			return "no single instance type of NodePool " + c.NodePool + " matches all that the pod requires, though some match each part"
@@ -128,13 +142,13 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 		},
 		"Unschedulable": func(c causes.Cause) string { return "Karpenter's scheduler finds no node of NodePool " + c.NodePool },
 		"CompetingPods": func(c causes.Cause) string {
-			return fmt.Sprintf("a node of NodePool %s would be launched for the pod alone, and not beside the other pending pods (%d)", c.NodePool, c.Count)
+			return fmt.Sprintf("a node of NodePool %s would be launched for the pod alone, and not beside the other pending pods (%d)", c.NodePool, c.Pods.Count)
 		},
 		"SchedulingGated": func(c causes.Cause) string {
-			return "the pod has the scheduling gates " + strings.Join(c.Others, ", ")
+			return "the pod has the scheduling gates " + strings.Join(c.Scheduling.Gates, ", ")
 		},
 		"OtherScheduler": func(c causes.Cause) string {
-			return fmt.Sprintf("the scheduler %s has not scheduled the pod, nor marked it as unschedulable; Karpenter launches nodes only for pods that are marked so", c.Key)
+			return fmt.Sprintf("the scheduler %s has not scheduled the pod, nor marked it as unschedulable; Karpenter launches nodes only for pods that are marked so", c.Scheduling.SchedulerName)
 		},
 		"DaemonSetPod": func(causes.Cause) string { return "the pod is a DaemonSet's: Karpenter launches no node for it" },
 		"SchedulingNotAttempted": func(causes.Cause) string {
@@ -147,10 +161,10 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 			return c.Object + " has capacity for the pod: kube-scheduler binds it there"
 		},
 		"NodeStarting": func(c causes.Cause) string {
-			return fmt.Sprintf("%s of NodePool %s has capacity for the pod and is not ready: %s%s", c.Object, c.NodePool, cmp.Or(c.Detail, "its GPUs are initializing"), e.until(c.Until))
+			return fmt.Sprintf("%s of NodePool %s has capacity for the pod and is not ready: %s%s", c.Object, c.NodePool, cmp.Or(c.ConditionReason, "its GPUs are initializing"), e.until(c.Until))
 		},
 		"Scheduled": func(c causes.Cause) string {
-			return "the pod is not pending: " + cmp.Or(c.Object, c.Detail)
+			return "the pod is not pending: " + cmp.Or(c.Object, string(c.Scheduling.Phase))
 		},
 	}
 }
@@ -159,33 +173,36 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 func (e Explanation) poolSentences() map[causes.Reason]func(causes.Cause) string {
 	return map[causes.Reason]func(causes.Cause) string{
 		"AtLimit": func(c causes.Cause) string {
-			out := fmt.Sprintf("NodePool %s has a limit of %s %s, of which %s are used", c.NodePool, c.Limit, c.Resource, c.Used)
-			if c.InstanceType != "" {
-				out += fmt.Sprintf("; %s, the smallest instance type for the pod, has %s", c.InstanceType, c.Requested)
+			out := fmt.Sprintf("NodePool %s has a limit of %s %s, of which %s are used", c.NodePool, c.Shortage.Limit, c.Shortage.Resource, c.Shortage.Used)
+			if c.Shortage.InstanceType != "" {
+				out += fmt.Sprintf("; %s, the smallest instance type for the pod, has %s", c.Shortage.InstanceType, c.Shortage.Requested)
 			}
 			return out
 		},
 		"QuotaExceeded": func(c causes.Cause) string {
-			return fmt.Sprintf("the quota %q has %s of %s vCPUs in use; the instance type with the smallest shortfall, %s, has %s", c.Key, c.Used, c.Limit, c.InstanceType, c.Requested)
+			return fmt.Sprintf("the quota %q has %s of %s vCPUs in use; the instance type with the smallest shortfall, %s, has %s", c.Shortage.Quota, c.Shortage.Used, c.Shortage.Limit, c.Shortage.InstanceType, c.Shortage.Requested)
 		},
 		"InsufficientCapacity": func(c causes.Cause) string {
 			return fmt.Sprintf("AWS had no capacity for a node of NodePool %s in the last 20 minutes: allow more instance types, zones or capacity types", c.NodePool)
 		},
 		"ChangeHeld": func(c causes.Cause) string {
-			return fmt.Sprintf("%s has a change (%s) of NodePool %s that waits for a person, by %s", c.Object, c.Detail, c.NodePool, strings.Join(c.Others, ", "))
+			return fmt.Sprintf("%s has a change (%s) of NodePool %s that is held by %s until it is confirmed", c.Object, c.HeldChange.Action, c.NodePool, strings.Join(c.HeldChange.HeldBy, ", "))
 		},
 		"BackOff": func(c causes.Cause) string {
-			return fmt.Sprintf("no node with GPUs of NodePool %s is launched%s: %d in a row did not offer their GPUs", c.NodePool, e.until(c.Until), c.Count)
+			return fmt.Sprintf("no node with GPUs of NodePool %s is launched%s: %d in a row did not advertise their GPUs", c.NodePool, e.until(c.Until), c.LaunchFailures)
 		},
 		"PoolNotReady": func(c causes.Cause) string {
-			return fmt.Sprintf("NodePool %s is not ready: %s", c.NodePool, c.Detail)
+			return fmt.Sprintf("NodePool %s is not ready: %s", c.NodePool, c.ConditionReason)
 		},
 		"NoInstanceType": func(c causes.Cause) string {
 			return "no instance type matches the requirements of NodePool " + c.NodePool
 		},
 		"NoPool": func(causes.Cause) string { return "the cluster has no NodePool" },
 		"EngineNotRunning": func(c causes.Cause) string {
-			return "Karpenter does not run in the controller, so that no node is launched: " + c.Object + " has " + cmp.Or(c.Detail, "no status")
+			if c.EngineMode == v1alpha1.EngineOff {
+				return "Karpenter does not run in the controller, so that no node is launched: spec.engine.mode of " + c.Object + " is " + string(c.EngineMode)
+			}
+			return "Karpenter does not run in the controller, so that no node is launched: " + c.Object + " has " + cmp.Or(c.ConditionReason, "no status")
 		},
 		"Launchable": func(c causes.Cause) string {
 			return "nothing was found that keeps Karpenter from launching a node of NodePool " + c.NodePool
@@ -196,30 +213,30 @@ func (e Explanation) poolSentences() map[causes.Reason]func(causes.Cause) string
 // nodeSentences are those of what keeps a node.
 func (e Explanation) nodeSentences() map[causes.Reason]func(causes.Cause) string {
 	return map[causes.Reason]func(causes.Cause) string{
-		"DoNotDisrupt": func(c causes.Cause) string { return c.Object + " has the annotation " + c.Key },
+		"DoNotDisrupt": func(c causes.Cause) string { return c.Object + " has the annotation " + c.Disruption.Annotation },
 		"PodDisruptionBudget": func(c causes.Cause) string {
-			return fmt.Sprintf("PodDisruptionBudget %s allows no eviction of %s", strings.Join(c.Others, ", "), c.Object)
+			return fmt.Sprintf("PodDisruptionBudget %s allows no eviction of %s", strings.Join(c.Disruption.PodDisruptionBudgets, ", "), c.Object)
 		},
 		"BudgetClosed": e.budget,
 		"ConsolidateAfter": func(c causes.Cause) string {
-			return fmt.Sprintf("a pod came or went, and consolidateAfter of NodePool %s, %s, keeps the node%s", c.NodePool, c.Detail, e.until(c.Until))
+			return fmt.Sprintf("a pod came or went, and consolidateAfter of NodePool %s, %s, keeps the node%s", c.NodePool, c.Disruption.ConsolidateAfter, e.until(c.Until))
 		},
 		"ConsolidateAfterNever": func(c causes.Cause) string { return "consolidateAfter of NodePool " + c.NodePool + " is Never" },
 		"BarePod": func(c causes.Cause) string {
 			return "only pods without a controller run on it, which nothing makes again: " + list(c)
 		},
 		"StaticPool": func(c causes.Cause) string {
-			if c.Count == 0 {
+			if c.Disruption.Replicas == 0 {
 				return fmt.Sprintf("NodePool %s is static (spec.replicas): it launches no node for a pod", c.NodePool)
 			}
-			return fmt.Sprintf("NodePool %s is static: it keeps as many nodes as its spec.replicas, %d, with pods or without", c.NodePool, c.Count)
+			return fmt.Sprintf("NodePool %s is static: it keeps as many nodes as its spec.replicas, %d, with pods or without", c.NodePool, c.Disruption.Replicas)
 		},
 		"GPUsInitializing": func(c causes.Cause) string {
-			return fmt.Sprintf("its GPUs are initializing%s; by %s it is replaced where it does not offer them then%s", e.until(c.Until), c.Object, detail(c))
+			return fmt.Sprintf("its GPUs are initializing%s; by %s it is replaced where it does not advertise them then%s", e.until(c.Until), c.Object, detail(c))
 		},
-		"Initializing": func(c causes.Cause) string { return c.Object + " is not initialized: " + c.Detail },
+		"Initializing": func(c causes.Cause) string { return c.Object + " is not initialized: " + c.ConditionReason },
 		"AwaitingDisruption": func(c causes.Cause) string {
-			return fmt.Sprintf("it has drifted (%s) and awaits its disruption as number %d of the drifted nodes; the budget is %s", c.Operator, c.Count, cmp.Or(c.Detail, "none"))
+			return fmt.Sprintf("it has drifted (%s) and awaits its disruption as number %d of the drifted nodes; the budget is %s", c.Disruption.DriftReason, c.Disruption.QueuePosition, cmp.Or(c.Disruption.Budget, "none"))
 		},
 		"WhenEmpty": func(c causes.Cause) string {
 			return fmt.Sprintf("consolidationPolicy of NodePool %s is WhenEmpty, and the node has pods: %s", c.NodePool, list(c))
@@ -229,20 +246,22 @@ func (e Explanation) nodeSentences() map[causes.Reason]func(causes.Cause) string
 		},
 		"NotEmpty":    func(c causes.Cause) string { return "pods run on it: " + list(c) },
 		"Terminating": func(c causes.Cause) string { return c.Object + " is being drained and terminated" + detail(c) },
-		"Disruptable": func(causes.Cause) string { return "nothing blocks its disruption: Karpenter removes it next" },
+		"Disruptable": func(causes.Cause) string {
+			return "no cause was found that keeps it: Karpenter may disrupt it at its next evaluation"
+		},
 	}
 }
 
 // budget is the sentence on a closed budget: of the nodes of a pool that its limit counts, or of one node.
 func (e Explanation) budget(c causes.Cause) string {
-	closed := fmt.Sprintf("the disruption budget %s of NodePool %s allows no node", cmp.Or(c.Detail, "0"), c.NodePool) + e.until(c.Until)
+	closed := fmt.Sprintf("the disruption budget %s of NodePool %s allows no node", cmp.Or(c.Disruption.Budget, "0"), c.NodePool) + e.until(c.Until)
 	switch {
-	case c.Resource != "":
-		return fmt.Sprintf("empty nodes (%d) use the limit of %s, and %s", c.Count, c.Resource, closed)
-	case c.Operator != "":
-		return fmt.Sprintf("it has drifted (%s), and %s", c.Operator, closed)
+	case c.Shortage.Resource != "":
+		return fmt.Sprintf("empty nodes (%d) use the limit of %s, and %s", c.Disruption.EmptyNodes, c.Shortage.Resource, closed)
+	case c.Disruption.DriftReason != "":
+		return fmt.Sprintf("it has drifted (%s), and %s", c.Disruption.DriftReason, closed)
 	}
-	return closed + " to be disrupted as " + c.Key
+	return closed + " to be disrupted as " + c.Disruption.Reason
 }
 
 // claimStates are what the states of PersistentVolumeClaims are in a sentence.
@@ -255,17 +274,18 @@ func claimStates() map[causes.ClaimState]string {
 	}
 }
 
+// detail is why a node is disrupted, or else the reason of a condition.
 func detail(c causes.Cause) string {
-	if c.Detail == "" {
-		return ""
+	if reason := cmp.Or(c.Disruption.Reason, c.ConditionReason); reason != "" {
+		return ": " + reason
 	}
-	return ": " + c.Detail
+	return ""
 }
 
 // list are the names that a cause has, and how many more there are.
 func list(c causes.Cause) string {
-	out := strings.Join(c.Others, ", ")
-	if more := c.Count - len(c.Others); more > 0 {
+	out := strings.Join(c.Pods.Names, ", ")
+	if more := c.Pods.Count - len(c.Pods.Names); more > 0 {
 		out += fmt.Sprintf(" and %d more", more)
 	}
 	return out
@@ -273,17 +293,9 @@ func list(c causes.Cause) string {
 
 // requirement is that of a label.
 func requirement(c causes.Cause) string {
-	if len(c.Required) == 0 {
-		return strings.TrimSpace(c.Key + " " + c.Operator)
+	key, operator := c.Requirement.Key, string(c.Requirement.Operator)
+	if len(c.Requirement.Values) == 0 {
+		return strings.TrimSpace(key + " " + operator)
 	}
-	return fmt.Sprintf("%s %s [%s]", c.Key, c.Operator, strings.Join(c.Required, " "))
-}
-
-// taint is one as kubectl writes it.
-func taint(c causes.Cause) string {
-	out := c.Key
-	if len(c.Required) > 0 {
-		out += "=" + strings.Join(c.Required, "")
-	}
-	return out + ":" + c.Operator
+	return fmt.Sprintf("%s %s [%s]", key, operator, strings.Join(c.Requirement.Values, " "))
 }

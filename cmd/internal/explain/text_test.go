@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/internal/golden"
@@ -49,12 +50,11 @@ func TestEachPlantedCauseAsText(t *testing.T) {
 func TestEveryReasonHasASentence(t *testing.T) {
 	sentences := Explanation{}.sentences()
 	for _, reason := range causes.Reasons() {
-		of, found := sentences[reason]
-		if !found {
+		if _, found := sentences[reason]; !found {
 			t.Errorf("%s has no sentence", reason)
 			continue
 		}
-		if text := of(causes.Cause{Reason: reason, NodePool: "gpu", Object: "Node/n", Key: "k", Count: 1}); strings.TrimSpace(text) == "" {
+		if text := (Explanation{}).Sentence(causes.Cause{Reason: reason, NodePool: "gpu", Object: "Node/n"}); strings.TrimSpace(text) == "" {
 			t.Errorf("%s has an empty sentence", reason)
 		}
 	}
@@ -66,7 +66,7 @@ func TestEveryReasonHasASentence(t *testing.T) {
 func TestTextOfOthersCannotMoveTheCursor(t *testing.T) {
 	hostile := "a\x1b[2Jb\nc\u202ed"
 	e := Explanation{Time: noon, Since: noon, Object: hostile, Unknown: nil, Causes: []causes.Cause{
-		{Reason: "LabelMismatch", NodePool: hostile, Key: hostile, Required: []string{hostile}, Message: hostile, Changes: []causes.Remedy{{Command: hostile}}},
+		{Reason: "LabelMismatch", NodePool: hostile, Requirement: &corev1.NodeSelectorRequirement{Key: hostile, Values: []string{hostile}}, Message: hostile, Changes: []causes.Remedy{{Command: hostile}}},
 	}, NodePools: []NodePoolCauses{{Name: hostile}}}
 	text := e.text()
 	if strings.ContainsAny(text, "\x1b\u202e") || strings.Contains(text, "b\nc") {

@@ -242,7 +242,7 @@ func reportUnread(w io.Writer, r Report, from reportSource) error {
 	required := map[sectionName]string{
 		sectionSyncs: kindSyncs, sectionPulls: kindSyncs, sectionDrift: kindSyncs, sectionPools: kindPools, sectionNodes: kindClaims, sectionQuota: kindClusters,
 	}[s]
-	for _, u := range r.NotRead {
+	for _, u := range r.IncompleteKinds {
 		if u.Kind == required && u.Reason != TooMany {
 			return errors.New(u.Message)
 		}
@@ -252,7 +252,7 @@ func reportUnread(w io.Writer, r Report, from reportSource) error {
 	for _, k := range readers(s, namespace) {
 		kinds[k.kind] = true
 	}
-	if len(r.NotRead) == len(kinds) {
+	if len(r.IncompleteKinds) == len(kinds) {
 		return errors.New("nothing could be read")
 	}
 	if s != sectionAll && len(from.names) == 0 && len(r.tableOf(s, false).Rows) == 0 {

@@ -62,7 +62,7 @@ const (
 // Ready reports whether pods can run on the node.
 func (n Node) Ready() bool { return n.State == stateReady }
 
-// settled reports whether nothing is to happen to the node, or keeps it.
+// steady reports whether nothing is to happen to the node, or keeps it.
 func (n Node) steady() bool {
 	return n.Ready() && n.Drifted == "" && !n.Unschedulable && slices.Contains([]string{"", "NotEmpty", "Empty", reasonUnconsolidatable}, n.Reason)
 }
@@ -83,7 +83,7 @@ type indexed struct {
 
 func index(o Objects, now time.Time, types *catalog.Catalog) *indexed {
 	x := &indexed{Objects: o, types: types, podsRead: true, nodesRead: true, claimsRead: true, onNode: map[string][]Pod{}, unhealthy: map[string]v1alpha1.UnhealthyGPUNode{}, backoff: map[string]metav1.Time{}}
-	for _, u := range o.NotRead {
+	for _, u := range o.IncompleteKinds {
 		switch {
 		case u.Reason == NotInstalled:
 		case u.Kind == kindPods:

@@ -52,7 +52,7 @@ func TestThePhasesOfANode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := Objects{Claims: c.claims, Nodes: c.nodes, Pods: c.pods}
 			if name == "pods that were not read" {
-				o.NotRead = []IncompleteKind{{Kind: kindPods, Reason: Forbidden}}
+				o.IncompleteKinds = []IncompleteKind{{Kind: kindPods, Reason: Forbidden}}
 			}
 			var got []string
 			for _, p := range NewReport(o, now(), types(t)).Nodes[0].Phases {
@@ -82,7 +82,7 @@ func TestPendingPodsAreThoseThatRequestGPUsTheOldestFirst(t *testing.T) {
 
 func TestWhatWasNotReadIsKnownByItsKind(t *testing.T) {
 	for kind, want := range map[string][2]bool{"": {true, true}, kindSyncs: {false, true}, kindPools: {true, false}} {
-		r := Report{NotRead: []IncompleteKind{{Kind: kind, Reason: Forbidden}}}
+		r := Report{IncompleteKinds: []IncompleteKind{{Kind: kind, Reason: Forbidden}}}
 		if got := [2]bool{r.SyncsRead(), r.PoolsRead()}; got != want {
 			t.Errorf("without %s: %v", kind, got)
 		}

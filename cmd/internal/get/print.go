@@ -20,7 +20,7 @@ func Outputs() []string { return []string{"wide", "json", "yaml", "name"} }
 
 // only is the report with one section, or all of it.
 func (r Report) only(s sectionName) Report {
-	out := Report{TypeMeta: r.TypeMeta, Time: r.Time, NotRead: r.NotRead}
+	out := Report{TypeMeta: r.TypeMeta, Time: r.Time, IncompleteKinds: r.IncompleteKinds}
 	switch s {
 	case sectionSyncs:
 		out.Syncs = r.Syncs

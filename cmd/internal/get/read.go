@@ -124,7 +124,7 @@ func addPods(o *Objects, l client.ObjectList) {
 }
 
 // Read reads what a whole report needs, of Syncs those of the namespace, or with an empty one all. The error is of an API
-// server that cannot be used at all; a kind that could not be read is in NotRead.
+// server that cannot be used at all; a kind that could not be read is in IncompleteKinds.
 func Read(ctx context.Context, from client.Reader, namespace string) (Objects, error) {
 	return read(ctx, from, sectionAll, namespace)
 }
@@ -151,7 +151,7 @@ func Readable(ctx context.Context, from client.Reader, namespace string) ([]clie
 }
 
 // read reads what a section needs, all kinds at a time and each page by page. What cannot be read
-// is in NotRead; the error is of an API server that cannot be used at all: no kind was read, and one for another reason than rights.
+// is in IncompleteKinds; the error is of an API server that cannot be used at all: no kind was read, and one for another reason than rights.
 func read(ctx context.Context, from client.Reader, s sectionName, namespace string) (Objects, error) {
 	var (
 		out   Objects
@@ -170,7 +170,7 @@ func read(ctx context.Context, from client.Reader, s sectionName, namespace stri
 			unread, ok := unreadOf(k.kind, namespaceFlag(k.kind, namespace), err)
 			switch {
 			case ok:
-				out.NotRead = append(out.NotRead, unread)
+				out.IncompleteKinds = append(out.IncompleteKinds, unread)
 			case err != nil:
 				fails[k.kind] = fmt.Errorf("listing %s: %w", k.kind, err)
 			default:
@@ -183,10 +183,10 @@ func read(ctx context.Context, from client.Reader, s sectionName, namespace stri
 		return out, errors.Join(slices.Collect(maps.Values(fails))...)
 	}
 	for kind, err := range fails {
-		out.NotRead = append(out.NotRead, IncompleteKind{kind, Failed, sanitize.Text(err.Error()) + "; run the command again"})
+		out.IncompleteKinds = append(out.IncompleteKinds, IncompleteKind{kind, Failed, sanitize.Text(err.Error()) + "; run the command again"})
 	}
-	slices.SortFunc(out.NotRead, func(a, b IncompleteKind) int { return cmp.Compare(a.Kind, b.Kind) })
-	out.NotRead = slices.Compact(out.NotRead)
+	slices.SortFunc(out.IncompleteKinds, func(a, b IncompleteKind) int { return cmp.Compare(a.Kind, b.Kind) })
+	out.IncompleteKinds = slices.Compact(out.IncompleteKinds)
 	return out, nil
 }
 
@@ -195,7 +195,7 @@ func merged(a, b Objects) Objects {
 	return Objects{
 		Cluster: cmp.Or(a.Cluster, b.Cluster),
 		Syncs:   append(a.Syncs, b.Syncs...), Plugins: append(a.Plugins, b.Plugins...), Pools: append(a.Pools, b.Pools...), Claims: append(a.Claims, b.Claims...),
-		Nodes: append(a.Nodes, b.Nodes...), Events: append(a.Events, b.Events...), Pods: append(a.Pods, b.Pods...), NotRead: append(a.NotRead, b.NotRead...),
+		Nodes: append(a.Nodes, b.Nodes...), Events: append(a.Events, b.Events...), Pods: append(a.Pods, b.Pods...), IncompleteKinds: append(a.IncompleteKinds, b.IncompleteKinds...),
 	}
 }
 

@@ -27,8 +27,8 @@ type Objects struct {
 	Pods    []Pod
 	// Events are Karpenter's on Nodes and NodeClaims, of why it does not disrupt them.
 	Events []corev1.Event
-	// NotRead are the kinds that were not, or not wholly, read.
-	NotRead []IncompleteKind
+	// IncompleteKinds are the kinds that were not, or not wholly, read.
+	IncompleteKinds []IncompleteKind
 }
 
 // Pod is what is read of a pod that has not ended.
@@ -82,8 +82,8 @@ type Report struct {
 	Drift        []Difference  `json:"drift,omitzero"`
 	Quotas       []Quota       `json:"quotas,omitzero"`
 	// PendingPods are those that request GPUs and have no node, the oldest first, at most 100 of them.
-	PendingPods []PendingPod     `json:"pendingPods,omitzero"`
-	NotRead     []IncompleteKind `json:"notRead,omitempty"`
+	PendingPods     []PendingPod     `json:"pendingPods,omitzero"`
+	IncompleteKinds []IncompleteKind `json:"incompleteKinds,omitempty"`
 }
 
 // SyncsRead reports whether all Syncs of the namespace were read: without them, what they report is not known.
@@ -93,7 +93,7 @@ func (r Report) SyncsRead() bool { return r.read(kindSyncs) }
 func (r Report) PoolsRead() bool { return r.read(kindPools) }
 
 func (r Report) read(kind string) bool {
-	return !slices.ContainsFunc(r.NotRead, func(u IncompleteKind) bool { return u.Kind == kind })
+	return !slices.ContainsFunc(r.IncompleteKinds, func(u IncompleteKind) bool { return u.Kind == kind })
 }
 
 // PendingPod is a pod that requests GPUs and has no node.
@@ -210,7 +210,7 @@ type Summary struct {
 
 // NewReport makes the report of a cluster's objects at a time, with the catalog's prices.
 func NewReport(o Objects, now time.Time, types *catalog.Catalog) Report {
-	r := Report{TypeMeta: metav1.TypeMeta{APIVersion: "report.poolwright.dev/v1alpha1", Kind: "Overview"}, Time: metav1.NewTime(now), NotRead: o.NotRead}
+	r := Report{TypeMeta: metav1.TypeMeta{APIVersion: "report.poolwright.dev/v1alpha1", Kind: "Overview"}, Time: metav1.NewTime(now), IncompleteKinds: o.IncompleteKinds}
 	r.Syncs, r.PullRequests = syncsOf(o.Syncs), pullRequestsOf(o.Syncs)
 	r.Drift, r.Quotas = driftOf(o), quotasOf(o.Cluster)
 	x := index(o, now, types)

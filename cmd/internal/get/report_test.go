@@ -54,7 +54,7 @@ func TestReportsReadAsTheirGoldens(t *testing.T) {
 func TestWhatIsNotKnownIsNoNumber(t *testing.T) {
 	o := fleet()
 	o.Pods = nil
-	o.NotRead = []IncompleteKind{{Kind: kindPods, Reason: Forbidden}}
+	o.IncompleteKinds = []IncompleteKind{{Kind: kindPods, Reason: Forbidden}}
 	r := NewReport(o, now(), types(t))
 	if r.Summary.GPUs.Requested != nil || r.Summary.PendingGPUPods != nil || r.Summary.GPUs.Idle != nil {
 		t.Errorf("without pods, requests are %+v", r.Summary)
@@ -80,7 +80,7 @@ func TestAPoolWithoutNodesCostsNothing(t *testing.T) {
 	if got := NewReport(o, now(), types(t)).Pools[0].USDPerHour.String(); got != "0.00" {
 		t.Errorf("a pool without nodes costs %s", got)
 	}
-	o.NotRead = []IncompleteKind{{Kind: kindClaims, Reason: Forbidden}, {Kind: kindNodes, Reason: Forbidden}}
+	o.IncompleteKinds = []IncompleteKind{{Kind: kindClaims, Reason: Forbidden}, {Kind: kindNodes, Reason: Forbidden}}
 	r := NewReport(o, now(), types(t))
 	if p := r.Pools[0]; p.USDPerHour != nil || p.Nodes != nil || p.GPUs.Allocatable != nil {
 		t.Errorf("a pool whose nodes were not read has %+v", p.Total)
@@ -188,7 +188,7 @@ func TestStatesOfANode(t *testing.T) {
 		"a node of which it is not known whether it has pods": {unread: []IncompleteKind{{Kind: kindPods, Reason: TooMany}}, want: outcome{"Ready", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g5.xlarge", "spot")}, Nodes: []corev1.Node{node("x", "1")}, Pods: test.pods, NotRead: test.unread, Events: test.events}
+			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g5.xlarge", "spot")}, Nodes: []corev1.Node{node("x", "1")}, Pods: test.pods, IncompleteKinds: test.unread, Events: test.events}
 			if test.claim != nil {
 				test.claim(&o.Claims[0])
 			}

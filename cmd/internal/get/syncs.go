@@ -128,6 +128,8 @@ type Difference struct {
 	Action string `json:"action,omitempty"`
 	// HeldBy are the rules that hold the correction, as in status.pending of a Sync.
 	HeldBy []string `json:"heldBy,omitempty"`
+	// SkippedBy are the rules by which it is never made.
+	SkippedBy []string `json:"skippedBy,omitempty"`
 	// Reason is why it was not corrected, or what differs.
 	Reason string `json:"reason,omitempty"`
 	// Source is file:line in the repository.
@@ -141,7 +143,7 @@ func driftOf(o Objects) []Difference {
 	out := []Difference{}
 	for _, s := range o.Syncs {
 		for _, c := range s.Status.Pending {
-			out = append(out, Difference{Owner: "Sync " + s.Namespace + "/" + s.Name, Object: sanitize.Text(c.Object), Action: c.Action, HeldBy: c.HeldBy, Reason: sanitize.Text(c.Reason), Source: sanitize.Text(c.Source)})
+			out = append(out, Difference{Owner: "Sync " + s.Namespace + "/" + s.Name, Object: sanitize.Text(c.Object), Action: c.Action, HeldBy: c.HeldBy, SkippedBy: c.SkippedBy, Reason: sanitize.Text(c.Reason), Source: sanitize.Text(c.Source)})
 		}
 	}
 	for _, s := range o.Syncs {
@@ -162,7 +164,7 @@ func driftOf(o Objects) []Difference {
 		out = append(out, Difference{Owner: "Cluster " + o.Cluster.Name, Object: "aws " + sanitize.Text(d.Resource), Reason: sanitize.Text(d.Message)})
 	}
 	for _, u := range o.Cluster.Status.AWS.Unknown {
-		out = append(out, Difference{Owner: "Cluster " + o.Cluster.Name, Object: "aws " + sanitize.Text(u.Resource), Reason: "not known: " + sanitize.Text(u.Reason)})
+		out = append(out, Difference{Owner: "Cluster " + o.Cluster.Name, Object: "aws " + sanitize.Text(u.Resource), Reason: "unknown: " + sanitize.Text(u.Reason)})
 	}
 	return out
 }

@@ -163,9 +163,9 @@ func (r Report) pullTable(namespaces bool) *metav1.Table {
 }
 
 func (r Report) driftTable() *metav1.Table {
-	t := table("Object", "Action", "Held-by", "Owner", "Source", "Reason")
+	t := table("Object", "Action", "Rule", "Owner", "Source", "Reason")
 	for _, d := range r.Drift {
-		addRow(t, d.Object, orDash(d.Action), orDash(strings.Join(d.HeldBy, ",")), d.Owner, orDash(d.Source), orDash(d.Reason))
+		addRow(t, d.Object, orDash(d.Action), orDash(strings.Join(slices.Concat(d.HeldBy, d.SkippedBy), ",")), d.Owner, orDash(d.Source), orDash(d.Reason))
 	}
 	return t
 }

@@ -105,8 +105,8 @@ func reportFirst(w io.Writer, r Report, missing []string, from reportSource) err
 
 // unreadSince is an error where a kind was not read that the first reading has: its objects are not gone.
 func unreadSince(first, now Report) error {
-	for _, u := range now.NotRead {
-		was := slices.ContainsFunc(first.NotRead, func(before IncompleteKind) bool { return before.Kind == u.Kind })
+	for _, u := range now.IncompleteKinds {
+		was := slices.ContainsFunc(first.IncompleteKinds, func(before IncompleteKind) bool { return before.Kind == u.Kind })
 		if u.Reason != TooMany && !was {
 			return errors.New(u.Message)
 		}

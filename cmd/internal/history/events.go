@@ -113,16 +113,16 @@ func nodeEvents(n history.NodeClaim) []Event {
 		add(n.Deleted, kind, EventDisrupted, cause)
 	}
 	if !n.Terminated.IsZero() {
-		ended := "after "
+		ended := duration.HumanDuration(n.Terminated.Sub(n.Launched.Time)) + " after the launch"
+		cost := "; cost "
 		if n.TerminatedLatest {
-			ended = "not observed; it was there for the last time after "
+			ended, cost = "termination not observed; last observed "+ended, "; cost at least "
 		}
-		ended += duration.HumanDuration(n.Terminated.Sub(n.Launched.Time))
 		if n.USD != nil {
-			ended += ", for " + amount(*n.USD, n.PriceBasis.Approximate())
+			ended += cost + amount(*n.USD, n.PriceBasis.Approximate())
 		}
 		if observed := n.GPUSeconds.Paid - n.GPUSeconds.Unobserved; n.GPUs > 0 && observed > 0 {
-			ended += fmt.Sprintf("; GPUs were requested for %s of that", percent(n.GPUSeconds.Requested, observed))
+			ended += fmt.Sprintf("; GPUs were requested for %s of that time", percent(n.GPUSeconds.Requested, observed))
 		}
 		add(n.Terminated, kind, EventTerminated, ended)
 	}

@@ -20,14 +20,14 @@ import (
 
 // List is the JSON form of what lint found.
 type List struct {
-	Objects  int       `json:"objects"`
-	Problems []Finding `json:"problems"`
-	Warnings []Finding `json:"warnings"`
+	Objects  int          `json:"objects"`
+	Problems []Diagnostic `json:"problems"`
+	Warnings []Diagnostic `json:"warnings"`
 }
 
-// Finding is one of them. File is relative to the repository's root; Line is 0 where only the
+// Diagnostic is one of them. File is relative to the repository's root; Line is 0 where only the
 // file is known.
-type Finding struct {
+type Diagnostic struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Object string `json:"object,omitempty"`
@@ -40,10 +40,10 @@ type Finding struct {
 
 // JSON is what lint found, for JSON.
 func JSON(found offline.LintResult) List {
-	list := func(problems []state.Problem) []Finding {
-		out := make([]Finding, 0, len(problems))
+	list := func(problems []state.Problem) []Diagnostic {
+		out := make([]Diagnostic, 0, len(problems))
 		for _, p := range problems {
-			one := Finding{File: p.Origin.File, Line: p.Origin.Line, Field: p.Field, Code: p.Code, Facts: p.Facts, Message: p.Message}
+			one := Diagnostic{File: p.Origin.File, Line: p.Origin.Line, Field: p.Field, Code: p.Code, Facts: p.Facts, Message: p.Message}
 			if p.Object != (state.Key{}) {
 				one.Object = p.Object.String()
 			}

@@ -25,6 +25,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/unset"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
@@ -98,7 +99,7 @@ func LintWithPrices(ctx context.Context, folder string, in variables.Input, sour
 	found = append(found, expansionProblems(d, found)...)
 	found = append(found, aws.Check(d.Set)...)
 	for _, f := range gpus {
-		if f.Advice {
+		if f.Severity == finding.Warning {
 			out.Warnings = append(out.Warnings, f.Problem())
 		} else {
 			found = append(found, f.Problem())
@@ -112,7 +113,7 @@ func LintWithPrices(ctx context.Context, folder string, in variables.Input, sour
 }
 
 // gpuFindings are what is wrong about GPUs, and what may be otherwise than meant.
-func gpuFindings(d declared.Declared) ([]gpulint.Finding, error) {
+func gpuFindings(d declared.Declared) ([]lint.Diagnostic, error) {
 	types, err := catalog.Load()
 	if err != nil {
 		return nil, err

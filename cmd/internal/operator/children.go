@@ -6,7 +6,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/declared/part"
+	"github.com/poolwright/poolwright/reconciler/declared/buildcache"
 	"github.com/poolwright/poolwright/reconciler/forecasting"
 )
 
@@ -16,8 +16,8 @@ type children struct {
 	// followed render followed branches, ahead forecast before an apply, and proposed do
 	// both for pull requests: nobody who may open one makes the others wait.
 	followed, ahead, proposed *child.Runner
-	// parts are parts of what was rendered of followed branches.
-	parts *part.Cache
+	// builds are builds of what was rendered of followed branches.
+	builds *buildcache.Cache
 	// revisions are what was rendered for the Syncs, decoded.
 	revisions *reconciler.RevisionCache
 }
@@ -38,7 +38,7 @@ const (
 
 func newChildren() children {
 	return children{
-		parts:     &part.Cache{},
+		builds:    &buildcache.Cache{},
 		revisions: reconciler.NewRevisionCache(cachedRevisions, uncachedRevisions),
 		followed:  &child.Runner{Limits: child.Limits{Output: followedOutput, Decoded: followedDecoded}},
 		ahead:     &child.Runner{Limits: child.Limits{Deadline: forecasting.Timeout}},
@@ -46,11 +46,11 @@ func newChildren() children {
 	}
 }
 
-// forSync are the children for what a Sync follows, which keep parts from one of its revisions to
+// forSync are the children for what a Sync follows, which keep builds from one of its revisions to
 // the next, and nothing for another's.
 func (c children) forSync(sync *v1alpha1.Sync) *child.Runner {
 	followed := *c.followed
-	followed.Parts = c.parts.Folder(strings.Join([]string{string(sync.UID), sync.Address(), sync.Spec.Path}, "\n"))
+	followed.Builds = c.builds.Folder(strings.Join([]string{string(sync.UID), sync.Address(), sync.Spec.Path}, "\n"))
 	return &followed
 }
 

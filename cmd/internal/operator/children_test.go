@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/declared/part"
+	"github.com/poolwright/poolwright/reconciler/declared/buildcache"
 )
 
-func TestPartsAreKeptForOneSyncAndWhatItFollows(t *testing.T) {
+func TestBuildsAreKeptForOneSyncAndWhatItFollows(t *testing.T) {
 	sync := func(uid types.UID, url, path string) *v1alpha1.Sync {
 		s := &v1alpha1.Sync{}
 		s.UID, s.Spec.Source.Git.URL, s.Spec.Path = uid, url, path
@@ -29,12 +29,12 @@ func TestPartsAreKeptForOneSyncAndWhatItFollows(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newChildren()
-			c.forSync(sync("1", "https://git.example.com/a", "x")).Parts.Keep(tree, nil, []part.Part{{Name: "a", Reads: []part.Read{"fa.yaml"}, Content: []byte("rendered")}})
-			if got := len(c.forSync(test.other).Parts.Valid(tree)); got != test.want {
-				t.Errorf("%d parts count", got)
+			c.forSync(sync("1", "https://git.example.com/a", "x")).Builds.Keep(tree, nil, []buildcache.Build{{Name: "a", Reads: []buildcache.Read{"fa.yaml"}, Content: []byte("rendered")}})
+			if got := len(c.forSync(test.other).Builds.Valid(tree)); got != test.want {
+				t.Errorf("%d builds count", got)
 			}
-			if c.followed.Parts != nil || c.ahead.Parts != nil || c.proposed.Parts != nil || c.forPullRequests("r").Parts != nil {
-				t.Error("children of others keep parts")
+			if c.followed.Builds != nil || c.ahead.Builds != nil || c.proposed.Builds != nil || c.forPullRequests("r").Builds != nil {
+				t.Error("children of others keep builds")
 			}
 		})
 	}

@@ -86,7 +86,7 @@ func TestASyncFollowsARepositoryAsAGitHubApp(t *testing.T) {
 		"ca.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: e.Certificate().Raw}),
 	}}
 	direct := reconcilertest.InstalledClient(t, sync, secret)
-	a := &app{direct: direct, cfg: Config{mirrors: newMirrors(Config{CacheDir: t.TempDir()})}}
+	a := &app{direct: direct, cfg: Config{caches: newCaches(Config{CacheDir: t.TempDir()})}}
 	source, err := a.gitSource(sync)
 	if err != nil {
 		t.Fatal(err)

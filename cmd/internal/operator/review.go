@@ -65,7 +65,7 @@ func (a *app) reviews() pullrequest.Builder {
 			return pullrequest.ForgeAccess{}, state.Fail(state.Stalled, "InvalidPullRequests", err)
 		}
 		config := a.gitConfig(sync)
-		config.Dir, config.Disk = a.cfg.mirrors.pullRequestsDir(sync), a.cfg.mirrors.pullRequests
+		config.Dir, config.Disk = a.cfg.caches.pullRequestsDir(sync), a.cfg.caches.pullRequests
 		observedAt := &preview.ObservedAt{}
 		targets, vars, refusals, err := a.readOnlyTargets(sync, observedAt, slow)
 		if err != nil {
@@ -91,7 +91,7 @@ func (a *app) reviews() pullrequest.Builder {
 			_, called, err := a.identity(ctx)
 			return err == nil && called != name
 		}
-		leave := func() { a.removeMirror(sync, config.Dir) }
+		leave := func() { a.removeCache(sync, config.Dir) }
 		return pullrequest.ForgeAccess{Forge: at, Planner: p, Cluster: name, Identity: identity, Outdated: outdated, Close: leave}, nil
 	}
 }
@@ -127,10 +127,10 @@ func (a *app) identity(ctx context.Context) (identity, name string, err error) {
 	return string(system.UID), name, nil
 }
 
-// removeMirror removes the copy of a repository, which may be private, once the Sync has
+// removeCache removes the copy of a repository, which may be private, once the Sync has
 // nothing to do with pull requests any more. A session that is only built anew, or ends
 // with the process, leaves it to the next.
-func (a *app) removeMirror(sync *v1alpha1.Sync, dir string) {
+func (a *app) removeCache(sync *v1alpha1.Sync, dir string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var now v1alpha1.Sync
@@ -138,7 +138,7 @@ func (a *app) removeMirror(sync *v1alpha1.Sync, dir string) {
 		return
 	}
 	if err := os.RemoveAll(dir); err != nil {
-		a.cfg.Logger.Error(err, "Removing the mirror for pull requests", "sync", sync.Name)
+		a.cfg.Logger.Error(err, "Removing the cache for pull requests", "sync", sync.Name)
 	}
 }
 

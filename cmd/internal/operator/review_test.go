@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/forecasting"
 )
 
-func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
+func TestTheCacheOfPullRequestsIsDeletedWithThem(t *testing.T) {
 	tests := map[string]struct {
 		edit func(*v1alpha1.Sync)
 		gone bool
@@ -37,15 +37,15 @@ func TestTheMirrorOfPullRequestsGoesWithThem(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			mirror := newMirrors(Config{CacheDir: t.TempDir()}).pullRequestsDir(sync)
-			if err := os.MkdirAll(filepath.Join(mirror, "gen-1"), 0o700); err != nil {
+			cache := newCaches(Config{CacheDir: t.TempDir()}).pullRequestsDir(sync)
+			if err := os.MkdirAll(filepath.Join(cache, "gen-1"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			a := &app{direct: direct, cfg: Config{Logger: logr.Discard()}}
-			a.removeMirror(sync, mirror)
-			_, err := os.Stat(mirror)
+			a.removeCache(sync, cache)
+			_, err := os.Stat(cache)
 			if diff := cmp.Diff(tt.want, err == nil); diff != "" {
-				t.Errorf("there is a mirror (-want +got):\n%s", diff)
+				t.Errorf("there is a cache (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -69,11 +69,11 @@ type Config struct {
 	// PublishPrices has the leader publish the prices and offerings that the engine reads, for commands without
 	// AWS credentials.
 	PublishPrices bool
-	// CacheDir holds the mirrors of Git repositories, which take at most CacheSizeLimit
+	// CacheDir holds the caches of Git repositories, which take at most CacheSizeLimit
 	// bytes together; 0 means DefaultCacheSizeLimit.
 	CacheDir       string
 	CacheSizeLimit int64
-	mirrors        mirrors
+	caches         cloneCaches
 	// CABundle is the API server's CA as nodes are configured with it, PEM in base64.
 	// Empty means the one of REST. A change replaces every node, in how it is written,
 	// too.
@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return ignoreEnd(ctx, err)
 	}
-	cfg.mirrors = newMirrors(cfg)
+	cfg.caches = newCaches(cfg)
 	a := &app{cfg: cfg, direct: direct}
 	if cfg.History {
 		a.history = collector.New(cfg.Logger.WithName("history"))

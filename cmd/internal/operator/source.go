@@ -18,7 +18,7 @@ import (
 )
 
 // branchState is where the Sync's branch was before it moved, by the Sync's status, which
-// outlives mirrors and leaders.
+// outlives caches and leaders.
 func (a *app) branchState(sync *v1alpha1.Sync) func(context.Context) (gogit.BranchState, error) {
 	return func(ctx context.Context) (gogit.BranchState, error) {
 		now, err := a.live(ctx, sync)

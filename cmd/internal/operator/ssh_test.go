@@ -62,7 +62,7 @@ func TestASyncFollowsARepositoryBySSH(t *testing.T) {
 	sync.Spec.Source.Git = v1alpha1.GitSource{URL: server.URL("nodes.git"), Ref: v1alpha1.GitRef{Branch: "main"}, SecretRef: &v1alpha1.SecretRef{Name: "git"}}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: "git"}}
 	direct := reconcilertest.InstalledClient(t, sync, secret)
-	a := &app{direct: direct, cfg: Config{mirrors: newMirrors(Config{CacheDir: t.TempDir()})}}
+	a := &app{direct: direct, cfg: Config{caches: newCaches(Config{CacheDir: t.TempDir()})}}
 	source, err := a.gitSource(sync)
 	if err != nil {
 		t.Fatal(err)

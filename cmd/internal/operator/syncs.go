@@ -185,7 +185,7 @@ func (a *app) loader(in *child.Runner, path string, vars *variables.Current, ref
 		}
 		loaded.BeforeDesired = func() {
 			vars.SetLoaded(values)
-			refusals.Set(loaded.Clusters, loaded.Unknown)
+			refusals.Set(loaded.Clusters, loaded.UnknownFields)
 		}
 		return loaded.Declared, nil
 	}
@@ -223,9 +223,9 @@ func (a *app) orphan(sync *v1alpha1.Sync, kubeTarget *kubernetes.Target, awsTarg
 		if err := a.cluster.RemoveAWSStatus(ctx, sync.Name); err != nil {
 			return err
 		}
-		mirrors := a.cfg.mirrors
-		if err := errors.Join(os.RemoveAll(mirrors.sourceDir(sync)), os.RemoveAll(mirrors.artifactsDir(sync)), os.RemoveAll(mirrors.pullRequestsDir(sync))); err != nil {
-			return fmt.Errorf("removing the mirrors of Sync %s: %w", sync.Name, err)
+		caches := a.cfg.caches
+		if err := errors.Join(os.RemoveAll(caches.sourceDir(sync)), os.RemoveAll(caches.artifactsDir(sync)), os.RemoveAll(caches.pullRequestsDir(sync))); err != nil {
+			return fmt.Errorf("removing the caches of Sync %s: %w", sync.Name, err)
 		}
 		return nil
 	}
@@ -242,9 +242,9 @@ func (u unusable) Fetch(context.Context) (gitsource.Snapshot, error) {
 // source is where the Sync's files come from, and what watches that; nil where only polling finds what is new.
 // What the other kind of source has left on disk is removed.
 func (a *app) source(sync *v1alpha1.Sync) (gitsource.Source, watchFunc, error) {
-	unused := a.cfg.mirrors.artifactsDir(sync)
+	unused := a.cfg.caches.artifactsDir(sync)
 	if sync.Spec.SourceRef != nil {
-		unused = a.cfg.mirrors.sourceDir(sync)
+		unused = a.cfg.caches.sourceDir(sync)
 	}
 	if err := os.RemoveAll(unused); err != nil {
 		a.cfg.Logger.Error(err, "Removing what another source has left", "sync", sync.Name)
@@ -257,9 +257,9 @@ func (a *app) source(sync *v1alpha1.Sync) (gitsource.Source, watchFunc, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	dir := a.cfg.mirrors.artifactsDir(sync)
+	dir := a.cfg.caches.artifactsDir(sync)
 	return artifact.New(artifact.Config{
-		Name: ref.Name(), Resolve: ref.Artifact, LastRevisions: a.lastRevisions(sync), Dir: dir, Disk: a.cfg.mirrors.all.Mirror(dir),
+		Name: ref.Name(), Resolve: ref.Artifact, LastRevisions: a.lastRevisions(sync), Dir: dir, Disk: a.cfg.caches.all.CacheBudget(dir),
 	}), ref.Watch, nil
 }
 
@@ -275,7 +275,7 @@ func (a *app) gitConfig(sync *v1alpha1.Sync) gogit.Config {
 	cfg := gogit.Config{
 		URL: git.URL,
 		Ref: gogit.Ref{Branch: ref.Branch, Tag: ref.Tag, Commit: ref.Commit},
-		Dir: a.cfg.mirrors.sourceDir(sync), Disk: a.cfg.mirrors.all.Mirror(a.cfg.mirrors.sourceDir(sync)),
+		Dir: a.cfg.caches.sourceDir(sync), Disk: a.cfg.caches.all.CacheBudget(a.cfg.caches.sourceDir(sync)),
 		BranchState: a.branchState(sync), Verification: a.verification(sync),
 	}
 	if git.SecretRef != nil || git.ProxySecretRef != nil {

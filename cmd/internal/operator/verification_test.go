@@ -56,7 +56,7 @@ func TestASyncFollowsSignedRevisionsAlone(t *testing.T) {
 	credentials := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: "git"}, Data: map[string][]byte{"identity": login.PEM(""), "known_hosts": server.KnownHosts()}}
 	signers := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: "signers"}, Data: signtest.Files(ada)}
 	direct := reconcilertest.InstalledClient(t, sync, credentials)
-	a := &app{direct: direct, cfg: Config{mirrors: newMirrors(Config{CacheDir: t.TempDir()})}}
+	a := &app{direct: direct, cfg: Config{caches: newCaches(Config{CacheDir: t.TempDir()})}}
 	source, err := a.gitSource(sync)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestARollbackIsToASignedCommitAlone(t *testing.T) {
 	direct := reconcilertest.InstalledClient(t, sync,
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: "git"}, Data: map[string][]byte{"identity": login.PEM(""), "known_hosts": server.KnownHosts()}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sync.Namespace, Name: "signers"}, Data: signtest.Files(ada)})
-	a := &app{direct: direct, cfg: Config{mirrors: newMirrors(Config{CacheDir: t.TempDir()})}}
+	a := &app{direct: direct, cfg: Config{caches: newCaches(Config{CacheDir: t.TempDir()})}}
 	// fetch makes the source anew, as a change of the annotation does.
 	fetch := func(want error) string {
 		t.Helper()

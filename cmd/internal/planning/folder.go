@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/validation"
 	"github.com/poolwright/poolwright/reconciler/variables"
 )
@@ -63,8 +64,8 @@ func gpuProblems(d declared.Declared) ([]state.Problem, []plan.Note, error) {
 	var problems []state.Problem
 	var notes []plan.Note
 	for _, f := range gpulint.Check(d, types) {
-		if f.Advice {
-			notes = append(notes, plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Code: f.Code, Facts: f.Facts, Text: f.Text})
+		if f.Severity == finding.Warning {
+			notes = append(notes, plan.Note{Key: f.Key, Origin: f.Origin, Severity: finding.Warning, Code: f.Code, Facts: f.Facts, Text: f.Text})
 		} else {
 			problems = append(problems, f.Problem())
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 	"github.com/poolwright/poolwright/reconciler/validation"
@@ -68,7 +69,7 @@ func TestAPlanWarnsOfWhatWorksOtherwiseAndCallsTheRestAProblem(t *testing.T) {
 		got = append(got, strings.SplitAfterN(p.String(), ": ", 4)[2])
 	}
 	for _, n := range notes {
-		if !n.Warning {
+		if n.Severity != finding.Warning {
 			t.Errorf("%s is no warning", n.Text)
 		}
 		got = append(got, n.Key.String(), n.Origin.String(), strings.SplitAfterN(n.Text, ": ", 2)[0])

@@ -43,7 +43,7 @@ func (p *Poolwright) Start(ctx context.Context) (err error) {
 	}
 	name := fmt.Sprintf("%s-%d", p.Namespace, p.runs)
 	arguments := append(slices.Clone(p.Variables), p.Product, "run", "--namespace="+p.Namespace, "--kubeconfig="+p.Environment.Kubeconfig,
-		"--cache-dir="+filepath.Join(p.Environment.Dir, "mirrors", name), "--metrics-addr="+p.metrics, "--health-addr=0")
+		"--cache-dir="+filepath.Join(p.Environment.Dir, "caches", name), "--metrics-addr="+p.metrics, "--health-addr=0")
 	if p.process, err = p.Environment.Run(name, "/usr/bin/env", arguments...); err != nil {
 		return fmt.Errorf("starting Poolwright: %w", err)
 	}

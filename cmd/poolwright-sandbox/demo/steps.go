@@ -165,7 +165,7 @@ func (s *Run) product(ctx context.Context, args ...string) ([]byte, error) {
 // the run watches.
 func (s *Run) startController(ctx context.Context) (err error) {
 	s.controller, err = s.environment.Run("poolwright", s.Product, "run",
-		"--metrics-addr="+s.MetricsAddress, "--health-addr=0", "--cache-dir="+filepath.Join(s.environment.Dir, "mirrors"))
+		"--metrics-addr="+s.MetricsAddress, "--health-addr=0", "--cache-dir="+filepath.Join(s.environment.Dir, "caches"))
 	if err != nil {
 		return err
 	}

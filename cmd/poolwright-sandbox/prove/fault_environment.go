@@ -57,7 +57,7 @@ func environmentFaults() []faultKind {
 			}},
 		{name: "webhook-hangs", summary: "an admission webhook for the declared objects hangs until the API server gives it up, and is removed four seconds after its first request", wires: kubernetes,
 			fault: call(func(ctx context.Context, s *fixture.Fixture) error { return s.HangWebhook(ctx, outage) })},
-		{name: "disk-full", summary: "for four seconds, the volume of the mirrors is full", wires: git,
+		{name: "disk-full", summary: "for four seconds, the volume of the caches is full", wires: git,
 			prepare: (*fixture.Fixture).LimitDisk,
 			fault:   call(func(_ context.Context, s *fixture.Fixture) error { return s.FillDisk(outage) })},
 	}

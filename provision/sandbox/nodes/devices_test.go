@@ -304,7 +304,7 @@ func TestWhatAPluginDoesWithoutDriverGPUsOrDaemon(t *testing.T) {
 				t.Errorf("told %q, want %q", got, c.why)
 			}
 			if c.texts != "" && !strings.Contains(got, c.texts) {
-				t.Errorf("want the last words %q:\n%s", c.texts, got)
+				t.Errorf("want the termination message %q:\n%s", c.texts, got)
 			}
 			want := ""
 			if c.why == "" {

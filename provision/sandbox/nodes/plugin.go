@@ -173,7 +173,7 @@ func (k *kubelet) startPlugin(from source, fault Fault) (pluginlife.Advertised, 
 		return pluginlife.Advertised{}, &pluginlife.Failure{Then: pluginlife.Retries,
 			Why: "the device plugin waits for the MPS control daemon, which does not run on the node"}
 	}
-	name, _ := config.Offer(gpus)
+	name, _ := config.AdvertisedGPUs(gpus)
 	return pluginlife.Advertised{Resource: name, GPUs: gpus, Replicas: max(config.Replicas, 1), OnePerRequest: config.OnePerRequest}, nil
 }
 

@@ -117,7 +117,7 @@ func noDriver(t *testing.T, w *fixture) {
 		t.Errorf("it says %q", got)
 	}
 	if got := w.container(t, pod, isWaiting, 1).LastTerminationState.Terminated; !strings.Contains(got.Message, "ERROR_LIBRARY_NOT_FOUND") {
-		t.Errorf("last words %q", got.Message)
+		t.Errorf("termination message %q", got.Message)
 	}
 	w.delete(t, pod)
 	w.vanishes(t, pod)
@@ -171,7 +171,7 @@ func configuration(t *testing.T, w *fixture) {
 	w.container(t, pod, "ContainerCreating, ready false, pod ready false", 0)
 	configMap(t, w, "config", 1)
 	if last := w.container(t, pod, isWaiting, 1).LastTerminationState.Terminated; !strings.Contains(last.Message, "unable to load config") {
-		t.Errorf("last words of a plugin with one replica: %q", last.Message)
+		t.Errorf("termination message of a plugin with one replica: %q", last.Message)
 	}
 	configMap(t, w, "config", 7)
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "7 of 7")

@@ -199,7 +199,7 @@ func TestOfferedAreTheValuesThatAreSold(t *testing.T) {
 			}
 			live := provision.ClusterSnapshot{NodePools: []*karpv1.NodePool{pool}, Cluster: provision.Cluster{Offerings: test.listed}}
 			got := diagnose(t, live, pending("shop", "1"), diagnosis.Volume{Claim: "data", Terms: zone})
-			if diff := cmp.Diff(test.want, got.Pools[0].Reasons[0].Offered); diff != "" {
+			if diff := cmp.Diff(test.want, got.Pools[0].Reasons[0].AvailableValues); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -20,8 +20,8 @@ import (
 const (
 	// nodesLimit is the resource in which limits count nodes.
 	nodesLimit corev1.ResourceName = "nodes"
-	// mostOffered is how many values of a label are listed.
-	mostOffered = 8
+	// maxValues is how many values of a label are listed.
+	maxValues = 8
 )
 
 // nearestPool is a pool with how close it comes to what the pod requires.
@@ -106,13 +106,13 @@ func (d *diagnosis) compared(pool *karpv1.NodePool, v variant) nearestPool {
 func (d *diagnosis) labels(has scheduling.Requirements, from []*cloudprovider.InstanceType, v variant) []UnschedulableReason {
 	var out []UnschedulableReason
 	for _, key := range sorted(v.own) {
-		if r := v.own.Get(key); !offered(has, from, r) {
+		if r := v.own.Get(key); !available(has, from, r) {
 			out = append(out, unmet(Label, "", r, has, from))
 		}
 	}
 	for _, claim := range v.volumes {
 		for _, key := range sorted(claim.requires) {
-			if r := claim.requires.Get(key); !offered(has, from, r) {
+			if r := claim.requires.Get(key); !available(has, from, r) {
 				out = append(out, unmet(VolumeTopology, claim.name, r, has, from))
 			}
 		}
@@ -124,11 +124,11 @@ func (d *diagnosis) labels(has scheduling.Requirements, from []*cloudprovider.In
 func unmet(kind UnschedulableReasonKind, claim string, r *scheduling.Requirement, has scheduling.Requirements, from []*cloudprovider.InstanceType) UnschedulableReason {
 	values := r.Values()
 	slices.Sort(values)
-	return UnschedulableReason{Kind: kind, Claim: claim, Key: r.Key, Operator: string(r.Operator()), Required: values, Offered: valuesOf(r.Key, has, from)}
+	return UnschedulableReason{Kind: kind, Claim: claim, Requirement: &corev1.NodeSelectorRequirement{Key: r.Key, Operator: r.Operator(), Values: values}, AvailableValues: valuesOf(r.Key, has, from)}
 }
 
-// offered reports whether a node of the pool can match the requirement.
-func offered(has scheduling.Requirements, from []*cloudprovider.InstanceType, r *scheduling.Requirement) bool {
+// available reports whether a node of the pool can match the requirement.
+func available(has scheduling.Requirements, from []*cloudprovider.InstanceType, r *scheduling.Requirement) bool {
 	if has.Compatible(scheduling.NewRequirements(r), scheduling.AllowUndefinedWellKnownLabels) != nil {
 		return false
 	}
@@ -164,7 +164,7 @@ func valuesOf(key string, has scheduling.Requirements, from []*cloudprovider.Ins
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)
-	return out[:min(len(out), mostOffered)]
+	return out[:min(len(out), maxValues)]
 }
 
 // known are the values that requirements list for a label.
@@ -195,7 +195,7 @@ func (d *diagnosis) short(from []*cloudprovider.InstanceType) (out []Unschedulab
 			offers++
 		}
 		if requested := requests[name]; requested.Cmp(most) > 0 {
-			out = append(out, UnschedulableReason{Kind: Resource, Resource: name, Requested: requested, MaxOffered: most})
+			out = append(out, UnschedulableReason{Kind: Resource, Resource: name, Requested: requested, MaxAllocatable: most})
 		}
 	}
 	return out, offers
@@ -213,11 +213,7 @@ func (d *diagnosis) taints(pool *karpv1.NodePool) []UnschedulableReason {
 	var out []UnschedulableReason
 	for _, t := range pool.Spec.Template.Spec.Taints {
 		if scheduling.Taints([]corev1.Taint{t}).ToleratesPod(d.pod) != nil {
-			o := UnschedulableReason{Kind: Taint, Key: t.Key, Operator: string(t.Effect)}
-			if t.Value != "" {
-				o.Required = []string{t.Value}
-			}
-			out = append(out, o)
+			out = append(out, UnschedulableReason{Kind: Taint, Taint: &corev1.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect}})
 		}
 	}
 	return out

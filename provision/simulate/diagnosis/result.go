@@ -87,19 +87,18 @@ const (
 type UnschedulableReason struct {
 	// Kind decides which of the other fields are set.
 	Kind UnschedulableReasonKind
-	// Key is that of a label, or of a taint.
-	Key string
-	// Operator and Required are what is required of the label's value, or the taint's effect and value.
-	Operator string
-	Required []string
-	// Offered are the values that the pool's nodes can have, sorted, at most eight; empty for none.
-	Offered []string
+	// Requirement is what is required of a label.
+	Requirement *corev1.NodeSelectorRequirement
+	// AvailableValues are the values of that label that the pool's nodes can have, sorted, at most eight; empty for none.
+	AvailableValues []string
+	// Taint is one that the pod does not tolerate.
+	Taint *corev1.Taint
 	// Claim is the PersistentVolumeClaim of a VolumeTopology.
 	Claim string
 	// Resource is the one that is short, or limited. Requested is what the pod requests of it, and of a limit
-	// what the smallest instance type has that could still be launched; Most is the most that a node of the pool offers.
-	Resource              corev1.ResourceName
-	Requested, MaxOffered resource.Quantity
+	// what the smallest instance type has that could still be launched; MaxAllocatable the most that a node of the pool has allocatable.
+	Resource                  corev1.ResourceName
+	Requested, MaxAllocatable resource.Quantity
 	// Limit and Used are those of a limit.
 	Limit, Used resource.Quantity
 	// InstanceType is the one that Requested of a limit is of.

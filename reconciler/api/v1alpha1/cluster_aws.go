@@ -15,8 +15,8 @@ const (
 	AWSDeletionPolicyDelete AWSDeletionPolicy = "Delete"
 )
 
-// ResourcePolicy is how the AWS resources of one field of the spec are adopted and deleted.
-type ResourcePolicy struct {
+// ManagementPolicy is how the AWS resources of one field of the spec are adopted and deleted.
+type ManagementPolicy struct {
 	// Adopt lets Poolwright change resources that exist and were not created by it.
 	// Default false: these are compared and reported only.
 	// +optional
@@ -32,7 +32,7 @@ type ResourcePolicy struct {
 // groups.
 // +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type Discovery struct {
-	ResourcePolicy `json:",inline"`
+	ManagementPolicy `json:",inline"`
 	// Key is the tag's key. Default karpenter.sh/discovery.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
@@ -56,16 +56,16 @@ type Discovery struct {
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 }
 
-// NodePolicy is the name of an AWS managed policy that a node role may have:
+// ManagedPolicyName is the name of an AWS managed policy that a node role may have:
 // the allow-list of least privilege.
 // +kubebuilder:validation:Enum=AmazonEKSWorkerNodePolicy;AmazonEKSWorkerNodeMinimalPolicy;AmazonEKS_CNI_Policy;AmazonEC2ContainerRegistryReadOnly;AmazonEC2ContainerRegistryPullOnly;AmazonSSMManagedInstanceCore;AmazonEBSCSIDriverPolicy;CloudWatchAgentServerPolicy
-type NodePolicy string
+type ManagedPolicyName string
 
 // NodeRole is the IAM role of the nodes that Karpenter launches, with its EKS
 // access entry of type EC2_LINUX, which lets them join.
 // +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type NodeRole struct {
-	ResourcePolicy `json:",inline"`
+	ManagementPolicy `json:",inline"`
 	// Name is the role's name, as EC2NodeClasses quote it in spec.role.
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9+=,.@_-]{1,64}$"
 	Name string `json:"name"`
@@ -75,7 +75,7 @@ type NodeRole struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=set
 	// +optional
-	Policies []NodePolicy `json:"policies,omitempty"`
+	Policies []ManagedPolicyName `json:"policies,omitempty"`
 	// PermissionsBoundary is the name of the customer managed policy that
 	// bounds the role. Default poolwright-boundary-NAME-REGION of the cluster,
 	// which bootstrap creates. An existing role that is adopted keeps its own boundary
@@ -95,7 +95,7 @@ type NodeRole struct {
 // by which nodes are drained before AWS interrupts them.
 // +kubebuilder:validation:XValidation:rule="!(has(self.adopt) && self.adopt && has(self.deletionPolicy) && self.deletionPolicy == 'Delete')",message="adopt and deletionPolicy: Delete exclude each other: what was adopted is never deleted"
 type InterruptionQueue struct {
-	ResourcePolicy `json:",inline"`
+	ManagementPolicy `json:",inline"`
 	// Name is the queue's name. Default: the cluster's name. The embedded
 	// engine reads it unless spec.engine.interruptionQueue names another.
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9_-]{1,80}$"

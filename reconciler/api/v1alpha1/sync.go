@@ -275,13 +275,18 @@ type PendingChange struct {
 	// Reason is why it was not made.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// HeldBy are the rules that hold the change: ReadOnly, DriftReported, MaxPrunePercent,
-	// DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, HeldDependent,
-	// SyncChangeHeld or HoldUntil.
-	// Absent where nothing does, and it failed.
+	// HeldBy are the rules that hold the change until a person confirms it or, by HoldUntil, until a time:
+	// MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded,
+	// HeldDependent, SyncChangeHeld or HoldUntil.
+	// Absent where none does.
 	// +listType=atomic
 	// +optional
 	HeldBy []string `json:"heldBy,omitempty"`
+	// SkippedBy are the rules by which the change is never made: ReadOnly or DriftReported. Absent where
+	// none does; what has neither these nor HeldBy failed.
+	// +listType=atomic
+	// +optional
+	SkippedBy []string `json:"skippedBy,omitempty"`
 	// ConfirmationToken is the value of the annotation poolwright.dev/confirm that lets this
 	// change pass, and with it what else the same tokens stand for; absent where no
 	// confirmation does.

@@ -65,7 +65,7 @@ type Loader struct {
 	// notify requests a reconciliation.
 	notify func()
 
-	// pending is the fetch that has no result yet, or nil; answered is the last that has.
+	// pending is the fetch that has no result yet, or nil; last is the latest that has.
 	pending, last *fetch
 	// loading is a revision that is being loaded for the next reconciliation, or nil.
 	loading *loading

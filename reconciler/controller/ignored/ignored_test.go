@@ -53,7 +53,7 @@ func TestAWarningAboutTheSyncIsReportedOnce(t *testing.T) {
 	key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Sync", Namespace: "poolwright-system", Name: "dev"}
 	other := key
 	other.Name = "other"
-	p := plan.Plan{Notes: []plan.Note{{Key: key, Code: finding.IgnoreRuleUnused, Warning: true, Text: "a"}, {Key: key, Text: "b"}, {Key: other, Code: finding.IgnoreRuleUnused, Warning: true, Text: "c"}, {Key: key, Code: finding.IgnoreRuleUnused, Warning: true, Text: "d"}, {Key: key, Code: finding.DryRunRefused, Warning: true, Text: "e"}}}
+	p := plan.Plan{Notes: []plan.Note{{Key: key, Code: finding.IgnoreRuleUnused, Severity: finding.Warning, Text: "a"}, {Key: key, Text: "b"}, {Key: other, Code: finding.IgnoreRuleUnused, Severity: finding.Warning, Text: "c"}, {Key: key, Code: finding.IgnoreRuleUnused, Severity: finding.Warning, Text: "d"}, {Key: key, Code: finding.DryRunRefused, Severity: finding.Warning, Text: "e"}}}
 	recorder := record.NewFakeRecorder(10)
 	emitted := func(p plan.Plan, before string) (now string, events []string) {
 		now = Report(recorder, sync, p, before)

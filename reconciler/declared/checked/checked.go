@@ -16,13 +16,14 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/buildcache"
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/declared/lint/gpulint"
-	"github.com/poolwright/poolwright/reconciler/declared/part"
 	"github.com/poolwright/poolwright/reconciler/declared/substitute"
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Folder is what a folder declares, and what is wrong with it. Its JSON form is without the Set.
@@ -36,16 +37,16 @@ type Folder struct {
 	// server refuses them, or they cannot work. They keep nothing else from being
 	// applied, or deleted. They are in the order of file and line, as Problems are.
 	Refused []state.Problem `json:"refused,omitempty"`
-	// Notes are advice, as about GPUs and secrets in Git, whose Warning is true,
+	// Notes are advice, as about GPUs and secrets in Git, whose Severity is warning,
 	// and what is followed of Karpenter's old APIs.
 	Notes []plan.Note `json:"notes,omitempty"`
 	// Clusters are, by Cluster, what its schema refuses, with the lines: the AWS target
 	// reads that before it takes a Cluster's values to AWS.
 	Clusters ObjectProblems `json:"clusters,omitempty"`
-	// Unknown are, by object, those of Refused where the embedded schema does not have a
+	// UnknownFields are, by object, those of Refused where the embedded schema does not have a
 	// field: the controller refuses such an object before anything is applied, unless the
 	// cluster has a newer definition that has the field.
-	Unknown ObjectProblems `json:"unknown,omitempty"`
+	UnknownFields ObjectProblems `json:"unknownFields,omitempty"`
 }
 
 // Standards read what folders are checked against, each where something is declared that needs it:
@@ -75,10 +76,10 @@ func (s Standards) read(set state.Set) ([]*apiextensionsv1.CustomResourceDefinit
 	return crds, types, err
 }
 
-// Load renders and checks a folder, with the parts that are kept of an earlier revision, which may
+// Load renders and checks a folder, with the builds that are kept of an earlier revision, which may
 // be nil. Its errors are those of declared.Load, and those of standards.
-func Load(tree fs.FS, folder string, values substitute.Values, parts *part.Parts, standards Standards) (Folder, error) {
-	d, err := declared.Load(tree, folder, declared.Options{Values: values, Parts: parts})
+func Load(tree fs.FS, folder string, values substitute.Values, builds *buildcache.Builds, standards Standards) (Folder, error) {
+	d, err := declared.Load(tree, folder, declared.Options{Values: values, Builds: builds})
 	if err != nil {
 		return Folder{}, err
 	}
@@ -86,7 +87,7 @@ func Load(tree fs.FS, folder string, values substitute.Values, parts *part.Parts
 	if err != nil {
 		return Folder{}, err
 	}
-	out := Folder{Declared: d, Clusters: ObjectProblems{}, Unknown: ObjectProblems{}}
+	out := Folder{Declared: d, Clusters: ObjectProblems{}, UnknownFields: ObjectProblems{}}
 	out.Problems = lint.Sorted(d.Problems)
 	refused := lint.Refused(d, crds)
 	if out.Notes, err = Conversions(d, folder); err != nil {
@@ -101,13 +102,13 @@ func Load(tree fs.FS, folder string, values substitute.Values, parts *part.Parts
 		case !reported(key):
 			out.Refused = append(out.Refused, of...)
 			if slices.ContainsFunc(of, func(p state.Problem) bool { return p.UnknownField != "" }) {
-				out.Unknown[key] = of
+				out.UnknownFields[key] = of
 			}
 		}
 	}
 	for _, f := range gpulint.Check(d, types) {
-		if f.Advice {
-			out.Notes = append(out.Notes, warning(f.Finding))
+		if f.Severity == finding.Warning {
+			out.Notes = append(out.Notes, warning(f))
 		} else {
 			out.Refused = append(out.Refused, f.Problem())
 		}

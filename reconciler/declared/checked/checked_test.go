@@ -69,7 +69,7 @@ func TestWhatIsFoundIsDividedByWhoRefusesIt(t *testing.T) {
 				return slices.Compact(out)
 			}
 			want := [][]string{c.problems, c.refused, c.notes, c.clusters, c.unknown}
-			if diff := cmp.Diff(want, [][]string{problems, refused, notes, keys(got.Clusters), keys(got.Unknown)}); diff != "" {
+			if diff := cmp.Diff(want, [][]string{problems, refused, notes, keys(got.Clusters), keys(got.UnknownFields)}); diff != "" {
 				t.Errorf("problems, refused, notes, Clusters and unknown fields (-want +got):\n%s", diff)
 			}
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/lint"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 // Conversions are notes of what a folder holds of Karpenter's old APIs, as lint reports
@@ -22,7 +23,11 @@ func Conversions(d declared.Declared, folder string) ([]plan.Note, error) {
 	}
 	var out []plan.Note
 	for _, p := range found {
-		out = append(out, plan.Note{Origin: p.Origin, Code: p.Code, Facts: p.Facts, Text: p.Message, Warning: p.Manual})
+		severity := finding.Note
+		if p.Manual {
+			severity = finding.Warning
+		}
+		out = append(out, plan.Note{Origin: p.Origin, Code: p.Code, Facts: p.Facts, Text: p.Message, Severity: severity})
 	}
 	return out, nil
 }
@@ -51,6 +56,6 @@ func advice(d declared.Declared, refused map[state.Key][]state.Problem) []plan.N
 	return slices.Compact(out)
 }
 
-func warning(f lint.Finding) plan.Note {
-	return plan.Note{Key: f.Key, Origin: f.Origin, Warning: true, Code: f.Code, Facts: f.Facts, Text: f.Text}
+func warning(f lint.Diagnostic) plan.Note {
+	return plan.Note{Key: f.Key, Origin: f.Origin, Severity: finding.Warning, Code: f.Code, Facts: f.Facts, Text: f.Text}
 }

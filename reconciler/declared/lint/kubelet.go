@@ -35,8 +35,9 @@ func (c *schemaValidator) kubelet(item state.Item) {
 		if len(text) > maxKubeletDetail {
 			text = strings.ToValidUTF8(text[:maxKubeletDetail], "") + "…"
 		}
-		c.findings = append(c.findings, Finding{
-			Key: item.Key, Origin: Position(c.documents, item, path), Code: codeKubeletInvalid, Facts: finding.FactsOf(finding.Of("reason", text)),
+		c.findings = append(c.findings, Diagnostic{
+			Severity: finding.Error,
+			Key:      item.Key, Origin: Position(c.documents, item, path), Code: codeKubeletInvalid, Facts: finding.FactsOf(finding.Of("reason", text)),
 			Text: text, Field: path, Detail: text,
 		})
 	}

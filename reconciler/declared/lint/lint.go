@@ -23,10 +23,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// Finding is what is wrong with an object.
-type Finding struct {
+// Diagnostic is a finding about an object, with its position.
+type Diagnostic struct {
 	Key    state.Key
 	Origin state.Origin
+	// Severity is finding.Error for what cannot work, finding.Warning for what works, and otherwise, or at a higher
+	// price, than its author may assume.
+	Severity finding.Severity
 	// Code and Facts are Text as data.
 	Code  finding.Code
 	Facts finding.Facts
@@ -39,7 +42,7 @@ type Finding struct {
 }
 
 // Problem is the finding as a Problem, which names the object.
-func (f Finding) Problem() state.Problem {
+func (f Diagnostic) Problem() state.Problem {
 	return state.Problem{
 		Origin: f.Origin, Code: f.Code, Facts: f.Facts, Message: f.Key.String() + ": " + f.Text,
 		Object: f.Key, Field: f.Field, Detail: f.Detail, UnknownField: f.UnknownField,
@@ -60,7 +63,7 @@ func Check(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition
 // Find returns what is wrong with the objects of d. Those of a kind that one of the given
 // CustomResourceDefinitions defines, or one that d itself declares, are checked against
 // its schema; those of other kinds are not.
-func Find(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) []Finding {
+func Find(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) []Diagnostic {
 	c := newSchemaValidator(d, crds)
 	for _, item := range written(d) {
 		c.secret(item)
@@ -126,7 +129,7 @@ type schemaValidator struct {
 	// documents are declared's, to find the lines of fields.
 	documents func(state.Origin) (manifest.Document, bool)
 	kinds     map[groupKind]*kind
-	findings  []Finding
+	findings  []Diagnostic
 }
 
 func newSchemaValidator(d declared.Declared, crds []*apiextensionsv1.CustomResourceDefinition) *schemaValidator {
@@ -156,8 +159,9 @@ func (c *schemaValidator) report(item state.Item, path string, code finding.Code
 	if path != "" {
 		text = sanitize.Name(path) + ": " + text
 	}
-	c.findings = append(c.findings, Finding{
-		Key: item.Key, Origin: Position(c.documents, item, path), Code: code, Facts: found.Facts, Text: text, Field: path, Detail: found.Text,
+	c.findings = append(c.findings, Diagnostic{
+		Severity: finding.Error,
+		Key:      item.Key, Origin: Position(c.documents, item, path), Code: code, Facts: found.Facts, Text: text, Field: path, Detail: found.Text,
 	})
 }
 

@@ -1,4 +1,4 @@
-// Package hold is why changes of a plan are held, as data: the rules, what each of them
+// Package hold is why changes of a plan are held or skipped, as data: the rules, what each of them
 // found, and the confirmation token that lets the change pass. What a person reads is
 // written from it, and nothing is read back from what is written.
 //
@@ -12,7 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// Rule is what holds a change, in the form of a condition's reason.
+// Rule is what holds or skips a change, in the form of a condition's reason. People read it in this form, too.
 type Rule string
 
 // The rules. Those that a confirmation token lets pass give one with their Reason.
@@ -43,7 +43,11 @@ const (
 	HoldUntil Rule = "HoldUntil"
 )
 
-// Reason is one of the reasons for which a change is held.
+// Skips reports whether a change is skipped by the rule: it is never made, and nothing can release it. All other rules
+// hold a change until a person confirms it or, by HoldUntil, until a time.
+func (r Rule) Skips() bool { return r == ReadOnly || r == DriftReported }
+
+// Reason is one of the reasons for which a change is held or skipped.
 type Reason struct {
 	Rule  Rule
 	Facts Facts
@@ -146,7 +150,7 @@ type Quota struct {
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// Reasons are why one change is held; none where it is not.
+// Reasons are why one change is held or skipped; none where it is neither.
 type Reasons []Reason
 
 // Nodes reports whether the change is held for the nodes that it would cost.
@@ -166,6 +170,11 @@ func (r Reasons) Rules() []Rule {
 		}
 	}
 	return out
+}
+
+// Skipped reports whether the change is skipped, and nothing holds it besides.
+func (r Reasons) Skipped() bool {
+	return len(r) > 0 && !slices.ContainsFunc(r, func(one Reason) bool { return !one.Rule.Skips() })
 }
 
 // NeedsConfirmation reports whether a confirmation is waited for.

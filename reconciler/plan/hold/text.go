@@ -9,34 +9,15 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// Text is the rule as a person reads it: the field of a Sync where it is one.
-func (r Rule) Text() string {
-	switch r {
-	case ReadOnly:
-		return "read-only"
-	case DriftReported:
-		return "drift: Report"
-	case MaxPrunePercent:
-		return "guard.maxPrunePercent"
-	case DeletionLosses:
-		return "deletion with losses"
-	case UpdateLosses:
-		return "update with losses"
-	case MaxNodesReplaced:
-		return "guard.maxNodesReplaced"
-	case ReviewExceeded:
-		return "review"
-	case QuotaExceeded:
-		return "guard.quota"
-	case HeldDependent:
-		return "held dependent"
-	case HoldUntil:
-		return "hold-until"
-	case SyncChangeHeld:
-		return "Sync change"
-	}
-	return string(r)
-}
+// The fields and the annotation by which rules are set, as sentences name them.
+const (
+	// FieldDrift is that of DriftReported.
+	FieldDrift            = "drift: Report"
+	fieldMaxPrunePercent  = "guard.maxPrunePercent"
+	fieldMaxNodesReplaced = "guard.maxNodesReplaced"
+	fieldQuota            = "guard.quota"
+	annotationHoldUntil   = "hold-until"
+)
 
 // String is the reason in a sentence for a person, without its token.
 func (r Reason) String() string { return strings.Join(r.phrases(), "; ") }
@@ -63,7 +44,7 @@ func (r Reason) phrases() []string {
 	f.Detail = sanitize.Redact(f.Detail)
 	switch r.Rule {
 	case DriftReported:
-		return []string{cmp.Or(f.Detail, "drift is only reported ("+DriftReported.Text()+")")}
+		return []string{cmp.Or(f.Detail, "drift is only reported ("+FieldDrift+")")}
 	case MaxPrunePercent:
 		return []string{f.Deletions.String()}
 	case DeletionLosses:
@@ -71,7 +52,7 @@ func (r Reason) phrases() []string {
 	case UpdateLosses:
 		return []string{fmt.Sprintf("updating %s: %s", f.Object, f.Detail)}
 	case MaxNodesReplaced:
-		return []string{f.Nodes.String(), fmt.Sprintf("%s is %d", MaxNodesReplaced.Text(), *f.Nodes.Max)}
+		return []string{f.Nodes.String(), fmt.Sprintf("%s is %d", fieldMaxNodesReplaced, *f.Nodes.Max)}
 	case ReviewExceeded:
 		return []string{f.Nodes.String(), f.Nodes.reviewed()}
 	case QuotaExceeded:
@@ -88,7 +69,7 @@ func (r Reason) phrases() []string {
 }
 
 func (f Facts) until() string {
-	out := fmt.Sprintf("stays as it is until %s (%s)", f.Until, HoldUntil.Text())
+	out := fmt.Sprintf("stays as it is until %s (%s)", f.Until, annotationHoldUntil)
 	if f.Object != "" {
 		out = fmt.Sprintf("%s, which would be deleted with it, %s", f.Object, out)
 	}
@@ -100,7 +81,7 @@ func (f Facts) until() string {
 
 // String is how many things would be deleted, and the rule that limits it.
 func (d Deletions) String() string {
-	return fmt.Sprintf("%s (%s)", d.Unnamed(), MaxPrunePercent.Text())
+	return fmt.Sprintf("%s (%s)", d.Unnamed(), fieldMaxPrunePercent)
 }
 
 // Unnamed is String without the rule, for a line that begins with it.
@@ -144,7 +125,7 @@ func (n Nodes) String() string {
 }
 
 // String is which pools need more than there is.
-func (q Quota) String() string { return q.text(" (" + QuotaExceeded.Text() + ")") }
+func (q Quota) String() string { return q.text(" (" + fieldQuota + ")") }
 
 // Unnamed is String without the rule, for a line that begins with it.
 func (q Quota) Unnamed() string { return q.text("") }

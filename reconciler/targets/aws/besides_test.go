@@ -20,7 +20,7 @@ import (
 func TestWhatAnotherProcessMadeAnewGoesWithItsPart(t *testing.T) {
 	b := newBench(t, nil, bootstrapping)
 	nodes := func(s *v1alpha1.ClusterSpec) {
-		s.NodeRole = &v1alpha1.NodeRole{ResourcePolicy: deleting, Name: "nodes", InstanceProfile: "nodes"}
+		s.NodeRole = &v1alpha1.NodeRole{ManagementPolicy: deleting, Name: "nodes", InstanceProfile: "nodes"}
 	}
 	whole, without := b.declare(nodes), b.declare(nothing)
 	b.converge(whole)
@@ -64,10 +64,10 @@ func TestWhatAnotherProcessMadeAnewGoesWithItsPart(t *testing.T) {
 // by the policy under which it was applied, not by that commit's.
 func TestADeletionPolicyCountsAsItWasBeforeThePartLeft(t *testing.T) {
 	b := newBench(t, nil, bootstrapping)
-	role := func(name string, part v1alpha1.ResourcePolicy) state.Set {
-		return b.declare(func(s *v1alpha1.ClusterSpec) { s.NodeRole = &v1alpha1.NodeRole{ResourcePolicy: part, Name: name} })
+	role := func(name string, part v1alpha1.ManagementPolicy) state.Set {
+		return b.declare(func(s *v1alpha1.ClusterSpec) { s.NodeRole = &v1alpha1.NodeRole{ManagementPolicy: part, Name: name} })
 	}
-	b.converge(role("first", v1alpha1.ResourcePolicy{}))
+	b.converge(role("first", v1alpha1.ManagementPolicy{}))
 	renamed := b.plan(role("second", deleting))
 	for _, c := range renamed.Changes {
 		if c.Action == plan.Delete {
@@ -75,7 +75,7 @@ func TestADeletionPolicyCountsAsItWasBeforeThePartLeft(t *testing.T) {
 		}
 	}
 	b.converge(role("second", deleting))
-	if p := b.plan(role("third", v1alpha1.ResourcePolicy{})); p.Count(plan.Delete) != 2 {
+	if p := b.plan(role("third", v1alpha1.ManagementPolicy{})); p.Count(plan.Delete) != 2 {
 		t.Errorf("what was applied with Delete does not go:\n%s", show(p))
 	}
 }

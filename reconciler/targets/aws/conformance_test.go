@@ -18,14 +18,14 @@ import (
 )
 
 // deleting is a part whose things go with it.
-var deleting = v1alpha1.ResourcePolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}
+var deleting = v1alpha1.ManagementPolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}
 
 func TestTheQueueAndItsRulesAreATarget(t *testing.T) {
 	targettest.Run(t, func(t *testing.T) targettest.Fixture {
 		b := newBench(t, nil)
 		queue := func(retention time.Duration) func(*v1alpha1.ClusterSpec) {
 			return func(s *v1alpha1.ClusterSpec) {
-				s.InterruptionQueue = &v1alpha1.InterruptionQueue{ResourcePolicy: deleting, Retention: &metav1.Duration{Duration: retention}}
+				s.InterruptionQueue = &v1alpha1.InterruptionQueue{ManagementPolicy: deleting, Retention: &metav1.Duration{Duration: retention}}
 			}
 		}
 		return targettest.Fixture{

@@ -26,13 +26,13 @@ import (
 // something else.
 func everything(revised bool) func(*v1alpha1.ClusterSpec) {
 	return func(s *v1alpha1.ClusterSpec) {
-		s.InterruptionQueue = &v1alpha1.InterruptionQueue{ResourcePolicy: deleting}
-		s.NodeRole = &v1alpha1.NodeRole{ResourcePolicy: deleting, Name: "nodes", InstanceProfile: "nodes"}
+		s.InterruptionQueue = &v1alpha1.InterruptionQueue{ManagementPolicy: deleting}
+		s.NodeRole = &v1alpha1.NodeRole{ManagementPolicy: deleting, Name: "nodes", InstanceProfile: "nodes"}
 		s.ControllerRole = &v1alpha1.ControllerRole{}
 		s.Tags = map[string]string{"team": "infra"}
 		if revised {
 			s.InterruptionQueue.Retention = &metav1.Duration{Duration: time.Hour}
-			s.NodeRole.Policies = []v1alpha1.NodePolicy{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryReadOnly"}
+			s.NodeRole.Policies = []v1alpha1.ManagedPolicyName{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryReadOnly"}
 			s.Tags = map[string]string{"team": "platform"}
 		}
 	}

@@ -31,7 +31,7 @@ func TestProblemsAreReportedWithTheirOriginAndRemedy(t *testing.T) {
 		message string
 	}{
 		{"adopting and deleting", func(s *v1alpha1.ClusterSpec) {
-			s.InterruptionQueue = &v1alpha1.InterruptionQueue{ResourcePolicy: v1alpha1.ResourcePolicy{Adopt: true, DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}}
+			s.InterruptionQueue = &v1alpha1.InterruptionQueue{ManagementPolicy: v1alpha1.ManagementPolicy{Adopt: true, DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}}
 		}, "spec.interruptionQueue has both adopt: true and deletionPolicy: Delete, and what was adopted is never deleted: remove one of them"},
 		{"a subnet twice", func(s *v1alpha1.ClusterSpec) {
 			s.Discovery = &v1alpha1.Discovery{Subnets: []string{"subnet-12345678", "subnet-12345678"}}
@@ -43,7 +43,7 @@ func TestProblemsAreReportedWithTheirOriginAndRemedy(t *testing.T) {
 			s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "a", MinSize: one(3), MaxSize: one(2)}}
 		}, "spec.managedNodeGroups[a] has minSize 3 above maxSize 2: AWS requires minSize <= desiredSize <= maxSize"},
 		{"tags that are not the user's", func(s *v1alpha1.ClusterSpec) {
-			queued(v1alpha1.ResourcePolicy{})(s)
+			queued(v1alpha1.ManagementPolicy{})(s)
 			s.Tags = map[string]string{"poolwright.dev/cluster": "other"}
 		}, `spec.tags holds "poolwright.dev/cluster", which only Poolwright or AWS may set: take it out`},
 		{"one role for nodes and controller", func(s *v1alpha1.ClusterSpec) {

@@ -77,7 +77,7 @@ func TestWhatOthersMadeIsChangedAndThenOrphaned(t *testing.T) {
 	})
 	nets := b.subnets(2)
 	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
-		s.Discovery = &v1alpha1.Discovery{ResourcePolicy: deleting, Subnets: nets, SecurityGroups: []string{nodeSecurityGroup}}
+		s.Discovery = &v1alpha1.Discovery{ManagementPolicy: deleting, Subnets: nets, SecurityGroups: []string{nodeSecurityGroup}}
 		s.Logging = &v1alpha1.Logging{Adopt: true, Types: []v1alpha1.LogType{"api"}, RetentionDays: 30}
 		s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{Name: "system", Adopt: true, MaxSize: sdk.Int32(9)}}
 	})
@@ -118,10 +118,12 @@ func TestATagThatOthersPutOnIsComparedAndLeftAlone(t *testing.T) {
 	nets := b.subnets(2)
 	b.tag(nets[0], discoveryTag, "sandbox")
 	b.tag(nets[1], discoveryTag, "other")
-	declared := func(part v1alpha1.ResourcePolicy) state.Set {
-		return b.declare(func(s *v1alpha1.ClusterSpec) { s.Discovery = &v1alpha1.Discovery{ResourcePolicy: part, Subnets: nets} })
+	declared := func(part v1alpha1.ManagementPolicy) state.Set {
+		return b.declare(func(s *v1alpha1.ClusterSpec) {
+			s.Discovery = &v1alpha1.Discovery{ManagementPolicy: part, Subnets: nets}
+		})
 	}
-	p := b.plan(declared(v1alpha1.ResourcePolicy{}))
+	p := b.plan(declared(v1alpha1.ManagementPolicy{}))
 	if len(p.Changes) != 1 || p.Changes[0].Key.Name != nets[1] || !strings.Contains(p.Changes[0].Hold.String(), "adopt: true in spec.discovery") {
 		t.Errorf("others' tags:\n%s", show(p))
 	}
@@ -131,13 +133,13 @@ func TestATagThatOthersPutOnIsComparedAndLeftAlone(t *testing.T) {
 		}
 	}
 	before := len(b.writes())
-	b.reconcile(declared(v1alpha1.ResourcePolicy{}))
+	b.reconcile(declared(v1alpha1.ManagementPolicy{}))
 	b.reconcile(declared(deleting))
 	b.reconcile(b.declare(nothing))
 	if diff := cmp.Diff(before, len(b.writes())); diff != "" {
 		t.Errorf("something was written: %v", b.writes()[before:])
 	}
-	adopted := declared(v1alpha1.ResourcePolicy{Adopt: true})
+	adopted := declared(v1alpha1.ManagementPolicy{Adopt: true})
 	b.reconcile(adopted)
 	b.converged(adopted)
 	b.reconcile(b.declare(nothing))
@@ -211,14 +213,16 @@ func fieldsOf(c plan.Change) map[string]bool {
 func TestTheMarkerIsShownAsItIsAndDecidesAboutTheEnd(t *testing.T) {
 	b := newBench(t, nil)
 	nets := b.subnets(1)
-	declared := func(part v1alpha1.ResourcePolicy) state.Set {
-		return b.declare(func(s *v1alpha1.ClusterSpec) { s.Discovery = &v1alpha1.Discovery{ResourcePolicy: part, Subnets: nets} })
+	declared := func(part v1alpha1.ManagementPolicy) state.Set {
+		return b.declare(func(s *v1alpha1.ClusterSpec) {
+			s.Discovery = &v1alpha1.Discovery{ManagementPolicy: part, Subnets: nets}
+		})
 	}
 	const marker = discoveryMarker + "sandbox"
 	for _, tt := range []struct {
-		part v1alpha1.ResourcePolicy
+		part v1alpha1.ManagementPolicy
 		want string
-	}{{v1alpha1.ResourcePolicy{}, "Orphan"}, {deleting, "Delete"}, {v1alpha1.ResourcePolicy{Adopt: true}, "Adopted"}, {deleting, "Delete"}} {
+	}{{v1alpha1.ManagementPolicy{}, "Orphan"}, {deleting, "Delete"}, {v1alpha1.ManagementPolicy{Adopt: true}, "Adopted"}, {deleting, "Delete"}} {
 		p := b.reconcile(declared(tt.part))
 		if len(p.Changes) != 1 {
 			t.Fatalf("%s:\n%s", tt.want, show(p))

@@ -3,7 +3,7 @@ package aws
 import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/discovery"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/eks"
-	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/identity"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/iam"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/logs"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/quotas"
@@ -16,11 +16,11 @@ type kindOf struct{ service, kind string }
 // kinds lists every type of resource. Each file that adds one adds its line.
 func kinds() map[kindOf]resource.Kind {
 	return map[kindOf]resource.Kind{
-		{"iam", "Policy"}:                 identity.Policies{},
-		{"iam", "Role"}:                   identity.Roles{},
-		{"iam", "InstanceProfile"}:        identity.InstanceProfiles{},
-		{"eks", "AccessEntry"}:            identity.AccessEntries{},
-		{"eks", "PodIdentityAssociation"}: identity.PodIdentityAssociations{},
+		{"iam", "Policy"}:                 iam.Policies{},
+		{"iam", "Role"}:                   iam.Roles{},
+		{"iam", "InstanceProfile"}:        iam.InstanceProfiles{},
+		{"eks", "AccessEntry"}:            iam.AccessEntries{},
+		{"eks", "PodIdentityAssociation"}: iam.PodIdentityAssociations{},
 		{"servicequotas", "Quota"}:        quotas.New(),
 		{"sqs", "Queue"}:                  interruption.Queues{},
 		{"events", "Rule"}:                interruption.Rules{},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/eks"
-	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/identity"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/iam"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
@@ -103,8 +103,8 @@ func TestTheControllersIdentityIsWrittenOnlyByBootstrap(t *testing.T) {
 			held := map[string]bool{}
 			for _, k := range kinds() {
 				for _, item := range k.Desired(s) {
-					held[item.Key.String()] = item.ReadOnly == identity.OnlyBootstrap
-					if item.ReadOnly != "" && item.ReadOnly != identity.OnlyBootstrap {
+					held[item.Key.String()] = item.ReadOnly == iam.OnlyBootstrap
+					if item.ReadOnly != "" && item.ReadOnly != iam.OnlyBootstrap {
 						t.Errorf("%s is held: %s", item.Key, item.ReadOnly)
 					}
 				}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestOfflineDesiresWhatWouldBeRequestedOfAWS(t *testing.T) {
-	declared := declareIn(t, sandboxaws.DefaultConfig(), queued(v1alpha1.ResourcePolicy{}))
+	declared := declareIn(t, sandboxaws.DefaultConfig(), queued(v1alpha1.ManagementPolicy{}))
 	want, err := offline(t).Desired(t.Context(), declared)
 	if err != nil || want.Len() == 0 {
 		t.Fatalf("%v, %d things", err, want.Len())
@@ -36,7 +36,7 @@ func TestOfflineAProblemLeavesWhatWasDeclaredBefore(t *testing.T) {
 		}
 		return nil
 	})
-	before, err := from.Desired(t.Context(), declareIn(t, sandboxaws.DefaultConfig(), queued(v1alpha1.ResourcePolicy{})))
+	before, err := from.Desired(t.Context(), declareIn(t, sandboxaws.DefaultConfig(), queued(v1alpha1.ManagementPolicy{})))
 	if err != nil || before.Len() == 0 {
 		t.Fatalf("%v, %d things", err, before.Len())
 	}

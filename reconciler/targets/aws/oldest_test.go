@@ -73,13 +73,13 @@ func TestAClusterThatIsNotTheOldestChangesNothingInAWS(t *testing.T) {
 // older one decides.
 func TestAClusterThatIsNotTheOldestDropsNoRecord(t *testing.T) {
 	for name, c := range map[string]struct {
-		policy v1alpha1.ResourcePolicy
+		policy v1alpha1.ManagementPolicy
 		// gone deletes the queue by hand.
 		gone bool
 	}{
-		"a part that stays in AWS":   {policy: v1alpha1.ResourcePolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyOrphan}},
+		"a part that stays in AWS":   {policy: v1alpha1.ManagementPolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyOrphan}},
 		"a part that is gone twice":  {policy: deleting, gone: true},
-		"an orphan that is gone too": {policy: v1alpha1.ResourcePolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyOrphan}, gone: true},
+		"an orphan that is gone too": {policy: v1alpha1.ManagementPolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyOrphan}, gone: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			oldest := ""

@@ -80,7 +80,7 @@ func oracle(t *testing.T, take func(context.Context, *bench) error, create func(
 	head := b.declare(func(s *v1alpha1.ClusterSpec) {
 		s.Tags = map[string]string{"team": "infra"}
 		s.NodeRole = &v1alpha1.NodeRole{Name: "payroll"}
-		s.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: "payroll", ResourcePolicy: deleting}
+		s.InterruptionQueue = &v1alpha1.InterruptionQueue{Name: "payroll", ManagementPolicy: deleting}
 	})
 	b.reconcile(base)
 	before = b.comment(create, base, head)

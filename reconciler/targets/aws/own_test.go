@@ -46,7 +46,7 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 	if after := b.writes(); len(after) != len(before) {
 		t.Errorf("written: %v", after[len(before):])
 	}
-	adopting := b.declare(queued(v1alpha1.ResourcePolicy{Adopt: true}))
+	adopting := b.declare(queued(v1alpha1.ManagementPolicy{Adopt: true}))
 	b.reconcile(adopting)
 	b.converged(adopting)
 	// What was adopted stays when it leaves.
@@ -70,15 +70,15 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 func TestLeavingTheRepositoryDeletesOnlyWhereTheDeletionPolicyIsDelete(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		parts   []v1alpha1.ResourcePolicy
+		parts   []v1alpha1.ManagementPolicy
 		deletes int
 	}{
-		{"no policy leaves them", []v1alpha1.ResourcePolicy{{}}, 0},
-		{"Orphan leaves them", []v1alpha1.ResourcePolicy{{DeletionPolicy: v1alpha1.AWSDeletionPolicyOrphan}}, 0},
-		{"Delete deletes them", []v1alpha1.ResourcePolicy{deleting}, 6},
-		{"Orphan after Delete leaves them", []v1alpha1.ResourcePolicy{deleting, {}}, 0},
-		{"Delete after Orphan deletes them", []v1alpha1.ResourcePolicy{{}, deleting}, 6},
-		{"adoption after Delete leaves them", []v1alpha1.ResourcePolicy{deleting, {Adopt: true}}, 0},
+		{"no policy leaves them", []v1alpha1.ManagementPolicy{{}}, 0},
+		{"Orphan leaves them", []v1alpha1.ManagementPolicy{{DeletionPolicy: v1alpha1.AWSDeletionPolicyOrphan}}, 0},
+		{"Delete deletes them", []v1alpha1.ManagementPolicy{deleting}, 6},
+		{"Orphan after Delete leaves them", []v1alpha1.ManagementPolicy{deleting, {}}, 0},
+		{"Delete after Orphan deletes them", []v1alpha1.ManagementPolicy{{}, deleting}, 6},
+		{"adoption after Delete leaves them", []v1alpha1.ManagementPolicy{deleting, {Adopt: true}}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, nil)
@@ -137,7 +137,7 @@ func TestADiscoveryTagComesAndGoesWithItsPart(t *testing.T) {
 	}
 	id := sdk.ToString(found.Subnets[0].SubnetId)
 	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
-		s.Discovery = &v1alpha1.Discovery{ResourcePolicy: deleting, Subnets: []string{id}}
+		s.Discovery = &v1alpha1.Discovery{ManagementPolicy: deleting, Subnets: []string{id}}
 	})
 	tags := func() map[string]string {
 		t.Helper()

@@ -122,7 +122,7 @@ func TestEveryPageIsRead(t *testing.T) {
 // TestAllRulesOfOthersAreCounted has more rules lead to the queue than one page names.
 func TestAllRulesOfOthersAreCounted(t *testing.T) {
 	b := newBench(t, nil)
-	declared := b.declare(queued(v1alpha1.ResourcePolicy{}))
+	declared := b.declare(queued(v1alpha1.ManagementPolicy{}))
 	b.converge(declared)
 	const others = 120
 	queue := b.hand.Scope.ARN("sqs", b.hand.Scope.Cluster)

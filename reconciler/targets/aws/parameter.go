@@ -29,7 +29,7 @@ type Parameter struct {
 // region; load is as in Config. What could be read is returned beside an error, which
 // has a class and the reason of each other parameter.
 func ReadParameters(ctx context.Context, load func(ctx context.Context, region string) (sdk.Config, error), region string, names []string) (map[string]Parameter, error) {
-	all := connection.NewPool(connection.Config{AWS: load, Clock: clock.RealClock{}})
+	all := connection.NewClientCache(connection.Config{AWS: load, Clock: clock.RealClock{}})
 	cfg, err := load(ctx, region)
 	if err != nil {
 		return nil, fmt.Errorf("reading SSM parameters: %w", awserr.Fail("", fmt.Errorf("%w: %w", awserr.ErrConfig, err)))

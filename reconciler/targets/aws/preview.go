@@ -48,9 +48,9 @@ func unreadItems(desired, observable state.Set) []state.Item {
 	var out []state.Item
 	for item := range desired.All() {
 		if _, is := observable.Get(item.Key); !is {
-			unread := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Observation: state.Observation{NotRead: true}}
+			unread := state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Observation: state.Observation{Hidden: true}}
 			if isQuota(item.Key) {
-				unread.Quota = &state.Quota{NotRead: "a preview reads only those of the account and the region that the base declares"}
+				unread.Quota = &state.Quota{Unknown: "a preview reads only those of the account and the region that the base declares"}
 			}
 			out = append(out, unread)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/interruption"
 )
 
@@ -32,9 +33,9 @@ func (b *bench) propose(before, after state.Set) plan.Proposal {
 }
 
 // kept is the queue with a retention, under a policy.
-func kept(part v1alpha1.ResourcePolicy, retention time.Duration) func(*v1alpha1.ClusterSpec) {
+func kept(part v1alpha1.ManagementPolicy, retention time.Duration) func(*v1alpha1.ClusterSpec) {
 	return func(s *v1alpha1.ClusterSpec) {
-		s.InterruptionQueue = &v1alpha1.InterruptionQueue{ResourcePolicy: part, Retention: &metav1.Duration{Duration: retention}}
+		s.InterruptionQueue = &v1alpha1.InterruptionQueue{ManagementPolicy: part, Retention: &metav1.Duration{Duration: retention}}
 	}
 }
 
@@ -92,7 +93,7 @@ func TestAProposalOfAWSDistinguishesTheStepFromTheDrift(t *testing.T) {
 
 func TestAProposalOfAWSLeavesToItselfWhatItsPolicyKeeps(t *testing.T) {
 	b := newBench(t, nil)
-	base := b.declare(kept(v1alpha1.ResourcePolicy{}, 5*time.Minute))
+	base := b.declare(kept(v1alpha1.ManagementPolicy{}, 5*time.Minute))
 	b.reconcile(base)
 	for range 2 {
 		got := b.propose(base, b.declare(nothing))
@@ -158,7 +159,7 @@ func TestAProposalOfAWSReadsTheQuotasOfTheStep(t *testing.T) {
 	for _, n := range got.Proposed.Notes {
 		step = append(step, n.Text)
 	}
-	if len(step) == 0 || !got.Proposed.Notes[0].Warning {
+	if len(step) == 0 || got.Proposed.Notes[0].Severity != finding.Warning {
 		t.Errorf("notes of the change: %v; of the drift: %v", step, got.Drift.Notes)
 	}
 	if len(got.Proposed.Changes)+len(got.Drift.Changes) != 0 {

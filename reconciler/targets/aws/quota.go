@@ -28,7 +28,7 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 			continue
 		}
 		why := live.Err.Error()
-		items[i].Quota = &state.Quota{NotRead: why}
+		items[i].Quota = &state.Quota{Unknown: why}
 		if !o.toleratesUnread(item.Key, live.Err) {
 			continue
 		}
@@ -45,8 +45,8 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 func unreadQuotas(found state.Set) []plan.Unknown {
 	var out []plan.Unknown
 	for item := range found.All() {
-		if item.Quota != nil && item.Quota.NotRead != "" && item.Unknown == "" && !item.NotRead {
-			out = append(out, plan.Unknown{Key: item.Key, Code: codeQuotaUnread, Reason: item.Quota.NotRead})
+		if item.Quota != nil && item.Quota.Unknown != "" && item.Unknown == "" && !item.Hidden {
+			out = append(out, plan.Unknown{Key: item.Key, Code: codeQuotaUnread, Reason: item.Quota.Unknown})
 		}
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 const gOnDemand = "Running On-Demand G and VT instances"
@@ -58,7 +59,7 @@ func (b *bench) engineOnly() []policy.Document {
 // warned are the warnings of a plan, and noted its notes.
 func warned(p plan.Plan) (warned, noted []string) {
 	for _, n := range p.Notes {
-		if n.Warning {
+		if n.Severity == finding.Warning {
 			warned = append(warned, n.Text)
 		} else {
 			noted = append(noted, n.Text)
@@ -143,14 +144,14 @@ func TestAMissingRightToReadQuotasIsAWarningWithTheAction(t *testing.T) {
 			if len(p.Unknown) > 0 || len(p.Changes) > 0 {
 				t.Errorf("got %s", show(p))
 			}
-			if len(p.Quotas) != 1 || p.Quotas[0].NotRead == "" {
+			if len(p.Quotas) != 1 || p.Quotas[0].Unknown == "" {
 				t.Errorf("the plan has %+v", p.Quotas)
 			}
 			if got := b.status().Unknown; len(got) != 1 || !strings.HasSuffix(got[0].Reason, tt.action) {
 				t.Errorf("the status has %+v", got)
 			}
 			end()
-			if p = b.plan(declared); len(b.status().Unknown) > 0 || len(p.Quotas) != 1 || p.Quotas[0].NotRead != "" {
+			if p = b.plan(declared); len(b.status().Unknown) > 0 || len(p.Quotas) != 1 || p.Quotas[0].Unknown != "" {
 				t.Errorf("afterwards: %+v, %+v", b.status().Unknown, p.Quotas)
 			}
 		})

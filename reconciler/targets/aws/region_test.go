@@ -8,7 +8,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/clusterspec"
-	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/identity"
+	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/iam"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/kindtest"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
@@ -18,8 +18,8 @@ import (
 func TestTheIdentitiesOfAClusterOfTheSameNameInAnotherRegionAreNotOurs(t *testing.T) {
 	spec := kindtest.Controlled(v1alpha1.IdentityPod)
 	spec.NodeRole.DeletionPolicy = v1alpha1.AWSDeletionPolicyDelete
-	for _, k := range []resource.Kind{identity.Policies{}, identity.Roles{}, identity.InstanceProfiles{}} {
-		l := kindtest.Bootstrapped(t, []resource.Kind{identity.Policies{}, identity.Roles{}, identity.InstanceProfiles{}}, k, nil, spec)
+	for _, k := range []resource.Kind{iam.Policies{}, iam.Roles{}, iam.InstanceProfiles{}} {
+		l := kindtest.Bootstrapped(t, []resource.Kind{iam.Policies{}, iam.Roles{}, iam.InstanceProfiles{}}, k, nil, spec)
 		l.Converge()
 		other := *l.Clients
 		other.Scope.Region = "us-west-2"
@@ -42,7 +42,7 @@ func TestTheIdentitiesOfAClusterOfTheSameNameInAnotherRegionAreNotOurs(t *testin
 				t.Errorf("%s: in both %v, seen %v, ours %v", item.Key, mine, observed.Object != nil, observed.Ours)
 			}
 		}
-		if _, policy := k.(identity.Policies); !policy && shared != 1 {
+		if _, policy := k.(iam.Policies); !policy && shared != 1 {
 			t.Errorf("%T: %d things have one name in both regions: the test shows nothing", k, shared)
 		}
 	}

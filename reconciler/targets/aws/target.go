@@ -63,7 +63,7 @@ type Target struct {
 	api    *api.Client
 	store  *inventory.Store
 	kinds  table
-	pool   *connection.Pool
+	pool   *connection.ClientCache
 	status *statusReporter
 
 	polling sync.Mutex // held by one poll at a time
@@ -135,7 +135,7 @@ func create(cfg Config, of *previewState) (*Target, error) {
 			ReadOnly: of != nil,
 		}),
 	}
-	w.pool = connection.NewPool(connection.Config{AWS: cfg.AWS, Begin: cfg.Begin, Clock: cfg.Clock})
+	w.pool = connection.NewClientCache(connection.Config{AWS: cfg.AWS, Begin: cfg.Begin, Clock: cfg.Clock})
 	return w, nil
 }
 

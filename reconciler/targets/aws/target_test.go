@@ -21,8 +21,10 @@ import (
 )
 
 // queued declares the interruption queue and its rules.
-func queued(part v1alpha1.ResourcePolicy) func(*v1alpha1.ClusterSpec) {
-	return func(s *v1alpha1.ClusterSpec) { s.InterruptionQueue = &v1alpha1.InterruptionQueue{ResourcePolicy: part} }
+func queued(part v1alpha1.ManagementPolicy) func(*v1alpha1.ClusterSpec) {
+	return func(s *v1alpha1.ClusterSpec) {
+		s.InterruptionQueue = &v1alpha1.InterruptionQueue{ManagementPolicy: part}
+	}
 }
 
 func nothing(*v1alpha1.ClusterSpec) {}

@@ -22,14 +22,14 @@ import (
 
 // withProblems are declarations with a problem in the Cluster.
 func (b *bench) withProblems() map[string]state.Set {
-	second := b.declare(queued(v1alpha1.ResourcePolicy{})).Items()[0]
+	second := b.declare(queued(v1alpha1.ManagementPolicy{})).Items()[0]
 	second.Key.Name = "second"
 	return map[string]state.Set{
 		"a tag of AWS": b.declare(func(s *v1alpha1.ClusterSpec) {
-			queued(v1alpha1.ResourcePolicy{})(s)
+			queued(v1alpha1.ManagementPolicy{})(s)
 			s.Tags = map[string]string{"aws:foo": "bar"}
 		}),
-		"two Clusters": state.NewSet(append(b.declare(queued(v1alpha1.ResourcePolicy{})).Items(), second)...),
+		"two Clusters": state.NewSet(append(b.declare(queued(v1alpha1.ManagementPolicy{})).Items(), second)...),
 	}
 }
 
@@ -46,7 +46,7 @@ func (b *bench) read(declared state.Set) (desired state.Set, p plan.Plan, proble
 
 func TestAProblemInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 	b := newBench(t, nil)
-	good := b.declare(queued(v1alpha1.ResourcePolicy{}))
+	good := b.declare(queued(v1alpha1.ManagementPolicy{}))
 	b.reconcile(good)
 	for _, restarted := range []bool{false, true} {
 		for name, declared := range b.withProblems() {
@@ -85,7 +85,7 @@ func TestAProblemInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 
 func TestAClusterMustBeAbsentTwiceBeforeItsRecordsAreDropped(t *testing.T) {
 	b := newBench(t, nil)
-	good := b.declare(queued(v1alpha1.ResourcePolicy{}))
+	good := b.declare(queued(v1alpha1.ManagementPolicy{}))
 	b.reconcile(good)
 	var since metav1.Time
 	for _, records := range []int{6, 0} {
@@ -180,7 +180,7 @@ func TestCheckFindsOfflineWhatATargetFinds(t *testing.T) {
 func TestAClusterOfTheSameNameInAnotherRegionIsNotOurs(t *testing.T) {
 	b := newBench(t, nil)
 	roles := func(s *v1alpha1.ClusterSpec) {
-		s.NodeRole = &v1alpha1.NodeRole{ResourcePolicy: deleting, Name: "nodes", PermissionsBoundary: "elsewhere"}
+		s.NodeRole = &v1alpha1.NodeRole{ManagementPolicy: deleting, Name: "nodes", PermissionsBoundary: "elsewhere"}
 	}
 	if _, err := b.hand.IAM.CreatePolicy(t.Context(), &iam.CreatePolicyInput{PolicyName: sdk.String("elsewhere"),
 		PolicyDocument: sdk.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:GetObject","Resource":"*"}]}`)}); err != nil {
@@ -231,7 +231,7 @@ func TestAClusterOfTheSameNameInAnotherRegionIsNotOurs(t *testing.T) {
 func TestWhatIsNotOursAndAsDeclaredDoesNotDiffer(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(func(s *v1alpha1.ClusterSpec) {
-		queued(v1alpha1.ResourcePolicy{})(s)
+		queued(v1alpha1.ManagementPolicy{})(s)
 		s.Tags = map[string]string{"team": "infra"}
 	})
 	b.reconcile(declared)

@@ -26,10 +26,10 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 		want []string
 	}{
 		{"fewer policies", func(s *v1alpha1.ClusterSpec) {
-			s.NodeRole.Policies = []v1alpha1.NodePolicy{"AmazonEKSWorkerNodePolicy"}
+			s.NodeRole.Policies = []v1alpha1.ManagedPolicyName{"AmazonEKSWorkerNodePolicy"}
 		}, []string{"Role"}},
 		{"another policy in the place of one", func(s *v1alpha1.ClusterSpec) {
-			s.NodeRole.Policies = []v1alpha1.NodePolicy{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryReadOnly"}
+			s.NodeRole.Policies = []v1alpha1.ManagedPolicyName{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryReadOnly"}
 		}, []string{"Role"}},
 		{"one more policy", func(s *v1alpha1.ClusterSpec) {
 			s.NodeRole.Policies = append(slices.Clone(s.NodeRole.Policies), "CloudWatchAgentServerPolicy")
@@ -47,10 +47,10 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 			declare := func(change func(s *v1alpha1.ClusterSpec)) state.Set {
 				return b.declare(func(s *v1alpha1.ClusterSpec) {
 					queued(deleting)(s)
-					s.NodeRole = &v1alpha1.NodeRole{ResourcePolicy: deleting, Name: "nodes", Policies: []v1alpha1.NodePolicy{
+					s.NodeRole = &v1alpha1.NodeRole{ManagementPolicy: deleting, Name: "nodes", Policies: []v1alpha1.ManagedPolicyName{
 						"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly"}}
 					s.NodeRole.PermissionsBoundary = boundary
-					s.Discovery = &v1alpha1.Discovery{ResourcePolicy: deleting, Subnets: subnets, Value: "here"}
+					s.Discovery = &v1alpha1.Discovery{ManagementPolicy: deleting, Subnets: subnets, Value: "here"}
 					change(s)
 				})
 			}
@@ -116,7 +116,7 @@ func TestEachFieldInAWSIsClassified(t *testing.T) {
 	w := offline(t)
 	set, err := w.Desired(t.Context(), declareIn(t, sandboxaws.DefaultConfig(), func(s *v1alpha1.ClusterSpec) {
 		everything(false)(s)
-		s.Discovery = &v1alpha1.Discovery{ResourcePolicy: deleting, Subnets: []string{"subnet-12345678"}, SecurityGroups: []string{"sg-12345678"}}
+		s.Discovery = &v1alpha1.Discovery{ManagementPolicy: deleting, Subnets: []string{"subnet-12345678"}, SecurityGroups: []string{"sg-12345678"}}
 		s.Logging = &v1alpha1.Logging{Adopt: true, Types: []v1alpha1.LogType{"api"}, RetentionDays: 7}
 		s.ManagedNodeGroups = []v1alpha1.ManagedNodeGroup{{
 			Name: "system", Adopt: true, MinSize: new(int32(1)), DesiredSize: new(int32(2)), MaxSize: new(int32(3)),

@@ -59,8 +59,8 @@ func (b *bench) whatNodesLiveOn() state.Set {
 	subnets, boundary := b.subnets(1), b.boundary()
 	return b.declare(func(s *v1alpha1.ClusterSpec) {
 		queued(deleting)(s)
-		s.NodeRole = &v1alpha1.NodeRole{ResourcePolicy: deleting, Name: "nodes", InstanceProfile: "nodes", PermissionsBoundary: boundary}
-		s.Discovery = &v1alpha1.Discovery{ResourcePolicy: deleting, Subnets: subnets, Value: "here"}
+		s.NodeRole = &v1alpha1.NodeRole{ManagementPolicy: deleting, Name: "nodes", InstanceProfile: "nodes", PermissionsBoundary: boundary}
+		s.Discovery = &v1alpha1.Discovery{ManagementPolicy: deleting, Subnets: subnets, Value: "here"}
 	})
 }
 

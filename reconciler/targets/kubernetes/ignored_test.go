@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
@@ -479,7 +480,7 @@ func TestARuleWithoutAnObjectIsAWarningOfTheSync(t *testing.T) {
 	type note struct{ Key, Text string }
 	var got []note
 	for _, n := range p.Notes {
-		if n.Warning {
+		if n.Severity == finding.Warning {
 			got = append(got, note{strings.ReplaceAll(n.Key.String(), b.ns, "$NS"), n.Text})
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
@@ -145,7 +146,7 @@ func countKind(set state.Set, kind string) int {
 
 // warned is the text of a note, marked where it is a warning.
 func warned(n plan.Note) string {
-	if n.Warning {
+	if n.Severity == finding.Warning {
 		return "Warning: " + n.Text
 	}
 	return n.Text

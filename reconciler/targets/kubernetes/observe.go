@@ -113,7 +113,7 @@ func (o *observation) unread() []state.Item {
 	var out []state.Item
 	for item := range o.desired.All() {
 		if !o.target.diff.Managed(item.Key) {
-			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Observation: state.Observation{NotRead: true}})
+			out = append(out, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave, Observation: state.Observation{Hidden: true}})
 		}
 	}
 	return out

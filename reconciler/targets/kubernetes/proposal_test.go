@@ -10,6 +10,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
@@ -102,7 +103,7 @@ func TestAProposalThatTheAPIServerWouldRefuse(t *testing.T) {
 	base := b.declare(web)
 	b.reconcile(base)
 	got := b.propose(base, b.declare(strings.NewReplacer("matchLabels: {app: web}", "matchLabels: {app: new}", "labels: {app: web}", "labels: {app: new}").Replace(web)))
-	if len(got.Proposed.Notes) != 1 || !got.Proposed.Notes[0].Warning || !strings.HasPrefix(got.Proposed.Notes[0].Text, "a dry run of it is refused: ") || !strings.Contains(got.Proposed.Notes[0].Text, "immutable") {
+	if len(got.Proposed.Notes) != 1 || got.Proposed.Notes[0].Severity != finding.Warning || !strings.HasPrefix(got.Proposed.Notes[0].Text, "a dry run of it is refused: ") || !strings.Contains(got.Proposed.Notes[0].Text, "immutable") {
 		t.Errorf("got %v", b.warnings(got.Proposed))
 	}
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
-// mirror is a source that keeps every revision.
-type mirror struct{ revision string }
+// revisionSource is a source that keeps every revision.
+type revisionSource struct{ revision string }
 
 // Fetch implements gitsource.Source.
-func (m *mirror) Fetch(context.Context) (gitsource.Snapshot, error) {
+func (m *revisionSource) Fetch(context.Context) (gitsource.Snapshot, error) {
 	return gitsource.Snapshot{Revision: m.revision}, nil
 }
 
 // Earlier returns any revision.
-func (m *mirror) Earlier(_ context.Context, revision, _ string) (gitsource.Snapshot, bool) {
+func (m *revisionSource) Earlier(_ context.Context, revision, _ string) (gitsource.Snapshot, bool) {
 	return gitsource.Snapshot{Revision: revision}, true
 }
 
@@ -46,7 +46,7 @@ func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
 		}
 		return declared.Declared{Set: set}, nil
 	}
-	src := &mirror{"r1"}
+	src := &revisionSource{"r1"}
 	start := func(applied string) *reconciler.Loop {
 		return reconciler.NewLoop(src, load, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.target}).ResumesFrom(applied, "")
 	}

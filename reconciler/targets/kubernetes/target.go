@@ -105,7 +105,7 @@ type Config struct {
 type Target struct {
 	cfg     Config
 	api     *api.Client
-	kinds   *kinds.Catalog
+	kinds   *kinds.RESTMapper
 	store   *inventory.Store
 	owner   ownership.Sync
 	losses  losses.Counter
@@ -142,7 +142,7 @@ func New(cfg Config) (*Target, error) {
 	w := &Target{
 		cfg: cfg, api: client,
 		mask:  mask.New(client, cfg.Namespace, prefix),
-		kinds: kinds.NewCatalog(client.Discovery()),
+		kinds: kinds.NewRESTMapper(client.Discovery()),
 		store: inventory.NewStore(client, inventory.Location{
 			Target: Name, Namespace: cfg.Namespace, Prefix: prefix, Value: label, ReadOnly: cfg.OnlyManaged,
 		}),

@@ -71,7 +71,7 @@ func TestTheReportFollowsTheWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.changes(t, w, func(r get.Report) bool {
-		return len(r.Pools) == 1 && *r.Summary.PendingGPUPods == 1 && len(r.NotRead) == 0 && r.PendingPods[0].Name == "train-1"
+		return len(r.Pools) == 1 && *r.Summary.PendingGPUPods == 1 && len(r.IncompleteKinds) == 0 && r.PendingPods[0].Name == "train-1"
 	})
 	api.send("pods", "ADDED", pod("train-2"))
 	c.changes(t, w, func(r get.Report) bool { return *r.Summary.PendingGPUPods == 2 })
@@ -141,7 +141,7 @@ func TestWhatMayNotBeListedOrIsNotInstalledIsNamedAndNotWatched(t *testing.T) {
 	for range 3 {
 		r := c.read(t, w, reportAge)
 		var got []string
-		for _, u := range r.NotRead {
+		for _, u := range r.IncompleteKinds {
 			got = append(got, u.Kind+" "+u.Reason)
 		}
 		if want := []string{"deviceplugins.poolwright.dev NotInstalled", "pods Forbidden"}; !slices.Equal(got, want) {
@@ -271,8 +271,8 @@ func TestWhatMayNotBeListedIsNotRequestedForEachReport(t *testing.T) {
 	first := lists()
 	for range 100 {
 		r := c.read(t, w, reportAge)
-		if len(r.NotRead) != 2 {
-			t.Fatalf("not read are %+v", r.NotRead)
+		if len(r.IncompleteKinds) != 2 {
+			t.Fatalf("not read are %+v", r.IncompleteKinds)
 		}
 	}
 	if n := lists(); n != first {

@@ -56,7 +56,7 @@ func attentionOf(in Input) []attentionRow {
 	}
 	out = append(out, firstRows(pools, "more NodePool")...)
 	out = append(out, firstRows(nodes, "more node")...)
-	for _, u := range r.NotRead {
+	for _, u := range r.IncompleteKinds {
 		out = append(out, attentionRow{Sign: signNote, Class: "note", Text: "Not read: " + clean(u.Message)})
 	}
 	severity := map[string]int{"error": 0, "warning": 1, "note": 2}

@@ -68,9 +68,9 @@ func fleet() get.Report {
 			{Owner: "Sync poolwright-system/edge", Object: "NodePool.karpenter.sh/gpu", Action: "update", HeldBy: []string{"MaxNodesReplaced"}, Reason: "3 nodes would be replaced, 2 are allowed", Source: "clusters/edge/gpu.yaml:12"},
 			{Owner: "Cluster dev", Object: "aws Rule.events/eu-west-1/SpotInterruption", Reason: "state: DISABLED, declared ENABLED"},
 		},
-		Quotas:      []get.Quota{{Name: "Running On-Demand G and VT instances", LimitVCPUs: 96, UsedVCPUs: 48, Observed: ago(time.Minute)}, {Name: "All G and VT Spot Instance Requests", LimitVCPUs: 4, UsedVCPUs: 8}},
-		PendingPods: []get.PendingPod{{Namespace: "ml", Name: "train-7", GPUs: 2, Created: ago(6 * time.Minute)}, {Namespace: "ml", Name: "train-8", GPUs: 1, Created: ago(90 * time.Second)}},
-		NotRead:     []get.IncompleteKind{{Kind: "events", Reason: get.Forbidden, Message: "you have no right to list events"}},
+		Quotas:          []get.Quota{{Name: "Running On-Demand G and VT instances", LimitVCPUs: 96, UsedVCPUs: 48, Observed: ago(time.Minute)}, {Name: "All G and VT Spot Instance Requests", LimitVCPUs: 4, UsedVCPUs: 8}},
+		PendingPods:     []get.PendingPod{{Namespace: "ml", Name: "train-7", GPUs: 2, Created: ago(6 * time.Minute)}, {Namespace: "ml", Name: "train-8", GPUs: 1, Created: ago(90 * time.Second)}},
+		IncompleteKinds: []get.IncompleteKind{{Kind: "events", Reason: get.Forbidden, Message: "you have no right to list events"}},
 	}
 	return r
 }
@@ -88,8 +88,8 @@ func pendingPod() explain.Explanation {
 	return explain.Explanation{
 		Time: metav1.NewTime(now()), Object: "Pod/ml/train-7", Since: ago(6 * time.Minute),
 		Causes: []causes.Cause{
-			{Reason: "AtLimit", NodePool: "gpu", Limit: "16", Used: "16", Resource: "nvidia.com/gpu", InstanceType: "g5.12xlarge", Requested: "4", Changes: []causes.Remedy{{Object: "NodePool/gpu", Field: "spec.limits"}, {Command: "poolwright get pools gpu"}}},
-			{Reason: "QuotaExceeded", Possible: true, Key: "All G and VT Spot Instance Requests", Used: "8", Limit: "4", Message: "MaxSpotInstanceCountExceeded", Changes: []causes.Remedy{{Object: "All G and VT Spot Instance Requests"}}},
+			{Reason: "AtLimit", NodePool: "gpu", Shortage: &causes.Shortage{Limit: "16", Used: "16", Resource: "nvidia.com/gpu", InstanceType: "g5.12xlarge", Requested: "4"}, Changes: []causes.Remedy{{Object: "NodePool/gpu", Field: "spec.limits"}, {Command: "poolwright get pools gpu"}}},
+			{Reason: "QuotaExceeded", Possible: true, Shortage: &causes.Shortage{Resource: "vcpu", Quota: "All G and VT Spot Instance Requests", Used: "8", Limit: "4"}, Message: "MaxSpotInstanceCountExceeded", Changes: []causes.Remedy{{Object: "All G and VT Spot Instance Requests"}}},
 		},
 		NodePools: []explain.NodePoolCauses{{Name: "gpu", Causes: []causes.Cause{{Reason: "AtLimit"}}}, {Name: "general", Causes: []causes.Cause{{Reason: "AtLimit"}, {Reason: "QuotaExceeded"}}}, {Name: "free"}},
 		Unknown:   []string{"You have no right to read events: causes in them are not found."},

@@ -322,7 +322,7 @@ func TestASectionThatWasNotReadIsNotReportedAsEmpty(t *testing.T) {
 	unread := func(kinds ...string) get.Report {
 		r := get.Report{Time: metav1.NewTime(now()), Summary: &get.Summary{}}
 		for _, kind := range kinds {
-			r.NotRead = append(r.NotRead, get.IncompleteKind{Kind: kind, Reason: get.Forbidden})
+			r.IncompleteKinds = append(r.IncompleteKinds, get.IncompleteKind{Kind: kind, Reason: get.Forbidden})
 		}
 		return r
 	}
@@ -341,9 +341,9 @@ func TestASectionThatWasNotReadIsNotReportedAsEmpty(t *testing.T) {
 		"no nodes":                  {empty, "nodes", "cost nothing"},
 		"Syncs":                     {unread("syncs.poolwright.dev"), "syncs", "were not read"},
 		"pull requests":             {unread("syncs.poolwright.dev"), "pulls", "were not read"},
-		"drift":                     {unread("syncs.poolwright.dev"), "drift", "Not known"},
-		"drift without Syncs":       {empty, "drift", "Not known"},
-		"drift before a comparison": {drifted, "drift", "Not known"},
+		"drift":                     {unread("syncs.poolwright.dev"), "drift", "Unknown"},
+		"drift without Syncs":       {empty, "drift", "Unknown"},
+		"drift before a comparison": {drifted, "drift", "Unknown"},
 		"no drift":                  {ready, "drift", "Everything is as"},
 	} {
 		t.Run(name, func(t *testing.T) {

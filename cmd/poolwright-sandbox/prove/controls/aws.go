@@ -5,7 +5,7 @@ func creationTags() Control {
 	return Control{
 		Name:    "creation-tags",
 		Summary: "A role in AWS is made with the tags of its Cluster in the same request.",
-		file:    "reconciler/targets/aws/internal/identity/rolewrite.go",
+		file:    "reconciler/targets/aws/internal/iam/rolewrite.go",
 		old:     "Tags: iamTags(tag.Declared(desired)),",
 		by:      "Tags: nil,",
 		Finds:   "cluster-prerequisites/kill-after/CreateRole",

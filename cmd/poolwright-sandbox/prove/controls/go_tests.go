@@ -90,7 +90,7 @@ func foundByTestsOfSources() []Control {
 			file: "gitsource/gogit/internal/tree/walker.go", old: "strings.EqualFold(name, \".git\"),", by: "name == \"\\x00\",",
 			test: "gitsource/gogit.TestTreesThatNoHonestRepositoryHoldsAreRefused",
 		}, {
-			Name: "disk-budget", Summary: "What would exceed the budget of the mirrors in bytes is refused before it is written.",
+			Name: "disk-budget", Summary: "What would exceed the budget of the caches in bytes is refused before it is written.",
 			file: "gitsource/gogit/internal/disk/budget.go", old: "if d.used+n > limit {\n\t\treturn", by: "if d.used+n > limit && d == nil {\n\t\treturn",
 			test: "gitsource/gogit.TestABudgetIsSharedAndNeverExceeded",
 		}, {
@@ -276,8 +276,8 @@ func foundByOtherTests() []Control {
 			test: "provision/engine/offerings.TestAListThatBreaksOffLeavesTheLastWholeOne",
 		}, {
 			Name: "late-reads", Summary: "What AWS refuses because it does not show an earlier write yet is tried again.",
-			file: "reconciler/targets/aws/internal/identity/rolewrite.go", old: "case awserr.Exists(err):", by: "case awserr.Exists(err) && ctx == nil:",
-			test: "reconciler/targets/aws/internal/identity.TestWhatAWSDoesNotFindYetIsTriedAgain",
+			file: "reconciler/targets/aws/internal/iam/rolewrite.go", old: "case awserr.Exists(err):", by: "case awserr.Exists(err) && ctx == nil:",
+			test: "reconciler/targets/aws/internal/iam.TestWhatAWSDoesNotFindYetIsTriedAgain",
 		}, {
 			Name: "rival-back-off", Summary: "An object that another manager rewrites is left alone for longer and longer.",
 			file: "reconciler/targets/kubernetes/internal/drift/flap.go", old: "return one.until.Sub(f.clock.Now())", by: "return 0",

@@ -8,7 +8,7 @@ func invariants() []Promise {
 		{Sentences: []string{"Secrets are in no output"}, Cases: []string{"update-and-prune"}, Tests: []string{"reconciler/report.FuzzSecretsLeaveNoTrace"}, Control: "masked-secrets"},
 		{Sentences: []string{"Git content is hostile"}, Cases: []string{"refused-commits"}, Tests: []string{"cmd/internal/child.TestAChildHasNothingAndCanOpenNothing", "cmd/poolwright-sandbox/attack.TestNoCandidateOfASeedBreaksAPromise"}, Control: "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"},
 		{Sentences: []string{"The engine does not run where"}, Tests: []string{"provision/engine/gate.TestGates", "provision/engine/gate.TestAnUnreachableAWSClosesEveryGateThatNeedsIt"}, Control: "leases-by-change"},
-		{Sentences: []string{"Fields that another manager owns"}, Tests: []string{"reconciler/targets/kubernetes.TestTwoManagersOfOneFieldAreHeldApart"}, Control: "rival-back-off"},
+		{Sentences: []string{"An object that another manager changes back"}, Tests: []string{"reconciler/targets/kubernetes.TestTwoManagersOfOneFieldAreHeldApart"}, Control: "rival-back-off"},
 		{Sentences: []string{"Everything that a person reads"}, Tests: []string{"reconciler/report.TestReportsAreTheSameBytesEveryTime", "reconciler/plan.TestComputeGivesTheSamePlanHoweverItsInputWasFilled"}},
 	}
 }

@@ -19,7 +19,7 @@ type Commit struct {
 	Files func(namespace string) map[string]string
 }
 
-// CacheLimit is a small budget of the mirrors in bytes, and beyondLimit the size of a
+// CacheLimit is a small budget of the caches in bytes, and beyondLimit the size of a
 // file that exceeds it.
 const (
 	CacheLimit  = 4 << 20

@@ -1,4 +1,4 @@
-// Package disk bounds what the mirrors of Git repositories take of a volume. A Budget
+// Package disk bounds what the caches of Git repositories take of a volume. A Budget
 // refuses a write before it is made; it deletes nothing, and reserves nothing that is not
 // written. Start reading at Budget.Grant.
 package disk
@@ -14,15 +14,15 @@ import (
 )
 
 // Budget is a budget of bytes for all that lies below a folder, shared by the
-// mirrors in it. What would exceed it is refused before it is written, so that
+// caches in it. What would exceed it is refused before it is written, so that
 // a volume with a limit is never filled: the kubelet evicts a pod for that. Its
 // methods may be called by several goroutines; a nil Budget has no limit.
 type Budget struct {
 	dir    string
 	limit  int64
 	within *Budget
-	// mirror is true of one mirror's budget, which is that of within, see Mirror.
-	mirror bool
+	// cache is true of one cache's budget, which is that of within, see Cache.
+	cache bool
 
 	mu sync.Mutex
 	// used is what was measured last, and what was granted since: never less
@@ -42,23 +42,23 @@ func (d *Budget) SubBudget(dir string, limit int64) *Budget {
 	return part
 }
 
-// reserved is the part of a budget, one in so many, that is kept for mirrors which take
+// reserved is the part of a budget, one in so many, that is kept for caches which take
 // at most half of that part.
 const reserved = 16
 
-// Mirror is the budget of the mirror in a folder inside d. No mirror takes all of d's: the
+// CacheBudget is the budget of the cache in a folder inside d. No cache takes all of d's: the
 // last sixteenth is kept for those that take at most a thirty-second of d's limit.
-func (d *Budget) Mirror(dir string) *Budget {
+func (d *Budget) CacheBudget(dir string) *Budget {
 	if d == nil {
 		return nil
 	}
-	return &Budget{dir: dir, within: d, mirror: true}
+	return &Budget{dir: dir, within: d, cache: true}
 }
 
 // Grant allows n bytes more. Where they would exceed the limit, its error is an
 // ExceededError.
 func (d *Budget) Grant(n int64) error {
-	if d == nil || !d.mirror {
+	if d == nil || !d.cache {
 		return d.grantBut(n, 0)
 	}
 	reserve := d.within.limit / reserved
@@ -90,13 +90,13 @@ func (d *Budget) grantBut(n, last int64) error {
 	return nil
 }
 
-// Remaining is how many bytes may still be written, 0 for a nil Disk. For a mirror it is what
+// Remaining is how many bytes may still be written, 0 for a nil Disk. For a cache it is what
 // its budget's owner has left.
 func (d *Budget) Remaining() int64 {
 	if d == nil {
 		return 0
 	}
-	if d.mirror {
+	if d.cache {
 		return d.within.Remaining()
 	}
 	d.mu.Lock()
@@ -117,7 +117,7 @@ type ExceededError struct {
 
 // Error implements error.
 func (o *ExceededError) Error() string {
-	return fmt.Sprintf("%v: the mirrors of Git repositories in %s take %d of the %d MiB that they may; "+
+	return fmt.Sprintf("%v: the caches of Git repositories in %s take %d of the %d MiB that they may; "+
 		"keep large files out of the repositories, or raise --cache-size-limit together with the volume's size",
 		gitsource.ErrStorage, o.dir, o.used>>20, o.limit>>20)
 }
@@ -131,7 +131,7 @@ func StorageError(err error) error {
 	if errors.Is(err, gitsource.ErrStorage) {
 		return err
 	}
-	return fmt.Errorf("%w: %w; make the volume of --cache-dir writable, with room for mirrors of Git repositories", gitsource.ErrStorage, err)
+	return fmt.Errorf("%w: %w; make the volume of --cache-dir writable, with room for caches of Git repositories", gitsource.ErrStorage, err)
 }
 
 // Usage adds up the files below a folder, in bytes. What disappears meanwhile, or

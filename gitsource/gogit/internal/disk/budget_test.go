@@ -35,14 +35,14 @@ func TestAPartOfABudgetLeavesTheRestToOthers(t *testing.T) {
 	}
 }
 
-func TestOneMirrorLeavesRoomForSmallOnes(t *testing.T) {
+func TestOneCacheLeavesCapacityForSmallOnes(t *testing.T) {
 	const limit, reserve, chunk = 16_000, 1000, 50
 	for name, c := range map[string]struct {
 		budget func(*Budget, string) *Budget
 		big    int64
 		small  int64
 	}{
-		"a mirror's budget":            {(*Budget).Mirror, limit - reserve, reserve / 2},
+		"a cache's budget":             {(*Budget).CacheBudget, limit - reserve, reserve / 2},
 		"the control: that of all":     {func(d *Budget, _ string) *Budget { return d }, limit, 0},
 		"the control: one of its size": {func(d *Budget, dir string) *Budget { return d.SubBudget(dir, limit) }, limit, 0},
 	} {
@@ -50,9 +50,9 @@ func TestOneMirrorLeavesRoomForSmallOnes(t *testing.T) {
 			dir := t.TempDir()
 			all := New(dir, limit)
 			// fill writes what is granted, and returns how much that was.
-			fill := func(mirror string) (n int64) {
+			fill := func(cache string) (n int64) {
 				t.Helper()
-				folder := filepath.Join(dir, mirror)
+				folder := filepath.Join(dir, cache)
 				if err := os.MkdirAll(folder, 0o755); err != nil {
 					t.Fatal(err)
 				}

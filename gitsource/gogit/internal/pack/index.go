@@ -13,7 +13,7 @@ import (
 func indexPack(ctx context.Context, f *packFile) error {
 	index := new(idxfile.Writer)
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("reading the mirror: %w", err)
+		return fmt.Errorf("reading the cache: %w", err)
 	}
 	parser, err := packfile.NewParser(packfile.NewScanner(interruptible{ctx, f}), index)
 	if err != nil {
@@ -24,10 +24,10 @@ func indexPack(ctx context.Context, f *packFile) error {
 		return unreadable(ctx, "indexing objects", err)
 	}
 	if err := writeIndex(index, f.store, fmt.Sprintf("pack-%s.idx", sum)); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return fmt.Errorf("writing the cache: %w", err)
 	}
 	if err := f.rename(fmt.Sprintf("pack-%s.pack", sum)); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return fmt.Errorf("writing the cache: %w", err)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func announced(header []byte) int64 { return int64(binary.BigEndian.Uint32(heade
 
 func inspectPack(f interruptible, folder string, limits Limits) (*inspection, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("reading the mirror: %w", err)
+		return nil, fmt.Errorf("reading the cache: %w", err)
 	}
 	s := packfile.NewScanner(f)
 	_, count, err := s.Header()

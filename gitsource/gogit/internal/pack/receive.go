@@ -42,7 +42,7 @@ func (l Limits) tooManyObjects() error {
 func (s *Store) Receive(ctx context.Context, r io.Reader, limits Limits) error {
 	f, err := s.create()
 	if err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return fmt.Errorf("writing the cache: %w", err)
 	}
 	defer f.discard()
 	in := bufio.NewReader(io.LimitReader(r, limits.PackBytes+1))
@@ -53,7 +53,7 @@ func (s *Store) Receive(ctx context.Context, r io.Reader, limits Limits) error {
 	n, err := io.Copy(w, in)
 	switch {
 	case w.err != nil:
-		return fmt.Errorf("writing the mirror: %w", w.err)
+		return fmt.Errorf("writing the cache: %w", w.err)
 	case err != nil:
 		return err
 	case n > limits.PackBytes:

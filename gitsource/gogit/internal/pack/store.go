@@ -11,7 +11,7 @@ import (
 
 // ErrFull marks a write that would make a Store larger than it may be. A new repository may
 // have room for what a grown one has not.
-var ErrFull = errors.New("the mirror is full")
+var ErrFull = errors.New("the cache is full")
 
 // Store is the folder of a repository's packs, for one transfer.
 type Store struct {

@@ -60,11 +60,11 @@ func (b *bases) size(id plumbing.Hash) (int64, bool, error) {
 func (b *bases) complete(thin *packFile, count uint32) (*packFile, error) {
 	end, err := thin.Seek(-sha1.Size, io.SeekEnd)
 	if err != nil {
-		return nil, fmt.Errorf("reading the mirror: %w", err)
+		return nil, fmt.Errorf("reading the cache: %w", err)
 	}
 	f, err := thin.store.create()
 	if err != nil {
-		return nil, fmt.Errorf("writing the mirror: %w", err)
+		return nil, fmt.Errorf("writing the cache: %w", err)
 	}
 	out := bufio.NewWriter(f)
 	sum := sha1.New()
@@ -85,7 +85,7 @@ func finish(out *bufio.Writer, sum hash.Hash) error {
 		err = out.Flush()
 	}
 	if err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return fmt.Errorf("writing the cache: %w", err)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (b *bases) write(w io.Writer, body io.Reader, count uint32) error {
 	header := []byte("PACK\x00\x00\x00\x02")
 	header = binary.BigEndian.AppendUint32(header, count+uint32(len(b.order)))
 	if _, err := w.Write(header); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return fmt.Errorf("writing the cache: %w", err)
 	}
 	for _, id := range b.order {
 		kind, content, err := b.objects.ReadAny(id, b.limits.ObjectBytes)
@@ -102,11 +102,11 @@ func (b *bases) write(w io.Writer, body io.Reader, count uint32) error {
 			return err
 		}
 		if err := writeUndeltified(w, kind, content); err != nil {
-			return fmt.Errorf("writing the mirror: %w", err)
+			return fmt.Errorf("writing the cache: %w", err)
 		}
 	}
 	if _, err := io.Copy(w, body); err != nil {
-		return fmt.Errorf("writing the mirror: %w", err)
+		return fmt.Errorf("writing the cache: %w", err)
 	}
 	return nil
 }

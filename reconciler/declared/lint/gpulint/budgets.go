@@ -53,7 +53,7 @@ func (c *linter) budget(p *pool, path, text string, most, percent int) bool {
 	if math.Ceil(float64(most*percent)/100) > 1 {
 		return false
 	}
-	c.advise(p.item, path, codeBudgetTooSmall, "%s: of the %d nodes that the limits allow, that is 1, and a single node that is not ready uses it up, so that no idle one is removed meanwhile: "+
+	c.warn(p.item, path, codeBudgetTooSmall, "%s: of the %d nodes that the limits allow, that is 1, and a single node that is not ready uses it up, so that no idle one is removed meanwhile: "+
 		"write e.g. budgets: [{nodes: \"100%%\", reasons: [Empty]}, {nodes: \"1\", reasons: [Drifted, Underutilized]}]", finding.As("budgetPercent", percent, text), finding.Of("maxNodes", most))
 	return true
 }

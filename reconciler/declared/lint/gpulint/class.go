@@ -94,7 +94,7 @@ func (c *linter) unused(name string, k *class) {
 	if c.partial || !slices.ContainsFunc(c.pools, of) || slices.ContainsFunc(c.pools, func(p *pool) bool { return of(p) && p.allows(karpv1.CapacityTypeReserved) }) {
 		return
 	}
-	c.advise(k.item, "spec.capacityReservationSelectorTerms", codeReservationUnused, "no NodePool of this class allows the capacity type %s, so that nothing is launched into these reservations, which are paid for unused as well: add it to a pool's requirement of %s",
+	c.warn(k.item, "spec.capacityReservationSelectorTerms", codeReservationUnused, "no NodePool of this class allows the capacity type %s, so that nothing is launched into these reservations, which are paid for unused as well: add it to a pool's requirement of %s",
 		karpv1.CapacityTypeReserved, karpv1.CapacityTypeLabelKey)
 }
 

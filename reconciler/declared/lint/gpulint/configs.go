@@ -31,10 +31,10 @@ func (c *linter) configs() {
 			switch {
 			case at < 0 && c.partial:
 			case at < 0:
-				c.advise(c.plugin.item, path, codeConfigPoolUndeclared, "NodePool %q is not declared here%s",
+				c.warn(c.plugin.item, path, codeConfigPoolUndeclared, "NodePool %q is not declared here%s",
 					finding.Of("nodePool", name), finding.As("suggestion", manifest.ClosestName(name, declared), manifest.Suggestion(name, declared)))
 			case c.pools[at].withoutGPUs():
-				c.advise(c.plugin.item, path, codeConfigPoolWithoutGPUs, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer",
+				c.warn(c.plugin.item, path, codeConfigPoolWithoutGPUs, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer",
 					finding.Of("nodePool", name), finding.Of("declaredAt", c.pools[at].item.Origin))
 			}
 		}
@@ -52,7 +52,7 @@ func (c *linter) timeouts() {
 	}
 	for i, p := range c.plugin.Spec.Configs {
 		if t := p.ReadyTimeout; t != nil && t.Duration < leastTimeout {
-			c.advise(c.plugin.item, fmt.Sprintf("spec.configs[%d].readyTimeout", i), codeReadyTimeoutShort, "until a node advertises its GPUs, its driver has to start and the plugin's image, some 400 MB, to come: a node that takes longer than %s is replaced by one that takes as long; write 5m or more, or leave it out for 10m",
+			c.warn(c.plugin.item, fmt.Sprintf("spec.configs[%d].readyTimeout", i), codeReadyTimeoutShort, "until a node advertises its GPUs, its driver has to start and the plugin's image, some 400 MB, to come: a node that takes longer than %s is replaced by one that takes as long; write 5m or more, or leave it out for 10m",
 				finding.As("timeoutSeconds", t.Seconds(), t.Duration))
 		}
 	}

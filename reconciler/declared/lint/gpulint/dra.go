@@ -34,7 +34,7 @@ func (c *linter) claims() {
 		}
 		for i, constraint := range spec.Devices.Constraints {
 			if constraint.DistinctAttribute != nil {
-				c.advise(item, fmt.Sprintf("%s.devices.constraints[%d].distinctAttribute", path, i), codeClaimNotProvisioned,
+				c.warn(item, fmt.Sprintf("%s.devices.constraints[%d].distinctAttribute", path, i), codeClaimNotProvisioned,
 					"Karpenter 1.15 does not support it and launches no node for pods with this claim: take it out, or request the devices in pods of their own")
 			}
 		}
@@ -89,7 +89,7 @@ func (c *linter) deviceClass(item state.Item, r deviceRequest) {
 		c.problem(item, r.path, codeDRADriverMissing, "no configuration of DevicePlugin %s (%s) has draDriver, so that there are no such devices and pods with this claim stay pending: add a configuration with draDriver: {} for a NodePool, or request nvidia.com/gpu",
 			finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin))
 	default:
-		c.advise(item, r.path, codeDeviceClassUndeclared, "DeviceClass %q is not declared here: where the cluster has none of that name, pods with this claim stay pending",
+		c.warn(item, r.path, codeDeviceClassUndeclared, "DeviceClass %q is not declared here: where the cluster has none of that name, pods with this claim stay pending",
 			finding.Of("deviceClass", r.class))
 	}
 }
@@ -105,7 +105,7 @@ func (c *linter) podClaim(w workload, path string, claim corev1.PodResourceClaim
 	}
 	at := slices.IndexFunc(c.items, func(item state.Item) bool { return isClaim(item, kind, w.item.Key.Namespace, *name) })
 	if at < 0 {
-		c.advise(w.item, path+"."+field, codeResourceClaimUndeclared, "%s %s is not declared here: where the cluster has none of that name in namespace %s, these pods stay pending",
+		c.warn(w.item, path+"."+field, codeResourceClaimUndeclared, "%s %s is not declared here: where the cluster has none of that name in namespace %s, these pods stay pending",
 			finding.Of("kind", kind), finding.Of("name", *name), finding.Of("namespace", w.item.Key.Namespace))
 		return
 	}

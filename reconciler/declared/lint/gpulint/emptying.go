@@ -68,7 +68,7 @@ func (c *linter) emptying(p *pool, nodes int, round time.Duration) {
 	}
 	lines := fmt.Sprintf("{nodes: \"100%%\", reasons: [Empty]}, {nodes: %q, reasons: [Drifted, Underutilized]}", given[narrowest].Nodes)
 	duration := time.Duration(rounds) * round
-	c.advise(p.item, path, codeBudgetDelaysEmptyNodes, "%s: %d nodes that become empty together go in %d rounds, which takes %s%s: "+remedy,
+	c.warn(p.item, path, codeBudgetDelaysEmptyNodes, "%s: %d nodes that become empty together go in %d rounds, which takes %s%s: "+remedy,
 		finding.As("budget", given[narrowest].Nodes, text), finding.Of("nodes", nodes), finding.Of("rounds", rounds),
 		finding.As("durationSeconds", duration.Seconds(), duration), idleCost(p, time.Duration(waited)*round), lines)
 }

@@ -30,7 +30,7 @@ func (c *linter) provisioner(item state.Item) {
 	on, set := engine.FeatureGates[overlayGate]
 	switch {
 	case engine.Mode == v1alpha1.EngineExternal:
-		c.advise(item, "spec.engine.mode", codeNodeOverlayFeatureGateRequired, "the Karpenter that provisions nodes must run with the feature gate %s=true, or it counts GPUs and not the shares of DevicePlugin %s (%s); nodes take pods before the numbers agree there",
+		c.warn(item, "spec.engine.mode", codeNodeOverlayFeatureGateRequired, "the Karpenter that provisions nodes must run with the feature gate %s=true, or it counts GPUs and not the shares of DevicePlugin %s (%s); nodes take pods before the numbers agree there",
 			finding.Of("featureGate", overlayGate), finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin))
 	case engine.Mode != v1alpha1.EngineOff && set && !on:
 		c.problem(item, "spec.engine.featureGates["+overlayGate+"]", codeNodeOverlayFeatureGateDisabled, "without it Karpenter counts GPUs and not the shares of DevicePlugin %s (%s): take it out",

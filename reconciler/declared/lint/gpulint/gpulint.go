@@ -15,11 +15,12 @@ import (
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/declared/lint"
 )
 
 // Check returns the findings in the order of file and line. Objects that cannot
 // be read are passed over: their schema reports what is wrong with them.
-func Check(d declared.Declared, types *catalog.Catalog) []Finding {
+func Check(d declared.Declared, types *catalog.Catalog) []lint.Diagnostic {
 	c := &linter{repository: readRepository(d, types)}
 	for _, check := range []func(){
 		c.configs, c.engine, c.plugins, c.taints, c.renames, c.limits, c.budgets, c.overlays,
@@ -27,7 +28,7 @@ func Check(d declared.Declared, types *catalog.Catalog) []Finding {
 	} {
 		check()
 	}
-	slices.SortStableFunc(c.findings, func(a, b Finding) int {
+	slices.SortStableFunc(c.findings, func(a, b lint.Diagnostic) int {
 		return cmp.Or(
 			cmp.Compare(a.Origin.File, b.Origin.File), cmp.Compare(a.Origin.Line, b.Origin.Line),
 			a.Key.Compare(b.Key), cmp.Compare(a.Text, b.Text),

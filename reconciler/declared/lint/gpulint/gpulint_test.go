@@ -39,10 +39,10 @@ func check(t testing.TB, c *catalog.Catalog, content string) string {
 	var b strings.Builder
 	for _, f := range gpulint.Check(d, c) {
 		kind := "PROBLEM"
-		if f.Advice {
+		if f.Severity == finding.Warning {
 			kind = "ADVICE"
 		}
-		if described, ok := finding.Describe(f.Code); !ok || f.Advice != (described.Severity == finding.Warning) {
+		if described, ok := finding.Describe(f.Code); !ok || f.Severity != described.Severity {
 			t.Errorf("%s of code %q, which is %+v: %s", kind, f.Code, described, f.Text)
 		}
 		fmt.Fprintf(&b, "%s %s\n", kind, f.Problem())

@@ -57,7 +57,7 @@ func (c *linter) registration() {
 			return p.served && p.forGPUs() && p.Spec.Template.Spec.Class.Name == name
 		})
 		if at >= 0 {
-			c.advise(k.item, "spec.userData", codeUnregisteredTaintMissing, "does not have the kubelet register with the taint %s, so that pods may come to nodes of NodePool %s before their GPUs are what they should be, and be refused: let the kubelet register with %s:NoExecute, which Karpenter takes off, unless the image does so itself",
+			c.warn(k.item, "spec.userData", codeUnregisteredTaintMissing, "does not have the kubelet register with the taint %s, so that pods may come to nodes of NodePool %s before their GPUs are what they should be, and be refused: let the kubelet register with %s:NoExecute, which Karpenter takes off, unless the image does so itself",
 				finding.Of("taint", unregisteredTaint), finding.Of("nodePool", c.pools[at].called()), unregisteredTaint)
 		}
 	}

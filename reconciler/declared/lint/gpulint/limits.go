@@ -47,11 +47,11 @@ func (c *linter) limit(p *pool, key string, n float64) {
 	case annotated && ofGPUs:
 		// Two limits on the same GPUs: that is refused elsewhere.
 	case p.dra && len(p.gpus) > 0 && ofGPUs:
-		c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: NVIDIA's DRA driver offers the GPUs of this pool, and Karpenter does not count its devices against limits: limit nodes or cpu instead").With(finding.Of("resource", key)))
+		c.report(p.item, limitPath(key), finding.Warning, finding.New(codeLimitWithoutEffect, "limits nothing: NVIDIA's DRA driver offers the GPUs of this pool, and Karpenter does not count its devices against limits: limit nodes or cpu instead").With(finding.Of("resource", key)))
 	case serves && key == wholeGPU && p.config.Replicas > 1:
 		c.shares(p, n)
 	case serves && key == shared && !p.config.Renamed:
-		c.advise(p.item, limitPath(key), codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s (configuration %s)%s",
+		c.warn(p.item, limitPath(key), codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s (configuration %s)%s",
 			finding.Of("allocatable", wholeGPU), finding.Of("config", p.config.Name), inGPUs(p, n/float64(p.config.Replicas)))
 	default:
 		c.nowhere(p, key)
@@ -64,7 +64,7 @@ func limitPath(key string) string { return "spec.limits[" + key + "]" }
 func (c *linter) shares(p *pool, n float64) {
 	path, replicas := limitPath(wholeGPU), float64(p.config.Replicas)
 	if p.config.Renamed {
-		c.advise(p.item, path, codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s, %d for each GPU (configuration %s)%s",
+		c.warn(p.item, path, codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s, %d for each GPU (configuration %s)%s",
 			finding.Of("allocatable", shared), finding.Of("sharesPerGPU", p.config.Replicas), finding.Of("config", p.config.Name), inGPUs(p, n))
 		return
 	}
@@ -75,11 +75,11 @@ func (c *linter) shares(p *pool, n float64) {
 	}
 	facts := []finding.Fact{finding.Of("config", p.config.Name), finding.Of("sharesPerGPU", p.config.Replicas), finding.Of("limitShares", n)}
 	if least := float64(p.fewestGPUs()) * replicas; n < least {
-		c.report(p.item, path, false, finding.New(codeLimitBelowSmallestNode, "%s. As it is, no node is ever launched: the smallest of this pool offers %s",
+		c.report(p.item, path, finding.Error, finding.New(codeLimitBelowSmallestNode, "%s. As it is, no node is ever launched: the smallest of this pool offers %s",
 			text, finding.As("smallestNodeShares", least, counted(least, "share"))).With(facts...))
 		return
 	}
-	c.report(p.item, path, true, finding.New(codeLimitCountsShares, "%s", text).With(facts...))
+	c.report(p.item, path, finding.Warning, finding.New(codeLimitCountsShares, "%s", text).With(facts...))
 }
 
 // inGPUs is how a limit of so many physical GPUs is written.
@@ -95,10 +95,10 @@ func inGPUs(p *pool, gpus float64) string {
 func (c *linter) nowhere(p *pool, key string) {
 	switch {
 	case key == wholeGPU && p.withoutGPUs():
-		c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: this pool allows no instance type with an NVIDIA GPU").With(finding.Of("resource", key)))
+		c.report(p.item, limitPath(key), finding.Warning, finding.New(codeLimitWithoutEffect, "limits nothing: this pool allows no instance type with an NVIDIA GPU").With(finding.Of("resource", key)))
 	case !knownResource(key) && !c.overlaid(key):
 		if suspect(key) {
-			c.report(p.item, limitPath(key), true, finding.New(codeLimitWithoutEffect, "limits nothing: no node advertises a resource of that name%s", c.meant(p, key)).With(finding.Of("resource", key)))
+			c.report(p.item, limitPath(key), finding.Warning, finding.New(codeLimitWithoutEffect, "limits nothing: no node advertises a resource of that name%s", c.meant(p, key)).With(finding.Of("resource", key)))
 		}
 	}
 }

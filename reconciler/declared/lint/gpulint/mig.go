@@ -79,7 +79,7 @@ func (c *linter) uncut(item state.Item, path string, on []compatiblePool) {
 	if c.installs("gpu-operator", "mig-manager") || slices.ContainsFunc(on, cuts) {
 		return
 	}
-	c.advise(item, path, codeMIGNotConfigured, "nothing in this repository cuts GPUs by MIG: it takes NVIDIA's GPU operator, or its MIG manager, on the nodes")
+	c.warn(item, path, codeMIGNotConfigured, "nothing in this repository cuts GPUs by MIG: it takes NVIDIA's GPU operator, or its MIG manager, on the nodes")
 }
 
 // models lists the GPUs of types.

@@ -34,7 +34,7 @@ func (c *linter) packing() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(worst)) {
 		p := worst[name]
-		c.advise(p.pool.item, "spec.template.spec.requirements", codeFewerNodesCostMore,
+		c.warn(p.pool.item, "spec.template.spec.requirements", codeFewerNodesCostMore,
 			"Karpenter buys the fewest nodes, not the cheapest: the %d pods of %s (%s), a GPU each, get %s at $%.2f an hour, where %d × %s cost $%.2f (on-demand prices of %s, %s), and it never splits a node later; "+
 				"add {key: %s, operator: In, values: [\"1\"]}, or the counts that are meant",
 			finding.Of("pods", p.by.atOnce), finding.Of("workload", p.by.item.Key), finding.Of("declaredAt", p.by.item.Origin),

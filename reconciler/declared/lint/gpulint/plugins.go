@@ -86,7 +86,7 @@ func (c *linter) another(w workload, path string) {
 	}
 	if p := c.servedFor(w, choices); p != nil {
 		brings, consequence := p.plugin()
-		c.advise(w.item, path, codeDevicePluginMayConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings %s to nodes of NodePool %s: where something gives them the labels that this one selects, %s; take this one out, or keep it off the pool",
+		c.warn(w.item, path, codeDevicePluginMayConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings %s to nodes of NodePool %s: where something gives them the labels that this one selects, %s; take this one out, or keep it off the pool",
 			finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), brings, finding.Of("nodePool", p.called()), consequence)
 	}
 }

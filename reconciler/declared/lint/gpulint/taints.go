@@ -26,7 +26,7 @@ func (c *linter) taints() {
 			if p.served && !c.toleratesAll(pluginTolerations(c.plugin), []corev1.Taint{taint}) {
 				who += " and to DevicePlugin " + c.plugin.Name
 			}
-			c.advise(p.item, "spec.template.spec.taints", codeGPUTaintMissing,
+			c.warn(p.item, "spec.template.spec.taints", codeGPUTaintMissing,
 				"there is none, so that pods that request no GPU run on these nodes too, %s, and prevent their removal when the GPUs are idle: "+
 					"add {key: %s, value: \"true\", effect: NoSchedule}, and the toleration to %s", from(p.gpus), finding.Of("taintKey", wholeGPU), who)
 		}
@@ -42,7 +42,7 @@ func (c *linter) renames() {
 			!slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() }) {
 			continue
 		}
-		c.advise(p.item, "spec.template.spec.requirements", codeRenamedSharesUnguarded, "the pool also allows types without GPUs, and under configuration %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
+		c.warn(p.item, "spec.template.spec.requirements", codeRenamedSharesUnguarded, "the pool also allows types without GPUs, and under configuration %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
 			finding.Of("config", p.config.Name), finding.Of("allocatable", shared), wholeGPU, from(p.gpus))
 	}
 }

@@ -98,7 +98,7 @@ func (v View) blocker(b provision.Blocker) string {
 		out = v.Name(string(b.Kind))
 	}
 	if b.ForcedAfterSeconds > 0 {
-		out += ", overruled after " + formatDuration(time.Duration(b.ForcedAfterSeconds)*time.Second)
+		out += ", pod deleted after terminationGracePeriod (" + formatDuration(time.Duration(b.ForcedAfterSeconds)*time.Second) + ")"
 	}
 	return out
 }

@@ -102,7 +102,7 @@ func (x nodeOutcomes) why() string {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{len(x.blocked), "blocked"}, {total(x.closed), "held by a budget"}, {total(x.full), "at the limit"}} {
+	}{{len(x.blocked), "blocked"}, {total(x.closed), "blocked by a budget"}, {total(x.full), "at the limit"}} {
 		if c.n == x.count() {
 			return plural.Count(c.n, "node") + " " + c.what
 		}

@@ -154,9 +154,9 @@ func resourceName(name string) (string, error) {
 	return name, nil
 }
 
-// Offer returns the resource's name and how many devices the plugin registers on
+// AdvertisedGPUs returns the resource's name and how many devices the plugin registers on
 // a node with that many GPUs.
-func (c Config) Offer(gpus int) (string, int) {
+func (c Config) AdvertisedGPUs(gpus int) (string, int) {
 	name := c.Resource
 	if name == "" {
 		name = GPU

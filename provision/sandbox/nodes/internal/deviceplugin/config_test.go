@@ -72,7 +72,7 @@ func FuzzParseConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		name, count := config.Offer(4)
+		name, count := config.AdvertisedGPUs(4)
 		if count < 4 || (name != deviceplugin.GPU && name != deviceplugin.SharedGPU) {
 			t.Errorf("4 GPUs became %d %q", count, name)
 		}

@@ -1,5 +1,5 @@
 // Package deviceplugin computes from Kubernetes objects what NVIDIA's device plugin
-// would offer on a node: which container of a pod is the plugin, which configuration
+// would advertise on a node: which container of a pod is the plugin, which configuration
 // file it reads and from which ConfigMap that comes, and how many devices of which name
 // it registers for a number of GPUs.
 //
@@ -11,5 +11,5 @@
 // It refuses what the plugin itself refuses, with the same consequence: no
 // devices. Like the plugin it ignores the fields rename, devices and resources.
 //
-// Start reading at Locate, then at Config.Offer.
+// Start reading at Locate, then at Config.AdvertisedGPUs.
 package deviceplugin

@@ -14,7 +14,7 @@ import (
 )
 
 func offer(config deviceplugin.Config) string {
-	name, count := config.Offer(4)
+	name, count := config.AdvertisedGPUs(4)
 	return fmt.Sprintf("%s %d", name, count)
 }
 

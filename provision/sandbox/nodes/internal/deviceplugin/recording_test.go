@@ -46,7 +46,7 @@ func TestTheEmulationOffersWhatTheRealPluginDid(t *testing.T) {
 				return
 			}
 			offered := run.Resources[0]
-			if name, devices := config.Offer(len(recorded.GPUs)); name != offered.Name || devices != len(offered.Devices) {
+			if name, devices := config.AdvertisedGPUs(len(recorded.GPUs)); name != offered.Name || devices != len(offered.Devices) {
 				t.Errorf("the real one offers %s: %d, the emulation %s: %d", offered.Name, len(offered.Devices), name, devices)
 			}
 			if refusal, ok := offered.Refused(2); ok && config.OnePerRequest != (refusal != "") {

@@ -113,7 +113,7 @@ func TestACrashTakesTheDevicesAndBringsThemBack(t *testing.T) {
 	p.at(4100*time.Millisecond, "it crashes a second time", "nothing, backing off 10s, restarts 1")
 	p.at(time.Minute, "and no more", "40/40, running, restarts 2")
 	if texts := p.life.Container().Last.Log; !strings.HasPrefix(texts, "panic") || strings.Contains(texts, "config") {
-		t.Errorf("last words %q", texts)
+		t.Errorf("log tail %q", texts)
 	}
 	p.crashes = 0
 	p.is("the fault goes", "40/40, running, restarts 2")

@@ -109,20 +109,20 @@ func (c *validator) labels(path string, g v1alpha1.ManagedNodeGroup) {
 // parts reads each part that is declared.
 func (c *validator) parts(s v1alpha1.ClusterSpec) {
 	if d := s.Discovery; d != nil {
-		c.part("spec.discovery", d.ResourcePolicy)
+		c.part("spec.discovery", d.ManagementPolicy)
 		c.tags("spec.discovery.key", []string{d.Key})
 		c.unique("spec.discovery.subnets", d.Subnets)
 		c.unique("spec.discovery.securityGroups", d.SecurityGroups)
 	}
 	if r := s.NodeRole; r != nil {
-		c.part("spec.nodeRole", r.ResourcePolicy)
+		c.part("spec.nodeRole", r.ManagementPolicy)
 		c.unique("spec.nodeRole.policies", texts(r.Policies))
 		if r.Name == "" {
 			c.problem("spec.nodeRole.name", codeFieldEmpty, "is empty: name the role as EC2NodeClasses quote it")
 		}
 	}
 	if q := s.InterruptionQueue; q != nil {
-		c.part("spec.interruptionQueue", q.ResourcePolicy)
+		c.part("spec.interruptionQueue", q.ManagementPolicy)
 		if name, read := cmp.Or(q.Name, s.Name), s.Engine.InterruptionQueue; read != "" && read != name {
 			c.problem("spec.engine.interruptionQueue", codeInterruptionQueueConflict, "is %q, and spec.interruptionQueue is %q, which nobody would read: take one of them out",
 				finding.Of("queue", read), finding.Of("otherQueue", name))
@@ -150,7 +150,7 @@ func (c *validator) problem(path string, code finding.Code, format string, args 
 	c.problems = append(c.problems, state.NewProblem(c.item.Origin, found.With(finding.Of("cluster", c.item.Key.Name), finding.Of("field", path))))
 }
 
-func (c *validator) part(path string, p v1alpha1.ResourcePolicy) {
+func (c *validator) part(path string, p v1alpha1.ManagementPolicy) {
 	if p.Adopt && p.DeletionPolicy == v1alpha1.AWSDeletionPolicyDelete {
 		c.problem(path, codeDeletionPolicyConflict, "has both adopt: true and deletionPolicy: Delete, and what was adopted is never deleted: remove one of them")
 	}

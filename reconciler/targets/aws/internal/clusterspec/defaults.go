@@ -18,14 +18,14 @@ func Default(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
 	spec := *in.DeepCopy()
 	names := iampolicy.NamesOf(spec.Name, spec.Region)
 	if d := spec.Discovery; d != nil {
-		orphan(&d.ResourcePolicy)
+		orphan(&d.ManagementPolicy)
 		fill(&d.Key, "karpenter.sh/discovery")
 		fill(&d.Value, spec.Name)
 	}
 	if r := spec.NodeRole; r != nil {
-		orphan(&r.ResourcePolicy)
+		orphan(&r.ManagementPolicy)
 		if len(r.Policies) == 0 {
-			r.Policies = []v1alpha1.NodePolicy{
+			r.Policies = []v1alpha1.ManagedPolicyName{
 				"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore",
 			}
 		}
@@ -34,7 +34,7 @@ func Default(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
 		}
 	}
 	if q := spec.InterruptionQueue; q != nil {
-		orphan(&q.ResourcePolicy)
+		orphan(&q.ManagementPolicy)
 		fill(&q.Name, spec.Name)
 		if q.Retention == nil {
 			q.Retention = &metav1.Duration{Duration: 5 * time.Minute}
@@ -49,7 +49,7 @@ func Default(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
 	return spec
 }
 
-func orphan(p *v1alpha1.ResourcePolicy) { fill(&p.DeletionPolicy, v1alpha1.AWSDeletionPolicyOrphan) }
+func orphan(p *v1alpha1.ManagementPolicy) { fill(&p.DeletionPolicy, v1alpha1.AWSDeletionPolicyOrphan) }
 
 func fill[S ~string](field *S, value S) {
 	if *field == "" {

@@ -44,8 +44,8 @@ type Config struct {
 	Clock clock.Clock
 }
 
-// Pool has the connections to AWS, one for each scope. It is safe for concurrent use.
-type Pool struct {
+// ClientCache has the connections to AWS, one for each scope. It is safe for concurrent use.
+type ClientCache struct {
 	cfg Config
 	// Timeout bounds one call with its retries; ten seconds unless set before the
 	// first call.
@@ -55,9 +55,9 @@ type Pool struct {
 	open map[resource.Scope]*Connection
 }
 
-// NewPool makes a Pool without connections; it sends no request.
-func NewPool(cfg Config) *Pool {
-	return &Pool{cfg: cfg, Timeout: callTimeout, open: map[resource.Scope]*Connection{}}
+// NewClientCache makes a Pool without connections; it sends no request.
+func NewClientCache(cfg Config) *ClientCache {
+	return &ClientCache{cfg: cfg, Timeout: callTimeout, open: map[resource.Scope]*Connection{}}
 }
 
 // Connection is the connection to one scope: its clients, and who their caller is.
@@ -73,7 +73,7 @@ type Connection struct {
 
 // Connect returns the connection to a scope whose account has been checked, and who the
 // caller is there, such as "role NAME". The error has no class; awserr gives it one.
-func (l *Pool) Connect(ctx context.Context, p resource.Scope) (*Connection, string, error) {
+func (l *ClientCache) Connect(ctx context.Context, p resource.Scope) (*Connection, string, error) {
 	one, err := l.dial(ctx, p)
 	if err != nil {
 		return nil, "", err
@@ -82,7 +82,7 @@ func (l *Pool) Connect(ctx context.Context, p resource.Scope) (*Connection, stri
 	return one, who, err
 }
 
-func (l *Pool) dial(ctx context.Context, p resource.Scope) (*Connection, error) {
+func (l *ClientCache) dial(ctx context.Context, p resource.Scope) (*Connection, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one := l.open[p]; one != nil {
@@ -100,7 +100,7 @@ func (l *Pool) dial(ctx context.Context, p resource.Scope) (*Connection, error) 
 
 // Prepare adds to an SDK configuration what all calls have in common: retries, the
 // time limit and the check before each write.
-func (l *Pool) Prepare(cfg sdk.Config) sdk.Config {
+func (l *ClientCache) Prepare(cfg sdk.Config) sdk.Config {
 	cfg = cfg.Copy()
 	if cfg.RetryMode == "" {
 		cfg.RetryMode = sdk.RetryModeAdaptive
@@ -131,7 +131,7 @@ func (m credentialsProvider) Retrieve(ctx context.Context) (sdk.Credentials, err
 // guard stands around every call and bounds its time, and in every attempt lets
 // no write pass that this process may not make any more: it may have been
 // frozen between two attempts.
-func (l *Pool) guard(stack *middleware.Stack) error {
+func (l *ClientCache) guard(stack *middleware.Stack) error {
 	err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("PoolwrightPatience",
 		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 			call, done, err := begin(ctx, l.Timeout)
@@ -158,7 +158,7 @@ func (l *Pool) guard(stack *middleware.Stack) error {
 }
 
 // Begin is that of the Config; an error has awserr.ErrWritesDisabled.
-func (l *Pool) Begin() (end func(), err error) {
+func (l *ClientCache) Begin() (end func(), err error) {
 	if l.cfg.Begin == nil {
 		return func() {}, nil
 	}

@@ -114,7 +114,7 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 		t.Errorf("others' tag, wanted to be deleted some day: ours %v, tags %v", observed.Ours, observed.Tags)
 	}
 	setTag(l, id, discoveryKey, "other")
-	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.ResourcePolicy = v1alpha1.ResourcePolicy{Adopt: true} })
+	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.ManagementPolicy = v1alpha1.ManagementPolicy{Adopt: true} })
 	l.Converge()
 	want := map[string]string{discoveryKey: "sandbox", markerPrefix + "sandbox": adoptedMark}
 	if diff := cmp.Diff(want, liveTags(l, id)); diff != "" {
@@ -128,7 +128,7 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 func TestADiscoveryTagIsRemovedOnlyWhereItsDeletionPolicyIsDelete(t *testing.T) {
 	for _, k := range []resource.Kind{Subnets{}, SecurityGroups{}} {
 		for policy, stays := range map[v1alpha1.AWSDeletionPolicy]bool{v1alpha1.AWSDeletionPolicyOrphan: true, v1alpha1.AWSDeletionPolicyDelete: false} {
-			l := newDiscoveryLife(t, k, v1alpha1.Discovery{ResourcePolicy: v1alpha1.ResourcePolicy{DeletionPolicy: policy}})
+			l := newDiscoveryLife(t, k, v1alpha1.Discovery{ManagementPolicy: v1alpha1.ManagementPolicy{DeletionPolicy: policy}})
 			l.Converge()
 			item := l.Items()[0]
 			observed := l.ReadOne(item)
@@ -151,7 +151,7 @@ func TestADiscoveryTagIsRemovedOnlyWhereItsDeletionPolicyIsDelete(t *testing.T) 
 }
 
 func TestTakingADiscoveryTagOffSparesAValueThatSomebodyHasJustSet(t *testing.T) {
-	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{ResourcePolicy: v1alpha1.ResourcePolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}})
+	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{ManagementPolicy: v1alpha1.ManagementPolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}})
 	l.Converge()
 	item := l.Items()[0]
 	observed := l.ReadOne(item)
@@ -165,7 +165,7 @@ func TestTakingADiscoveryTagOffSparesAValueThatSomebodyHasJustSet(t *testing.T) 
 }
 
 func TestANewDeletionPolicyReachesTheMarker(t *testing.T) {
-	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{ResourcePolicy: v1alpha1.ResourcePolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}})
+	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{ManagementPolicy: v1alpha1.ManagementPolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}})
 	l.Converge()
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.DeletionPolicy = v1alpha1.AWSDeletionPolicyOrphan })
 	if len(l.Differences()) == 0 {
@@ -178,7 +178,7 @@ func TestANewDeletionPolicyReachesTheMarker(t *testing.T) {
 }
 
 func TestClustersThatShareASubnetLeaveEachOthersTagsAlone(t *testing.T) {
-	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{Key: "karpenter.sh/discovery/a", ResourcePolicy: v1alpha1.ResourcePolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}})
+	l := newDiscoveryLife(t, Subnets{}, v1alpha1.Discovery{Key: "karpenter.sh/discovery/a", ManagementPolicy: v1alpha1.ManagementPolicy{DeletionPolicy: v1alpha1.AWSDeletionPolicyDelete}})
 	l.Converge()
 	other := *l
 	theirs := *l.Clients

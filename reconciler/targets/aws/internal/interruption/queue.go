@@ -43,7 +43,7 @@ func (Queues) Desired(s resource.Declaration) []state.Item {
 	if q.KMSKey != "" {
 		encryption = map[string]any{"kmsKey": shortKey(s.Scope, q.KMSKey)}
 	}
-	return []state.Item{s.Owned(s.Regional("sqs", "Queue", q.Name), resource.WaveFirst, q.ResourcePolicy, map[string]any{
+	return []state.Item{s.Owned(s.Regional("sqs", "Queue", q.Name), resource.WaveFirst, q.ManagementPolicy, map[string]any{
 		"retentionSeconds": int64(q.Retention.Duration / time.Second),
 		"encryption":       encryption,
 		"policy":           queuePolicy(s.Scope, q.Name),

@@ -87,14 +87,14 @@ func TestADeclaredQueueIsFollowed(t *testing.T) {
 		l.Converge()
 	}
 	l.Change(func(c *v1alpha1.ClusterSpec) {
-		c.InterruptionQueue.ResourcePolicy.DeletionPolicy = v1alpha1.AWSDeletionPolicyDelete
+		c.InterruptionQueue.ManagementPolicy.DeletionPolicy = v1alpha1.AWSDeletionPolicyDelete
 	})
 	l.Converge()
 	if got := l.ReadOne(l.Items()[0]).Tags[tag.DeletionPolicy]; got != "Delete" {
 		t.Errorf("the policy is %q", got)
 	}
 	l.Change(func(c *v1alpha1.ClusterSpec) {
-		c.InterruptionQueue.ResourcePolicy = v1alpha1.ResourcePolicy{Adopt: true}
+		c.InterruptionQueue.ManagementPolicy = v1alpha1.ManagementPolicy{Adopt: true}
 		c.InterruptionQueue.Retention.Duration = time.Hour
 	})
 	l.Converge()
@@ -129,7 +129,7 @@ func TestAQueueOfOthersIsNotOurs(t *testing.T) {
 func TestAQueueSurvivesACrashDuringItsCreation(t *testing.T) {
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture { return newQueueLife(t, nil, v1alpha1.InterruptionQueue{}) })
 	kindtest.Survives(t, func(t *testing.T) *kindtest.Fixture {
-		l := newQueueLife(t, func(c *sandboxaws.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{KMSKey: "alias/x", ResourcePolicy: v1alpha1.ResourcePolicy{Adopt: true}})
+		l := newQueueLife(t, func(c *sandboxaws.Config) { c.Queues = []string{"sandbox"} }, v1alpha1.InterruptionQueue{KMSKey: "alias/x", ManagementPolicy: v1alpha1.ManagementPolicy{Adopt: true}})
 		return l
 	})
 }

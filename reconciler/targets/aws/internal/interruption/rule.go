@@ -74,7 +74,7 @@ func (Rules) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	for i, name := range RuleNames(s.Cluster) {
 		e := ruleEvents[i]
-		out = append(out, s.Owned(s.Regional("events", "Rule", name), resource.WaveSecond, q.ResourcePolicy, map[string]any{
+		out = append(out, s.Owned(s.Regional("events", "Rule", name), resource.WaveSecond, q.ManagementPolicy, map[string]any{
 			"pattern":  map[string]any{"source": []any{e.source}, "detail-type": []any{e.detailType}},
 			"schedule": noSchedule, "state": string(eventstypes.RuleStateEnabled),
 			"targets": []any{map[string]any{"arn": s.ARN("sqs", q.Name)}},

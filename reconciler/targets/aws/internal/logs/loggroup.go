@@ -37,7 +37,7 @@ func (LogGroups) Desired(s resource.Declaration) []state.Item {
 		return nil
 	}
 	k := s.Regional("logs", "LogGroup", "/aws/eks/"+s.Cluster+"/cluster")
-	item := s.Owned(k, resource.WaveFirst, v1alpha1.ResourcePolicy{Adopt: true}, map[string]any{"retentionDays": int64(l.RetentionDays)})
+	item := s.Owned(k, resource.WaveFirst, v1alpha1.ManagementPolicy{Adopt: true}, map[string]any{"retentionDays": int64(l.RetentionDays)})
 	if !l.Adopt {
 		delete(item.Object, "tags") // which are a sign of ours
 		item.Adopt = false

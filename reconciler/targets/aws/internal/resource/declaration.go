@@ -22,7 +22,7 @@ type Declaration struct {
 }
 
 // tags are what a resource of this part is tagged with.
-func (s Declaration) tags(part v1alpha1.ResourcePolicy) map[string]any {
+func (s Declaration) tags(part v1alpha1.ManagementPolicy) map[string]any {
 	out := map[string]any{}
 	for k, v := range s.Spec.Tags {
 		out[k] = v
@@ -40,7 +40,7 @@ func (s Declaration) tags(part v1alpha1.ResourcePolicy) map[string]any {
 
 // Owned is a wanted resource that Poolwright makes, with its tags. The object has the form
 // that the Read and Write of its Kind have in common.
-func (s Declaration) Owned(k state.Key, wave int, part v1alpha1.ResourcePolicy, object map[string]any) state.Item {
+func (s Declaration) Owned(k state.Key, wave int, part v1alpha1.ManagementPolicy, object map[string]any) state.Item {
 	object = maps.Clone(object)
 	object["tags"] = s.tags(part)
 	item := s.Shared(k, wave, part.Adopt, object)

@@ -41,8 +41,8 @@ type GrantsExtra interface {
 
 // Live is what was read of one resource.
 type Live struct {
-	// Object is the resource in the form in which Wanted declares it, with all the
-	// fields that Wanted may declare; nil where it does not exist.
+	// Object is the resource in the form in which Desired declares it, with all the
+	// fields that Desired may declare; nil where it does not exist.
 	Object map[string]any
 	// UID is its ARN and, where AWS reports it, what sets this incarnation apart
 	// from its successor of the same name (an id, a creation time), after "#".

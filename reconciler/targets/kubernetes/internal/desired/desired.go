@@ -26,7 +26,7 @@ import (
 type Config struct {
 	// API reaches the cluster, Kinds are those that it serves.
 	API   *api.Client
-	Kinds *kinds.Catalog
+	Kinds *kinds.RESTMapper
 	// Store is the inventory.
 	Store *inventory.Store
 	// Mask masks the values of Secrets.

@@ -28,7 +28,7 @@ import (
 type Config struct {
 	// API reaches the cluster, Kinds are those that it serves.
 	API   *api.Client
-	Kinds *kinds.Catalog
+	Kinds *kinds.RESTMapper
 	// Store is the inventory: how objects were left.
 	Store *inventory.Store
 	// Mask masks the values of Secrets.

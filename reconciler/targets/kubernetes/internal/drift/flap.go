@@ -15,7 +15,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// An object that has been put back three times within a minute is left alone
+// An object that has been corrected three times within a minute is not corrected
 // for a minute, then for twice as long each time, up to half an hour; an hour without a
 // correction starts over.
 const (
@@ -26,7 +26,7 @@ const (
 	flapReset  = time.Hour
 )
 
-// flaps counts how often the same object is put back, so that two managers that set
+// flaps counts how often the same object is corrected, so that two managers that set
 // different values do not write as fast as they can.
 type flaps struct {
 	clock clock.PassiveClock
@@ -46,7 +46,7 @@ func newFlaps(c clock.PassiveClock) *flaps {
 	return &flaps{clock: c, of: map[state.Key]*flap{}, swept: c.Now()}
 }
 
-// Allow returns an error while an object is left alone. Only drift counts: a
+// Allow returns an error while an object is not corrected. Only drift counts: a
 // new revision is always applied.
 func (f *flaps) Allow(c plan.Change, rivals []string) error {
 	if !c.Drift {
@@ -58,7 +58,7 @@ func (f *flaps) Allow(c plan.Change, rivals []string) error {
 	}
 	if c.Action == plan.Create {
 		return state.WaitFor(left, "Flapping", fmt.Errorf(
-			"it is deleted again as soon as %q has made it; left alone for %s: find out who deletes it, or take it out of the repository",
+			"it is deleted again as soon as %q has created it; not corrected for %s: find out who deletes it, or take it out of the repository",
 			v1alpha1.FieldManager, left.Round(time.Second)))
 	}
 	rivals = slices.Compact(slices.Sorted(slices.Values(rivals)))
@@ -71,7 +71,7 @@ func (f *flaps) Allow(c plan.Change, rivals []string) error {
 		paths = append(paths, field.Path)
 	}
 	return state.WaitFor(left, "Flapping", fmt.Errorf(
-		"%q and %s keep overwriting each other at %s; left alone for %s: take the field out of one of the two",
+		"%q and %s keep overwriting each other at %s; not corrected for %s: take the field out of one of the two",
 		v1alpha1.FieldManager, by, strings.Join(paths[:min(len(paths), 3)], ", "), left.Round(time.Second)))
 }
 

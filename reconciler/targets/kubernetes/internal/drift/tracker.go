@@ -29,7 +29,7 @@ type Config struct {
 	// Store is the inventory: how objects were left.
 	Store *inventory.Store
 	// Kinds are those that the cluster serves.
-	Kinds *kinds.Catalog
+	Kinds *kinds.RESTMapper
 	// Objects are what is watched.
 	Objects reflector.Reflector
 	// Clock is the time.

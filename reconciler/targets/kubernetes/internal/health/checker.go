@@ -32,7 +32,7 @@ import (
 type Config struct {
 	// API reaches the cluster, Kinds are those that it serves.
 	API   *api.Client
-	Kinds *kinds.Catalog
+	Kinds *kinds.RESTMapper
 	// Sync is the Sync's name, Namespace its namespace. Its own health is not checked, for
 	// it would wait for itself.
 	Sync, Namespace string

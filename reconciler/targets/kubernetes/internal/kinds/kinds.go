@@ -38,8 +38,8 @@ func (k Kind) GVR() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
 }
 
-// Catalog caches the kinds. It is safe for concurrent use.
-type Catalog struct {
+// RESTMapper caches the kinds. It is safe for concurrent use.
+type RESTMapper struct {
 	disco discovery.DiscoveryInterfaceWithContext
 
 	mu       sync.RWMutex
@@ -48,14 +48,14 @@ type Catalog struct {
 	failed   map[schema.GroupVersion]error
 }
 
-// NewCatalog makes an empty Catalog that reads from disco.
-func NewCatalog(disco discovery.DiscoveryInterfaceWithContext) *Catalog {
-	return &Catalog{disco: disco}
+// NewRESTMapper makes an empty Catalog that reads from disco.
+func NewRESTMapper(disco discovery.DiscoveryInterfaceWithContext) *RESTMapper {
+	return &RESTMapper{disco: disco}
 }
 
 // Refresh reads the cluster's kinds again. With aggregated discovery this is two
 // requests, whatever the number of kinds.
-func (c *Catalog) Refresh(ctx context.Context) error {
+func (c *RESTMapper) Refresh(ctx context.Context) error {
 	_, lists, err := c.disco.ServerGroupsAndResourcesWithContext(ctx)
 	var partial *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partial) {
@@ -99,7 +99,7 @@ func toKind(gv schema.GroupVersion, r metav1.APIResource) (Kind, bool) {
 
 // Failed lists the API groups for which the cluster could not report what it serves,
 // with the reason of one version of each.
-func (c *Catalog) Failed() map[string]error {
+func (c *RESTMapper) Failed() map[string]error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	out := make(map[string]error, len(c.failed))
@@ -110,7 +110,7 @@ func (c *Catalog) Failed() map[string]error {
 }
 
 // Loaded reports whether Refresh has succeeded before.
-func (c *Catalog) Loaded() bool {
+func (c *RESTMapper) Loaded() bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.served != nil
@@ -118,7 +118,7 @@ func (c *Catalog) Loaded() bool {
 
 // Find returns the kind from memory. It reports false for a kind that is neither served
 // nor promised, and an error where the cluster could not report it.
-func (c *Catalog) Find(gvk schema.GroupVersionKind) (Kind, bool, error) {
+func (c *RESTMapper) Find(gvk schema.GroupVersionKind) (Kind, bool, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if k, ok := c.served[gvk]; ok {
@@ -134,7 +134,7 @@ func (c *Catalog) Find(gvk schema.GroupVersionKind) (Kind, bool, error) {
 }
 
 // Lookup is FindAny, with a request to the cluster where memory has no such version.
-func (c *Catalog) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (Kind, bool, error) {
+func (c *RESTMapper) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (Kind, bool, error) {
 	if kind, ok, _ := c.Find(gvk); ok {
 		return kind, true, nil
 	}
@@ -146,7 +146,7 @@ func (c *Catalog) Lookup(ctx context.Context, gvk schema.GroupVersionKind) (Kind
 
 // FindAny is Find for a kind in any version that is served, the given one
 // first. It serves things whose recorded version is no longer there.
-func (c *Catalog) FindAny(gvk schema.GroupVersionKind) (Kind, bool, error) {
+func (c *RESTMapper) FindAny(gvk schema.GroupVersionKind) (Kind, bool, error) {
 	k, ok, err := c.Find(gvk)
 	if ok {
 		return k, true, nil
@@ -169,7 +169,7 @@ func (c *Catalog) FindAny(gvk schema.GroupVersionKind) (Kind, bool, error) {
 }
 
 // Versions lists the versions in which the kind is served or promised.
-func (c *Catalog) Versions(group, kind string) []string {
+func (c *RESTMapper) Versions(group, kind string) []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var out []string
@@ -186,7 +186,7 @@ func (c *Catalog) Versions(group, kind string) []string {
 
 // All lists the served kinds whose objects can be managed, one version each,
 // sorted.
-func (c *Catalog) All() []Kind {
+func (c *RESTMapper) All() []Kind {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	best := map[schema.GroupKind]Kind{}
@@ -214,7 +214,7 @@ func stabler(a, b string) bool {
 
 // SetDeclared replaces the promised kinds by those that the given
 // CustomResourceDefinitions define.
-func (c *Catalog) SetDeclared(definitions []map[string]any) {
+func (c *RESTMapper) SetDeclared(definitions []map[string]any) {
 	promised := map[schema.GroupVersionKind]Kind{}
 	for _, d := range definitions {
 		for _, k := range Defined(d) {

@@ -28,7 +28,7 @@ func resource(kind, plural string, namespaced bool) metav1.APIResource {
 
 func TestHalfAResponseIsNotAbsence(t *testing.T) {
 	down := schema.GroupVersion{Group: "metrics.k8s.io", Version: "v1"}
-	c := NewCatalog(served{
+	c := NewRESTMapper(served{
 		lists: []*metav1.APIResourceList{{GroupVersion: "v1", APIResources: []metav1.APIResource{resource("ConfigMap", "configmaps", true)}}},
 		err:   &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{down: errors.New("down")}},
 	})
@@ -57,7 +57,7 @@ func TestHalfAResponseIsNotAbsence(t *testing.T) {
 }
 
 func TestPromisedKindsComeFromTheirDefinition(t *testing.T) {
-	c := NewCatalog(served{})
+	c := NewRESTMapper(served{})
 	c.SetDeclared([]map[string]any{{"spec": map[string]any{
 		"group": "example.com", "scope": "Cluster", "names": map[string]any{"kind": "Widget", "plural": "widgets"},
 		"versions": []any{map[string]any{"name": "v1", "served": true}, map[string]any{"name": "v1alpha1", "served": false}},
@@ -73,7 +73,7 @@ func TestPromisedKindsComeFromTheirDefinition(t *testing.T) {
 }
 
 func TestAllPrefersTheStableVersion(t *testing.T) {
-	c := NewCatalog(served{lists: []*metav1.APIResourceList{
+	c := NewRESTMapper(served{lists: []*metav1.APIResourceList{
 		{GroupVersion: "karpenter.sh/v1beta1", APIResources: []metav1.APIResource{resource("NodePool", "nodepools", false)}},
 		{GroupVersion: "karpenter.sh/v1", APIResources: []metav1.APIResource{resource("NodePool", "nodepools", false), {Name: "nodepools/status", Kind: "NodePool"}}},
 		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Kind: "Binding", Name: "bindings", Verbs: []string{"create"}}}},

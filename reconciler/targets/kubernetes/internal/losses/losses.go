@@ -30,7 +30,7 @@ type Counter struct {
 	// API reaches the cluster.
 	API *api.Client
 	// Kinds are those that it serves.
-	Kinds *kinds.Catalog
+	Kinds *kinds.RESTMapper
 	// Namespace is that of the controller.
 	Namespace string
 }

@@ -72,7 +72,7 @@ type Config struct {
 	// Store has the versions in which objects were applied.
 	Store *inventory.Store
 	// Kinds are those that the cluster serves.
-	Kinds *kinds.Catalog
+	Kinds *kinds.RESTMapper
 	// Objects are what is watched.
 	Objects reflector.Reflector
 	// Clock is the time.

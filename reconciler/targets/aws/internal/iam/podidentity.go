@@ -1,4 +1,4 @@
-package identity
+package iam
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func (PodIdentityAssociations) Desired(s resource.Declaration) []state.Item {
 		return nil
 	}
 	k := s.Regional("eks", "PodIdentityAssociation", s.Cluster+"/"+own.Namespace+"/"+own.ServiceAccount)
-	return []state.Item{byBootstrap(s, s.Owned(k, resource.WaveThird, v1alpha1.ResourcePolicy{Adopt: own.Adopt}, map[string]any{
+	return []state.Item{byBootstrap(s, s.Owned(k, resource.WaveThird, v1alpha1.ManagementPolicy{Adopt: own.Adopt}, map[string]any{
 		"namespace": own.Namespace, "serviceAccount": own.ServiceAccount, "role": own.Name,
 	}))}
 }

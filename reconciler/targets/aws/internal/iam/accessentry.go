@@ -1,4 +1,4 @@
-package identity
+package iam
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (AccessEntries) Desired(s resource.Declaration) []state.Item {
 	if node == nil {
 		return nil
 	}
-	return []state.Item{s.Owned(s.Regional("eks", "AccessEntry", s.Cluster+"/"+node.Name), resource.WaveThird, node.ResourcePolicy, map[string]any{
+	return []state.Item{s.Owned(s.Regional("eks", "AccessEntry", s.Cluster+"/"+node.Name), resource.WaveThird, node.ManagementPolicy, map[string]any{
 		"principalArn": s.IAMARN("role/" + node.Name), "type": nodeEntry,
 	})}
 }

@@ -1,4 +1,4 @@
-package identity
+package iam
 
 import (
 	"context"
@@ -30,16 +30,16 @@ func (Policies) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	n := policyNames(s.Scope)
 	if own := s.Spec.ControllerRole; own != nil {
-		part := v1alpha1.ResourcePolicy{Adopt: own.Adopt}
+		part := v1alpha1.ManagementPolicy{Adopt: own.Adopt}
 		out = append(out, policyItem(s, n.Boundary, part, iampolicy.Boundary), policyItem(s, n.Engine, part, iampolicy.Engine),
 			policyItem(s, n.Deny, part, iampolicy.Deny), policyItem(s, n.Resources, part, iampolicy.Resources))
 	} else if node := s.Spec.NodeRole; node != nil && node.PermissionsBoundary == n.Boundary {
-		out = append(out, policyItem(s, n.Boundary, node.ResourcePolicy, iampolicy.Boundary))
+		out = append(out, policyItem(s, n.Boundary, node.ManagementPolicy, iampolicy.Boundary))
 	}
 	return out
 }
 
-func policyItem(s resource.Declaration, name string, part v1alpha1.ResourcePolicy, write func(iampolicy.Values) (string, error)) state.Item {
+func policyItem(s resource.Declaration, name string, part v1alpha1.ManagementPolicy, write func(iampolicy.Values) (string, error)) state.Item {
 	doc, err := policyDocument(s, name, write)
 	item := byBootstrap(s, s.Owned(resource.Global("Policy", name), resource.WaveFirst, part, map[string]any{"document": doc}))
 	if err != nil {

@@ -11,57 +11,57 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/poolwright/poolwright/reconciler/declared/buildcache"
 	"github.com/poolwright/poolwright/reconciler/declared/corpustest"
-	"github.com/poolwright/poolwright/reconciler/declared/part"
 )
 
 var (
-	partsSeed = flag.Uint64("parts.seed", 0, "which random folders are changed; 0 is another one each time")
-	partsSize = flag.Int("parts.size", 12, "how many random folders are changed")
+	buildsSeed = flag.Uint64("builds.seed", 0, "which random folders are changed; 0 is another one each time")
+	buildsSize = flag.Int("builds.size", 12, "how many random folders are changed")
 )
 
-// withParts loads a folder as a child and its parent do, and returns how many parts were kept.
-func withParts(fsys fs.FS, folder string, cache *part.Folder, options Options) (Declared, int, error) {
-	options.Parts = part.NewParts(cache.Valid(fsys)...)
+// withBuilds loads a folder as a child and its parent do, and returns how many builds were kept.
+func withBuilds(fsys fs.FS, folder string, cache *buildcache.Folder, options Options) (Declared, int, error) {
+	options.Builds = buildcache.NewBuilds(cache.Valid(fsys)...)
 	d, err := Load(fsys, folder, options)
 	if err == nil {
-		cache.Keep(fsys, options.Parts.Used(), options.Parts.Made())
+		cache.Keep(fsys, options.Builds.Used(), options.Builds.Made())
 	}
-	return d, len(options.Parts.Used()), err
+	return d, len(options.Builds.Used()), err
 }
 
 // TestKeptPartsGiveWhatAFreshRenderingDoes changes random folders file by file, and renders each
 // revision with what is kept of the one before, and without.
 func TestKeptPartsGiveWhatAFreshRenderingDoes(t *testing.T) {
-	seed := *partsSeed
+	seed := *buildsSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("-parts.seed=%d", seed)
+	t.Logf("-builds.seed=%d", seed)
 	loaded, used := 0, 0
-	for i := range *partsSize {
+	for i := range *buildsSize {
 		c := corpustest.New(seed, uint64(i))
 		c.Folder("x")
-		cache := (&part.Cache{}).Folder("x")
+		cache := (&buildcache.Cache{}).Folder("x")
 		for step := range 6 {
 			files := c.Files
 			want, wantErr := Load(files, "x", Options{})
-			got, kept, err := withParts(files, "x", cache, Options{})
+			got, kept, err := withBuilds(files, "x", cache, Options{})
 			if fmt.Sprint(err) != fmt.Sprint(wantErr) {
 				t.Fatalf("case %d, step %d: got error %v, want %v\n%s", i, step, err, wantErr, c)
 			}
 			if d := cmp.Diff(want.Set.Items(), got.Set.Items()); d != "" {
-				t.Fatalf("case %d, step %d of -parts.seed=%d: kept parts give something else:\n%s\n%s", i, step, seed, d, c)
+				t.Fatalf("case %d, step %d of -builds.seed=%d: kept builds give something else:\n%s\n%s", i, step, seed, d, c)
 			}
 			if d := cmp.Diff(problemOrigins(want), problemOrigins(got)); d != "" {
-				t.Fatalf("case %d, step %d of -parts.seed=%d: kept parts have other problems:\n%s\n%s", i, step, seed, d, c)
+				t.Fatalf("case %d, step %d of -builds.seed=%d: kept builds have other problems:\n%s\n%s", i, step, seed, d, c)
 			}
 			loaded, used = loaded+want.Set.Len(), used+kept
 			c.Change("x")
 		}
 	}
-	t.Logf("%d objects of %d folders in 6 revisions each, by %d kept parts", loaded, *partsSize, used)
-	if loaded < 10**partsSize || used < 4**partsSize {
+	t.Logf("%d objects of %d folders in 6 revisions each, by %d kept builds", loaded, *buildsSize, used)
+	if loaded < 10**buildsSize || used < 4**buildsSize {
 		t.Error("too few were compared")
 	}
 }
@@ -110,17 +110,17 @@ func TestAPartCountsUntilSomethingThatWasReadForItChanges(t *testing.T) {
 		"another plain file, beside the first": {func(f fstest.MapFS) { f["x/z.yaml"] = &fstest.MapFile{Data: []byte(fmt.Sprintf(configMap, "z"))} }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cache, files := (&part.Cache{}).Folder("x"), tree()
-			if _, kept, err := withParts(files, "x", cache, Options{}); err != nil || kept != 0 {
+			cache, files := (&buildcache.Cache{}).Folder("x"), tree()
+			if _, kept, err := withBuilds(files, "x", cache, Options{}); err != nil || kept != 0 {
 				t.Fatal(kept, err)
 			}
 			c.change(files)
-			got, kept, err := withParts(files, "x", cache, Options{})
+			got, kept, err := withBuilds(files, "x", cache, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if kept != c.kept {
-				t.Errorf("%d parts are kept, want %d", kept, c.kept)
+				t.Errorf("%d builds are kept, want %d", kept, c.kept)
 			}
 			want, err := Load(files, "x", Options{})
 			if d := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Declared{}), cmp.AllowUnexported(want.Set)); d != "" || err != nil {
@@ -141,19 +141,19 @@ func TestKeptPartsCountTowardsEveryLimit(t *testing.T) {
 	} {
 		for _, kustomize := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, kustomize %v", name, kustomize), func(t *testing.T) {
-				files, cache := many(n, kustomize), (&part.Cache{}).Folder("x")
-				if _, _, err := withParts(files, "x", cache, Options{}); err != nil {
+				files, cache := many(n, kustomize), (&buildcache.Cache{}).Folder("x")
+				if _, _, err := withBuilds(files, "x", cache, Options{}); err != nil {
 					t.Fatal(err)
 				}
 				var narrow Options
 				limit(&narrow)
 				_, wantErr := Load(files, "x", narrow)
-				_, kept, err := withParts(files, "x", cache, narrow)
+				_, kept, err := withBuilds(files, "x", cache, narrow)
 				if wantErr == nil && name != "files" {
-					t.Fatal("the limit is not exceeded without parts")
+					t.Fatal("the limit is not exceeded without builds")
 				}
 				if (err == nil) != (wantErr == nil) || kept == 0 {
-					t.Errorf("%d parts are kept, error %v, want %v", kept, err, wantErr)
+					t.Errorf("%d builds are kept, error %v, want %v", kept, err, wantErr)
 				}
 			})
 		}

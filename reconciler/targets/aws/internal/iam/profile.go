@@ -1,4 +1,4 @@
-package identity
+package iam
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func (InstanceProfiles) Desired(s resource.Declaration) []state.Item {
 	if node == nil || node.InstanceProfile == "" {
 		return nil
 	}
-	return []state.Item{s.Owned(resource.Global("InstanceProfile", node.InstanceProfile), resource.WaveThird, node.ResourcePolicy, map[string]any{"role": node.Name})}
+	return []state.Item{s.Owned(resource.Global("InstanceProfile", node.InstanceProfile), resource.WaveThird, node.ManagementPolicy, map[string]any{"role": node.Name})}
 }
 
 // Read implements resource.Kind.

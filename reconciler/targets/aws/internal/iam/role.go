@@ -1,4 +1,4 @@
-package identity
+package iam
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func (Roles) Desired(s resource.Declaration) []state.Item {
 		out = append(out, nodeRoleItem(s, *node))
 	}
 	if own := s.Spec.ControllerRole; own != nil {
-		out = append(out, byBootstrap(s, s.Owned(resource.Global("Role", own.Name), resource.WaveSecond, v1alpha1.ResourcePolicy{Adopt: own.Adopt}, map[string]any{
+		out = append(out, byBootstrap(s, s.Owned(resource.Global("Role", own.Name), resource.WaveSecond, v1alpha1.ManagementPolicy{Adopt: own.Adopt}, map[string]any{
 			"trust":          controllerTrust(s, *own),
 			"policies":       resource.Strings(controllerPolicies(s.Scope)),
 			"inlinePolicies": []any{},
@@ -66,7 +66,7 @@ func nodeRoleItem(s resource.Declaration, node v1alpha1.NodeRole) state.Item {
 	if node.PermissionsBoundary != "" {
 		object["permissionsBoundary"] = s.IAMARN("policy/" + node.PermissionsBoundary)
 	}
-	item := s.Owned(resource.Global("Role", node.Name), resource.WaveSecond, node.ResourcePolicy, object)
+	item := s.Owned(resource.Global("Role", node.Name), resource.WaveSecond, node.ManagementPolicy, object)
 	if len(refused) > 0 {
 		item.ReadOnly = fmt.Sprintf("spec.nodeRole.policies: %s is not allowed for nodes: choose from %s", strings.Join(refused, ", "), allowList())
 	}

@@ -1,4 +1,4 @@
-package part
+package buildcache
 
 import (
 	"cmp"
@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// MaxBytes is how much memory the parts of all folders take together, in bytes.
+	// MaxBytes is how much memory the builds of all folders take together, in bytes.
 	MaxBytes = 24 << 20
-	// partBytes is what a part takes beside its texts, readBytes what a read does, in bytes.
-	partBytes, readBytes = 256, 24
+	// buildBytes is what a build takes beside its texts, readBytes what a read does, in bytes.
+	buildBytes, readBytes = 256, 24
 )
 
-// Cache keeps the parts of folders: of each those that its newest revision was made from. Beyond
-// its budget the folder that was used least recently loses its parts, all of them. It is safe
+// Cache keeps the builds of folders: of each those that its newest revision was made from. Beyond
+// its budget the folder that was used least recently loses its builds, all of them. It is safe
 // for concurrent use.
 type Cache struct {
 	mu sync.Mutex
@@ -26,19 +26,19 @@ type Cache struct {
 }
 
 type keptFolder struct {
-	key   string
-	parts map[string]keptPart
-	bytes int64
+	key    string
+	builds map[string]keptBuild
+	bytes  int64
 }
 
-// keptPart is a part, and the digest of what was read for it.
-type keptPart struct {
-	Part
+// keptBuild is a build, and the digest of what was read for it.
+type keptBuild struct {
+	Build
 	digest string
 }
 
-func (p keptPart) bytes() int64 {
-	total := int64(partBytes + len(p.Name) + len(p.Content) + len(p.digest))
+func (p keptBuild) bytes() int64 {
+	total := int64(buildBytes + len(p.Name) + len(p.Content) + len(p.digest))
 	for _, r := range p.Reads {
 		total += readBytes + int64(len(r))
 	}
@@ -55,7 +55,7 @@ type Folder struct {
 // Folder returns the cache for a folder.
 func (c *Cache) Folder(key string) *Folder { return &Folder{c, key} }
 
-// Bytes is how much memory all parts take, in bytes.
+// Bytes is how much memory all builds take, in bytes.
 func (c *Cache) Bytes() (total int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,48 +65,48 @@ func (c *Cache) Bytes() (total int64) {
 	return total
 }
 
-// Valid are the parts that count for a tree, without their Reads. A nil Folder has none.
-func (f *Folder) Valid(tree fs.FS) []Part {
+// Valid are the builds that count for a tree, without their Reads. A nil Folder has none.
+func (f *Folder) Valid(tree fs.FS) []Build {
 	if f == nil {
 		return nil
 	}
-	var out []Part
-	for _, p := range f.cache.parts(f.key) {
+	var out []Build
+	for _, p := range f.cache.builds(f.key) {
 		if Digest(tree, p.Reads) == p.digest {
 			p.Reads = nil
-			out = append(out, p.Part)
+			out = append(out, p.Build)
 		}
 	}
 	return out
 }
 
-// Keep replaces the parts of the folder by those that the given tree was made from: some that
+// Keep replaces the builds of the folder by those that the given tree was made from: some that
 // were kept, and some that were made.
-func (f *Folder) Keep(tree fs.FS, used []string, made []Part) {
+func (f *Folder) Keep(tree fs.FS, used []string, made []Build) {
 	if f == nil {
 		return
 	}
-	fresh := &keptFolder{key: f.key, parts: map[string]keptPart{}}
-	add := func(p keptPart) {
-		fresh.parts[p.Name] = p
+	fresh := &keptFolder{key: f.key, builds: map[string]keptBuild{}}
+	add := func(p keptBuild) {
+		fresh.builds[p.Name] = p
 		fresh.bytes += p.bytes()
 	}
-	was := f.cache.parts(f.key)
+	was := f.cache.builds(f.key)
 	for _, name := range used {
 		if p, ok := was[name]; ok {
 			add(p)
 		}
 	}
 	for _, p := range made {
-		if _, twice := fresh.parts[p.Name]; !twice {
-			add(keptPart{p, Digest(tree, p.Reads)})
+		if _, twice := fresh.builds[p.Name]; !twice {
+			add(keptBuild{p, Digest(tree, p.Reads)})
 		}
 	}
 	f.cache.keep(fresh)
 }
 
-// parts makes the folder that it finds the newest.
-func (c *Cache) parts(key string) map[string]keptPart {
+// builds makes the folder that it finds the newest.
+func (c *Cache) builds(key string) map[string]keptBuild {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := slices.IndexFunc(c.folders, func(f *keptFolder) bool { return f.key == key })
@@ -115,7 +115,7 @@ func (c *Cache) parts(key string) map[string]keptPart {
 	}
 	found := c.folders[at]
 	c.folders = append(slices.Delete(c.folders, at, at+1), found)
-	return found.parts
+	return found.builds
 }
 
 // keep adds the newest folder, and evicts the oldest beyond the budget.

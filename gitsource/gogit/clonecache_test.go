@@ -22,7 +22,7 @@ func packsOf(t *testing.T, dir string) []string {
 	return packs
 }
 
-func TestADamagedMirrorIsClonedAnew(t *testing.T) {
+func TestADamagedCacheIsClonedAnew(t *testing.T) {
 	flip := func(t *testing.T, name string) {
 		b, err := os.ReadFile(name)
 		if err != nil {
@@ -68,7 +68,7 @@ func TestADamagedMirrorIsClonedAnew(t *testing.T) {
 				}
 				src := srv.source(Ref{}, in)
 				if _, ok := src.Last(t.Context()); ok {
-					t.Fatal("a damaged mirror gave a last snapshot")
+					t.Fatal("a damaged cache gave a last snapshot")
 				}
 				snap := mustFetch(t, src)
 				if snap.Commit != commit || content(t, snap.FS, "b.yaml") != "keep\n" {
@@ -84,7 +84,7 @@ func TestDamageFoundWhileReadingIsMendedByTheNextFetch(t *testing.T) {
 	srv.push("a.yaml", strings.Repeat("one\n", 50))
 	src := srv.source(Ref{})
 	snap := mustFetch(t, src)
-	for _, p := range packsOf(t, src.mirror.Folder()) {
+	for _, p := range packsOf(t, src.cache.Folder()) {
 		_ = os.Chmod(p, 0o600)
 		if err := os.WriteFile(p, []byte("PACK"), 0o600); err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func TestDamageFoundWhileReadingIsMendedByTheNextFetch(t *testing.T) {
 	}
 }
 
-func TestAMirrorDoesNotCollectPacksForEver(t *testing.T) {
+func TestACacheDoesNotCollectPacksForEver(t *testing.T) {
 	srv := newGitServer(t)
 	src := srv.source(Ref{})
 	for i := range maxPacks + 1 {
@@ -106,16 +106,16 @@ func TestAMirrorDoesNotCollectPacksForEver(t *testing.T) {
 		mustFetch(t, src)
 	}
 	// The one before stays for who still reads it.
-	entries, _ := os.ReadDir(src.mirror.Folder())
-	if len(entries) != 3 || len(packsOf(t, src.mirror.Folder())) > maxPacks+1 {
-		t.Errorf("%d entries and %d packs", len(entries), len(packsOf(t, src.mirror.Folder())))
+	entries, _ := os.ReadDir(src.cache.Folder())
+	if len(entries) != 3 || len(packsOf(t, src.cache.Folder())) > maxPacks+1 {
+		t.Errorf("%d entries and %d packs", len(entries), len(packsOf(t, src.cache.Folder())))
 	}
-	before := len(packsOf(t, src.mirror.Folder()))
-	again := srv.source(Ref{}, func(c *Config) { c.Dir = src.mirror.Folder() })
+	before := len(packsOf(t, src.cache.Folder()))
+	again := srv.source(Ref{}, func(c *Config) { c.Dir = src.cache.Folder() })
 	if snap, ok := again.Last(t.Context()); !ok || content(t, snap.FS, "a.yaml") != strings.Repeat("x", maxPacks+1) {
 		t.Error("the last snapshot is lost")
 	}
-	if after := len(packsOf(t, src.mirror.Folder())); after >= before {
+	if after := len(packsOf(t, src.cache.Folder())); after >= before {
 		t.Errorf("a restart left the old clone: %d packs, before %d", after, before)
 	}
 }

@@ -1,4 +1,4 @@
-package mirror
+package clonecache
 
 import (
 	"os"
@@ -9,8 +9,8 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 )
 
-// FuzzRecord gives a mirror any record: it is used only where it names a clone of
-// the mirror and a commit, and never leads elsewhere.
+// FuzzRecord gives a cache any record: it is used only where it names a clone of
+// the cache and a commit, and never leads elsewhere.
 func FuzzRecord(f *testing.F) {
 	whole := `{"Identity":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","Clone":"gen-1","Object":"` + strings.Repeat("ab", 20) + `"}`
 	f.Add([]byte(whole))

@@ -1,4 +1,4 @@
-package part
+package buildcache
 
 import (
 	"fmt"
@@ -66,32 +66,32 @@ func TestADigestChangesWithWhatIsRead(t *testing.T) {
 
 func TestTheFolderThatWasUsedLeastRecentlyLosesItsParts(t *testing.T) {
 	files := tree()
-	one := Part{Name: "p", Reads: []Read{"fd/a"}, Content: []byte(strings.Repeat("x", 1000))}
+	one := Build{Name: "p", Reads: []Read{"fd/a"}, Content: []byte(strings.Repeat("x", 1000))}
 	c := &Cache{}
-	c.Folder("a").Keep(files, nil, []Part{one})
+	c.Folder("a").Keep(files, nil, []Build{one})
 	c.budget = 2*c.Bytes() + 10
 	for _, key := range []string{"b", "a", "c"} {
-		c.Folder(key).Keep(files, nil, []Part{one})
+		c.Folder(key).Keep(files, nil, []Build{one})
 	}
 	for key, want := range map[string]int{"a": 1, "b": 0, "c": 1} {
 		if got := len(c.Folder(key).Valid(files)); got != want {
-			t.Errorf("folder %s has %d parts, want %d", key, got, want)
+			t.Errorf("folder %s has %d builds, want %d", key, got, want)
 		}
 	}
-	c.Folder("d").Keep(files, nil, []Part{{Name: "p", Content: []byte(strings.Repeat("x", 9000))}})
+	c.Folder("d").Keep(files, nil, []Build{{Name: "p", Content: []byte(strings.Repeat("x", 9000))}})
 	if c.Bytes() > c.budget {
 		t.Errorf("%d bytes are kept, within a budget of %d", c.Bytes(), c.budget)
 	}
 }
 
-// TestHundredsOfHostileFoldersFillTheirBudgetAtMost counts also what takes little each: parts
+// TestHundredsOfHostileFoldersFillTheirBudgetAtMost counts also what takes little each: builds
 // without content, with many reads.
 func TestHundredsOfHostileFoldersFillTheirBudgetAtMost(t *testing.T) {
 	c := &Cache{budget: 1 << 18}
 	for i := range 200 {
-		var made []Part
+		var made []Build
 		for n := range 20 {
-			made = append(made, Part{Name: fmt.Sprint(n), Reads: make([]Read, i)})
+			made = append(made, Build{Name: fmt.Sprint(n), Reads: make([]Read, i)})
 		}
 		c.Folder(fmt.Sprint(i)).Keep(tree(), nil, made)
 	}
@@ -103,7 +103,7 @@ func TestHundredsOfHostileFoldersFillTheirBudgetAtMost(t *testing.T) {
 func TestOnlyPartsThatWereUsedOrMadeStay(t *testing.T) {
 	files, c := tree(), &Cache{}
 	f := c.Folder("f")
-	f.Keep(files, nil, []Part{{Name: "a", Reads: []Read{"fd/a"}}, {Name: "b", Reads: []Read{"fd/b"}}, {Name: "c"}})
+	f.Keep(files, nil, []Build{{Name: "a", Reads: []Read{"fd/a"}}, {Name: "b", Reads: []Read{"fd/b"}}, {Name: "c"}})
 	files["d/b"].Data = []byte("changed")
 	names := func() (out []string) {
 		for _, p := range f.Valid(files) {
@@ -111,21 +111,21 @@ func TestOnlyPartsThatWereUsedOrMadeStay(t *testing.T) {
 		}
 		return out
 	}
-	parts := NewParts(f.Valid(files)...)
-	_, stale := parts.Find("b")
-	if _, kept := parts.Find("a"); !kept || stale {
+	builds := NewBuilds(f.Valid(files)...)
+	_, stale := builds.Find("b")
+	if _, kept := builds.Find("a"); !kept || stale {
 		t.Errorf("a kept: %v, the b that has changed kept: %v", kept, stale)
 	}
-	parts.Make(Part{Name: "b", Reads: []Read{"fd/b"}})
-	f.Keep(files, append(parts.Used(), "never"), parts.Made())
+	builds.Make(Build{Name: "b", Reads: []Read{"fd/b"}})
+	f.Keep(files, append(builds.Used(), "never"), builds.Made())
 	got := names()
 	if len(got) != 2 {
 		t.Errorf("kept are %v, want a and b", got)
 	}
-	var none *Parts
-	none.Make(Part{})
+	var none *Builds
+	none.Make(Build{})
 	if _, kept := none.Find("a"); kept {
-		t.Error("no parts have one")
+		t.Error("no builds have one")
 	}
 }
 

@@ -1,9 +1,9 @@
-// Package mirror keeps what was fetched of a Git repository on disk, as bare repositories
+// Package clonecache keeps what was fetched of a Git repository on disk, as bare repositories
 // without references, of which the newest one grows until a fresh one costs no more. A crash
 // at any point leaves the last good revision in force. It refuses to grow beyond what its
 // packs may take, trusts no record that was made for another use, and reads no objects. Start
-// reading at Mirror.
-package mirror
+// reading at Cache.
+package clonecache
 
 import (
 	"crypto/sha256"
@@ -23,7 +23,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource/gogit/internal/refs"
 )
 
-// Mirror is a folder of clones, each a bare repository, and a record
+// Cache is a folder of clones, each a bare repository, and a record
 // that names the clone and object of the last good snapshot. The record
 // is written last and renamed into place, so that a crash at any point leaves
 // the previous one in force.
@@ -34,7 +34,7 @@ import (
 //	<dir>/last.json        the record
 //	<dir>/gen-7/objects/…  the clone it names
 //	<dir>/gen-6/objects/…  the one before, for snapshots still being read
-type Mirror struct {
+type Cache struct {
 	dir       string
 	identity  string
 	packBytes int64
@@ -71,42 +71,42 @@ func cloneBytes(packBytes int64) int64 { return packBytes + packBytes/2 }
 // what it replaces, or what is not worth one.
 func growth(first, packBytes int64) int64 { return max(first, packBytes/16) }
 
-// MaxBytes is the most that a mirror takes on disk, in bytes, of a repository of which one
+// MaxBytes is the most that a cache takes on disk, in bytes, of a repository of which one
 // transfer takes at most that many, where none may take more than packBytes.
 func MaxBytes(transfer, packBytes int64) int64 {
 	grown := transfer + growth(transfer, packBytes) + transfer
 	return min(grown, cloneBytes(packBytes)) + min(transfer, cloneBytes(packBytes))
 }
 
-// Open opens the mirror in a folder, of what the identity names: a URL and a use. It
+// Open opens the cache in a folder, of what the identity names: a URL and a use. It
 // writes nothing: a disk that is full now may have room when it is needed. No transfer into it
 // takes more than packBytes; budget may be nil.
-func Open(dir, identity string, packBytes int64, budget *disk.Budget) *Mirror {
+func Open(dir, identity string, packBytes int64, budget *disk.Budget) *Cache {
 	sum := sha256.Sum256([]byte(identity))
-	m := &Mirror{dir: dir, identity: hex.EncodeToString(sum[:]), packBytes: packBytes, disk: budget}
+	m := &Cache{dir: dir, identity: hex.EncodeToString(sum[:]), packBytes: packBytes, disk: budget}
 	rec, _ := m.Last()
 	m.sweep(rec.Clone)
 	return m
 }
 
-// Folder is the folder of the mirror.
-func (m *Mirror) Folder() string { return m.dir }
+// Folder is the folder of the cache.
+func (m *Cache) Folder() string { return m.dir }
 
 // BudgetRemaining is how many bytes the budget has left, 0 where there is none.
-func (m *Mirror) BudgetRemaining() int64 { return m.disk.Remaining() }
+func (m *Cache) BudgetRemaining() int64 { return m.disk.Remaining() }
 
 // HasClone reports whether the folder of a clone is there.
-func (m *Mirror) HasClone(clone string) bool {
+func (m *Cache) HasClone(clone string) bool {
 	info, err := os.Stat(packFolder(m.Path(clone)))
 	return err == nil && info.IsDir()
 }
 
 // Path is the folder of a clone, a bare repository.
-func (m *Mirror) Path(clone string) string { return filepath.Join(m.dir, clone) }
+func (m *Cache) Path(clone string) string { return filepath.Join(m.dir, clone) }
 
 // Last reads the record; false when there is none for this URL and use,
 // or it is not valid.
-func (m *Mirror) Last() (Record, bool) {
+func (m *Cache) Last() (Record, bool) {
 	b, err := os.ReadFile(filepath.Join(m.dir, "last.json"))
 	if err != nil {
 		return Record{}, false
@@ -128,10 +128,10 @@ func cloneNumber(name string) (int, bool) {
 }
 
 // NewClone creates an empty clone with the next free number.
-func (m *Mirror) NewClone() (string, error) {
+func (m *Cache) NewClone() (string, error) {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("listing the mirror: %w", disk.StorageError(err))
+		return "", fmt.Errorf("listing the cache: %w", disk.StorageError(err))
 	}
 	newest := 0
 	for _, e := range entries {
@@ -141,7 +141,7 @@ func (m *Mirror) NewClone() (string, error) {
 	}
 	name := fmt.Sprintf("gen-%d", newest+1)
 	if err := os.MkdirAll(packFolder(m.Path(name)), 0o700); err != nil {
-		return "", fmt.Errorf("creating a mirror: %w", disk.StorageError(err))
+		return "", fmt.Errorf("creating a cache: %w", disk.StorageError(err))
 	}
 	return name, nil
 }
@@ -149,7 +149,7 @@ func (m *Mirror) NewClone() (string, error) {
 // StoreFor makes room for a transfer into a clone, and counts what it may still
 // take. Of the other clones only the one that the record names stays: who
 // still reads an older snapshot has had all the time since the last transfer.
-func (m *Mirror) StoreFor(clone string) *pack.Store {
+func (m *Cache) StoreFor(clone string) *pack.Store {
 	last, _ := m.Last()
 	m.sweep(last.Clone, clone)
 	left := cloneBytes(m.packBytes) - disk.Usage(m.Path(clone))
@@ -158,13 +158,13 @@ func (m *Mirror) StoreFor(clone string) *pack.Store {
 
 // Drop removes a clone that came to nothing. What cannot be removed is tried again
 // later.
-func (m *Mirror) Drop(clone string) { _ = os.RemoveAll(m.Path(clone)) }
+func (m *Cache) Drop(clone string) { _ = os.RemoveAll(m.Path(clone)) }
 
 func packFolder(clone string) string { return filepath.Join(clone, "objects", "pack") }
 
 // NeedsNewClone reports whether a fresh clone is due: after so many transfers, or
 // because it has grown.
-func (m *Mirror) NeedsNewClone(r Record, transfers int) bool {
+func (m *Cache) NeedsNewClone(r Record, transfers int) bool {
 	packs, err := filepath.Glob(filepath.Join(packFolder(m.Path(r.Clone)), "*.pack"))
 	added := disk.Usage(m.Path(r.Clone)) - r.Bytes
 	return err != nil || len(packs) >= transfers || added > growth(r.Bytes, m.packBytes)
@@ -172,7 +172,7 @@ func (m *Mirror) NeedsNewClone(r Record, transfers int) bool {
 
 // Commit makes r the last good snapshot. The clone before stays until the next
 // transfer, for snapshots that are still being read.
-func (m *Mirror) Commit(r *Record) error {
+func (m *Cache) Commit(r *Record) error {
 	r.Identity = m.identity
 	before, _ := m.Last()
 	if r.Bytes = before.Bytes; before.Clone != r.Clone {
@@ -215,7 +215,7 @@ func writeAtomically(path string, b []byte) error {
 // sweep removes what a crash may have left: clones that are not kept, and
 // temporary files. What cannot be removed counts against the budget, and is tried
 // again by the next.
-func (m *Mirror) sweep(keep ...string) {
+func (m *Cache) sweep(keep ...string) {
 	entries, _ := os.ReadDir(m.dir)
 	for _, e := range entries {
 		_, isGen := cloneNumber(e.Name())

@@ -1,8 +1,8 @@
-// Package identity has the kinds of AWS resources that give nodes and the controller their
+// Package iam has the kinds of AWS resources that give nodes and the controller their
 // identity: IAM policies, roles and instance profiles, EKS access entries and pod identity
 // associations. It writes nothing of the controller's own identity unless bootstrap does. Start
 // reading at Roles.
-package identity
+package iam
 
 import (
 	"context"
@@ -137,8 +137,8 @@ func tagEKS(ctx context.Context, c *resource.Clients, desired state.Item, live r
 
 // nodePolicies is the allow-list: every managed policy that a node role may
 // have, with the path of its ARN.
-func nodePolicies() map[v1alpha1.NodePolicy]string {
-	return map[v1alpha1.NodePolicy]string{
+func nodePolicies() map[v1alpha1.ManagedPolicyName]string {
+	return map[v1alpha1.ManagedPolicyName]string{
 		"AmazonEKSWorkerNodePolicy":          "AmazonEKSWorkerNodePolicy",
 		"AmazonEKSWorkerNodeMinimalPolicy":   "AmazonEKSWorkerNodeMinimalPolicy",
 		"AmazonEKS_CNI_Policy":               "AmazonEKS_CNI_Policy",

@@ -13,7 +13,7 @@ import (
 )
 
 // The kubelet evicts a pod whose volume is full, and the engine with it.
-func TestTheVolumeHasRoomForTheMirrorsAtTheirLimits(t *testing.T) {
+func TestTheVolumeHasCapacityForTheCachesAtTheirLimits(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "manager", "deployment.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -29,15 +29,15 @@ func TestTheVolumeHasRoomForTheMirrorsAtTheirLimits(t *testing.T) {
 		}
 	}
 	if volume := pod.Volumes[0].EmptyDir.SizeLimit.Value(); DefaultCacheSizeLimit > volume*4/5 {
-		t.Errorf("the mirrors may take %d MiB, more than four fifths of the volume's %d", DefaultCacheSizeLimit>>20, volume>>20)
+		t.Errorf("the caches may take %d MiB, more than four fifths of the volume's %d", DefaultCacheSizeLimit>>20, volume>>20)
 	}
 	// What the Deployment's comment promises of each half.
 	for repositories, tree := range map[int64]int64{1: 256 << 20, 20: 8 << 20} {
 		capacity := int64(DefaultCacheSizeLimit / 2)
-		if gogit.MirrorBytes(tree) > DefaultCacheSizeLimit/32 {
+		if gogit.CacheBytes(tree) > DefaultCacheSizeLimit/32 {
 			capacity -= DefaultCacheSizeLimit / 16 // That is kept for small ones.
 		}
-		if takes := repositories * gogit.MirrorBytes(tree); takes > capacity {
+		if takes := repositories * gogit.CacheBytes(tree); takes > capacity {
 			t.Errorf("%d repositories of %d MiB may take %d MiB, and half of the budget is %d", repositories, tree>>20, takes>>20, DefaultCacheSizeLimit/2>>20)
 		}
 	}
@@ -45,12 +45,12 @@ func TestTheVolumeHasRoomForTheMirrorsAtTheirLimits(t *testing.T) {
 
 func TestPullRequestsGetHalfOfTheDiskAndFollowedBranchesAlwaysTheOther(t *testing.T) {
 	dir := t.TempDir()
-	m := newMirrors(Config{CacheDir: dir, CacheSizeLimit: 1000})
+	m := newCaches(Config{CacheDir: dir, CacheSizeLimit: 1000})
 	left := func() [2]int64 { return [2]int64{m.pullRequests.Remaining(), m.all.Remaining()} }
 	if got := left(); got != [2]int64{500, 1000} {
 		t.Errorf("of 1000 bytes pull requests may take %d, and all %d", got[0], got[1])
 	}
-	below := filepath.Join(dir, pullRequestMirrors, "a")
+	below := filepath.Join(dir, pullRequestCaches, "a")
 	if err := os.MkdirAll(below, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package identity
+package iam
 
 import (
 	"errors"
@@ -150,7 +150,7 @@ func TestARoleOfOthersIsNotOurs(t *testing.T) {
 
 func TestPoliciesOutsideOfTheAllowListAreRefused(t *testing.T) {
 	l := bootstrapped(t, Roles{}, nil, kindtest.Nodes(func(n *v1alpha1.NodeRole) {
-		n.Policies = []v1alpha1.NodePolicy{"AdministratorAccess", "AmazonEKSWorkerNodePolicy"}
+		n.Policies = []v1alpha1.ManagedPolicyName{"AdministratorAccess", "AmazonEKSWorkerNodePolicy"}
 	}))
 	item := l.Items()[0]
 	want := "spec.nodeRole.policies: AdministratorAccess is not allowed for nodes: choose from AmazonEBSCSIDriverPolicy, " +

@@ -1,11 +1,11 @@
-// Package part keeps parts of what a folder declares from one revision to the next: what a
+// Package buildcache keeps builds of what a folder declares from one revision to the next: what a
 // kustomization, or a file of manifests, was rendered to, with everything that was read for it.
-// A part counts for another revision where each of these reads gives the same there, so that a
-// change costs the parts that it touches, and no others.
+// A build counts for another revision where each of these reads gives the same there, so that a
+// change costs the builds that it touches, and no others.
 //
-// It refuses to read what a part contains, and to trust who made it with the files that it was
-// made from: digests are taken of the tree itself. Start reading at Parts and Cache.
-package part
+// It refuses to read what a build contains, and to trust who made it with the files that it was
+// made from: digests are taken of the tree itself. Start reading at Builds and Cache.
+package buildcache
 
 import (
 	"crypto/sha256"
@@ -16,8 +16,8 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 )
 
-// Part is a part of what a folder declares. Its JSON form is without the Content, which is JSON itself.
-type Part struct {
+// Build is a build of what a folder declares. Its JSON form is without the Content, which is JSON itself.
+type Build struct {
 	// Name is unique among those of a folder.
 	Name string `json:"name"`
 	// Reads are all that was read of the tree for it, each once.

@@ -1,4 +1,4 @@
-package part
+package buildcache
 
 import (
 	"io/fs"
