@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -89,21 +90,8 @@ func TestSetupPingvasScalesByTheLengthOfItsQueue(t *testing.T) {
 	t.Logf("the HPA has four workers after %s", since(created))
 
 	interrupted := s.interruptsAWorker()
-	s.until("every job is finished", func() error {
-		for _, j := range s.jobs() {
-			if j.List != "finished" {
-				return fmt.Errorf("job %s is in %q, %d of %d steps", j.ID, j.List, j.Executed, j.Steps)
-			}
-		}
-		return nil
-	})
-	t.Logf("every job is finished after %s", since(created))
-	for _, j := range s.jobs() {
-		if j.Executed != j.Steps || j.Checkpoint != j.Steps {
-			t.Errorf("job %s was executed %d steps, of %d", j.ID, j.Executed, j.Steps)
-		}
-	}
-	t.Logf("job %s went on from its checkpoint, and no step of any job was executed twice", interrupted)
+	s.finishesEveryJob()
+	t.Logf("every job is finished after %s; job %s went on from its checkpoint, and no step of any was executed twice", since(created), interrupted)
 
 	s.replicasReach(deployment, 0)
 	s.until("no node is left", func() error {
@@ -220,7 +208,10 @@ func (s *scaledSetup) serves(port, certificates string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	number := json.Number(port)
+	number, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		s.Fatal(err)
+	}
 	for _, object := range []map[string]any{
 		{
 			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "keda-metrics-apiserver", "namespace": kedaNamespace},
@@ -230,7 +221,7 @@ func (s *scaledSetup) serves(port, certificates string) {
 			"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": map[string]any{"name": "v1beta1.external.metrics.k8s.io"},
 			"spec": map[string]any{
 				"service": map[string]any{"name": "keda-metrics-apiserver", "namespace": kedaNamespace, "port": number},
-				"group":   "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
+				"group":   "external.metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": int64(100), "versionPriority": int64(100),
 				"caBundle": base64.StdEncoding.EncodeToString(authority),
 			},
 		},
@@ -406,6 +397,24 @@ func (s *scaledSetup) interruptsAWorker() string {
 		return fmt.Errorf("the jobs are %+v", s.jobs())
 	})
 	return id
+}
+
+// finishesEveryJob waits until each job is in the list of finished ones, once, and each of its steps was executed once.
+func (s *scaledSetup) finishesEveryJob() {
+	s.Helper()
+	s.until("every job is finished", func() error {
+		for _, j := range s.jobs() {
+			if j.List != "finished" {
+				return fmt.Errorf("job %s is in %q, %d of %d steps", j.ID, j.List, j.Executed, j.Steps)
+			}
+		}
+		return nil
+	})
+	for _, j := range s.jobs() {
+		if j.Executed != j.Steps || j.Checkpoint != j.Steps {
+			s.Errorf("job %s was executed %d steps, of %d", j.ID, j.Executed, j.Steps)
+		}
+	}
 }
 
 // workerProcesses are the worker's processes, of the pods that run.
