@@ -43,7 +43,7 @@ const (
 	// setupsEnv names the folder with KEDA, Prometheus and the programs of the example, which `make setups` builds. Without it the
 	// tests of this file are skipped: `make test` builds none of them.
 	setupsEnv = "POOLWRIGHT_SETUPS"
-	// longEnv has the test wait for the document's delays, five minutes and five more, as they are written.
+	// longEnv has the test wait for the document's five minutes as they are written.
 	longEnv = "POOLWRIGHT_LONG"
 
 	kedaNamespace = "keda"
@@ -302,7 +302,7 @@ func (s *scaledSetup) scalesAsTheDocumentHasIt() {
 	}
 }
 
-// shortens the five minutes of less work, and the five until the last worker goes, unless they are to be waited for.
+// shortens the five minutes of less work until workers go, and until the last one goes, unless they are to be waited for.
 func (s *scaledSetup) shortens(object *unstructured.Unstructured) {
 	s.Helper()
 	if os.Getenv(longEnv) != "" {
