@@ -63,37 +63,30 @@ func TestSetupPingvasScalesByTheLengthOfItsQueue(t *testing.T) {
 	s := scaledSetup{setupSuite: newSetupSuite(t, "pingvas"), folder: folder, redis: freeAddress(t), broker: freeAddress(t), prometheus: freeAddress(t)}
 	s.startsQueue()
 	s.startsKEDA()
-	s.creates("workloads/00-namespace.yaml")
-	s.creates("workloads/models.yaml")
-	deployment := s.creates("workloads/ai-worker.yaml", func(o *unstructured.Unstructured) {
-		if err := unstructured.SetNestedField(o.Object, "5", "spec", "template", "metadata", "annotations", stopSeconds); err != nil {
-			t.Fatal(err)
-		}
-	})
 	s.runsWorkers()
-	object := s.creates("scaling/ai-worker.yaml", func(o *unstructured.Unstructured) {
-		triggers, _, _ := unstructured.NestedSlice(o.Object, "spec", "triggers")
-		triggers[0].(map[string]any)["metadata"].(map[string]any)["serverAddress"] = "http://" + s.prometheus
-		if err := unstructured.SetNestedSlice(o.Object, triggers, "spec", "triggers"); err != nil {
-			t.Fatal(err)
-		}
-	})
+	s.follows()
 	s.scalesAsTheDocumentHasIt()
-	s.shortens(object)
+	s.shortens()
 
 	// Twelve jobs of half a minute, three for each worker.
 	created := time.Now()
 	s.creates12Jobs()
-	s.replicasReach(deployment, 1)
+	s.replicasReach(1)
 	t.Logf("KEDA has the first worker after %s", since(created))
-	s.replicasReach(deployment, 4)
+	s.replicasReach(4)
 	t.Logf("the HPA has four workers after %s", since(created))
+	// The repository has none.
+	s.requests()
+	s.applied()
+	if n := s.replicas(); n < 4 {
+		t.Errorf("the Sync left %d workers", n)
+	}
 
 	interrupted := s.interruptsAWorker()
 	s.finishesEveryJob()
 	t.Logf("every job is finished after %s; job %s went on from its checkpoint, and no step of any was executed twice", since(created), interrupted)
 
-	s.replicasReach(deployment, 0)
+	s.replicasReach(0)
 	s.until("no node is left", func() error {
 		claims, err := s.claims("gpu-spot")
 		if err == nil && len(claims) > 0 {
@@ -302,28 +295,42 @@ func (s *scaledSetup) scalesAsTheDocumentHasIt() {
 	}
 }
 
-// shortens the five minutes of less work until workers go, and until the last one goes, unless they are to be waited for.
-func (s *scaledSetup) shortens(object *unstructured.Unstructured) {
+// follows has the Sync of the pools follow the workers and what scales them, too.
+func (s *scaledSetup) follows() {
 	s.Helper()
-	if os.Getenv(longEnv) != "" {
-		return
-	}
-	patch := mergePatch(`{"spec":{"cooldownPeriod":60,"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":60}}}}}}`)
-	if err := s.hand.Patch(s.Context(), object.DeepCopy(), patch); err != nil {
-		s.Fatal(err)
+	const kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: ["
+	s.git.repo.write("workloads/kustomization.yaml", kustomization+"00-namespace.yaml, models.yaml, ai-worker.yaml]\n")
+	s.git.repo.write("scaling/kustomization.yaml", kustomization+"ai-worker.yaml]\n")
+	labels := "      labels: {app: ai-worker}\n"
+	s.git.repo.replace("workloads/ai-worker.yaml", labels, labels+"      annotations: {"+stopSeconds+": \"5\"}\n")
+	s.git.repo.replace("scaling/ai-worker.yaml", "http://prometheus-operated.monitoring:9090", "http://"+s.prometheus)
+	s.edits("Add the workers", "clusters/studio/kustomization.yaml", "  - device-plugin.yaml\n", "  - device-plugin.yaml\n  - ../../workloads\n  - ../../scaling\n")
+}
+
+// shortens the five minutes of less work until workers go, and until the last one goes, unless they are to be waited for.
+func (s *scaledSetup) shortens() {
+	s.Helper()
+	if os.Getenv(longEnv) == "" {
+		s.edits("Let workers go sooner", "scaling/ai-worker.yaml", "cooldownPeriod: 300", "cooldownPeriod: 60", "stabilizationWindowSeconds: 300", "stabilizationWindowSeconds: 60")
 	}
 }
 
-// replicasReach waits until the Deployment is to have so many pods, or more; for zero, until it has none.
-func (s *scaledSetup) replicasReach(of *unstructured.Unstructured, want int32) {
+// replicas are the pods that the workers' Deployment is to have, or those that are there where these are more.
+func (s *scaledSetup) replicas() int32 {
 	s.Helper()
-	s.until(fmt.Sprintf("%s has %d replicas", of.GetName(), want), func() error {
-		var live appsv1.Deployment
-		if err := s.hand.Get(s.Context(), client.ObjectKeyFromObject(of), &live); err != nil {
-			return err
-		}
-		if got := *live.Spec.Replicas; want == 0 && got+live.Status.Replicas > 0 || got < want {
-			return fmt.Errorf("it has %d, %d of them there", got, live.Status.Replicas)
+	var live appsv1.Deployment
+	if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: "prod", Name: "ai-worker"}, &live); err != nil {
+		s.Fatal(err)
+	}
+	return max(*live.Spec.Replicas, live.Status.Replicas)
+}
+
+// replicasReach waits until the workers' Deployment has so many pods, or more; for zero, until it has none.
+func (s *scaledSetup) replicasReach(want int32) {
+	s.Helper()
+	s.until(fmt.Sprintf("there are %d workers", want), func() error {
+		if got := s.replicas(); got < want || want == 0 && got > 0 {
+			return fmt.Errorf("there are %d", got)
 		}
 		return nil
 	})
