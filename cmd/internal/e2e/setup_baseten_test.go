@@ -80,8 +80,8 @@ func TestSetupBaseten(t *testing.T) {
 		t.Errorf("Cluster Autoscaler's nodes were touched (-before +after):\n%s", diff)
 	}
 	others.unnamed()
-	others.answersTwice()
-	others.answersOnce()
+	others.launchesTwo()
+	others.launchesOne()
 }
 
 // autoscaled are nodes that Cluster Autoscaler brought.
@@ -206,9 +206,9 @@ func (a autoscaled) runs(pod corev1.Pod) bool {
 	return node.Labels["eks.amazonaws.com/nodegroup"] == a.group
 }
 
-// answersTwice: for a pod without a label of a provisioner, the engine launches a node, although Cluster Autoscaler does. Of the two
+// launchesTwo: for a pod without a label of a provisioner, the engine launches a node, although Cluster Autoscaler does. Of the two
 // nodes one stays empty.
-func (a autoscaled) answersTwice() {
+func (a autoscaled) launchesTwo() {
 	a.Helper()
 	before, err := a.nodes()
 	if err != nil {
@@ -232,8 +232,8 @@ func (a autoscaled) answersTwice() {
 	a.zero()
 }
 
-// answersOnce: with the taints that the README has, the engine launches none for such a pod.
-func (a autoscaled) answersOnce() {
+// launchesOne: with the taints that the README has, the engine launches none for such a pod.
+func (a autoscaled) launchesOne() {
 	a.Helper()
 	for _, pool := range []string{"cpu", "memory"} {
 		label := "  labels:\n    baseten.co/karpenter-provisioner: " + pool + "\n"

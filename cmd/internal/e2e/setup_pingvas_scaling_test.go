@@ -429,14 +429,14 @@ type workerProcesses struct {
 	sync.Mutex
 	all    map[types.UID]*process.Process
 	ended  map[types.UID]bool
-	hasted []string
+	early []string
 }
 
 // killed are the pods that were gone before their worker had ended.
 func (w *workerProcesses) killed() []string {
 	w.Lock()
 	defer w.Unlock()
-	return slices.Clone(w.hasted)
+	return slices.Clone(w.early)
 }
 
 // runsWorkers starts, stops and kills a worker's process as the kubelet of its pod does, until the test ends.
@@ -487,7 +487,7 @@ func (s *scaledSetup) kubelet(event watch.EventType, pod *corev1.Pod) error {
 		case <-p.Done():
 			return nil
 		default:
-			s.workers.hasted = append(s.workers.hasted, pod.Name)
+			s.workers.early = append(s.workers.early, pod.Name)
 			return p.Kill()
 		}
 	case pod.DeletionTimestamp != nil && !s.workers.ended[pod.UID]:
