@@ -427,8 +427,8 @@ func (s *scaledSetup) finishesEveryJob() {
 // workerProcesses are the worker's processes, of the pods that run.
 type workerProcesses struct {
 	sync.Mutex
-	all    map[types.UID]*process.Process
-	ended  map[types.UID]bool
+	all   map[types.UID]*process.Process
+	ended map[types.UID]bool
 	early []string
 }
 
