@@ -146,6 +146,7 @@ test: ## Run every test; the first time this also builds the sandbox's programs
 	GOWORK=off GOFLAGS= go -C .ci/monitoring test ./...
 	GOWORK=off GOFLAGS= go -C .ci/argocd test ./...
 	GOWORK=off GOFLAGS= go -C .ci/gpu test ./...
+	GOWORK=off GOFLAGS= go -C examples/pingvas/worker test ./...
 
 # Flux's controllers and their CRDs, for what runs beside them.
 .PHONY: flux
@@ -159,6 +160,16 @@ flux:
 .PHONY: interop
 interop: flux ## Run Syncs beside Flux's real source-controller and kustomize-controller, built from their modules in .ci/interop
 	POOLWRIGHT_INTEROP=$(CACHE)/interop go test -count=1 -timeout 30m -v -run '^TestInterop' ./cmd/internal/e2e $(ARGS)
+
+# What scales the workers of examples/pingvas, for its test. Prometheus is built without its service discoveries and its page.
+.PHONY: setups
+setups: ## Scale the workers of pingvas with the real KEDA and Prometheus, built from their modules in .ci/setups (POOLWRIGHT_LONG=1)
+	@mkdir -p $(CACHE)/setups/crds
+	GOWORK=off GOFLAGS= go build -C .ci/setups/prometheus -trimpath -tags remove_all_sd -ldflags '-s -w' -o $(CACHE)/setups/ github.com/prometheus/prometheus/cmd/prometheus
+	GOWORK=off GOFLAGS= go build -C .ci/setups/keda -trimpath -ldflags '-s -w' -o $(CACHE)/setups/ github.com/kedacore/keda/v2/cmd/operator github.com/kedacore/keda/v2/cmd/adapter
+	GOWORK=off GOFLAGS= go build -C examples/pingvas/worker -trimpath -o $(CACHE)/setups/ . ./broker
+	@install -m 644 $$(GOWORK=off GOFLAGS= go -C .ci/setups/keda list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)/config/crd/bases/*.yaml $(CACHE)/setups/crds/
+	POOLWRIGHT_SETUPS=$(CACHE)/setups go test -count=1 -timeout 60m -v -run '^TestSetupPingvasScales' ./cmd/internal/e2e $(ARGS)
 
 .PHONY: lint
 lint: vet golangci ## Check formatting, vet and the linters of .golangci.yml
@@ -175,6 +186,7 @@ vet: ## Run go vet on every module, and check the product for Linux on arm64 and
 	GOWORK=off GOFLAGS= go -C .ci/argocd vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/gpu vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/browser vet ./...
+	GOWORK=off GOFLAGS= go -C examples/pingvas/worker vet ./...
 	@# For the other platforms of a release by the sources: GOOS=darwin go vet compiles 1,500 packages first.
 	GOWORK=off GOFLAGS= go run -C .ci/release ./platforms -root '$(CURDIR)'
 	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off GOFLAGS= go vet -trimpath ./...

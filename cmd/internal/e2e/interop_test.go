@@ -64,9 +64,27 @@ func newFlux(t *testing.T, name string) *flux {
 // installFlux applies the CRDs of both controllers; those that another test has brought stay.
 func (f *flux) installFlux() {
 	f.Helper()
-	files, err := filepath.Glob(filepath.Join(f.folder, "crds", "*.yaml"))
+	f.createsCRDs(f.folder)
+	f.eventually("the kinds of Flux are served", func() error {
+		for _, kind := range []string{"source.toolkit.fluxcd.io/v1 GitRepository", "source.toolkit.fluxcd.io/v1 ExternalArtifact", "kustomize.toolkit.fluxcd.io/v1 Kustomization"} {
+			version, kind, _ := strings.Cut(kind, " ")
+			list := &unstructured.UnstructuredList{}
+			list.SetAPIVersion(version)
+			list.SetKind(kind + "List")
+			if err := f.hand.List(f.Context(), list); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// createsCRDs creates the definitions in the folder crds of what was built; those that another test has brought stay.
+func (f fixture) createsCRDs(folder string) {
+	f.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "crds", "*.yaml"))
 	if err != nil || len(files) == 0 {
-		f.Fatalf("no CRDs in %s: %v", f.folder, err)
+		f.Fatalf("no CRDs in %s: %v", folder, err)
 	}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
@@ -81,18 +99,6 @@ func (f *flux) installFlux() {
 			f.Fatal(err)
 		}
 	}
-	f.eventually("the kinds of Flux are served", func() error {
-		for _, kind := range []string{"source.toolkit.fluxcd.io/v1 GitRepository", "source.toolkit.fluxcd.io/v1 ExternalArtifact", "kustomize.toolkit.fluxcd.io/v1 Kustomization"} {
-			version, kind, _ := strings.Cut(kind, " ")
-			list := &unstructured.UnstructuredList{}
-			list.SetAPIVersion(version)
-			list.SetKind(kind + "List")
-			if err := f.hand.List(f.Context(), list); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // program starts one of Flux's controllers, which reconciles only the namespace of the test.

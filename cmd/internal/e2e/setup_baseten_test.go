@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,6 +80,8 @@ func TestSetupBaseten(t *testing.T) {
 		t.Errorf("Cluster Autoscaler's nodes were touched (-before +after):\n%s", diff)
 	}
 	others.unnamed()
+	others.launchesTwo()
+	others.launchesOne()
 }
 
 // autoscaled are nodes that Cluster Autoscaler brought.
@@ -107,26 +111,40 @@ func (s setupSuite) autoscales(group string, n int32) autoscaled {
 	}); err != nil {
 		s.Fatal(err)
 	}
+	a := autoscaled{setupSuite: s, group: group}
+	a.instances = a.launches(n)
+	a.ready(int(n))
+	return a
+}
+
+// launches has the group launch more nodes.
+func (a autoscaled) launches(n int32) []string {
+	a.Helper()
 	tags := []ec2types.Tag{
-		{Key: sdk.String("eks:cluster-name"), Value: &s.of.Cluster}, {Key: sdk.String("eks:nodegroup-name"), Value: &group},
-		{Key: sdk.String("kubernetes.io/cluster/" + s.of.Cluster), Value: sdk.String("owned")},
+		{Key: sdk.String("eks:cluster-name"), Value: &a.of.Cluster}, {Key: sdk.String("eks:nodegroup-name"), Value: &a.group},
+		{Key: sdk.String("kubernetes.io/cluster/" + a.of.Cluster), Value: sdk.String("owned")},
 	}
-	out, err := s.account.ec2.CreateFleet(s.Context(), &ec2.CreateFleetInput{
+	out, err := a.account.ec2.CreateFleet(a.Context(), &ec2.CreateFleetInput{
 		Type: ec2types.FleetTypeInstant,
 		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
 			DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand, TotalTargetCapacity: &n,
 		},
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: tags}},
 		LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
-			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: &group, Version: sdk.String("$Latest")},
+			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: &a.group, Version: sdk.String("$Latest")},
 			Overrides:                   []ec2types.FleetLaunchTemplateOverridesRequest{{InstanceType: "m5.large", SubnetId: sdk.String("subnet-0a000000000000001")}},
 		}},
 	})
 	if err != nil || len(out.Instances) != 1 {
-		s.Fatalf("the group launched nothing: %v, %v", out, err)
+		a.Fatalf("the group launched nothing: %v, %v", out, err)
 	}
-	a := autoscaled{s, group, out.Instances[0].InstanceIds}
-	s.until("Cluster Autoscaler's nodes are ready", func() error {
+	return out.Instances[0].InstanceIds
+}
+
+// ready waits until the group has so many nodes, and pods may run on each.
+func (a autoscaled) ready(n int) {
+	a.Helper()
+	a.until("Cluster Autoscaler's nodes are ready", func() error {
 		nodes, err := a.nodes()
 		if err != nil {
 			return err
@@ -136,12 +154,111 @@ func (s setupSuite) autoscales(group string, n int32) autoscaled {
 				return fmt.Errorf("node %s has %v", node.Name, node.Spec.Taints)
 			}
 		}
-		if len(nodes) != int(n) {
+		if len(nodes) != n {
 			return fmt.Errorf("there are %d nodes", len(nodes))
 		}
 		return nil
 	})
-	return a
+}
+
+// unschedulable creates pods that any node may run until one fits on none, which it returns: the condition by which both autoscalers
+// decide.
+func (a autoscaled) unschedulable(prefix string) (pod corev1.Pod) {
+	a.Helper()
+	for i := range 10 {
+		name := fmt.Sprintf("%s-%d", prefix, i)
+		a.plainPod(name, func(pod *corev1.Pod) {
+			need := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+			pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: need, Limits: need}
+		})
+		fits := false
+		a.until("pod "+name+" runs, or fits on no node", func() error {
+			if err := a.hand.Get(a.Context(), client.ObjectKey{Namespace: "default", Name: name}, &pod); err != nil {
+				return err
+			}
+			fits = pod.Status.Phase == corev1.PodRunning
+			if fits || slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable }) {
+				return nil
+			}
+			return fmt.Errorf("it is %s", pod.Status.Phase)
+		})
+		if !fits {
+			return pod
+		}
+	}
+	a.Fatalf("ten pods of 1500m fit on the nodes that there are")
+	return pod
+}
+
+// runs waits until a pod runs, and returns whether that is on a node of the group.
+func (a autoscaled) runs(pod corev1.Pod) bool {
+	a.Helper()
+	var node corev1.Node
+	a.until("pod "+pod.Name+" runs", func() error {
+		if err := a.hand.Get(a.Context(), client.ObjectKeyFromObject(&pod), &pod); err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodRunning {
+			return fmt.Errorf("it is %s", pod.Status.Phase)
+		}
+		return a.hand.Get(a.Context(), client.ObjectKey{Name: pod.Spec.NodeName}, &node)
+	})
+	return node.Labels["eks.amazonaws.com/nodegroup"] == a.group
+}
+
+// launchesTwo: for a pod without a label of a provisioner, the engine launches a node, although Cluster Autoscaler does. Of the two
+// nodes one stays empty.
+func (a autoscaled) launchesTwo() {
+	a.Helper()
+	before, err := a.nodes()
+	if err != nil {
+		a.Fatal(err)
+	}
+	pod := a.unschedulable("either")
+	a.launches(1)
+	a.ready(len(before) + 1)
+	a.until("the engine has launched a node, too", func() error {
+		claims, err := a.claims("cpu")
+		more, moreErr := a.claims("memory")
+		if err := errors.Join(err, moreErr); err != nil {
+			return err
+		}
+		if n := len(claims) + len(more); n != 1 {
+			return fmt.Errorf("there are %d NodeClaims", n)
+		}
+		return nil
+	})
+	a.Logf("two nodes were launched for one pod, which runs on that of the node group: %t", a.runs(pod))
+	a.zero()
+}
+
+// launchesOne: with the taints that the README has, the engine launches none for such a pod.
+func (a autoscaled) launchesOne() {
+	a.Helper()
+	for _, pool := range []string{"cpu", "memory"} {
+		label := "  labels:\n    baseten.co/karpenter-provisioner: " + pool + "\n"
+		a.git.repo.replace("clusters/dev/provisioner-"+pool+".yaml", label, label+"  taints: [{key: baseten.co/karpenter-provisioner, value: "+pool+", effect: NoSchedule}]\n")
+	}
+	a.git.repo.commit("Keep pods without a label off the nodes of cpu and memory")
+	a.requests()
+	a.applied()
+	before, err := a.nodes()
+	if err != nil {
+		a.Fatal(err)
+	}
+	pod := a.unschedulable("other")
+	a.expectEvent(pod.Name, "FailedScheduling", "did not tolerate taint", "baseten.co/karpenter-provisioner")
+	a.launches(1)
+	a.ready(len(before) + 1)
+	if !a.runs(pod) {
+		a.Errorf("pod %s runs on no node of the group", pod.Name)
+	}
+	claims, err := a.claims("cpu")
+	more, moreErr := a.claims("memory")
+	if err := errors.Join(err, moreErr); err != nil || len(claims)+len(more) > 0 {
+		a.Errorf("there are %d NodeClaims, %v", len(claims)+len(more), err)
+	}
+	a.zero()
 }
 
 func (a autoscaled) nodes() ([]corev1.Node, error) {
