@@ -184,7 +184,7 @@ spec:
 	}{
 		"one pod":                         {pods: 1, cpus: "3"},
 		"many pods":                       {pods: 12, cpus: "500m"},
-		"a DaemonSet beside them":         {more: []string{daemons}, pods: 1, cpus: "2500m"},
+		"a DaemonSet beside them":         {more: []string{daemons}, pods: 1, cpus: "3"},
 		"a price that an overlay changes": {overlays: []string{"m5"}, pods: 1, cpus: "3"},
 		"memory decides":                  {pods: 1, cpus: "1", pod: func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests["memory"] = resource.MustParse("13Gi") }},
 		"pods that select a family": {pods: 1, cpus: "3", pod: func(p *corev1.Pod) {
