@@ -17,10 +17,11 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate"
 )
 
-// large is 20 pools of a class each, 500 nodes and 5,000 pods of 100 Deployments,
-// and as many that go to zero.
+// large is 20 pools, 500 nodes and 5,000 pods.
 func large(tb testing.TB) provision.ClusterSnapshot { return fleetOf(tb, 20, 500) }
 
+// fleetOf is pools of a class each, so many nodes with ten pods each of 100 Deployments, and as many Deployments that go
+// to zero.
 func fleetOf(tb testing.TB, pools, nodes int) provision.ClusterSnapshot {
 	var documents []string
 	for i := range pools {
@@ -94,12 +95,13 @@ spec:
 `
 
 // BenchmarkALargeFleet changes every class, so that every node is replaced: once
-// with room, once under limits that leave none, and once with more pods declared
-// than are looked at one by one.
+// with room, once under limits that leave none, once with more pods declared
+// than are looked at one by one, and once with ten times the nodes and pods.
 func BenchmarkALargeFleet(b *testing.B) {
-	b.Run("with room", func(b *testing.B) { forecastLarge(b, "10000", 1) })
-	b.Run("without", func(b *testing.B) { forecastLarge(b, "10", 1) })
-	b.Run("with thousands declared", func(b *testing.B) { forecastLarge(b, "10000", 1000) })
+	b.Run("with room", func(b *testing.B) { forecastLarge(b, 500, "10000", 1, 2*time.Second) })
+	b.Run("without", func(b *testing.B) { forecastLarge(b, 500, "10", 1, 2*time.Second) })
+	b.Run("with thousands declared", func(b *testing.B) { forecastLarge(b, 500, "10000", 1000, 2*time.Second) })
+	b.Run("of 5000 nodes", func(b *testing.B) { forecastLarge(b, 5000, "100000", 1, 5*time.Second) })
 }
 
 // changedLarge is a fleet after the change: every class differs, and so many replicas
@@ -117,22 +119,24 @@ func changedLarge(tb testing.TB, fleet provision.ClusterSnapshot, limit string, 
 	return fleet
 }
 
-func forecastLarge(b *testing.B, limit string, replicas int) {
-	before, after, types := large(b), changedLarge(b, large(b), limit, replicas), prices(b)
+// forecastLarge fails where a forecast takes more processor time than most.
+func forecastLarge(b *testing.B, nodes int, limit string, replicas int, most time.Duration) {
+	before, after, types := fleetOf(b, 20, nodes), changedLarge(b, fleetOf(b, 20, nodes), limit, replicas), prices(b)
 	ctx, least := engine.Offline(b.Context(), settings()), time.Hour
 	for b.Loop() {
-		start := time.Now()
+		start := worked(b)
 		got, err := simulate.Compare(ctx, before, after, types)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if len(got.Replaced) != 500 || got.Rollout.Pods != 5000 || len(got.PodScheduling.NewlySchedulable)+len(got.PodScheduling.Unschedulable) < 10 {
+		if len(got.Replaced) != nodes || got.Rollout.Pods != 10*nodes || len(got.PodScheduling.NewlySchedulable)+len(got.PodScheduling.Unschedulable) < 10 {
 			b.Fatalf("%d nodes, %d pods, and of those declared %v, %v", len(got.Replaced), got.Rollout.Pods, got.PodScheduling.NewlySchedulable, got.PodScheduling.Unschedulable)
 		}
-		least = min(least, time.Since(start))
+		least = min(least, worked(b)-start)
 	}
-	if least > 2*time.Second {
-		b.Errorf("took %s at best, more than 2s", least)
+	b.ReportMetric(least.Seconds(), "cpu-s")
+	if least > most {
+		b.Errorf("took %s of the processors at best, more than %s", least, most)
 	}
 }
 
@@ -166,7 +170,7 @@ func TestALargeFleetTakesInProportion(t *testing.T) {
 
 // worked is the processor time of this process: what else the machine does is no part
 // of it.
-func worked(t *testing.T) time.Duration {
+func worked(t testing.TB) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -26,7 +26,7 @@ func (c *comparison) cost(name string) provision.Cost {
 		}
 		outcome := outcomes[claim.Name]
 		own := ownOffer(claim)
-		next := own
+		next := []*offerings.Offering{own}
 		switch {
 		case is == nil || outcome.vanishes:
 			next = nil
@@ -35,15 +35,15 @@ func (c *comparison) cost(name string) provision.Cost {
 		}
 		final := next
 		if outcome.stays {
-			next = own
+			next = []*offerings.Offering{own}
 		}
 		book.pay(&out.Now, kind, zone, capacity)
-		for to, o := range map[*provision.Amount]*offerings.Offering{&out.After: next, &unblocked: final} {
-			if o != nil {
+		for to, all := range map[*provision.Amount][]*offerings.Offering{&out.After: next, &unblocked: final} {
+			for _, o := range all {
 				book.pay(to, o.InstanceType, o.Zone, o.CapacityType)
 			}
 		}
-		if next.SameAs(own) {
+		if slices.ContainsFunc(next, own.SameAs) {
 			book.pay(&same, kind, zone, capacity)
 		}
 	}
@@ -64,14 +64,20 @@ func (c *comparison) cost(name string) provision.Cost {
 	return out
 }
 
-// comes is what a replaced node becomes; where no price is known of what its pool may buy, its own
+// comes is what a replaced node becomes, which may be none or several; where no price is known of what its pool may buy, its own
 // type, whose price is not known either.
-func (c *comparison) comes(claim *karpv1.NodeClaim, pool *karpv1.NodePool, own *offerings.Offering) *offerings.Offering {
+func (c *comparison) comes(claim *karpv1.NodeClaim, pool *karpv1.NodePool, own *offerings.Offering) []*offerings.Offering {
+	if launched, simulated := c.launched[claim.Name]; simulated {
+		return launched
+	}
 	next, sold := c.successor(claim, pool), c.after.Offerings[pool.Name]
 	if next == nil && len(sold.Allowed) > 0 && len(sold.Offerings) == 0 {
-		return own
+		return []*offerings.Offering{own}
 	}
-	return next
+	if next == nil {
+		return nil
+	}
+	return []*offerings.Offering{next}
 }
 
 // nodeOutcome is what the change does to a node.

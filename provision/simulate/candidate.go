@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/utils/pdb"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/simulate/internal/budget"
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
@@ -99,16 +100,16 @@ func (c *comparison) budgets(name string) map[karpv1.DisruptionReason]AllowedDis
 	if pool == nil {
 		return nil
 	}
-	nodes, busy := c.count(name)
+	nodes, busy := budget.Count(c.before.Resolved.Indexed, name, karpv1.DisruptionReasonDrifted)
 	out := map[karpv1.DisruptionReason]AllowedDisruptions{}
 	for _, reason := range []karpv1.DisruptionReason{karpv1.DisruptionReasonEmpty, karpv1.DisruptionReasonDrifted, karpv1.DisruptionReasonUnderutilized} {
 		configured := min(pool.MustGetAllowedDisruptions(c.before.Clock, nodes, reason), nodes)
 		one := AllowedDisruptions{Configured: configured, Allowed: max(0, configured-busy)}
-		if budget := narrowest(pool, c.before.Clock, nodes, reason); budget != nil {
-			one.Budget = written(*budget)
+		if least := budget.Narrowest(pool, c.before.Clock, nodes, reason); least != nil {
+			one.Budget = budget.Written(*least)
 		}
 		if configured == 0 && nodes > 0 {
-			if opens, ok := opening(pool, nodes, c.before.Now, reason); ok {
+			if opens, ok := budget.Opening(pool, nodes, c.before.Now, reason); ok {
 				one.NextWindow = opens.UTC()
 			}
 		}

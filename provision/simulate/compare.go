@@ -49,6 +49,9 @@ func Compare(ctx context.Context, before, after provision.ClusterSnapshot, types
 	if err := c.checkLimits(ctx); err != nil {
 		return out, fmt.Errorf("forecasting what limits leave room for: %w", err)
 	}
+	if err := c.replacements(ctx); err != nil {
+		return out, fmt.Errorf("forecasting what is launched: %w", err)
+	}
 	return c.result(), ctx.Err()
 }
 
@@ -88,6 +91,7 @@ func (c *comparison) result() provision.Forecast {
 	}
 	out.Cost = c.total(out.Pools)
 	out.Rollout, out.ReservationEnds = c.rollout(), c.reservationEnds()
+	out.Rollout.Assumptions = append(out.Rollout.Assumptions, c.assumptions...)
 	if out.Cost.SpotUnknown() && out.Rollout.Nodes > 0 {
 		out.Rollout.Assumptions = append(out.Rollout.Assumptions, "Spot prices are not known: each spot instance is of the allowed type with the lowest on-demand price.")
 	}

@@ -20,7 +20,14 @@ type comparison struct {
 	removed           []provision.RemovedPool
 	repairs           []noderepair.Repair
 	found             provision.PodScheduling
-	// successors are what replaced nodes become, by pool, type, zone and capacity
+	// waiting are the pods that need a node after the change, those of replaced nodes apart.
+	waiting []pendingPod
+	// launched are what Karpenter launches in the place of replaced nodes, by NodeClaim; those for which that is
+	// not simulated are absent.
+	launched map[string][]*offerings.Offering
+	// assumptions are those about what is launched.
+	assumptions []string
+	// successors are what replaced nodes become for which it is not simulated, by pool, type, zone and capacity
 	// type.
 	successors map[string]*offerings.Offering
 	// fullPools are the sentences about limits, by pool.

@@ -71,7 +71,7 @@ func (l *ledger) sources() []provision.Price {
 	return out
 }
 
-// successor is what a replaced node is reckoned to become: the same where that is
+// successor is what a replaced node is reckoned to become for which that is not simulated: the same where that is
 // still allowed, else the cheapest that holds as much; nil where nothing does.
 func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *offerings.Offering {
 	kind, zone, capacity := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey]

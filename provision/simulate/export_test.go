@@ -35,7 +35,7 @@ type Successor struct{ InstanceType, CapacityType, Zone string }
 
 // CompareWithSuccessors is Compare, with what the nodes that the change replaces are reckoned to become, by NodeClaim; those
 // after which no node comes are absent.
-func CompareWithSuccessors(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (provision.Forecast, map[string]Successor, error) {
+func CompareWithSuccessors(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (provision.Forecast, map[string][]Successor, error) {
 	c, err := newComparison(ctx, before, after, types)
 	if err == nil {
 		err = c.fit(ctx)
@@ -43,20 +43,30 @@ func CompareWithSuccessors(ctx context.Context, before, after provision.ClusterS
 	if err == nil {
 		err = c.checkLimits(ctx)
 	}
+	if err == nil {
+		err = c.replacements(ctx)
+	}
 	if err != nil {
 		return provision.Forecast{}, nil, err
 	}
-	out := map[string]Successor{}
+	out := map[string][]Successor{}
 	for name, pool := range c.after.Pools {
 		outcomes := c.nodeOutcomes(name)
 		for _, claim := range c.before.Claims[name] {
 			if o := outcomes[claim.Name]; !o.replaced || o.vanishes {
 				continue
 			}
-			if next := c.comes(claim, pool, ownOffer(claim)); next != nil {
-				out[claim.Name] = Successor{next.InstanceType, next.CapacityType, next.Zone}
+			for _, next := range c.comes(claim, pool, ownOffer(claim)) {
+				out[claim.Name] = append(out[claim.Name], Successor{next.InstanceType, next.CapacityType, next.Zone})
 			}
 		}
 	}
 	return c.result(), out, nil
+}
+
+// SetMostWork sets the bound of what is simulated of replaced nodes, and returns what sets it back.
+func SetMostWork(to int) func() {
+	was := mostWork
+	mostWork = to
+	return func() { mostWork = was }
 }

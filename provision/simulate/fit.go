@@ -33,6 +33,7 @@ func (c *comparison) fit(ctx context.Context) error {
 	}
 	before, after := c.queues(was, is)
 	moving := c.alike(movers)
+	c.waiting = after.now
 	if err := c.alreadyLeaving(ctx, before.now, slices.Concat(after.now, moving), gone, ending); err != nil {
 		return err
 	}

@@ -357,6 +357,8 @@ func (c *liveCluster) liveAndDie() {
 					c.failed("evicting "+pod.Name, err)
 				}
 			}
+			// A ReplicaSet makes another pod as soon as one terminates.
+			c.replicate()
 		}
 		c.informAll()
 	}

@@ -29,8 +29,10 @@ func (c *comparison) nonCompute(name string) (now, after provision.NonCompute) {
 		switch {
 		case outcome.stays || is != nil && !outcome.vanishes && !outcome.replaced:
 			addNonCompute(&after, before)
-		case is != nil && outcome.replaced && !outcome.vanishes && c.comes(claim, is, ownOffer(claim)) != nil:
-			addNonCompute(&after, then)
+		case is != nil && outcome.replaced && !outcome.vanishes:
+			for range c.comes(claim, is, ownOffer(claim)) {
+				addNonCompute(&after, then)
+			}
 		}
 	}
 	return roundedNonCompute(now), roundedNonCompute(after)

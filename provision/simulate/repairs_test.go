@@ -35,17 +35,32 @@ func TestUnhealthyNodesAreRepairedAsKarpenterDoes(t *testing.T) {
 		faults    []corev1.NodeCondition // of as many nodes, of six
 		annotated bool
 		budgets   []karpv1.Budget
-		want      []noderepair.Repair
+		// going are nodes that go already, of the last of them; notReady and uninitialized the first.
+		going                   int
+		notReady, uninitialized bool
+		want                    []noderepair.Repair
 	}{
 		"a fault by which the GPU is lost": {gate: true, faults: []corev1.NodeCondition{xid}, want: one(at(5), "NvidiaXID79Error", "")},
 		"a fault that has another toleration": {
 			gate: true, faults: []corev1.NodeCondition{fault("AcceleratedHardwareReady", "DCGMFieldError", 40*time.Minute)}, want: one(at(-10), "DCGMFieldError", ""),
 		},
-		"without the feature gate":        {faults: []corev1.NodeCondition{xid}},
-		"a condition that nobody repairs": {gate: true, faults: []corev1.NodeCondition{fault("SomethingElse", "", time.Hour)}},
-		"an annotation keeps the node":    {gate: true, faults: []corev1.NodeCondition{xid}, annotated: true, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByAnnotation)},
-		"a budget that allows no repair":  {gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonUnhealthy}}}, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByBudget)},
-		"a budget of another reason":      {gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}, want: one(at(5), "NvidiaXID79Error", "")},
+		"without the feature gate":                  {faults: []corev1.NodeCondition{xid}},
+		"a condition that nobody repairs":           {gate: true, faults: []corev1.NodeCondition{fault("SomethingElse", "", time.Hour)}},
+		"an annotation keeps the node":              {gate: true, faults: []corev1.NodeCondition{xid}, annotated: true, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByAnnotation)},
+		"a budget that allows no repair":            {gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonUnhealthy}}}, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByBudget)},
+		"a budget of another reason":                {gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "0", Reasons: []karpv1.DisruptionReason{karpv1.DisruptionReasonDrifted}}}, want: one(at(5), "NvidiaXID79Error", "")},
+		"a budget that a node which goes has taken": {gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "1"}}, going: 1, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByBudget)},
+		"a budget with one left":                    {gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "2"}}, going: 1, want: one(at(5), "NvidiaXID79Error", "")},
+		"a node that is not ready takes nothing of the budget for its repair": {
+			gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "1"}}, notReady: true,
+			want: []noderepair.Repair{{Node: "node-0", Pool: "gpu", Condition: "Ready", From: at(-150)}},
+		},
+		"a node that is not initialized needs no budget": {
+			gate: true, faults: []corev1.NodeCondition{xid}, budgets: []karpv1.Budget{{Nodes: "0"}}, uninitialized: true, want: one(at(5), "NvidiaXID79Error", ""),
+		},
+		"a node that goes already is not repaired, and counts as unhealthy": {
+			gate: true, faults: []corev1.NodeCondition{xid, {}, {}, {}, xid, xid}, going: 2, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByThreshold),
+		},
 		"more than a fifth of six, rounded": {gate: true, faults: []corev1.NodeCondition{xid, xid, xid}, want: []noderepair.Repair{
 			{Node: "node-0", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: "NvidiaXID79Error", From: at(5), Blocked: noderepair.BlockedByThreshold},
 			{Node: "node-1", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: "NvidiaXID79Error", From: at(5), Blocked: noderepair.BlockedByThreshold},
@@ -59,9 +74,19 @@ func TestUnhealthyNodesAreRepairedAsKarpenterDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := read(t, class, pool)
 			for i := range 6 {
-				_, node := run(&before, "gpu", fmt.Sprint(i), 3*time.Hour)
-				if i < len(c.faults) {
+				claim, node := run(&before, "gpu", fmt.Sprint(i), 3*time.Hour)
+				if i < len(c.faults) && c.faults[i].Type != "" {
 					node.Status.Conditions = append(node.Status.Conditions, c.faults[i])
+				}
+				if i >= 6-c.going {
+					now := metav1.NewTime(noon)
+					claim.DeletionTimestamp = &now
+				}
+				if i == 0 && c.notReady {
+					node.Status.Conditions[0].Status = corev1.ConditionFalse
+				}
+				if i == 0 && c.uninitialized {
+					delete(node.Labels, karpv1.NodeInitializedLabelKey)
 				}
 				if c.annotated {
 					node.Annotations = map[string]string{karpv1.DoNotRepairAnnotationKey: "true"}

@@ -6,16 +6,16 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/karpenter/pkg/scheduling"
 
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
 // warnZones warns where zones were taken for those of a class's subnets and something
 // requires zones: where nothing does, others give the same result.
 func (c *comparison) warnZones(pending []pendingPod) {
-	required := slices.ContainsFunc(pending, func(s pendingPod) bool { return zonal(s.pod) })
+	required := slices.ContainsFunc(pending, func(s pendingPod) bool { return workload.Zonal(s.pod) })
 	for _, f := range []*placement.Simulation{c.before, c.after} {
 		for _, pool := range f.Pools {
 			class := f.Class(pool)
@@ -30,22 +30,4 @@ func (c *comparison) warnZones(pending []pendingPod) {
 			}
 		}
 	}
-}
-
-// zonal reports whether the number or the names of zones decide about a pod.
-func zonal(pod *corev1.Pod) bool {
-	desired := scheduling.NewStrictPodRequirements(pod)
-	if desired.Has(corev1.LabelTopologyZone) || desired.Has(awsv1.LabelTopologyZoneID) {
-		return true
-	}
-	for _, spread := range pod.Spec.TopologySpreadConstraints {
-		if spread.TopologyKey == corev1.LabelTopologyZone && spread.MinDomains != nil && spread.WhenUnsatisfiable == corev1.DoNotSchedule {
-			return true
-		}
-	}
-	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
-		return false
-	}
-	return slices.ContainsFunc(pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
-		func(t corev1.PodAffinityTerm) bool { return t.TopologyKey == corev1.LabelTopologyZone })
 }

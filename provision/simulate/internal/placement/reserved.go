@@ -35,6 +35,9 @@ type solving struct {
 	types   map[string][]*cloudprovider.InstanceType
 	// credits are places in capacity reservations that nodes leave, by the reservation's ID.
 	credits map[string]int
+	// untruncated keeps all instance types of new NodeClaims: to sort hundreds of them by price takes longer than
+	// all else.
+	untruncated bool
 }
 
 // solve is Karpenter's scheduler until it is done. A NodeClaim holds a place in each capacity
@@ -78,6 +81,9 @@ func (f *Simulation) solveOnce(ctx context.Context, of solving, pods []*corev1.P
 	results, err := scheduler.Solve(ctx, pods)
 	if err != nil {
 		return results, fmt.Errorf("scheduling %d pods: %w", len(pods), err)
+	}
+	if of.untruncated {
+		return results, nil
 	}
 	return results.TruncateInstanceTypes(ctx, scheduling.MaxInstanceTypes), nil
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/controllers/node/health"
 
 	"github.com/poolwright/poolwright/provision/noderepair"
+	"github.com/poolwright/poolwright/provision/simulate/internal/budget"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
@@ -49,26 +50,45 @@ func Of(ctx context.Context, live *snapshot.Indexed, pools map[string]*karpv1.No
 	}
 	var out []noderepair.Repair
 	for name, pool := range pools {
-		nodes, unhealthy := 0, []noderepair.Repair{}
-		for _, claim := range live.Claims[name] {
-			node := live.Node(claim)
-			if node == nil {
-				continue
-			}
-			nodes++
-			if one, found := repair(matcher, claim, node, live.Now); found {
-				unhealthy = append(unhealthy, one)
-			}
-		}
-		if len(unhealthy) > 0 {
-			block(pool, live.Clock, nodes, unhealthy)
-			out = append(out, unhealthy...)
-		}
+		found := ofPool(matcher, live, name)
+		found.block(pool, live)
+		out = append(out, found.repairs...)
 	}
 	slices.SortFunc(out, func(a, b noderepair.Repair) int {
 		return cmp.Or(a.From.Compare(b.From), strings.Compare(a.Node, b.Node))
 	})
 	return out, nil
+}
+
+// poolRepairs are the repairs of a NodePool.
+type poolRepairs struct {
+	repairs []noderepair.Repair
+	// nodes and unhealthy count Nodes, those that go already included.
+	nodes, unhealthy int
+	// uninitialized are the names of unhealthy Nodes for which no budget counts.
+	uninitialized map[string]bool
+}
+
+func ofPool(matcher *health.RepairPolicyMatcher, live *snapshot.Indexed, name string) poolRepairs {
+	out := poolRepairs{uninitialized: map[string]bool{}}
+	for _, claim := range live.Claims[name] {
+		node := live.Node(claim)
+		if node == nil {
+			continue
+		}
+		out.nodes++
+		one, found := repair(matcher, claim, node, live.Now)
+		if !found {
+			continue
+		}
+		out.unhealthy++
+		if !claim.DeletionTimestamp.IsZero() || !node.DeletionTimestamp.IsZero() {
+			continue
+		}
+		out.repairs = append(out.repairs, one)
+		out.uninitialized[one.Node] = node.Labels[karpv1.NodeInitializedLabelKey] != "true"
+	}
+	return out
 }
 
 // repair is that of an unhealthy node.
@@ -100,20 +120,20 @@ func rebooted(claim *karpv1.NodeClaim) time.Time {
 	return time.Time{}
 }
 
-// block records what keeps all repairs of a pool of so many nodes.
-func block(pool *karpv1.NodePool, at snapshot.FixedClock, nodes int, unhealthy []noderepair.Repair) {
+// block records what keeps repairs: more unhealthy nodes than the threshold, or budgets of which nodes that go already have
+// taken what they allow. Unhealthy nodes take nothing of them before they go.
+func (p poolRepairs) block(pool *karpv1.NodePool, live *snapshot.Indexed) {
 	threshold := intstr.FromString(unhealthyThreshold)
-	most, _ := intstr.GetScaledValueFromIntOrPercent(&threshold, nodes, true) // A constant, which is always read.
-	var why noderepair.BlockReason
-	switch {
-	case len(unhealthy) > most:
-		why = noderepair.BlockedByThreshold
-	case min(pool.MustGetAllowedDisruptions(at, nodes, karpv1.DisruptionReasonUnhealthy), nodes) == 0:
-		why = noderepair.BlockedByBudget
-	default:
-		return
-	}
-	for i := range unhealthy {
-		unhealthy[i].Blocked = cmp.Or(unhealthy[i].Blocked, why)
+	most, _ := intstr.GetScaledValueFromIntOrPercent(&threshold, p.nodes, true) // A constant, which is always read.
+	counted, disrupting := budget.Count(live, pool.Name, karpv1.DisruptionReasonUnhealthy)
+	none := pool.MustGetAllowedDisruptions(live.Clock, counted, karpv1.DisruptionReasonUnhealthy) <= disrupting
+	for i, r := range p.repairs {
+		switch {
+		case r.Blocked != "":
+		case p.unhealthy > most:
+			p.repairs[i].Blocked = noderepair.BlockedByThreshold
+		case none && !p.uninitialized[r.Node]:
+			p.repairs[i].Blocked = noderepair.BlockedByBudget
+		}
 	}
 }

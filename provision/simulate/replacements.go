@@ -1,0 +1,55 @@
+package simulate
+
+import (
+	"context"
+
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
+)
+
+// mostWork bounds the simulations of replaced nodes, in the instance types that the scheduler considers for each
+// pool and each pod and the nodes that it considers: about a third of a second.
+var mostWork = 40_000
+
+// replacements finds what Karpenter launches in the place of the nodes that the change replaces.
+func (c *comparison) replacements(ctx context.Context) error {
+	change := placement.Replacement{Gone: map[string]bool{}, MostWork: mostWork}
+	for _, removal := range c.removed {
+		for _, n := range removal.Nodes {
+			change.Gone[n.Name] = true
+		}
+	}
+	claims := map[string]*karpv1.NodeClaim{}
+	for _, all := range c.before.Claims {
+		for _, claim := range all {
+			claims[claim.Name] = claim
+		}
+	}
+	for _, n := range c.replaced {
+		pool := c.after.Pools[n.Pool]
+		switch {
+		case n.Name == "" || pool == nil || pool.Spec.Replicas != nil || heldByReservation(n):
+		case c.vanishes(n):
+			change.Gone[n.Name] = true
+		default:
+			_, _, never := c.replacementBatch(n.Pool)
+			change.Nodes = append(change.Nodes, placement.ReplacedNode{Name: n.Name, NodeClaim: n.NodeClaim, Pool: n.Pool, Was: ownOffer(claims[n.NodeClaim]), Last: never || kept(n)})
+		}
+	}
+	for _, s := range c.waiting {
+		change.Waiting = append(change.Waiting, s.pod)
+	}
+	found, err := c.after.Replace(ctx, change)
+	if err != nil {
+		return err
+	}
+	c.launched = found.Launched
+	if found.Together {
+		c.assumptions = append(c.assumptions, "Many nodes are replaced: the pods of each are taken to move to one new node of the same NodePool, the cheapest that holds them.")
+	}
+	if found.Incomplete {
+		c.assumptions = append(c.assumptions, "Of some of these nodes no allowed instance type holds all pods: they are taken to keep theirs where it is allowed.")
+	}
+	return nil
+}
