@@ -23,15 +23,8 @@ type attentionRow struct {
 	Command string
 }
 
-const (
-	// maxAttention is how many rows of one kind there are.
-	maxAttention = 5
-	// The signs are of fonts that every system has; emoji are not.
-	signError   = "✕"
-	signWarning = "⚠"
-	signNote    = "○"
-	signGood    = "✓"
-)
+// maxAttention is how many rows of one kind there are.
+const maxAttention = 5
 
 // attentionOf lists what is not as it should be, the most severe first.
 func attentionOf(in Input) []attentionRow {
