@@ -187,7 +187,7 @@ func windowQuery(d time.Duration) string {
 
 // column is the label of one of the GPU hours of a use.
 func column(i int) string {
-	return []string{"GPU hours paid", "requested", "idle", "not allocatable", "not observed"}[i]
+	return []string{"GPU hours paid", "GPU hours requested", "GPU hours idle", "GPU hours not allocatable", "GPU hours not observed"}[i]
 }
 
 // pullSign is the sign of a pull request's phase.
