@@ -283,6 +283,7 @@ func TestThePageInABrowser(t *testing.T) {
 		do(t, ctx, chromedp.Navigate(origin+"/"), live())
 		var text string
 		do(t, ctx, chromedp.Text("main", &text, chromedp.ByQuery))
+		t.Logf("the overview:\n%s", text)
 		for _, part := range []string{"kubectl-edit (Update)", "Corrected", "Terminated", "Launched", "Last 24 hours", "$ today", pull.Headline} {
 			if !strings.Contains(text, part) {
 				t.Errorf("it lacks %s", part)
@@ -300,6 +301,19 @@ func TestThePageInABrowser(t *testing.T) {
 		want := [][]string{{"Nodes replaced", predicted(replaced), fmt.Sprint(replaced(pull.Happened))}, {"Nodes removed", predicted(removed), fmt.Sprint(removed(pull.Happened))}}
 		if fmt.Sprint(rows) != fmt.Sprint(want) {
 			t.Errorf("predicted and happened are %v, not %v", rows, want)
+		}
+	})
+	t.Run("nothing that is served has the secret of the annotation", func(t *testing.T) {
+		c.run("", "-n", "poolwright-system", "annotate", "--overwrite", "sync", "dev", "poolwright.dev/suspend-reason="+hostile)
+		do(t, ctx, chromedp.Navigate(origin+"/"), live(), chromedp.Poll(`document.body.textContent.includes("alert(1)")`, nil))
+		for _, path := range []string{"/", "/events", "/savings", "/pods/default/train-7", "/api/v1/overview", "/api/v1/history?hours=168", "/api/v1/events", "/api/v1/savings", "/api/v1/savings.csv", "/api/v1/pods/default/train-7"} {
+			if text := evaluate[string](t, ctx, fmt.Sprintf("fetch(%q).then((r) => r.text())", path)); strings.Contains(text, "ghp_0123") || text == "" {
+				t.Errorf("%s has a secret, or nothing", path)
+			}
+		}
+		stream := evaluate[string](t, ctx, `fetch("/updates/").then(async (r) => { const from = r.body.getReader(), decode = new TextDecoder(); let text = ""; while (!text.includes("event: quotas")) text += decode.decode((await from.read()).value); await from.cancel(); return text; })`)
+		if strings.Contains(stream, "ghp_0123") || !strings.Contains(stream, "alert(1)") || strings.Contains(stream, "<img") {
+			t.Error("the stream has a secret, or an element of the annotation; or lacks the suspended Sync")
 		}
 	})
 	t.Run("the hours of pools are CSV", func(t *testing.T) {
