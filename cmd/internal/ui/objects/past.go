@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/reconciler/history"
 	"github.com/poolwright/poolwright/reconciler/history/store"
+	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
 // kindConfigMaps are those of the history, as kubectl takes them.
@@ -41,7 +42,7 @@ func (p *past) check(ctx context.Context, from client.Reader) bool {
 	case apierrors.IsForbidden(err):
 		p.notRead = []get.IncompleteKind{{Kind: kindConfigMaps, Reason: get.Forbidden, Message: fmt.Sprintf("the history: you have no right to list configmaps in the namespace %[1]s; to check, run: kubectl auth can-i list configmaps -n %[1]s", p.namespace)}}
 	default:
-		p.notRead = []get.IncompleteKind{{Kind: kindConfigMaps, Reason: get.Failed, Message: "the history: " + err.Error()}}
+		p.notRead = []get.IncompleteKind{{Kind: kindConfigMaps, Reason: get.Failed, Message: "the history: " + sanitize.Text(err.Error())}}
 	}
 	return false
 }

@@ -52,9 +52,24 @@ func attentionOf(in Input) []attentionRow {
 	for _, u := range r.NotRead {
 		out = append(out, attentionRow{Sign: signNote, Class: "note", Text: "Not read: " + clean(u.Message)})
 	}
+	if text := outdatedHistory(in); text != "" {
+		out = append(out, attentionRow{Sign: signNote, Class: "note", Text: text})
+	}
 	severity := map[string]int{"error": 0, "warning": 1, "note": 2}
 	slices.SortStableFunc(out, func(a, b attentionRow) int { return cmp.Compare(severity[a.Class], severity[b.Class]) })
 	return out
+}
+
+// maxHistoryAge is more than the time between two records while nodes run.
+const maxHistoryAge = 15 * time.Minute
+
+// outdatedHistory reports that nothing was recorded for long although nodes run; empty where that is not so, or nothing ever was.
+func outdatedHistory(in Input) string {
+	at, now := in.History.Time.Time, in.Report.Time.Time
+	if at.IsZero() || now.Sub(at) <= maxHistoryAge || len(in.Report.Nodes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("The history is recorded until %s UTC: what happened since is not on the page. The log of the controller has why.", clock(at, now))
 }
 
 // firstRows are at most maxAttention rows of one kind, and one with how many more there are of what.

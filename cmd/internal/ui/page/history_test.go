@@ -321,3 +321,22 @@ func TestAPageChangesNothingOfItsInput(t *testing.T) {
 		t.Errorf("the report (-before +after):\n%s", diff)
 	}
 }
+
+func TestAHistoryThatIsNotRecordedAnyMoreIsReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		age   time.Duration
+		nodes int
+		want  bool
+	}{
+		"just now": {4 * time.Minute, 4, false}, "long ago": {16 * time.Minute, 4, true}, "long ago, and no node runs": {time.Hour, 0, false},
+	} {
+		r := fleet()
+		r.Nodes = r.Nodes[:c.nodes]
+		if got := outdatedHistory(Input{Report: r, History: history.History{Time: ago(c.age)}}) != ""; got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if got := outdatedHistory(Input{Report: fleet()}); got != "" {
+		t.Errorf("without a history: %s", got)
+	}
+}
