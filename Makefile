@@ -78,7 +78,7 @@ build: ## Build bin/poolwright and bin/poolwright-sandbox
 	@go build -o bin/ ./cmd/poolwright ./cmd/poolwright-sandbox
 
 .PHONY: demo
-demo: build ## Run the demo on this machine (SETUP=piksel, ARGS="-o json", ARGS=--keep)
+demo: build ## Run the demo on this machine (SETUP=piksel, ARGS="-o json", ARGS=--keep, ARGS=--ui)
 	@bin/poolwright-sandbox demo $(if $(SETUP),--setup '$(SETUP)') $(ARGS)
 
 .PHONY: monitoring

@@ -3,6 +3,7 @@ package browser
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -135,6 +136,9 @@ func started(t *testing.T) *cluster {
 		c.kubeconfig = line(t, lines, `^export KUBECONFIG='(.*)'`)
 		c.kubectl = line(t, lines, `(\S*/kubectl) get syncs`)
 	}
+	// Somebody raises a limit by hand: it is put back, and who did it is on the page.
+	t.Setenv("KUBE_EDITOR", `sed -i -E 's|^( +nvidia.com/gpu:) .*|\1 48|'`)
+	c.run("", "edit", "nodepool", "gpu-inference")
 	c.run(workloads, "apply", "-f", "-")
 	c.run("", "-n", "poolwright-system", "annotate", "--overwrite", "sync", "dev", "poolwright.dev/suspend-reason="+hostile)
 	c.run("", "-n", "poolwright-system", "patch", "sync", "dev", "--type=merge", "-p", `{"spec":{"suspend":true}}`)
@@ -239,14 +243,31 @@ func TestThePageInABrowser(t *testing.T) {
 		do(t, ctx, chromedp.Poll(`!document.body.textContent.includes("alert(1)")`, nil))
 	}
 	node := strings.TrimSpace(c.run("", "get", "nodeclaims", "-o", "jsonpath={.items[0].metadata.name}"))
-	for name, path := range map[string]string{"overview": "/", "pod": "/pods/default/train-7", "node": "/nodes/" + node, "pool": "/pools/gpu-inference"} {
+	var history recorded
+	var ended int
+	for deadline := time.Now().Add(time.Minute); ; {
+		history = c.history()
+		drifted := slices.ContainsFunc(history.Drift, func(d drift) bool { return slices.Contains(d.Managers, manager{"kubectl-edit"}) })
+		ended = slices.IndexFunc(history.NodeClaims, func(n nodeClaim) bool { return n.Terminated != "" })
+		if len(history.PullRequests) > 0 && drifted && ended >= 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the history of the demo lacks a pull request, drift by kubectl-edit or a terminated node: %+v", history)
+		}
+	}
+	pull := history.PullRequests[len(history.PullRequests)-1]
+	for name, path := range map[string]string{
+		"overview": "/", "pod": "/pods/default/train-7", "node": "/nodes/" + node, "pool": "/pools/gpu-inference", "events": "/events", "savings": "/savings?hours=24",
+		"pull": fmt.Sprintf("/pulls/%d", pull.Number), "terminated": "/nodes/" + history.NodeClaims[ended].Name,
+	} {
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1280, 390} {
 				t.Run(fmt.Sprintf("%s %s %d", name, scheme, width), func(t *testing.T) {
 					do(t, ctx, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 						chromedp.EmulateViewport(width, 900), chromedp.Navigate(origin+path), live())
 					checkPage(t, ctx)
-					if *images != "" && (name == "overview" || name == "pod" && width == 1280 && scheme == "light") {
+					if *images != "" && pictured(name, scheme, width) {
 						screenshot(t, ctx, filepath.Join(*images, fmt.Sprintf("ui-%s-%s-%d.png", name, scheme, width)))
 					}
 				})
@@ -263,6 +284,49 @@ func TestThePageInABrowser(t *testing.T) {
 		}
 		if kept := evaluate[float64](t, ctx, "window.kept"); kept != 1 {
 			t.Error("the page was loaded anew")
+		}
+	})
+	t.Run("what happened is on the page", func(t *testing.T) {
+		do(t, ctx, chromedp.Navigate(origin+"/"), live())
+		var text string
+		do(t, ctx, chromedp.Text("main", &text, chromedp.ByQuery))
+		t.Logf("the overview:\n%s", text)
+		for _, part := range []string{"kubectl-edit (Update)", "Corrected", "Terminated", "Launched", "Last 24 hours", "$ today", pull.Headline} {
+			if !strings.Contains(text, part) {
+				t.Errorf("it lacks %s", part)
+			}
+		}
+		do(t, ctx, chromedp.Navigate(origin+fmt.Sprintf("/pulls/%d", pull.Number)), live())
+		rows := evaluate[[][]string](t, ctx, `[...document.querySelectorAll("#pull tbody tr")].slice(0, 2).map((r) => [...r.cells].map((c) => c.textContent))`)
+		predicted := func(n func(changes) int) string {
+			if pull.Predicted == nil {
+				return "–"
+			}
+			return fmt.Sprint(n(*pull.Predicted))
+		}
+		replaced, removed := func(n changes) int { return n.Replaced }, func(n changes) int { return n.Removed }
+		want := [][]string{{"Nodes replaced", predicted(replaced), fmt.Sprint(replaced(pull.Happened))}, {"Nodes removed", predicted(removed), fmt.Sprint(removed(pull.Happened))}}
+		if fmt.Sprint(rows) != fmt.Sprint(want) {
+			t.Errorf("predicted and happened are %v, not %v", rows, want)
+		}
+	})
+	t.Run("nothing that is served has the secret of the annotation", func(t *testing.T) {
+		c.run("", "-n", "poolwright-system", "annotate", "--overwrite", "sync", "dev", "poolwright.dev/suspend-reason="+hostile)
+		do(t, ctx, chromedp.Navigate(origin+"/"), live(), chromedp.Poll(`document.body.textContent.includes("alert(1)")`, nil))
+		for _, path := range []string{"/", "/events", "/savings", "/pods/default/train-7", "/api/v1/overview", "/api/v1/history?hours=168", "/api/v1/events", "/api/v1/savings", "/api/v1/savings.csv", "/api/v1/pods/default/train-7"} {
+			if text := evaluate[string](t, ctx, fmt.Sprintf("fetch(%q).then((r) => r.text())", path)); strings.Contains(text, "ghp_0123") || text == "" {
+				t.Errorf("%s has a secret, or nothing", path)
+			}
+		}
+		stream := evaluate[string](t, ctx, `fetch("/updates/").then(async (r) => { const from = r.body.getReader(), decode = new TextDecoder(); let text = ""; while (!text.includes("event: quotas")) text += decode.decode((await from.read()).value); await from.cancel(); return text; })`)
+		if strings.Contains(stream, "ghp_0123") || !strings.Contains(stream, "alert(1)") || strings.Contains(stream, "<img") {
+			t.Error("the stream has a secret, or an element of the annotation; or lacks the suspended Sync")
+		}
+	})
+	t.Run("the hours of pools are CSV", func(t *testing.T) {
+		content := evaluate[string](t, ctx, `fetch("/api/v1/savings.csv").then((r) => r.text())`)
+		if head, rows, _ := strings.Cut(content, "\n"); !strings.HasPrefix(head, "hour,nodepool,") || !strings.Contains(rows, "gpu-inference") {
+			t.Errorf("it is %s", content)
 		}
 	})
 	t.Run("a page that is hidden has no stream, and follows again when it is visible", func(t *testing.T) {
@@ -290,6 +354,51 @@ func TestThePageInABrowser(t *testing.T) {
 			}
 		}
 	})
+}
+
+// pictured reports whether a page is in the documentation.
+func pictured(name, scheme string, width int64) bool {
+	switch name {
+	case "overview":
+		return true
+	case "savings", "pod", "pull", "events":
+		return width == 1280 && scheme == "light"
+	}
+	return false
+}
+
+// The parts of poolwright history -o json that are compared with the page.
+type (
+	manager     struct{ Name string }
+	drift       struct{ Managers []manager }
+	nodeClaim   struct{ Name, Reason, Terminated string }
+	changes     struct{ Replaced, Removed int }
+	pullRequest struct {
+		Number    int64
+		Headline  string
+		Predicted *changes
+		Happened  changes
+	}
+	recorded struct {
+		Drift        []drift
+		NodeClaims   []nodeClaim
+		PullRequests []pullRequest
+	}
+)
+
+// history is what the controller has recorded.
+func (c *cluster) history() (out recorded) {
+	c.t.Helper()
+	cmd := exec.Command(filepath.Join(*root, "bin", "poolwright"), "history", "--since", "0", "-o", "json")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)
+	content, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(content, &out)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
 }
 
 // focusScript returns what cannot be reached, or has no outline.

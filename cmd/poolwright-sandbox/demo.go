@@ -2,8 +2,10 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +26,7 @@ const stepDeadline = 90 * time.Second
 type demoCommand struct {
 	output     string
 	keep       bool
+	ui         bool
 	poolwright string
 	setup      string
 	example    string
@@ -41,6 +44,7 @@ func newDemo() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&d.output, "output", "o", "text", "text, or json: one event a line")
 	cmd.Flags().BoolVar(&d.keep, "keep", false, "keep the sandbox running at the end and print how to use it")
+	cmd.Flags().BoolVar(&d.ui, "ui", false, "keep the sandbox running at the end, and open the page of poolwright ui; the last line has its address")
 	cmd.Flags().StringVar(&d.poolwright, "poolwright", "", "the poolwright binary (default: the one beside this program)")
 	cmd.Flags().DurationVar(&d.deadline, "deadline", stepDeadline, "how long each step may take")
 	cmd.Flags().StringVar(&d.setup, "setup", "", "the set-up to run (default altanova): one of "+strings.Join(setups.Names(), ", "))
@@ -77,17 +81,46 @@ func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 		// What failed then failed because somebody wanted it to end.
 		return errors.New("interrupted")
 	}
-	if d.keep && run.Controller() != nil {
+	if (d.keep || d.ui) && run.Controller() != nil {
 		if err != nil {
 			fmt.Fprintln(progress, "Error:", err)
 		}
-		fmt.Fprintf(progress, "\ncommands for this sandbox:\n")
-		exports(progress, environment)
-		fmt.Fprintf(progress, "%s get syncs -A\n%s get nodepools,nodeclaims,nodes\n", environment.Kubectl, environment.Kubectl)
-		fmt.Fprintf(progress, "tail -f %s\n", run.Controller().Log())
-		err = errors.Join(err, stay(ctx, progress, environment, run.Controller()))
+		return errors.Join(err, d.explore(ctx, progress, environment, run))
+	}
+	if err == nil {
+		fmt.Fprint(progress, d.hint())
 	}
 	return err
+}
+
+// hint is the last line of a demo that was not kept, for a person.
+func (d *demoCommand) hint() string {
+	if d.keep || d.output != "text" {
+		return ""
+	}
+	return "\nthe same with the page of poolwright ui in your browser: make demo ARGS=--ui\n"
+}
+
+// explore keeps the sandbox, with what a person needs to explore it.
+func (d *demoCommand) explore(ctx context.Context, progress io.Writer, environment *sandbox.Environment, run *demo.Run) error {
+	fmt.Fprintf(progress, "\ncommands for this sandbox:\n")
+	exports(progress, environment)
+	fmt.Fprintf(progress, "%s get syncs -A\n%s get nodepools,nodeclaims,nodes\n", environment.Kubectl, environment.Kubectl)
+	fmt.Fprintf(progress, "tail -f %s\n", run.Controller().Log())
+	if !d.ui {
+		return stay(ctx, progress, environment, run.Controller())
+	}
+	address, wait, err := startPage(ctx, progress, run.Product, environment.Env()["KUBECONFIG"])
+	if err != nil {
+		return err
+	}
+	go func() {
+		// The sandbox stays without it.
+		if err := wait(); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(progress, "poolwright ui has ended:", err)
+		}
+	}()
+	return stay(ctx, progress, environment, run.Controller(), "the page: "+address)
 }
 
 func (d *demoCommand) printer(cmd *cobra.Command) (demo.Printer, error) {

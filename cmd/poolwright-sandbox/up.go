@@ -85,13 +85,16 @@ func exports(w io.Writer, environment *sandbox.Environment) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// stay keeps the sandbox until the user leaves, or a part of it ends.
-func stay(ctx context.Context, w io.Writer, environment *sandbox.Environment, controller *process.Process) error {
+// stay keeps the sandbox until the user leaves, or a part of it ends. The last lines are printed before.
+func stay(ctx context.Context, w io.Writer, environment *sandbox.Environment, controller *process.Process, last ...string) error {
 	var ended <-chan struct{}
 	if controller != nil {
 		ended = controller.Done()
 	}
 	fmt.Fprintln(w, "the sandbox stays up; leave it with Ctrl-C")
+	for _, line := range last {
+		fmt.Fprintln(w, line)
+	}
 	select {
 	case <-ctx.Done():
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
 func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
@@ -28,7 +29,7 @@ func TestAdviceOnAFileIsNewWhereAnotherFileHadTheSame(t *testing.T) {
 			return &provision.Forecast{}, nil
 		},
 	}.preview(t)
-	want := []report.Note{{File: "b.yaml", Line: 3, Text: "an old API of Karpenter"}}
+	want := []report.Note{{File: "b.yaml", Line: 3, Severity: finding.Note, Text: "an old API of Karpenter"}}
 	if diff := cmp.Diff(want, out.Notes); diff != "" {
 		t.Errorf("advice (-want +got):\n%s", diff)
 	}

@@ -176,25 +176,35 @@ func (f *printFlags) history(ctx context.Context, env get.Environment, from hist
 		return err
 	}
 	reportAge(env, h)
-	return write(env, section(selected(h, f.from(env.Now()), f.pool), s), s, f.output)
+	return write(env, section(Since(h, f.from(env.Now()), f.pool), s), s, f.output)
 }
 
-// selected is what of a History ended after a time, or has not ended, and of the nodes and costs that of a pool; an empty pool is all.
-func selected(h history.History, from time.Time, pool string) history.History {
+// Since is what of a History ended after a time, or has not ended, and of the nodes and costs that of a pool; an empty pool is all. The
+// History that it is given stays as it is.
+func Since(h history.History, from time.Time, pool string) history.History {
 	old := func(t metav1.Time) bool { return t.Time.Before(from) }
 	other := func(name string) bool { return pool != "" && name != pool }
-	h.NodeClaims = slices.DeleteFunc(h.NodeClaims, func(n history.NodeClaim) bool {
-		return !n.Terminated.IsZero() && old(n.Terminated) || other(n.NodePool)
+	h.NodeClaims = kept(h.NodeClaims, func(n history.NodeClaim) bool {
+		return (n.Terminated.IsZero() || !old(n.Terminated)) && !other(n.NodePool)
 	})
-	h.PoolHours = slices.DeleteFunc(h.PoolHours, func(p history.PoolHour) bool {
-		return old(metav1.NewTime(p.Hour.Add(time.Hour))) || other(p.NodePool)
+	h.PoolHours = kept(h.PoolHours, func(p history.PoolHour) bool {
+		return !old(metav1.NewTime(p.Hour.Add(time.Hour))) && !other(p.NodePool)
 	})
-	h.Applies = slices.DeleteFunc(h.Applies, func(a history.Apply) bool { return old(a.Time) })
-	h.Drift = slices.DeleteFunc(h.Drift, func(d history.Drift) bool { return old(d.Time) && old(d.Last) })
-	h.PullRequests = slices.DeleteFunc(h.PullRequests, func(p history.PullRequest) bool {
-		return old(p.Merged) && old(p.RolledOut)
-	})
+	h.Applies = kept(h.Applies, func(a history.Apply) bool { return !old(a.Time) })
+	h.Drift = kept(h.Drift, func(d history.Drift) bool { return !old(d.Time) || !old(d.Last) })
+	h.PullRequests = kept(h.PullRequests, func(p history.PullRequest) bool { return !old(p.Merged) || !old(p.RolledOut) })
 	return h
+}
+
+// kept are the records for which a condition holds, in a list of their own.
+func kept[T any](of []T, holds func(T) bool) []T {
+	var out []T
+	for _, one := range of {
+		if holds(one) {
+			out = append(out, one)
+		}
+	}
+	return out
 }
 
 // section is one section of a History, or all of them.

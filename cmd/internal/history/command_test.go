@@ -193,7 +193,7 @@ func TestEventsAreSelectedByTheObjectThatTheyAreAbout(t *testing.T) {
 		"sync/dev": 5, "Secret/ml/token": 1, "secret/token": 1, "dev": 5, "other": 0, "sync/gpu": 0,
 	} {
 		n := 0
-		for _, e := range EventsOf(selected(night(), ago(defaultSince).Time, "")) {
+		for _, e := range EventsOf(Since(night(), ago(defaultSince).Time, "")) {
 			if e.matches(of) {
 				n++
 			}
@@ -224,6 +224,42 @@ func TestWatchingPrintsEachEventOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "testdata/events-watch.golden", out.String())
+}
+
+// More is recorded of a node, a pull request and drift after the event: it is printed once all the same.
+func TestWatchingPrintsAnEventOfWhichMoreIsRecordedLaterOnce(t *testing.T) {
+	before := night()
+	before.NodeClaims, before.PullRequests, before.Drift = slices.Clone(before.NodeClaims), slices.Clone(before.PullRequests), slices.Clone(before.Drift)
+	last := len(before.NodeClaims) - 1
+	before.NodeClaims[last].Pods, before.NodeClaims[last].Node = nil, ""
+	before.PullRequests[0].Happened = history.NodeChanges{}
+	before.Drift[0].Managers = nil
+	var out bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	after := func(time.Duration) <-chan time.Time {
+		if reads++; reads == 2 {
+			cancel()
+			return nil
+		}
+		elapsed := make(chan time.Time)
+		close(elapsed)
+		return elapsed
+	}
+	if err := (&printFlags{since: defaultSince, watch: true}).events(ctx, environment(&out), &records{all: []history.History{before, night()}}, after); err != nil {
+		t.Fatal(err)
+	}
+	events := slices.DeleteFunc(EventsOf(night()), func(e Event) bool { return e.Time.Time.Before(ago(defaultSince).Time) })
+	if lines := strings.Count(out.String(), "\n") - 1; lines != len(events) {
+		t.Errorf("%d events are printed, of %d:\n%s", lines, len(events), out.String())
+	}
+	identities := map[string]bool{}
+	for _, e := range events {
+		if identities[e.identity()] {
+			t.Errorf("two events have the identity %s", e.identity())
+		}
+		identities[e.identity()] = true
+	}
 }
 
 func TestWhatCannotBeReadIsAnError(t *testing.T) {

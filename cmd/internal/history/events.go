@@ -31,6 +31,8 @@ type Event struct {
 	NodePool string `json:"nodePool,omitempty"`
 	// Node is the name of the Node of a NodeClaim; empty for all else, and before it registers.
 	Node string `json:"node,omitempty"`
+	// PullRequest is the number of a pull request; 0 for all else.
+	PullRequest int64 `json:"pullRequest,omitempty"`
 	// Message has the cause, and what else is recorded.
 	Message string `json:"message"`
 }
@@ -180,18 +182,18 @@ func pullEvents(p history.PullRequest) []Event {
 	name := fmt.Sprintf("Sync/%s", p.Sync)
 	merged := fmt.Sprintf("pull request #%d", p.Number)
 	if p.Predicted != nil {
-		merged += "; predicted: " + nodesChanged(*p.Predicted)
+		merged += "; predicted: " + NodesText(*p.Predicted)
 	}
-	out := []Event{{Time: p.Merged, Type: "Normal", Reason: EventMerged, Object: name, Message: merged}}
+	out := []Event{{Time: p.Merged, Type: "Normal", Reason: EventMerged, Object: name, PullRequest: p.Number, Message: merged}}
 	if !p.RolledOut.IsZero() {
-		message := fmt.Sprintf("pull request #%d: %s", p.Number, nodesChanged(p.Happened))
-		out = append(out, Event{Time: p.RolledOut, Type: "Normal", Reason: EventRolledOut, Object: name, Message: message})
+		message := fmt.Sprintf("pull request #%d: %s", p.Number, NodesText(p.Happened))
+		out = append(out, Event{Time: p.RolledOut, Type: "Normal", Reason: EventRolledOut, Object: name, PullRequest: p.Number, Message: message})
 	}
 	return out
 }
 
-// nodesChanged is how many nodes are replaced and removed, and how long that took where it is known.
-func nodesChanged(n history.NodeChanges) string {
+// NodesText is how many nodes are replaced and removed, and how long that took where it is known.
+func NodesText(n history.NodeChanges) string {
 	var parts []string
 	if n.Replaced > 0 {
 		parts = append(parts, plural.Count(n.Replaced, "node")+" replaced")
@@ -224,6 +226,16 @@ func (e Event) matches(of string) bool {
 		return e.Node == name || e.Object == "NodeClaim/"+name
 	}
 	return strings.EqualFold(e.Object, of) || strings.HasPrefix(strings.ToLower(e.Object), strings.ToLower(kind)) && strings.HasSuffix(e.Object, "/"+name)
+}
+
+// identity distinguishes an event from all others. The message is not in it, except of an apply, of which nothing changes: of a node more
+// is recorded later, such as its first pods and its price.
+func (e Event) identity() string {
+	out := fmt.Sprint(e.Time.Unix(), e.Reason, e.Object, e.PullRequest)
+	if e.Reason == EventReconciliationSucceeded || e.Reason == EventApplyFailed {
+		out += e.Message
+	}
+	return out
 }
 
 // watchInterval is how often the history is read again for --watch.
@@ -274,8 +286,8 @@ func (f *printFlags) events(ctx context.Context, env get.Environment, from histo
 			reportAge(env, h)
 		}
 		oldest := f.from(env.Now())
-		events := slices.DeleteFunc(EventsOf(selected(h, oldest, "")), func(e Event) bool {
-			return e.Time.Time.Before(oldest) || f.of != "" && !e.matches(f.of) || printed[fmt.Sprint(e)]
+		events := slices.DeleteFunc(EventsOf(Since(h, oldest, "")), func(e Event) bool {
+			return e.Time.Time.Before(oldest) || f.of != "" && !e.matches(f.of) || printed[e.identity()]
 		})
 		if f.output != "" {
 			if h.Time.IsZero() {
@@ -306,7 +318,7 @@ func printEvents(env get.Environment, events []Event, printed map[string]bool) e
 		return err
 	}
 	for _, e := range events {
-		printed[fmt.Sprint(e)] = true
+		printed[e.identity()] = true
 	}
 	return nil
 }

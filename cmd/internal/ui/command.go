@@ -50,8 +50,8 @@ func NewCommand(env get.Environment) *cobra.Command {
 		Short: "Serve a page about the cluster's pools, nodes, pull requests and drift",
 		Long: `Serve a page about the cluster on this machine, and open it in the browser.
 
-The page has what get and explain print, and follows the cluster. It changes nothing. The cluster is read with your own rights;
-what you may not list is left out and named. The address that is printed can be opened once: its token is exchanged for a
+The page has what get, explain, history and events print, and follows the cluster. It changes nothing. The cluster is read with
+your own rights; what you may not list is left out and named. The address that is printed can be opened once: its token is exchanged for a
 cookie of that browser, and a second use of it ends the command with an error. It is served until Ctrl-C.`,
 		Example: "  poolwright ui\n  poolwright ui --context staging --port 8090 --no-browser",
 		Args:    cobra.NoArgs,
@@ -80,7 +80,7 @@ func (f *listenFlags) run(ctx context.Context, env get.Environment) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watched, err := objects.Start(ctx, cfg, namespace, env.Now)
+	watched, err := objects.Start(ctx, cfg, objects.Scope{Syncs: namespace, History: env.Namespace()}, env.Now)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (f *listenFlags) run(ctx context.Context, env get.Environment) error {
 	if err != nil {
 		return err
 	}
-	s, token, err := server.New(ctx, server.Config{Documents: watched, Now: env.Now, Port: port, Hosts: hosts})
+	s, token, err := server.New(ctx, server.Config{Documents: watched, Changed: watched.Changed(), Now: env.Now, Port: port, Hosts: hosts})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/cmd/internal/ui/page"
 	"github.com/poolwright/poolwright/cmd/internal/ui/server"
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 // The page is served with the rights of its user: no other machine may reach it.
@@ -47,8 +48,8 @@ func (nothing) Report(context.Context) (get.Report, error) { return get.Report{}
 func (nothing) Explain(context.Context, explain.Object) (explain.Explanation, error) {
 	return explain.Explanation{}, explain.NotFound{Message: "there is nothing"}
 }
-func (nothing) Interrupted() *page.Interruption { return nil }
-func (nothing) Changed() <-chan struct{}        { return nil }
+func (nothing) Interrupted() *page.Interruption                  { return nil }
+func (nothing) History(context.Context) (history.History, error) { return history.History{}, nil }
 
 // The page and its stream are served over a real connection, until the context ends.
 func TestItServesUntilTheContextEnds(t *testing.T) {

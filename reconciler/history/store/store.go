@@ -71,10 +71,16 @@ type Store struct {
 	state *corev1.ConfigMap
 }
 
-// Read implements history.Reader. The State is read first: what is archived meanwhile is then in both, and not in neither.
+// Read implements history.Reader.
 func (s *Store) Read(ctx context.Context) (history.History, error) {
+	return Read(ctx, s.Kube, s.Namespace)
+}
+
+// Read returns the history in a namespace; without any record it is the zero History and no error. The State is read first: what is
+// archived meanwhile is then in both, and not in neither.
+func Read(ctx context.Context, from client.Reader, namespace string) (history.History, error) {
 	var state corev1.ConfigMap
-	if err := s.get(ctx, stateName, &state); err != nil {
+	if err := get(ctx, from, namespace, stateName, &state); err != nil {
 		return history.History{}, err
 	}
 	archives := slices.Concat(names(recordsPrefix, recordArchives), names(hoursPrefix, hourArchives))
@@ -82,7 +88,7 @@ func (s *Store) Read(ctx context.Context) (history.History, error) {
 	if state.ResourceVersion != "" {
 		group, groupCtx := errgroup.WithContext(ctx)
 		for i, name := range archives {
-			group.Go(func() error { return s.get(groupCtx, name, &found[i]) })
+			group.Go(func() error { return get(groupCtx, from, namespace, name, &found[i]) })
 		}
 		if err := group.Wait(); err != nil {
 			return history.History{}, err
@@ -97,12 +103,17 @@ func (s *Store) Read(ctx context.Context) (history.History, error) {
 }
 
 // get reads a ConfigMap; one that is not there is empty.
-func (s *Store) get(ctx context.Context, name string, into *corev1.ConfigMap) error {
-	err := s.Kube.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, into)
+func get(ctx context.Context, from client.Reader, namespace, name string, into *corev1.ConfigMap) error {
+	err := from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading ConfigMap %s/%s: %w", s.Namespace, name, err)
+		return fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, name, err)
 	}
 	return nil
+}
+
+// get reads a ConfigMap; one that is not there is empty.
+func (s *Store) get(ctx context.Context, name string, into *corev1.ConfigMap) error {
+	return get(ctx, s.Kube, s.Namespace, name, into)
 }
 
 // sequence is when an archive was begun; 0 for one that is empty.
@@ -182,18 +193,18 @@ func IsConflict(err error) bool { return apierrors.IsConflict(err) || apierrors.
 func (s *Store) configMap(name string, before *corev1.ConfigMap) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.Namespace, Name: name, ResourceVersion: before.ResourceVersion,
-		Labels: labels(),
+		Labels: Labels(),
 	}}
 }
 
-// labels are those of each ConfigMap.
-func labels() map[string]string {
+// Labels are those of each ConfigMap of a history.
+func Labels() map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "poolwright", "app.kubernetes.io/component": "history"}
 }
 
 // HasLabels reports whether a ConfigMap has the labels of those that a Store writes.
 func HasLabels(c *corev1.ConfigMap) bool {
-	for key, value := range labels() {
+	for key, value := range Labels() {
 		if c.Labels[key] != value {
 			return false
 		}

@@ -20,7 +20,7 @@ type resource struct {
 }
 
 var resources = []resource{
-	{"/api/v1", "nodes", "Node", false}, {"/api/v1", "pods", "Pod", true}, {"/api/v1", "events", "Event", true},
+	{"/api/v1", "nodes", "Node", false}, {"/api/v1", "pods", "Pod", true}, {"/api/v1", "events", "Event", true}, {"/api/v1", "configmaps", "ConfigMap", true},
 	{"/apis/karpenter.sh/v1", "nodepools", "NodePool", false}, {"/apis/karpenter.sh/v1", "nodeclaims", "NodeClaim", false},
 	{"/apis/poolwright.dev/v1alpha1", "syncs", "Sync", true}, {"/apis/poolwright.dev/v1alpha1", "clusters", "Cluster", false}, {"/apis/poolwright.dev/v1alpha1", "deviceplugins", "DevicePlugin", false},
 }

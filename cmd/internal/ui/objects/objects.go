@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -27,6 +28,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/ui/page"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/history/store"
 )
 
 // eventReason is the field by which events are selected.
@@ -48,6 +50,8 @@ type Cache struct {
 	reading sync.Mutex
 	report  get.Report
 	readAt  time.Time
+
+	past past
 }
 
 // explained is an explanation, and when it was made.
@@ -66,9 +70,17 @@ const (
 	maxExplanations = 64
 )
 
-// Start begins to watch what may be watched, with Syncs of the namespace, or with an empty one of all. It returns once each kind has
-// been listed. The watches end with the context.
-func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() time.Time) (*Cache, error) {
+// Scope is what of a cluster is read.
+type Scope struct {
+	// Syncs is the namespace whose Syncs are; empty are those of all.
+	Syncs string
+	// History is the namespace of the controller, in which the history is.
+	History string
+}
+
+// Start begins to watch what may be watched. It returns once each kind has been listed. The watches end with the context.
+func Start(ctx context.Context, cfg *rest.Config, scope Scope, now func() time.Time) (*Cache, error) {
+	namespace := scope.Syncs
 	types, err := catalog.Load()
 	if err != nil {
 		return nil, err
@@ -80,13 +92,15 @@ func Start(ctx context.Context, cfg *rest.Config, namespace string, now func() t
 		return nil, err
 	}
 	w := &Cache{reader: &reader{direct: direct, kinds: map[reflect.Type]bool{}, unreadable: &unreadable{now: now, lists: map[listOf]refusal{}}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1), explanations: map[explain.Object]explained{}}
+	w.past.namespace = scope.History
 	informers, err := cache.New(cfg, cache.Options{
 		Scheme:           scheme.Scheme,
 		Mapper:           direct.RESTMapper(),
 		DefaultTransform: reduced,
 		ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.Sync{}: {Namespaces: map[string]cache.Config{namespace: {}}},
-			&corev1.Event{}:  {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {}}},
+			&v1alpha1.Sync{}:    {Namespaces: map[string]cache.Config{namespace: {}}},
+			&corev1.Event{}:     {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {}}},
+			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{scope.History: {}}, Label: labels.SelectorFromSet(store.Labels())},
 		},
 		ReaderFailOnMissingInformer: true,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {
@@ -115,16 +129,26 @@ func (w *Cache) watch(ctx context.Context, informers cache.Cache) error {
 	if err != nil {
 		return err
 	}
+	if w.past.check(ctx, w.reader.direct) {
+		readable = append(readable, &corev1.ConfigMap{})
+	}
 	for _, object := range readable {
+		_, isPast := object.(*corev1.ConfigMap)
+		changed := func() {
+			if isPast {
+				w.past.version.Add(1)
+			}
+			w.notify()
+		}
 		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err != nil {
 			return fmt.Errorf("watching %T: %w", object, err)
 		}
 		handler := toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { w.notify() }, DeleteFunc: func(any) { w.notify() },
+			AddFunc: func(any) { changed() }, DeleteFunc: func(any) { changed() },
 			UpdateFunc: func(before, after any) {
 				if !same(before, after) {
-					w.notify()
+					changed()
 				}
 			},
 		}
@@ -170,6 +194,7 @@ func (w *Cache) Report(ctx context.Context) (get.Report, error) {
 	if err != nil {
 		return get.Report{}, err
 	}
+	o.IncompleteKinds = append(o.IncompleteKinds, w.past.notRead...)
 	w.report, w.readAt = get.NewReport(o, now, w.types), now
 	return w.report, nil
 }

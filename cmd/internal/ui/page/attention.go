@@ -23,15 +23,8 @@ type attentionRow struct {
 	Command string
 }
 
-const (
-	// maxAttention is how many rows of one kind there are.
-	maxAttention = 5
-	// The signs are of fonts that every system has; emoji are not.
-	signError   = "✕"
-	signWarning = "⚠"
-	signNote    = "○"
-	signGood    = "✓"
-)
+// maxAttention is how many rows of one kind there are.
+const maxAttention = 5
 
 // attentionOf lists what is not as it should be, the most severe first.
 func attentionOf(in Input) []attentionRow {
@@ -59,9 +52,24 @@ func attentionOf(in Input) []attentionRow {
 	for _, u := range r.IncompleteKinds {
 		out = append(out, attentionRow{Sign: signNote, Class: "note", Text: "Not read: " + clean(u.Message)})
 	}
+	if text := outdatedHistory(in); text != "" {
+		out = append(out, attentionRow{Sign: signNote, Class: "note", Text: text})
+	}
 	severity := map[string]int{"error": 0, "warning": 1, "note": 2}
 	slices.SortStableFunc(out, func(a, b attentionRow) int { return cmp.Compare(severity[a.Class], severity[b.Class]) })
 	return out
+}
+
+// maxHistoryAge is more than the time between two records while nodes run.
+const maxHistoryAge = 15 * time.Minute
+
+// outdatedHistory reports that nothing was recorded for long although nodes run; empty where that is not so, or nothing ever was.
+func outdatedHistory(in Input) string {
+	at, now := in.History.Time.Time, in.Report.Time.Time
+	if at.IsZero() || now.Sub(at) <= maxHistoryAge || len(in.Report.Nodes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("The history is recorded until %s UTC: what happened since is not on the page. The log of the controller has why.", clock(at, now))
 }
 
 // firstRows are at most maxAttention rows of one kind, and one with how many more there are of what.

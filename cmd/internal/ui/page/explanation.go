@@ -1,13 +1,17 @@
 package page
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 // gaugeOf is a limit of a pool.
@@ -56,6 +60,49 @@ type explanationModel struct {
 	Causes      []causeRow
 	Pools       []lackRow
 	Unknown     []string
+	// Life is what the history has of a node; nil where it has nothing.
+	Life *lifeModel
+}
+
+// RecordedNode is what the history has of a node, by its name or that of its NodeClaim, of several the latest; nil where it has nothing.
+func RecordedNode(h history.History, name string) *history.NodeClaim {
+	for _, n := range slices.Backward(h.NodeClaims) {
+		if n.Name == name || n.Node == name {
+			return &n
+		}
+	}
+	return nil
+}
+
+// lifeModel is the life of a node, from the history.
+type lifeModel struct {
+	nodeRow
+	Launched  metav1.Time
+	Pods      []string
+	PriceHour string
+	Idle      string
+	Requested string
+}
+
+func lifeOf(n history.NodeClaim, now time.Time) *lifeModel {
+	row := terminatedRow(n, now, window(n, now))
+	out := &lifeModel{nodeRow: row, Launched: n.Launched, Idle: unknown, Requested: unknown}
+	if !row.Record.Gone {
+		out.Timeline = timelineOf(phasesOf(n), now, now, window(n, now))
+	}
+	for _, p := range n.Pods {
+		out.Pods = append(out.Pods, clean(p))
+	}
+	if observed := n.GPUSeconds.Paid - n.GPUSeconds.Unobserved; observed > 0 {
+		out.Idle = hours(n.GPUSeconds.Idle) + " GPU hours (" + share(n.GPUSeconds.Idle, observed) + ")"
+		out.Requested = hours(n.GPUSeconds.Requested) + " GPU hours (" + share(n.GPUSeconds.Requested, observed) + ")"
+	}
+	return out
+}
+
+// window is how long ago a node was created.
+func window(n history.NodeClaim, now time.Time) time.Duration {
+	return max(time.Minute, now.Sub(n.Created.Time))
 }
 
 func explanationOf(in ExplanationInput) explanationModel {
@@ -80,6 +127,9 @@ func explanationOf(in ExplanationInput) explanationModel {
 	}
 	for _, u := range e.Unknown {
 		m.Unknown = append(m.Unknown, clean(u))
+	}
+	if in.Recorded != nil {
+		m.Life = lifeOf(*in.Recorded, e.Time.Time)
 	}
 	return m
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/reconciler/causes"
+	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/state/owner"
 )
 
 func now() time.Time { return time.Date(2026, 11, 26, 14, 2, 11, 0, time.UTC) }
@@ -75,12 +77,53 @@ func fleet() get.Report {
 	return r
 }
 
-// lives are nodes that are gone.
-func lives() []TerminatedNode {
-	n := fleet().Nodes[1]
-	n.Name, n.NodeClaim, n.Phases = "ip-10-0-1-9.eu-west-1.compute.internal", "gpu-old", phases("Launching", 200, "Registering", 199, "Initializing", 198, "Ready", 196, "Empty", 150, "Terminating", 149)
-	n.Created = ago(200 * time.Minute)
-	return []TerminatedNode{{Node: n, Ended: now().Add(-148 * time.Minute), EndReason: "Empty"}}
+const commit = "e15a32f0000000000000000000000000000000aa"
+
+// night is a history of the fleet: with a node that was terminated, one that runs, and something of everything else.
+func night() history.History {
+	h := history.History{Time: ago(20 * time.Second)}
+	h.NodeClaims = []history.NodeClaim{
+		{
+			Name: "gpu-x7k00", UID: "1", Node: "ip-10-0-1-2.eu-west-1.compute.internal", NodePool: "gpu", InstanceType: "g5.12xlarge", CapacityType: "on-demand", Zone: "eu-west-1a", GPUs: 4, Pods: []string{"ml/train-3", "ml/train-4"},
+			Lifecycle: history.Lifecycle{Created: ago(312 * time.Minute), Launched: ago(311 * time.Minute), Registered: ago(310 * time.Minute), Initialized: ago(308 * time.Minute)}, USDPerHour: new(6.23), PriceBasis: history.PriceList, USD: new(32.3),
+			GPUSeconds: history.States{Paid: 74000, Allocatable: 73000, Requested: 60000, Idle: 13000},
+		},
+		{
+			Name: "gpu-old", UID: "2", Node: "ip-10-0-1-9.eu-west-1.compute.internal", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", Zone: "eu-west-1b", GPUs: 1, Pods: []string{"ml/train-1"},
+			Lifecycle: history.Lifecycle{Created: ago(200 * time.Minute), Launched: ago(199 * time.Minute), Registered: ago(198 * time.Minute), Initialized: ago(196 * time.Minute), Deleted: ago(149 * time.Minute), Terminated: ago(148 * time.Minute)},
+			Reason:    history.ReasonDrifted, Message: "NodePoolDrifted: spec.template.spec.expireAfter", Revision: "main@sha1:" + commit, USDPerHour: new(0.4), PriceBasis: history.PriceSpotAtMost, USD: new(0.34), GPUSeconds: history.States{Paid: 3060, Allocatable: 2800, Requested: 1000, Idle: 1800},
+		},
+		{
+			Name: "gpu-lost", UID: "3", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(190 * time.Minute), Launched: ago(189 * time.Minute), Deleted: ago(180 * time.Minute), Terminated: ago(180 * time.Minute), TerminatedLatest: true}, Reason: history.ReasonUnknown, GPUSeconds: history.States{Paid: 540, Unobserved: 540},
+		},
+		{Name: "gpu-ancient", UID: "4", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(80 * time.Hour), Launched: ago(80 * time.Hour), Deleted: ago(70 * time.Hour), Terminated: ago(70 * time.Hour)}, Reason: history.ReasonEmpty, USDPerHour: new(0.4), USD: new(4.0), GPUSeconds: history.States{Paid: 36000, Allocatable: 36000, Idle: 36000}},
+	}
+	h.Applies = []history.Apply{{Sync: "dev", Revision: "main@sha1:" + commit, Time: ago(150 * time.Minute), Seconds: 0.25, Updated: 2, Objects: []string{"NodePool.karpenter.sh/gpu", "ConfigMap/ml/settings"}}}
+	h.Drift = []history.Drift{
+		{Sync: "edge", Object: "aws Rule.events/SpotInterruption", Time: ago(30 * time.Hour), Last: ago(time.Minute), Result: history.DriftReported, Fields: []history.FieldChange{{Path: "state", Before: "DISABLED", After: "ENABLED"}}},
+		{
+			Sync: "dev", Object: "NodePool.karpenter.sh/gpu", Time: ago(100 * time.Minute), Result: history.DriftCorrected,
+			Fields:   []history.FieldChange{{Path: `spec.limits["nvidia.com/gpu"]`, Before: "64", After: "16"}, {Path: "spec.weight", Before: "9"}, {Path: "a"}, {Path: "b"}},
+			Managers: []owner.Manager{{Name: "kubectl-edit", Operation: "Update", Time: "2026-11-26T12:22:11Z"}, {Name: "helm"}},
+		},
+		{Sync: "dev", Object: "ConfigMap/ml/settings", Time: ago(20 * time.Minute), Result: history.DriftNotCorrected, Deleted: true},
+		{Sync: "dev", Object: "ConfigMap/ml/old", Time: ago(200 * time.Hour), Result: history.DriftCorrected, Deleted: true},
+	}
+	h.PullRequests = []history.PullRequest{
+		{Sync: "dev", Number: 12, Commit: "00000000000000000000000000000000000000cc", Merged: ago(90 * time.Hour), Applied: ago(89 * time.Hour), RolledOut: ago(88 * time.Hour), Headline: "1 object", Predicted: &history.NodeChanges{Replaced: 4}, Happened: history.NodeChanges{Replaced: 3, Removed: 1, Seconds: new(3600.0)}},
+		{Sync: "dev", Number: 38, Commit: commit, Merged: ago(151 * time.Minute), Applied: ago(150 * time.Minute), RolledOut: ago(148 * time.Minute), Headline: "1 object, 1 of 1 nodes", Predicted: &history.NodeChanges{Replaced: 1}, Happened: history.NodeChanges{Replaced: 1, Seconds: new(120.0)}},
+	}
+	hour := func(hours int) metav1.Time {
+		return metav1.NewTime(now().Truncate(time.Hour).Add(-time.Duration(hours) * time.Hour))
+	}
+	h.PoolHours = []history.PoolHour{
+		{NodePool: "gpu", Hour: hour(80), NodeSeconds: 3600, GPUSeconds: history.States{Paid: 3600, Allocatable: 3600, Idle: 3600}, USD: history.States{Paid: 0.4, Allocatable: 0.4, Idle: 0.4}},
+		{NodePool: "general", Hour: hour(3), NodeSeconds: 1800, USD: history.States{Paid: 0.05}, Approximate: true},
+		{NodePool: "gpu", Hour: hour(15), NodeSeconds: 3600, GPUSeconds: history.States{Paid: 14400, Allocatable: 14400, Requested: 14400}, USD: history.States{Paid: 6.23, Allocatable: 6.23, Requested: 6.23}},
+		{NodePool: "gpu", Hour: hour(3), NodeSeconds: 7200, GPUSeconds: history.States{Paid: 17000, Allocatable: 16000, Requested: 14400, Idle: 1600}, USD: history.States{Paid: 6.63, Allocatable: 6.5, Requested: 6, Idle: 0.5}},
+		{NodePool: "gpu", Hour: hour(0), NodeSeconds: 120, UnpricedSeconds: 60, GPUSeconds: history.States{Paid: 480, Unobserved: 20}, USD: history.States{Paid: 0.2}},
+	}
+	return h
 }
 
 // pendingPod is an explanation with everything in it.

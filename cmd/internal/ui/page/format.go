@@ -2,7 +2,6 @@ package page
 
 import (
 	"fmt"
-	"hash/fnv"
 	"html/template"
 	"math"
 	"strconv"
@@ -23,13 +22,18 @@ const (
 	maxText = 600
 	// hoursPerMonth is that of AWS' own estimates.
 	hoursPerMonth = 730
+	// The signs are of fonts that every system has; emoji are not.
+	signError   = "✕"
+	signWarning = "⚠"
+	signNote    = "○"
+	signGood    = "✓"
 )
 
 // functions are those of the templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"text": clean, "money": money, "monthly": monthly, "number": number, "count": count, "percent": percent, "scale": scale, "short": short,
-		"windowName": windowName, "windowQuery": windowQuery, "stamp": stamp, "orDash": orDash, "pullSign": pullSign,
+		"windowName": windowName, "windowQuery": windowQuery, "stamp": stamp, "orDash": orDash, "pullSign": pullSign, "column": column,
 	}
 }
 
@@ -181,6 +185,11 @@ func windowQuery(d time.Duration) string {
 	return fmt.Sprintf("?hours=%d", d/time.Hour)
 }
 
+// column is the label of one of the GPU hours of a use.
+func column(i int) string {
+	return []string{"GPU hours paid", "GPU hours requested", "GPU hours idle", "GPU hours not allocatable", "GPU hours not observed"}[i]
+}
+
 // pullSign is the sign of a pull request's phase.
 func pullSign(phase string) string {
 	switch phase {
@@ -196,11 +205,3 @@ func pullSign(phase string) string {
 
 // Text is what a page has of a text that is not ours.
 func Text(s string) string { return clean(s) }
-
-// Favicon is the mark as SVG. Its colour is of the cluster's name, region and account, so that the windows of two clusters differ.
-func Favicon(r get.Report) []byte {
-	const degrees = 360
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(statusOf(r, nil).titled())) // a hash takes everything
-	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><g fill="hsl(%d 55%% 42%%)"><rect x="1" y="1" width="6" height="6" rx="1.5"/><rect x="9" y="1" width="6" height="6" rx="1.5"/><rect x="1" y="9" width="6" height="6" rx="1.5"/></g></svg>`, h.Sum32()%degrees)
-}

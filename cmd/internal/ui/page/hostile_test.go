@@ -39,7 +39,7 @@ func plant(v reflect.Value, text string) {
 // hostilePages are all pages, with one text wherever content can be.
 func hostilePages(t testing.TB, text string) map[string]string {
 	t.Helper()
-	in := Input{Report: fleet(), TerminatedNodes: lives(), Interrupted: &Interruption{Since: now()}}
+	in := Input{Report: fleet(), History: night(), Interrupted: &Interruption{Since: now()}}
 	e := pendingPod()
 	plant(reflect.ValueOf(&in).Elem(), text)
 	plant(reflect.ValueOf(&e).Elem(), text)
@@ -47,6 +47,14 @@ func hostilePages(t testing.TB, text string) map[string]string {
 	out := map[string]string{"overview": rendered(t, overview, err)}
 	explained, err := renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/pods/a/b", Name: text, Report: in.Report, Interrupted: in.Interrupted})
 	out["explanation"] = rendered(t, explained, err)
+	events, err := renderer(t).Events(EventsInput{Report: in.Report, History: in.History, Interrupted: in.Interrupted})
+	out["events"] = rendered(t, events, err)
+	pull, err := pulled(renderer(t).Pull(PullInput{Report: in.Report, History: in.History, Interrupted: in.Interrupted, Number: 38}))
+	out["pull"] = rendered(t, pull, err)
+	savings, err := renderer(t).Savings(SavingsInput{Report: in.Report, History: in.History, Interrupted: in.Interrupted})
+	out["savings"] = rendered(t, savings, err)
+	node, err := renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/nodes/a", Name: text, Report: in.Report, Recorded: RecordedNode(in.History, text)})
+	out["node"] = rendered(t, node, err)
 	failed, err := renderer(t).Failure(text, text, in.Report)
 	out["failure"] = rendered(t, failed, err)
 	return out
@@ -95,7 +103,7 @@ func checkInert(t testing.TB, text string) {
 				t.Fatalf("%s has %U at %d", name, r, i)
 			}
 		}
-		if len(got) > 400_000 {
+		if len(got) > 500_000 {
 			t.Errorf("%s has %d bytes", name, len(got))
 		}
 	}
@@ -145,10 +153,14 @@ func TestNoSecretIsOnAPage(t *testing.T) {
 
 // The rows and cells of a table are named for who cannot read its layout.
 func TestTablesHaveTheirHeaders(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet(), TerminatedNodes: lives()})
+	d, err := renderer(t).Overview(Input{Report: fleet(), History: night()})
 	overview := rendered(t, d, err)
 	d, err = renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/", Name: "x", Report: fleet()})
-	for _, page := range []string{overview, rendered(t, d, err)} {
+	pages := []string{overview, rendered(t, d, err)}
+	d, err = pulled(renderer(t).Pull(PullInput{Report: fleet(), History: night(), Number: 38}))
+	pages = append(pages, rendered(t, d, err))
+	d, err = renderer(t).Savings(SavingsInput{Report: fleet(), History: night()})
+	for _, page := range append(pages, rendered(t, d, err)) {
 		for table := range strings.SplitSeq(page, "<table") {
 			table, _, found := strings.Cut(table, "</table>")
 			if !found {

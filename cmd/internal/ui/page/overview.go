@@ -2,6 +2,8 @@ package page
 
 import (
 	"cmp"
+	"fmt"
+	"hash/fnv"
 	"net/url"
 	"slices"
 	"strconv"
@@ -68,6 +70,15 @@ type overviewModel struct {
 	Window  time.Duration
 	Windows []time.Duration
 	Ticks   []tick
+	// Day is what was paid for in the last 24 hours, and RecordedUntil until when the history is; empty without one.
+	Day           usageTotal
+	RecordedUntil string
+	Events        []eventRow
+	EventsLeft    int
+	Pulls         []pullRow
+	PullsLeft     int
+	DriftRows     []driftRow
+	DriftLeft     int
 }
 
 func overviewOf(in Input) overviewModel {
@@ -76,21 +87,27 @@ func overviewOf(in Input) overviewModel {
 	m.Ticks = ticksOf(r.Time.Time, m.Window)
 	m.IdleUSD = idleUSD(r.Nodes)
 	m.Attention = attentionOf(in)
+	today, day := costsOf(in.History, r.Time.Time)
+	m.Day, m.RecordedUntil = day, clock(in.History.Time.Time, r.Time.Time)
 	for _, p := range r.Pools {
-		m.PoolRows = append(m.PoolRows, poolRowOf(r, p))
+		m.PoolRows = append(m.PoolRows, poolRowOf(r, p, today))
 	}
-	nodes := firstNodes(r.Nodes)
-	lives := in.TerminatedNodes[max(0, len(in.TerminatedNodes)-(maxNodes-len(nodes))):]
-	m.NodesLeft = len(r.Nodes) - len(nodes) + len(in.TerminatedNodes) - len(lives)
+	nodes, running := firstNodes(r.Nodes), runningNodes(in.History)
 	for _, n := range nodes {
-		m.NodeRows = append(m.NodeRows, nodeRowOf(n, r.Time.Time, r.Time.Time, m.Window))
-	}
-	for _, l := range lives {
-		row := nodeRowOf(l.Node, l.Ended, r.Time.Time, m.Window)
-		row.Gone, row.State, row.Reason = true, "Ended", clean(l.EndReason)
+		row := nodeRowOf(n, r.Time.Time, r.Time.Time, m.Window)
+		if recorded, found := running[n.NodeClaim]; found {
+			row.Record = recordOf(recorded)
+		}
 		m.NodeRows = append(m.NodeRows, row)
 	}
+	terminated, left := terminatedNodes(in, m.Window, maxNodes-len(nodes))
+	m.NodeRows, m.NodesLeft = append(m.NodeRows, terminated...), len(r.Nodes)-len(nodes)+left
 	slices.SortStableFunc(m.NodeRows, func(a, b nodeRow) int { return cmp.Compare(a.Pool, b.Pool) })
+	m.Events, m.EventsLeft = eventRows(in.History, r.Time.Time, m.Window, maxRecentEvents)
+	m.DriftRows, m.DriftLeft = driftRows(in.History, r.Time.Time)
+	pulls := pullRows(r, in.History)
+	m.Pulls = pulls[:min(len(pulls), maxPulls)]
+	m.PullsLeft = len(pulls) - len(m.Pulls)
 	m.Title = m.overviewTitle()
 	return m
 }
@@ -186,6 +203,12 @@ func (m overviewModel) InSync() bool {
 // Age is how long ago something was.
 func (m statusModel) Age(t metav1.Time) string { return age(m.Time.Time, t) }
 
+// At is a time in UTC, of one that is a day ago with its date.
+func (m statusModel) At(t metav1.Time) string { return clock(t.Time, m.Time.Time) }
+
+// Recent are the events as the template of their table takes them.
+func (m overviewModel) Recent() eventsModel { return eventsModel{Rows: m.Events, Window: m.Window} }
+
 // gauge is how much of something is used.
 type gauge struct {
 	// Used and Limit are as Kubernetes writes quantities, Resource is what they are of.
@@ -202,9 +225,11 @@ type poolRow struct {
 	Limits []gauge
 	// Differences counts the objects of the pool that are not as declared.
 	Differences int
-	State       string
-	Reason      string
-	Message     string
+	// Today is what it has cost since the day began, UTC; empty where nothing is recorded.
+	Today   string
+	State   string
+	Reason  string
+	Message string
 }
 
 // gpuGauge are the parts of the GPUs of nodes, in percent.
@@ -222,7 +247,7 @@ func gpuGaugeOf(g get.GPUs) gpuGauge {
 	return gpuGauge{Any: true, Requested: min(percent(float64(*g.Requested), all), 100-idle), Idle: idle}
 }
 
-func poolRowOf(r get.Report, p get.Pool) poolRow {
+func poolRowOf(r get.Report, p get.Pool, today map[string]usageTotal) poolRow {
 	row := poolRow{Pool: p, Path: pathOf("pools", p.Name), Gauge: gpuGaugeOf(p.GPUs), State: clean(p.State), Reason: clean(p.Reason), Message: clean(p.Message)}
 	for _, l := range p.Limits {
 		row.Limits = append(row.Limits, gaugeOf(l))
@@ -231,6 +256,9 @@ func poolRowOf(r get.Report, p get.Pool) poolRow {
 		if d.Object == "NodePool.karpenter.sh/"+p.Name && len(d.Ignored) == 0 {
 			row.Differences++
 		}
+	}
+	if u, found := today[p.Name]; found {
+		row.Today = u.Paid()
 	}
 	return row
 }
@@ -252,10 +280,10 @@ type nodeRow struct {
 	// Class is that of the state.
 	Class string
 	// Marks are Drifted and SchedulingDisabled.
-	Marks []string
-	// Gone is whether it is there no more.
-	Gone     bool
+	Marks    []string
 	Timeline lifeline
+	// Record is what the history has of it.
+	Record recordedLife
 }
 
 func nodeRowOf(n get.Node, ends, now time.Time, window time.Duration) nodeRow {
@@ -305,4 +333,12 @@ func (m overviewModel) QuotaGauges() []gauge {
 		out = append(out, gauge{Used: grouped(strconv.FormatInt(q.UsedVCPUs, 10)), Limit: grouped(strconv.FormatInt(q.LimitVCPUs, 10)), Resource: clean(q.Name), Percent: percent(float64(q.UsedVCPUs), float64(q.LimitVCPUs))})
 	}
 	return out
+}
+
+// Favicon is the mark as SVG. Its colour is of the cluster's name, region and account, so that the windows of two clusters differ.
+func Favicon(r get.Report) []byte {
+	const degrees = 360
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(statusOf(r, nil).titled())) // a hash takes everything
+	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><g fill="hsl(%d 55%% 42%%)"><rect x="1" y="1" width="6" height="6" rx="1.5"/><rect x="9" y="1" width="6" height="6" rx="1.5"/><rect x="1" y="9" width="6" height="6" rx="1.5"/></g></svg>`, h.Sum32()%degrees)
 }

@@ -1,4 +1,4 @@
-// Package page renders what poolwright ui serves: HTML of the documents that get and explain print as JSON.
+// Package page renders what poolwright ui serves: HTML of the documents that get, explain, history and events print as JSON.
 //
 // It is a function of documents and a time: it reads no clock, no object and no network, and changes nothing. What the documents contain
 // is text to it, and never markup. It refuses inline scripts and styles, which the server's Content-Security-Policy refuses too. Start
@@ -16,6 +16,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 //go:embed templates
@@ -34,6 +35,15 @@ type Section struct {
 	// HTML is the content of its element.
 	HTML template.HTML
 }
+
+// The sections that an error can be in: that of the overview with what needs attention, and those of the other pages.
+const (
+	SectionAttention   = "attention"
+	SectionExplanation = "explanation"
+	SectionEvents      = "events"
+	SectionPull        = "pull"
+	SectionSavings     = "savings"
+)
 
 // Document is a page.
 type Document struct {
@@ -74,16 +84,6 @@ func Windows() []time.Duration {
 	return []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 }
 
-// TerminatedNode is a node whose instance was terminated, as the history has it.
-type TerminatedNode struct {
-	// Node is what it was at its end; its phases end when it ended.
-	get.Node
-	// Ended is when its instance was terminated.
-	Ended time.Time
-	// EndReason is why, in CamelCase, such as Empty, Drifted or Interrupted; empty where it is not known.
-	EndReason string
-}
-
 // Interruption is a time in which the cluster could not be read.
 type Interruption struct {
 	// Since is when it began.
@@ -98,10 +98,10 @@ type Input struct {
 	Report get.Report
 	// Interrupted is what has kept the objects from being up to date; nil where nothing has.
 	Interrupted *Interruption
-	// TerminatedNodes are those of the past, in the order in which they were created. Without a history there are none.
-	TerminatedNodes []TerminatedNode
-	// Window is how much of the past the timeline has, one of Windows. Zero is the shortest that has all nodes from their beginning, of at
-	// most a day.
+	// History is what is recorded of the cluster; the zero one where nothing is.
+	History history.History
+	// Window is how much of the past the timeline and the events have, one of Windows. Zero is the shortest that has all nodes of the last
+	// day from their beginning.
 	Window time.Duration
 }
 
@@ -115,6 +115,9 @@ func (in Input) window() time.Duration {
 	for _, n := range in.Report.Nodes {
 		oldest = max(oldest, in.Report.Time.Sub(n.Created.Time))
 	}
+	for _, n := range endedWithin(in.History, in.Report.Time.Time, longest) {
+		oldest = max(oldest, in.Report.Time.Sub(n.Created.Time))
+	}
 	for _, w := range Windows() {
 		if w >= oldest || w == longest {
 			return w
@@ -126,7 +129,7 @@ func (in Input) window() time.Duration {
 // Overview renders the first page.
 func (r *Renderer) Overview(in Input) (Document, error) {
 	m := overviewOf(in)
-	return r.render(Document{Title: m.Title, Updates: "/updates/" + windowQuery(in.Window), Data: "/api/v1/overview"}, m, "status", "summary", "attention", "pools", "nodes", "pulls", "drift", "syncs", "quotas")
+	return r.render(Document{Title: m.Title, Updates: "/updates/" + windowQuery(in.Window), Data: "/api/v1/overview"}, m, "status", "summary", "attention", "pools", "nodes", "recent", "pulls", "drift", "syncs", "quotas")
 }
 
 // ExplanationInput is what the page of a pod, a node or a pool is made of.
@@ -139,12 +142,20 @@ type ExplanationInput struct {
 	Report get.Report
 	// Interrupted is what has kept the objects from being up to date; nil where nothing has.
 	Interrupted *Interruption
+	// Recorded is what the history has of a node; nil where it has nothing.
+	Recorded *history.NodeClaim
+	// Gone is whether there is nothing but what is recorded.
+	Gone bool
 }
 
 // Explanation renders the page of a pod, a node or a pool.
 func (r *Renderer) Explanation(in ExplanationInput) (Document, error) {
 	m := explanationOf(in)
-	return r.render(Document{Title: m.Title, Updates: "/updates" + in.Path, Data: "/api/v1" + in.Path}, m, "status", "explanation")
+	data := "/api/v1" + in.Path
+	if in.Gone {
+		data = ""
+	}
+	return r.render(Document{Title: m.Title, Updates: "/updates" + in.Path, Data: data}, m, "status", "explanation")
 }
 
 // Failure renders the page of what could not be read, or does not exist.
@@ -155,15 +166,15 @@ func (r *Renderer) Failure(title, message string, in get.Report) (Document, erro
 }
 
 // Outdated renders the section of an open page that stands for one which could not be rendered anew: of the overview what needs
-// attention, of another page its explanation.
-func (r *Renderer) Outdated(overview bool, title, message string) (Section, error) {
+// attention, of another page its only section.
+func (r *Renderer) Outdated(section, title, message string) (Section, error) {
 	title, message = clean(title), clean(message)
-	if !overview {
+	if section != SectionAttention {
 		d, err := r.render(Document{}, failureModel{Heading: title, Message: message}, "failure")
 		if err != nil {
 			return Section{}, err
 		}
-		return Section{ID: "explanation", HTML: d.Sections[0].HTML}, nil
+		return Section{ID: section, HTML: d.Sections[0].HTML}, nil
 	}
 	d, err := r.render(Document{}, overviewModel{Attention: []attentionRow{{Sign: signError, Class: "error", Text: title + ", and the page has an earlier state: " + message}}}, "attention")
 	if err != nil {

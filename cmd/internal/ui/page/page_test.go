@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/internal/golden"
 )
@@ -18,7 +20,7 @@ func TestThePages(t *testing.T) {
 	for name, of := range map[string]func() (Document, error){
 		"overview": func() (Document, error) { return renderer(t).Overview(Input{Report: fleet(), Window: 6 * time.Hour}) },
 		"history": func() (Document, error) {
-			return renderer(t).Overview(Input{Report: fleet(), TerminatedNodes: lives(), Window: time.Hour * 24})
+			return renderer(t).Overview(Input{Report: fleet(), History: night(), Window: time.Hour * 24})
 		},
 		"empty": func() (Document, error) {
 			return renderer(t).Overview(Input{Report: get.Report{Time: metav1.NewTime(now())}})
@@ -28,6 +30,22 @@ func TestThePages(t *testing.T) {
 		},
 		"interrupted-pod": func() (Document, error) {
 			return renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/pods/ml/train-7", Name: "train-7", Report: fleet(), Interrupted: &Interruption{Since: now().Add(-26 * time.Hour), Message: "connection refused"}})
+		},
+		"events":         func() (Document, error) { return renderer(t).Events(EventsInput{Report: fleet(), History: night()}) },
+		"events-nothing": func() (Document, error) { return renderer(t).Events(EventsInput{Report: fleet()}) },
+		"pull-merged": func() (Document, error) {
+			return pulled(renderer(t).Pull(PullInput{Report: fleet(), History: night(), Number: 38}))
+		},
+		"pull-open": func() (Document, error) {
+			return pulled(renderer(t).Pull(PullInput{Report: fleet(), History: night(), Number: 41}))
+		},
+		"savings": func() (Document, error) { return renderer(t).Savings(SavingsInput{Report: fleet(), History: night()}) },
+		"savings-hours": func() (Document, error) {
+			return renderer(t).Savings(SavingsInput{Report: fleet(), History: night(), Window: 24 * time.Hour})
+		},
+		"node": func() (Document, error) {
+			e := explain.Explanation{Time: metav1.NewTime(now()), Object: "NodeClaim/gpu-old", Since: ago(200 * time.Minute)}
+			return renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/nodes/gpu-old", Name: "gpu-old", Report: fleet(), Recorded: RecordedNode(night(), "gpu-old"), Gone: true})
 		},
 		"no-report": func() (Document, error) { return renderer(t).Failure("Not found", "there is no pod", get.Report{}) },
 		"failure":   func() (Document, error) { return renderer(t).Failure("Not found", "there is no pod", fleet()) },
@@ -42,8 +60,16 @@ func TestThePages(t *testing.T) {
 	}
 }
 
+// pulled is the page of a pull request that exists.
+func pulled(d Document, found bool, err error) (Document, error) {
+	if !found {
+		err = errors.Join(err, errors.New("there is no such pull request"))
+	}
+	return d, err
+}
+
 func TestAPageIsAFunctionOfItsInput(t *testing.T) {
-	in := Input{Report: fleet(), TerminatedNodes: lives()}
+	in := Input{Report: fleet(), History: night()}
 	a, err := renderer(t).Overview(in)
 	first := rendered(t, a, err)
 	for range 20 {
@@ -66,7 +92,7 @@ func TestTheTitleHasThePriceWhatIsIdleAndTheCluster(t *testing.T) {
 
 // What a Content-Security-Policy without unsafe-inline would refuse is not in a page.
 func TestAPageHasNothingInline(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet(), TerminatedNodes: lives()})
+	d, err := renderer(t).Overview(Input{Report: fleet(), History: night()})
 	got := rendered(t, d, err)
 	for _, pattern := range []string{`<script>`, `<style`, ` style=`, ` on[a-z]+=`, `javascript:`, `https?://`, `<form`, `<iframe`} {
 		if at := regexp.MustCompile(pattern).FindString(got); at != "" {
@@ -208,9 +234,9 @@ func manyNodes(all, notReady, idle int) get.Report {
 }
 
 func TestThePageOfALargeClusterIsBounded(t *testing.T) {
-	in := Input{Report: manyNodes(5000, 150, 30), TerminatedNodes: lives()}
+	in := Input{Report: manyNodes(5000, 150, 30), History: night()}
 	m := overviewOf(in)
-	if len(m.NodeRows) != maxNodes || m.NodesLeft != 5001-maxNodes {
+	if len(m.NodeRows) != maxNodes || m.NodesLeft != 5002-maxNodes {
 		t.Fatalf("%d nodes are on the page, %d are left", len(m.NodeRows), m.NodesLeft)
 	}
 	counts := map[string]int{}
@@ -236,7 +262,7 @@ func TestThePageOfALargeClusterIsBounded(t *testing.T) {
 	if len(got) > 400_000 {
 		t.Errorf("the page has %d bytes", len(got))
 	}
-	if !strings.Contains(got, "4801 more nodes") {
+	if !strings.Contains(got, "4802 more nodes") {
 		t.Error("what is left out is not on the page")
 	}
 }
@@ -295,8 +321,8 @@ func TestTheStateOfTheConnectionIsInNoSectionThatIsReplaced(t *testing.T) {
 }
 
 func TestAPageThatCannotBeRenderedAnewHasTheError(t *testing.T) {
-	for overview, want := range map[bool]string{true: "attention", false: "explanation"} {
-		s, err := renderer(t).Outdated(overview, "Not found", "there is no <b>pod</b> ghp_0123456789abcdefABCDEF0123456789abcd")
+	for _, want := range []string{SectionAttention, SectionExplanation, SectionEvents, SectionPull, SectionSavings} {
+		s, err := renderer(t).Outdated(want, "Not found", "there is no <b>pod</b> ghp_0123456789abcdefABCDEF0123456789abcd")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,8 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/explain"
+	"github.com/poolwright/poolwright/cmd/internal/get"
+	past "github.com/poolwright/poolwright/cmd/internal/history"
 	"github.com/poolwright/poolwright/cmd/internal/ui/page"
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 // policy is the Content-Security-Policy: everything from this server, and nothing inline.
@@ -26,20 +31,29 @@ func (s *Server) Handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/", http.StripPrefix("/assets/", http.FileServerFS(assets)))
-	mux.HandleFunc("GET /{$}", s.page)
 	mux.HandleFunc("GET /favicon.svg", s.favicon)
-	mux.HandleFunc("GET /pods/{namespace}/{name}", s.page)
-	mux.HandleFunc("GET /nodes/{name}", s.page)
-	mux.HandleFunc("GET /pools/{name}", s.page)
+	for _, p := range paths() {
+		mux.HandleFunc("GET "+p, s.page)
+	}
 	mux.Handle("GET /updates/", http.StripPrefix("/updates", s.updates()))
 	mux.HandleFunc("GET /api/v1/overview", s.overviewJSON)
 	mux.HandleFunc("GET /api/v1/pods/{namespace}/{name}", s.explanationJSON)
 	mux.HandleFunc("GET /api/v1/nodes/{name}", s.explanationJSON)
 	mux.HandleFunc("GET /api/v1/pools/{name}", s.explanationJSON)
+	mux.HandleFunc("GET /api/v1/history", s.historyJSON)
+	mux.HandleFunc("GET /api/v1/events", s.eventsJSON)
+	mux.HandleFunc("GET /api/v1/pulls/{number}", s.pullJSON)
+	mux.HandleFunc("GET /api/v1/savings", s.savingsJSON)
+	mux.HandleFunc("GET /api/v1/savings.csv", s.savingsCSV)
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, http.StatusNotFound, "There is no such page", "")
 	})
 	return s.guard(mux), nil
+}
+
+// paths are those of the pages.
+func paths() []string {
+	return []string{"/{$}", "/pods/{namespace}/{name}", "/nodes/{name}", "/pools/{name}", "/pulls/{number}", "/events", "/savings"}
 }
 
 // guard lets only requests pass that are for this server, change nothing, and have the cookie.
@@ -110,22 +124,84 @@ func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, 
 	if err != nil {
 		return page.Document{}, err
 	}
-	object, isObject := objectOf(r)
-	if isObject {
-		e, err := s.Documents.Explain(ctx, object)
-		if err != nil {
-			return page.Document{}, err
-		}
-		return s.pages.Explanation(page.ExplanationInput{Explanation: e, Path: r.URL.EscapedPath(), Name: object.Name, Report: report, Interrupted: s.Documents.Interrupted()})
+	h, err := s.Documents.History(ctx)
+	if err != nil {
+		return page.Document{}, err
 	}
-	return s.pages.Overview(page.Input{Report: report, Window: windowOf(r), Interrupted: s.Documents.Interrupted()})
+	interrupted, window := s.Documents.Interrupted(), windowOf(r)
+	switch sectionOf(r) {
+	case page.SectionExplanation:
+		return s.explanation(ctx, r, report, h)
+	case page.SectionPull:
+		d, found, err := s.pages.Pull(page.PullInput{Report: report, History: h, Interrupted: interrupted, Number: numberOf(r)})
+		if err == nil && !found {
+			err = errNoPull
+		}
+		return d, err
+	case page.SectionEvents:
+		return s.pages.Events(page.EventsInput{Report: report, History: h, Interrupted: interrupted, Window: window})
+	case page.SectionSavings:
+		return s.pages.Savings(page.SavingsInput{Report: report, History: h, Interrupted: interrupted, Window: window})
+	}
+	return s.pages.Overview(page.Input{Report: report, History: h, Window: window, Interrupted: interrupted})
 }
 
-// windowOf is the length of the timeline that a request selects; zero where it selects none that there is.
+// errNoPull reports a number of which there is no pull request.
+var errNoPull = explain.NotFound{Message: "no Sync has a pull request of this number, and none is recorded"}
+
+// explanation renders the page of a pod, a node or a pool. A node that is gone is what the history has of it.
+func (s *Server) explanation(ctx context.Context, r *http.Request, report get.Report, h history.History) (page.Document, error) {
+	object, _ := objectOf(r)
+	in := page.ExplanationInput{Path: r.URL.EscapedPath(), Name: object.Name, Report: report, Interrupted: s.Documents.Interrupted()}
+	if object.Kind == explain.KindNode {
+		in.Recorded = page.RecordedNode(h, object.Name)
+	}
+	var err error
+	in.Explanation, err = s.Documents.Explain(ctx, object)
+	if _, missing := errors.AsType[explain.NotFound](err); missing && in.Recorded != nil {
+		in.Explanation, err = explain.Explanation{Time: report.Time, Object: "NodeClaim/" + in.Recorded.Name, Since: in.Recorded.Created}, nil
+		in.Gone = true
+	}
+	if err != nil {
+		return page.Document{}, err
+	}
+	return s.pages.Explanation(in)
+}
+
+// sectionOf is the section of a page that has its content: of the overview the one that has errors.
+func sectionOf(r *http.Request) string {
+	_, isObject := objectOf(r)
+	switch {
+	case isObject:
+		return page.SectionExplanation
+	case r.PathValue("number") != "":
+		return page.SectionPull
+	case strings.HasSuffix(r.Pattern, "/events"):
+		return page.SectionEvents
+	case strings.HasSuffix(r.Pattern, "/savings"), strings.HasSuffix(r.Pattern, "/savings.csv"):
+		return page.SectionSavings
+	}
+	return page.SectionAttention
+}
+
+// numberOf is the number of the pull request that a path names; 0 where it names none.
+func numberOf(r *http.Request) int64 {
+	n, err := strconv.ParseInt(r.PathValue("number"), 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// windowOf is how much of the past a request selects; zero where it selects none that the page can have.
 func windowOf(r *http.Request) time.Duration {
-	hours, err := strconv.Atoi(r.URL.Query().Get("hours"))
-	window := time.Duration(hours) * time.Hour
-	if err != nil || !slices.Contains(page.Windows(), window) {
+	windows := page.Windows()
+	if sectionOf(r) == page.SectionSavings {
+		windows = page.SavingsWindows()
+	}
+	n, err := strconv.Atoi(r.URL.Query().Get("hours"))
+	window := time.Duration(n) * time.Hour
+	if err != nil || !slices.Contains(windows, window) {
 		return 0
 	}
 	return window
@@ -203,18 +279,76 @@ func (s *Server) explanationJSON(w http.ResponseWriter, r *http.Request) {
 	s.writeJSON(w, err, e.WriteJSON)
 }
 
+// recorded is the history, and the time of the report.
+func (s *Server) recorded(r *http.Request) (history.History, time.Time, error) {
+	h, err := s.Documents.History(r.Context())
+	return h, s.Now(), err
+}
+
+// since is from when on a request selects: without a window, the last day.
+func since(r *http.Request, now time.Time) time.Time {
+	return now.Add(-cmp.Or(windowOf(r), 24*time.Hour))
+}
+
+func (s *Server) historyJSON(w http.ResponseWriter, r *http.Request) {
+	h, now, err := s.recorded(r)
+	h = past.Since(h, since(r, now), "")
+	s.writeJSON(w, err, func(out io.Writer) error { return document.Value(out, "json", document.History, h) })
+}
+
+func (s *Server) eventsJSON(w http.ResponseWriter, r *http.Request) {
+	h, now, err := s.recorded(r)
+	from := since(r, now)
+	events := slices.DeleteFunc(past.EventsOf(past.Since(h, from, "")), func(e past.Event) bool { return e.Time.Time.Before(from) })
+	s.writeJSON(w, err, func(out io.Writer) error {
+		return document.Value(out, "json", document.Events, past.Events{Events: append([]past.Event{}, events...)})
+	})
+}
+
+func (s *Server) pullJSON(w http.ResponseWriter, r *http.Request) {
+	h, _, err := s.recorded(r)
+	selected := page.SelectPull(h, numberOf(r))
+	if err == nil && len(selected.PullRequests) == 0 {
+		err = errNoPull
+	}
+	s.writeJSON(w, err, func(out io.Writer) error { return document.Value(out, "json", document.History, selected) })
+}
+
+// savings are the hours of pools that a request selects.
+func (s *Server) savings(r *http.Request) (history.History, error) {
+	h, now, err := s.recorded(r)
+	return history.History{Time: h.Time, PoolHours: page.SavingsHours(h, now, windowOf(r))}, err
+}
+
+func (s *Server) savingsJSON(w http.ResponseWriter, r *http.Request) {
+	h, err := s.savings(r)
+	s.writeJSON(w, err, func(out io.Writer) error { return document.Value(out, "json", document.History, h) })
+}
+
+func (s *Server) savingsCSV(w http.ResponseWriter, r *http.Request) {
+	h, err := s.savings(r)
+	w.Header().Set("Content-Disposition", `attachment; filename="poolwright-savings.csv"`)
+	s.writeAs(w, "text/csv; charset=utf-8", err, func(out io.Writer) error { return page.WriteCSV(out, h.PoolHours) })
+}
+
 // writeJSON writes a document of the API, or the error as text.
 func (s *Server) writeJSON(w http.ResponseWriter, err error, write func(io.Writer) error) {
+	s.writeAs(w, "application/json", err, write)
+}
+
+// writeAs writes a document of a type, or the error as text.
+func (s *Server) writeAs(w http.ResponseWriter, contentType string, err error, write func(io.Writer) error) {
 	var content bytes.Buffer
 	if err == nil {
 		err = write(&content)
 	}
 	if err != nil {
+		w.Header().Del("Content-Disposition")
 		code, _, _ := failureOf(err)
 		http.Error(w, page.Text(err.Error()), code)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", contentType)
 	_, _ = w.Write(content.Bytes()) // the reader is gone
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/cmd/internal/ui/page"
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 // Documents are what the pages are made of.
@@ -24,15 +25,17 @@ type Documents interface {
 	Report(ctx context.Context) (get.Report, error)
 	// Explain is the document that explain prints.
 	Explain(ctx context.Context, object explain.Object) (explain.Explanation, error)
+	// History is what is recorded of the cluster; the zero one where nothing is. It is not changed.
+	History(ctx context.Context) (history.History, error)
 	// Interrupted is what keeps reports from being up to date; nil where nothing does.
 	Interrupted() *page.Interruption
-	// Changed receives when reports may differ from those before.
-	Changed() <-chan struct{}
 }
 
 // Config is what a server is made of.
 type Config struct {
 	Documents Documents
+	// Changed receives when documents may differ from those before.
+	Changed <-chan struct{}
 	// Hosts are the values of the header Host that are served, as host:port.
 	Hosts []string
 	// Port distinguishes the cookie from that of another server on the same host.

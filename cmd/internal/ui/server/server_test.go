@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/cmd/internal/ui/page"
 	"github.com/poolwright/poolwright/reconciler/causes"
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 const host = "127.0.0.1:8090"
@@ -30,6 +31,7 @@ type documents struct {
 	explained   atomic.Int32
 	err         error
 	interrupted *page.Interruption
+	history     history.History
 }
 
 func (d *documents) Report(context.Context) (get.Report, error) {
@@ -54,16 +56,16 @@ func (d *documents) Explain(_ context.Context, o explain.Object) (explain.Explan
 	}, d.err
 }
 
-func (d *documents) Interrupted() *page.Interruption { return d.interrupted }
+func (d *documents) History(context.Context) (history.History, error) { return d.history, d.err }
 
-func (d *documents) Changed() <-chan struct{} { return d.changed }
+func (d *documents) Interrupted() *page.Interruption { return d.interrupted }
 
 func newDocuments() *documents { return &documents{changed: make(chan struct{}, 1)} }
 
 // started is a server with its token.
-func started(t *testing.T, d Documents) (http.Handler, *Server, string) {
+func started(t *testing.T, d *documents) (http.Handler, *Server, string) {
 	t.Helper()
-	s, token, err := New(t.Context(), Config{Documents: d, Hosts: []string{host, "localhost:8090"}, Port: "8090", Now: time.Now})
+	s, token, err := New(t.Context(), Config{Documents: d, Changed: d.changed, Hosts: []string{host, "localhost:8090"}, Port: "8090", Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +170,7 @@ func TestNothingIsServedWithoutTheCookie(t *testing.T) {
 	d := newDocuments()
 	h, _, token := started(t, d)
 	loggedIn(t, h, token)
-	for _, target := range []string{"/", "/assets/style.css", "/favicon.svg", "/updates/", "/api/v1/overview", "/api/v1/pods/a/b", "/pods/a/b", "/nodes/a", "/nothing"} {
+	for _, target := range []string{"/", "/assets/style.css", "/favicon.svg", "/updates/", "/updates/savings", "/api/v1/overview", "/api/v1/pods/a/b", "/api/v1/history", "/api/v1/events", "/api/v1/savings.csv", "/pods/a/b", "/nodes/a", "/pulls/1", "/savings", "/events", "/nothing"} {
 		for name, change := range map[string]func(*http.Request){
 			"no cookie":           func(*http.Request) {},
 			"a wrong cookie":      func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "poolwright-8090", Value: "x"}) },
@@ -285,6 +287,89 @@ func TestThePagesAndDocuments(t *testing.T) {
 		if got := body(t, r); r.StatusCode != want.code || !strings.Contains(got, want.content) {
 			t.Errorf("%s: %s: %s", target, r.Status, got)
 		}
+	}
+}
+
+// recorded is a history with a node that is gone, a pull request and an hour.
+func recorded() history.History {
+	at := func(d time.Duration) metav1.Time {
+		return metav1.NewTime(time.Date(2026, 11, 26, 11, 0, 0, 0, time.UTC).Add(d))
+	}
+	return history.History{
+		Time: at(59 * time.Minute),
+		NodeClaims: []history.NodeClaim{{
+			Name: "gone", UID: "1", Node: "ip-9", NodePool: "gpu", Revision: "main@sha1:e15a32f0000000000000000000000000000000aa", Reason: history.ReasonDrifted,
+			Lifecycle: history.Lifecycle{Created: at(0), Launched: at(0), Deleted: at(30 * time.Minute), Terminated: at(31 * time.Minute)},
+		}},
+		PullRequests: []history.PullRequest{{Sync: "dev", Number: 38, Commit: "e15a32f0000000000000000000000000000000aa", Merged: at(29 * time.Minute), Applied: at(29 * time.Minute), RolledOut: at(31 * time.Minute), Happened: history.NodeChanges{Replaced: 1}}},
+		PoolHours:    []history.PoolHour{{NodePool: "gpu", Hour: at(0), NodeSeconds: 1860, USD: history.States{Paid: 1.5}}, {NodePool: "old", Hour: at(-48 * time.Hour), USD: history.States{Paid: 7}}},
+	}
+}
+
+func TestThePagesAndDocumentsOfTheHistory(t *testing.T) {
+	d := newDocuments()
+	d.history = recorded()
+	s, token, err := New(t.Context(), Config{Documents: d, Hosts: []string{host}, Port: "8090", Now: func() time.Time { return time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := s.Handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := loggedIn(t, h, token)
+	for target, want := range map[string]struct {
+		code          int
+		contains      string
+		doesNot, mime string
+	}{
+		"/events":                         {http.StatusOK, `href="/nodes/gone"`, "", "text/html; charset=utf-8"},
+		"/events?hours=1":                 {http.StatusOK, `href="/events?hours=1" aria-current="true"`, "", "text/html; charset=utf-8"},
+		"/events?hours=720":               {http.StatusOK, `href="/events?hours=24" aria-current="true"`, "", "text/html; charset=utf-8"},
+		"/savings":                        {http.StatusOK, `href="/savings?hours=168" aria-current="true"`, "", "text/html; charset=utf-8"},
+		"/savings?hours=24":               {http.StatusOK, "$1.50", "$7", "text/html; charset=utf-8"},
+		"/savings?hours=6":                {http.StatusOK, `href="/savings?hours=168" aria-current="true"`, "", "text/html; charset=utf-8"},
+		"/pulls/38":                       {http.StatusOK, `href="/nodes/gone"`, "", "text/html; charset=utf-8"},
+		"/pulls/7":                        {http.StatusNotFound, "no Sync has a pull request", "", "text/html; charset=utf-8"},
+		"/pulls/-1":                       {http.StatusNotFound, "no Sync has a pull request", "", "text/html; charset=utf-8"},
+		"/pulls/x":                        {http.StatusNotFound, "no Sync has a pull request", "", "text/html; charset=utf-8"},
+		"/pulls/99999999999999999999":     {http.StatusNotFound, "no Sync has a pull request", "", "text/html; charset=utf-8"},
+		"/nodes/missing":                  {http.StatusNotFound, "neither", "", "text/html; charset=utf-8"},
+		"/api/v1/history":                 {http.StatusOK, `"kind": "History"`, `"old"`, "application/json"},
+		"/api/v1/history?hours=168":       {http.StatusOK, `"old"`, "", "application/json"},
+		"/api/v1/events":                  {http.StatusOK, `"pullRequest": 38`, "", "application/json"},
+		"/api/v1/pulls/38":                {http.StatusOK, `"name": "gone"`, "poolHours", "application/json"},
+		"/api/v1/pulls/7":                 {http.StatusNotFound, "no Sync has a pull request", "{", "text/plain; charset=utf-8"},
+		"/api/v1/savings":                 {http.StatusOK, `"old"`, "nodeClaims", "application/json"},
+		"/api/v1/savings?hours=24":        {http.StatusOK, `"paid": 1.5`, `"old"`, "application/json"},
+		"/api/v1/savings.csv?hours=24":    {http.StatusOK, "2026-11-26T11:00:00Z,gpu,1860,", "old", "text/csv; charset=utf-8"},
+		"/api/v1/savings.csv?hours=1488":  {http.StatusOK, "\n2026-11-24T11:00:00Z,old,", "", "text/csv; charset=utf-8"},
+		"/api/v1/savings.csv?hours=evil%": {http.StatusOK, "hour,nodepool,", "", "text/csv; charset=utf-8"},
+	} {
+		r := do(h, http.MethodGet, strings.ReplaceAll(target, "evil%", "evil"), cookie)
+		got := body(t, r)
+		if r.StatusCode != want.code || !strings.Contains(got, want.contains) || want.doesNot != "" && strings.Contains(got, want.doesNot) || r.Header.Get("Content-Type") != want.mime {
+			t.Errorf("%s: %s %s: %s", target, r.Status, r.Header.Get("Content-Type"), got)
+		}
+	}
+	d.err = errors.New("Get https://admin:hunter2@10.0.0.1: refused")
+	for _, target := range []string{"/api/v1/savings.csv", "/api/v1/history", "/api/v1/events", "/api/v1/pulls/38", "/events", "/savings", "/pulls/38"} {
+		r := do(h, http.MethodGet, target, cookie)
+		if got := body(t, r); r.StatusCode != http.StatusBadGateway || strings.Contains(got, "hunter2") || r.Header.Get("Content-Disposition") != "" {
+			t.Errorf("%s: %s: %s", target, r.Status, got)
+		}
+	}
+}
+
+// A node that is gone has what is recorded of it.
+func TestANodeThatIsGoneHasItsLife(t *testing.T) {
+	d := newDocuments()
+	d.history = recorded()
+	d.history.NodeClaims[0].Name = "missing"
+	h, _, token := started(t, d)
+	r := do(h, http.MethodGet, "/nodes/missing", loggedIn(t, h, token))
+	if got := body(t, r); r.StatusCode != http.StatusOK || !strings.Contains(got, "Its life") || strings.Contains(got, "/api/v1/nodes/missing") {
+		t.Errorf("%s: %s", r.Status, got)
 	}
 }
 

@@ -58,7 +58,7 @@ type sectionEvent struct {
 
 func newHub(ctx context.Context, s *Server) *hub {
 	h := &hub{ctx: ctx, render: s.document, outdated: s.outdated, live: map[string]*liveDocument{}, changed: make(chan struct{})}
-	go h.follow(s.Documents.Changed())
+	go h.follow(s.Changed)
 	return h
 }
 
@@ -187,16 +187,15 @@ func (h *hub) publish(one *liveDocument, sections []page.Section) time.Duration 
 
 // outdated is the section of an open page that could not be rendered anew.
 func (s *Server) outdated(r *http.Request, err error) (page.Section, error) {
-	_, isObject := objectOf(r)
 	_, title, message := failureOf(err)
-	return s.pages.Outdated(!isObject, title, message)
+	return s.pages.Outdated(sectionOf(r), title, message)
 }
 
 // updates streams the sections of a page that change.
 func (s *Server) updates() http.Handler {
 	mux := http.NewServeMux()
-	for _, pattern := range []string{"GET /{$}", "GET /pods/{namespace}/{name}", "GET /nodes/{name}", "GET /pools/{name}"} {
-		mux.HandleFunc(pattern, s.stream)
+	for _, p := range paths() {
+		mux.HandleFunc("GET "+p, s.stream)
 	}
 	return mux
 }

@@ -61,7 +61,7 @@ func sections(text string) string {
 	return strings.Join(out, " ")
 }
 
-const allSections = "status summary attention pools nodes pulls drift syncs quotas"
+const allSections = "status summary attention pools nodes recent pulls drift syncs quotas"
 
 func TestAStreamHasTheWholePageAndThenWhatChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -143,6 +143,22 @@ func TestSixtyFourReadersCostAsMuchAsOne(t *testing.T) {
 	if one != all || one > 12 {
 		t.Errorf("for ten seconds of changes the cluster was read %d times for one reader, and %d times for %d", one, all, maxStreams)
 	}
+}
+
+// The pages of the history follow it as the overview does.
+func TestThePagesOfTheHistoryAreStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for target, want := range map[string]string{"/events": "status events", "/savings?hours=24": "status savings", "/pulls/38": "status pull", "/pulls/7": "pull", "/nodes/missing": "explanation"} {
+			d := newDocuments()
+			d.history = recorded()
+			_, s, _ := started(t, d)
+			r, leave := read(t, s, target)
+			if got := sections(<-r.events); got != want {
+				t.Errorf("%s has %q, not %q", target, got, want)
+			}
+			leave()
+		}
+	})
 }
 
 func TestNobodyReadingCostsNothing(t *testing.T) {

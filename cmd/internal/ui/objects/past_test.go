@@ -1,0 +1,115 @@
+package objects
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/recorder"
+)
+
+// configMap is the one with the State of a history, in which nodes with these names were terminated.
+func configMap(t *testing.T, resourceVersion int, nodes ...string) string {
+	t.Helper()
+	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+	state := recorder.NewState(nil)
+	for _, name := range nodes {
+		state.Observe(at.Add(time.Minute), []recorder.Observation{{NodeClaim: history.NodeClaim{
+			Name: name, UID: name, NodePool: "gpu", GPUs: 1, Reason: history.ReasonEmpty,
+			Lifecycle: history.Lifecycle{Created: metav1.NewTime(at), Launched: metav1.NewTime(at), Deleted: metav1.NewTime(at.Add(time.Minute)), Terminated: metav1.NewTime(at.Add(time.Minute))},
+		}}})
+	}
+	content, err := state.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"namespace":"poolwright-system","name":"poolwright-history","resourceVersion":"%d","labels":{"app.kubernetes.io/name":"poolwright","app.kubernetes.io/component":"history"}},"binaryData":{"history.json.gz":%q}}`, resourceVersion, base64.StdEncoding.EncodeToString(content))
+}
+
+// nodesOf are the names of the nodes of the history.
+func nodesOf(t *testing.T, w *Cache) string {
+	t.Helper()
+	h, err := w.History(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, n := range h.NodeClaims {
+		out = append(out, n.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestTheHistoryFollowsItsConfigMapsWithoutRequests(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	api.objects["configmaps"] = []string{configMap(t, 2, "gpu-a")}
+	w, err := Start(t.Context(), cfg, Scope{History: "poolwright-system"}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return nodesOf(t, w) == "gpu-a" })
+	waitFor(t, func() bool {
+		return slices.ContainsFunc(api.received(), func(r string) bool {
+			return r == "GET /api/v1/namespaces/poolwright-system/configmaps watch"
+		})
+	})
+	before := len(api.received())
+	api.send("configmaps", "MODIFIED", configMap(t, 3, "gpu-a", "gpu-b"))
+	waitFor(t, func() bool { return nodesOf(t, w) == "gpu-a gpu-b" })
+	for range 100 {
+		nodesOf(t, w)
+	}
+	for _, r := range api.received()[before:] {
+		if strings.Contains(r, "configmaps") && !strings.HasSuffix(r, "watch") {
+			t.Errorf("it sent %s", r)
+		}
+	}
+	if w.past.decodedVersion == 0 {
+		t.Error("it is decoded anew for each reader")
+	}
+}
+
+func TestWithoutRecordsTheHistoryIsEmpty(t *testing.T) {
+	_, cfg := newAPIServer(t)
+	w, err := Start(t.Context(), cfg, Scope{History: "poolwright-system"}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := w.History(t.Context())
+	if diff := cmp.Diff(history.History{}, h); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestAHistoryThatMayNotBeReadIsNamedAndTheRestIsServed(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	api.forbidden = []string{"configmaps"}
+	api.objects["nodepools"] = []string{nodePool("gpu")}
+	c := &clock{time.Now()}
+	w, err := Start(t.Context(), cfg, Scope{History: "poolwright-system"}, c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r := c.read(t, w, reportAge)
+		if len(r.IncompleteKinds) != 1 || r.IncompleteKinds[0].Kind != kindConfigMaps || r.IncompleteKinds[0].Reason != get.Forbidden || len(r.Pools) != 1 {
+			t.Errorf("the report has %+v", r.IncompleteKinds)
+		}
+		if got := nodesOf(t, w); got != "" {
+			t.Errorf("the history has %s", got)
+		}
+	}
+	for _, r := range api.received() {
+		if strings.HasSuffix(r, "configmaps watch") {
+			t.Error("what may not be listed is watched")
+		}
+	}
+}
