@@ -1,7 +1,9 @@
 package chart
 
 import (
+	"encoding/json"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -69,5 +71,38 @@ func TestValuesThatContradictEachOtherOrAreInvalidAreRefused(t *testing.T) {
 		if _, err := render(t, chart, parseValues(t, values), namespace); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", values, err, want)
 		}
+	}
+}
+
+// unset are the values of a schema that are not set, by their paths.
+func unset(schema, values map[string]any, path string) (out []string) {
+	properties, _ := schema["properties"].(map[string]any)
+	for name, of := range properties {
+		value, set := values[name]
+		if !set {
+			out = append(out, path+name)
+			continue
+		}
+		// The schema names labels and annotations that have a value of their own.
+		if nested, is := value.(map[string]any); is && name != "labels" && name != "annotations" {
+			out = append(out, unset(of.(map[string]any), nested, path+name+".")...)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestTheSetOfEverythingSetsEachValueOfTheSchema(t *testing.T) {
+	raw, err := os.ReadFile("../../config/chart/poolwright/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(raw, &schema); err != nil {
+		t.Fatal(err)
+	}
+	// Helm itself sets global.
+	if got := unset(schema, parseValues(t, everything), ""); !slices.Equal(got, []string{"global"}) {
+		t.Errorf("it does not set %v", got)
 	}
 }

@@ -32,9 +32,12 @@ eventsAddress: http://notification-controller.flux-system.svc.cluster.local./
 env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}, {name: NO_PROXY, value: 10.0.0.0/8}]
 resources: {fleet: Large, goMemLimitMiB: 3000, requests: {cpu: 1, memory: 1Gi}}
 cache: {sizeGiB: 10}
+history: {enabled: false}
+publishPrices: true
+noCrossNamespaceRefs: true
 pod: {annotations: {example.com/scan: "no"}, labels: {example.com/team: nodes}, priorityClassName: system-node-critical, nodeSelector: {example.com/system: "true"}, tolerations: [{key: example.com/system, operator: Exists}], onOneNode: ScheduleAnyway}
 webhook: {enabled: true, ingress: {enabled: true, className: alb, host: hooks.example.com, tlsSecretName: hooks-tls, annotations: {example.com/scheme: internet-facing}}}
-networkPolicy: {enabled: true, httpsPorts: [443, 6443], metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}], webhookFrom: [{ipBlock: {cidr: 10.0.0.0/16}}], extraEgress: [{to: [{ipBlock: {cidr: 10.0.0.9/32}}], ports: [{port: 3128, protocol: TCP}]}]}
+networkPolicy: {enabled: true, httpsPorts: [443, 6443], sshPorts: [2222], metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}], webhookFrom: [{ipBlock: {cidr: 10.0.0.0/16}}], extraEgress: [{to: [{ipBlock: {cidr: 10.0.0.9/32}}], ports: [{port: 3128, protocol: TCP}]}]}
 monitoring: {serviceMonitor: {enabled: true, labels: {release: prometheus}, interval: 1m, job: karpenter}, rules: {enabled: true, labels: {release: prometheus}}, dashboards: {enabled: true, labels: {example.com/dashboards: platform}}}
 `
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,7 @@ func (r *Recording) Write(out io.Writer, queries []Query) error {
 	if err != nil {
 		return err
 	}
+	types := r.instanceTypes()
 	for _, text := range slices.Sorted(maps.Keys(r.values)) {
 		name, rest, _ := strings.Cut(text, "{")
 		series := name + `{instance="` + Target + `"}`
@@ -78,7 +80,7 @@ func (r *Recording) Write(out io.Writer, queries []Query) error {
 		if err != nil {
 			return fmt.Errorf("series %s: %w", series, err)
 		}
-		if !slices.ContainsFunc(selected, func(s *parser.VectorSelector) bool { return labels.Selector(s.LabelMatchers).Matches(set) }) || !r.priced(name, set) {
+		if !slices.ContainsFunc(selected, func(s *parser.VectorSelector) bool { return labels.Selector(s.LabelMatchers).Matches(set) }) || unused(name, set, types) {
 			continue
 		}
 		if _, err := fmt.Fprintf(out, "%s %s\n", series, r.notation(r.values[text])); err != nil {
@@ -88,18 +90,22 @@ func (r *Recording) Write(out io.Writer, queries []Query) error {
 	return nil
 }
 
-// priced is false for the price of a type that no node has.
-func (r *Recording) priced(name string, set labels.Labels) bool {
-	if !strings.HasPrefix(name, "karpenter_cloudprovider_instance_type_offering_") {
-		return true
-	}
-	of := `instance_type="` + set.Get("instance_type") + `"`
+var instanceType = regexp.MustCompile(`[{,]instance_type="([^"]*)"`)
+
+// instanceTypes are those that nodes have.
+func (r *Recording) instanceTypes() map[string]bool {
+	types := map[string]bool{}
 	for series := range r.values {
-		if strings.HasPrefix(series, "karpenter_nodes_allocatable{") && strings.Contains(series, of) {
-			return true
+		if found := instanceType.FindStringSubmatch(series); found != nil && strings.HasPrefix(series, "karpenter_nodes_allocatable{") {
+			types[found[1]] = true
 		}
 	}
-	return false
+	return types
+}
+
+// unused reports whether a series is of the offering of a type that no node has.
+func unused(name string, set labels.Labels, types map[string]bool) bool {
+	return strings.HasPrefix(name, "karpenter_cloudprovider_instance_type_offering_") && !types[set.Get("instance_type")]
 }
 
 // notation are a series' samples: 5x3 is 5 and three more times 5, _x3 three scrapes without it. Where it goes, it is

@@ -93,6 +93,7 @@ func (p *reviewRun) outcome() *v1alpha1.PullRequestsStatus {
 	case p.listed():
 		status.Open = int32(p.open)
 		p.Metrics.open.WithLabelValues(p.sync.Name).Set(float64(p.open))
+		p.Metrics.outcomes.Begin(p.sync.Name)
 	case before != nil:
 		status.Open = before.Open
 	}

@@ -90,7 +90,7 @@ var outside = []*regexp.Regexp{
 	regexp.MustCompile(`^### (✅|⛔|⚠️) [A-Za-z0-9 ·,()+−→–/$\\.:]+$`),
 	regexp.MustCompile(`^Outcome: [a-z0-9, -]+$`),
 	regexp.MustCompile(`^(Cluster \(code\) · )?\(code\) ← (\(code\)|the working copy)( · merge base \(code\))? · (live state of [0-9: -]+ UTC|offline: neither a cluster nor AWS was read)$`),
-	regexp.MustCompile(`^(This pull request changes nothing|These differences from the base)[A-Za-z ,.]+\.$`),
+	regexp.MustCompile(`^(Nothing changes|These differences from the base)[A-Za-z ,.]+\.$`),
 	regexp.MustCompile(`^\*\*(Problems|Unknown|Held|Not ready|Warnings|Ignored) \([0-9]+\)\*\*$`),
 	regexp.MustCompile(`^\*\*(Guards|To confirm all that waits|Changes: [a-z0-9 ,()-]+)\*\*$`),
 	regexp.MustCompile(`^- \(code\)(( holds it| warns)?: \(code\))?$`),

@@ -71,7 +71,7 @@ func (r Report) idle() bool {
 
 func (r Report) idleLine() string {
 	if r.idle() {
-		return "This pull request changes nothing in this cluster."
+		return "Nothing changes in this cluster."
 	}
 	return ""
 }

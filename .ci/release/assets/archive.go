@@ -141,7 +141,7 @@ func licencesOf(b product.Binary, modules map[string]string) ([]entry, error) {
 // archive is a compressed tar archive of entries, all of one time and nobody's in particular.
 func archive(entries []entry, modified time.Time) ([]byte, error) {
 	var out bytes.Buffer
-	zip, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	zip, err := gzip.NewWriterLevel(&out, product.CompressionLevel)
 	if err != nil {
 		return nil, fmt.Errorf("writing an archive: %w", err)
 	}

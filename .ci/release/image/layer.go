@@ -3,7 +3,6 @@ package image
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -83,6 +82,6 @@ func layer(entries []entry, modified time.Time) (v1.Layer, error) {
 		return nil, fmt.Errorf("writing a layer: %w", err)
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out.Bytes())), nil }
-	// The library's own level is the fastest, which makes it a fifth larger.
-	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(gzip.BestCompression))
+	// Its digest, writing it and pushing it read it each: without the cache it is compressed for each of them.
+	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressionLevel(product.CompressionLevel), tarball.WithCompressedCaching)
 }

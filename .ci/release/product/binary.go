@@ -18,6 +18,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
+// CompressionLevel is gzip's for what a release has of binaries. The best, 9, takes 3.5 times as long for half a percent less.
+const CompressionLevel = 8
+
 // Release is what is stamped into a binary and an image.
 type Release struct {
 	// Version is a semantic version, or dev; Revision is the commit.

@@ -122,7 +122,8 @@ func TestTheAWSHalfIsMadeReportedAndCorrected(t *testing.T) {
 // isMade is a user's first day.
 func (s *awsFixture) isMade() {
 	s.Helper()
-	s.expect(s.types("plan", "clusters/dev"), 2, "Role.iam/"+awsNodeRole, "Queue.sqs/eu-west-1/"+awsCluster, "run `poolwright bootstrap`")
+	u := newShell(s.fixture, s.repo)
+	u.prints(u.block(newPage(s.T, "howto/take-over-aws.md").take("poolwright plan"), exitCode{2}), "Role.iam/"+awsNodeRole, "Queue.sqs/eu-west-1/"+awsCluster, "run `poolwright bootstrap`")
 	s.expect(s.bootstrap("--dry-run", "--branch=live"), 1, "Role.iam/poolwright-"+awsCluster+"-", "Policy.iam/poolwright-boundary-"+awsCluster+"-")
 	s.expect(s.bootstrap("--yes", "--branch=live"), 0)
 	s.secret()

@@ -19,7 +19,7 @@ import (
 // fleet is the number of nodes with which the memory of the controller is measured; 50 and 500 are those of the chart's sizes.
 var fleet = flag.Int("nodes", 10, "nodes with which TestTheControllerStaysSmallWithAFleet measures the controller")
 
-var fleetObjects = flag.Int("fleet-objects", 0, "objects, in hundreds, of a Sync beside the nodes of TestTheControllerStaysSmallWithAFleet")
+var fleetObjects = flag.Int("fleet-objects", 0, "objects, a multiple of 100, of a Sync beside the nodes of TestTheControllerStaysSmallWithAFleet")
 
 // smallMemLimit is GOMEMLIMIT of the chart's resources.fleet: Small, for 50 nodes.
 const smallMemLimit = 768 << 20

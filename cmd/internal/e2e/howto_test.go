@@ -8,12 +8,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/provision/pricelist"
+	"github.com/poolwright/poolwright/provision/pricelist/published"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -55,6 +58,8 @@ func TestTheHowToGuidesOfASync(t *testing.T) {
 	r.reportsDrift()
 	r.ignores()
 	r.rollsBack()
+	r.holdsAnObject()
+	r.plansWithPublishedPrices()
 	r.prunes()
 	r.hasPullRequests()
 	r.acceptsForcePushes()
@@ -81,6 +86,9 @@ func (r reader) follows() {
 	r.ready()
 
 	flux := newPage(r.T, "tutorials/from-flux-and-karpenter.md")
+	clone := r.with("sync dev", "sync "+r.name).with("/tmp/demo", filepath.Join(r.TempDir(), "demo")).shell(r.repo)
+	clone.variables = []string{"GIT_USER=" + r.owner.Name, "GIT_PASSWORD=" + r.token}
+	clone.block(newPage(r.T, "howto/explore-the-sandbox.md").take("helper="), exitCode{0})
 	u.block("git fetch -q origin\n"+flux.take("poolwright lint"), exitCode{0})
 	r.with("clusters/dev", "config -n "+r.system+" --sync "+r.name).shell(r.repo).block(flux.take("poolwright plan clusters/dev\n"), exitCode{0})
 	u.block(flux.take("kubectl -n poolwright-system patch"), exitCode{0})
@@ -157,6 +165,37 @@ func (r reader) reportsDrift() {
 	r.holds("a", "v1")
 }
 
+// holdsAnObject holds one until a time, which is that of an hour from now here, and ends it by hand.
+func (r reader) holdsAnObject() {
+	r.with("nodepool gpu", "configmap a -n "+r.apps).with("2026-11-28T18:00:00Z", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)).
+		shell(r.repo).block(newPage(r.T, "howto/hold-objects.md").take("kubectl annotate"), exitCode{0})
+	r.declare("v2", five...)
+	r.repo.commit("Change what is held, and the rest")
+	r.waitForNotReady("HoldUntil")
+	r.holds("b", "v2")
+	r.holds("a", "v1")
+	r.edit("a", `{"metadata":{"annotations":{"poolwright.dev/hold-until":null,"poolwright.dev/hold-reason":null}}}`)
+	r.shell(r.repo).block("poolwright reconcile "+r.name+" -n "+r.system, exitCode{0})
+	r.holds("a", "v2")
+	r.declare("v1", five...)
+	r.repo.commit("Back to what it was")
+	r.ready()
+}
+
+// plansWithPublishedPrices has a plan read what a controller with --publish-prices would publish.
+func (r reader) plansWithPublishedPrices() {
+	prices, err := published.Content{Offerings: &pricelist.List{Region: "eu-west-1", OnDemand: map[string]float64{"g4dn.xlarge": 0.6}}}.ConfigMap(r.system)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if err := r.hand.Create(r.Context(), prices); err != nil {
+		r.Fatal(err)
+	}
+	// A plan with changes exits with 1.
+	r.with("origin/main", "HEAD~1").shell(r.repo).block(newPage(r.T, "howto/cost.md").take("kubectl"), exitCode{1})
+	r.repo.remove("prices.yaml")
+}
+
 func (r reader) prunes() {
 	p, leaving := newPage(r.T, "howto/confirm-a-prune.md"), names("leaving", 11)
 	r.declare("v1", leaving...)
@@ -188,6 +227,7 @@ func (r reader) hasPullRequests() {
 		with("<deletions-…>,<nodes-…>", "deletions-0123456789ab,nodes-0123456789ab").shell(r.repo)
 	dry.block(hub.take("kubectl -n poolwright-system patch sync"), exitCode{0})
 	dry.block(newPage(r.T, "howto/guard-nodes.md").take("kubectl"), exitCode{0})
+	r.hasMergeRequests(u, dry)
 	r.configuresArgoCD()
 
 	tea := newPage(r.T, "howto/pull-requests-gitea.md")
@@ -200,6 +240,15 @@ func (r reader) hasPullRequests() {
 		return nil
 	})
 	u.block(tea.take("SECRET="), exitCode{0})
+}
+
+// hasMergeRequests runs the page of GitLab, whose Sync is not made either.
+func (r reader) hasMergeRequests(u, dry *shell) {
+	p := newPage(r.T, "howto/pull-requests-gitlab.md")
+	u.block(p.take("kubectl -n poolwright-system create"), exitCode{0})
+	dry.block(p.take("kubectl -n poolwright-system patch sync"), exitCode{0})
+	u.block(p.take("SECRET="), exitCode{0})
+	r.without("forge")
 }
 
 // configuresArgoCD patches the ConfigMap of an Argo CD that is not there.

@@ -54,11 +54,14 @@ func TestTheChartIsInstalledUpgradedAndUninstalled(t *testing.T) {
 	t.Parallel()
 	u := newTutorial(t)
 	u.helm()
-	const values = " --namespace poolwright-system --set image.repository=registry.example.com/poolwright,image.tag=v1"
+	const values = " --set image.repository=registry.example.com/poolwright,image.tag=v1"
 	u.pushFolder()
 	u.createBoundary()
 	begin := time.Now()
-	u.shell.block("helm install poolwright "+u.absolute("testdata/charts/poolwright-bc1e1cf4.tgz")+values+" --create-namespace\n"+
+	// The chart of the guide is in a registry, which is not reached from here.
+	install := newShell(u.fixture, u.repo, "oci://ghcr.io/poolwright/charts/poolwright", u.absolute("testdata/charts/poolwright-bc1e1cf4.tgz")+values)
+	install.path = u.shell.path
+	install.block(newPage(t, "howto/follow-a-repository.md").take("helm install")+
 		"kubectl label namespace poolwright-system pod-security.kubernetes.io/enforce=restricted\n", exitCode{0})
 	u.startAsInstalled()
 	u.followFolder()
@@ -69,7 +72,7 @@ func TestTheChartIsInstalledUpgradedAndUninstalled(t *testing.T) {
 	if err := u.now.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	u.shell.block("helm upgrade poolwright "+u.absolute("../../../config/chart/poolwright")+values+"\nhelm list --namespace poolwright-system\n", exitCode{0})
+	u.shell.block("helm upgrade poolwright "+u.absolute("../../../config/chart/poolwright")+values+" --namespace poolwright-system\nhelm list --namespace poolwright-system\n", exitCode{0})
 	if diff := cmp.Diff(before, u.identities()); diff != "" {
 		t.Errorf("helm upgrade changes (-before +after):\n%s", diff)
 	}
@@ -82,7 +85,7 @@ func TestTheChartIsInstalledUpgradedAndUninstalled(t *testing.T) {
 	if err := u.now.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	u.shell.block("poolwright uninstall\nhelm uninstall poolwright --namespace poolwright-system\nkubectl delete namespace poolwright-system\n", exitCode{0})
+	u.shell.block("poolwright uninstall\n"+newPage(t, "howto/uninstall.md").take("helm uninstall"), exitCode{0})
 	u.nothingOfOurs()
 	u.noTrace()
 	// The node goes on, with its pod, until somebody terminates it.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ func TestSetupTimeslicing(t *testing.T) {
 	s.removes(s.lands("gpu-workload"))
 	begin := time.Now()
 	s.creates("workloads/inference.yaml")
+	s.explores()
 	pods := s.allLand("inference", 40)
 	t.Logf("forty pods run after %s", since(begin))
 
@@ -160,4 +162,18 @@ func (s setupSuite) logs(types ...string) {
 	if len(found.LogGroups) != 1 || found.LogGroups[0].RetentionInDays == nil || *found.LogGroups[0].RetentionInDays != 14 {
 		s.Errorf("the log groups are %+v", found.LogGroups)
 	}
+}
+
+// explores follows the how-to guide of the sandbox in this one, where the example is pushed and the controller runs.
+func (s setupSuite) explores() {
+	s.Helper()
+	example, err := filepath.Abs(s.example())
+	if err != nil {
+		s.Fatal(err)
+	}
+	u := newShell(s.fixture, s.git.repo, "bin/poolwright", "poolwright", "examples/"+s.of.Name, example, "/tmp/nodes/"+s.of.Path, s.of.Path)
+	p := newPage(s.T, "howto/explore-the-sandbox.md")
+	u.block(p.take("kubectl get nodes"), exitCode{0})
+	// A plan has no changes, and exits with 0.
+	u.block(p.take("kubectl apply"), exitCode{0})
 }

@@ -2,12 +2,12 @@ package e2e
 
 import (
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision/sandbox/signtest"
 	"github.com/poolwright/poolwright/provision/sandbox/sshtest"
@@ -32,17 +32,13 @@ func TestOnlySignedRevisionsAreApplied(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "signed")
 	ada := signtest.SSH(t, sshtest.NewKey(t, sshtest.ED25519).Signer)
-	signers := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.system, Name: "signers"}, Data: signtest.Files(ada)}
-	if err := s.hand.Create(s.Context(), signers); err != nil {
-		t.Fatal(err)
-	}
 	s.repo.signer = commitSigner{ada}
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
 	first := s.start()
-	s.follow(func(sync *v1alpha1.Sync) {
-		sync.Spec.Source.Git.Verify = &v1alpha1.GitVerification{Mode: v1alpha1.GitVerificationEveryCommit, SecretRef: v1alpha1.SecretRef{Name: "signers"}}
-	})
+	s.follow()
+	s.ready()
+	s.requiresSignatures(signtest.Files(ada))
 	good := s.ready().Status.LastAppliedRevision
 	before := s.census()
 	stays := func() {
@@ -93,4 +89,21 @@ func TestOnlySignedRevisionsAreApplied(t *testing.T) {
 	s.change(func(sync *v1alpha1.Sync) { sync.Spec.Source.Git.Verify.Mode = v1alpha1.GitVerificationHEAD })
 	s.ready()
 	s.holds("a", "v3")
+}
+
+// requiresSignatures follows the how-to guide until the revision is verified, with the files of somebody's public keys.
+func (s *syncFixture) requiresSignatures(keys map[string][]byte) {
+	s.Helper()
+	flags := make([]string, 0, len(keys))
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		s.repo.write(name, string(keys[name]))
+		defer s.repo.remove(name)
+		flags = append(flags, "--from-file="+name)
+	}
+	u := newShell(s.fixture, s.repo, "-n poolwright-system", "-n "+s.system, "sync dev", "sync "+s.name, "sync/dev", "sync/"+s.name,
+		"--from-file=ada.asc --from-file=rob.sshpub", strings.Join(flags, " "))
+	p := newPage(s.T, "howto/verify-signatures.md")
+	u.block(p.take("kubectl -n poolwright-system create secret"), exitCode{0})
+	u.block(p.take("kubectl -n poolwright-system patch"), exitCode{0})
+	u.block(p.take("kubectl -n poolwright-system wait"), exitCode{0})
 }

@@ -39,9 +39,10 @@ func TestTakingOverFromAKarpenterAndBack(t *testing.T) {
 	}
 	calls := len(s.AWS.Calls())
 
-	s.installedBeside()
+	guide := newPage(t, "howto/take-over-karpenter.md")
+	s.installedBeside(guide)
 	begin := time.Now()
-	s.takesOver()
+	s.takesOverByThePages(guide)
 	s.Logf("taking over took %s", since(begin))
 	s.same(before, calls)
 	s.adopted()
@@ -49,7 +50,7 @@ func TestTakingOverFromAKarpenterAndBack(t *testing.T) {
 	s.nobodyLeaves()
 	s.startsAgain()
 
-	s.handsBack()
+	s.handsBack(guide)
 }
 
 // same proves that no node was replaced or is about to be.
@@ -69,8 +70,10 @@ func (s *stocked) same(before map[string]string, calls int) {
 
 // installedBeside installs Poolwright while Karpenter leads, which holds the
 // engine and nothing else: the Sync adopts what kubectl applied.
-func (s *stocked) installedBeside() {
+func (s *stocked) installedBeside(guide *page) {
 	s.Helper()
+	// What only bootstrap and a person make is not there, for which a plan exits with 2.
+	s.guided().block(guide.take("poolwright plan"), exitCode{2})
 	s.expect(s.bootstrap("--dry-run", "--branch=live"), 1, "Karpenter "+stockVersion+" runs here already: Deployment kube-system/karpenter, with 2 NodeClaims",
 		"No node would be replaced", "to keep it, set spec.engine.batchIdleDuration: 500ms", "--take-over")
 	s.expect(s.bootstrap("--yes", "--branch=live", "--take-over"), 2, "made ", "not taking over yet", "Secret git")
@@ -103,12 +106,34 @@ func (s *stocked) applied() {
 	})
 }
 
+// guided is a shell in which the commands of the pages are those of nobody who can be prompted, for the followed branch.
+func (s *stocked) guided() *shell {
+	s.Helper()
+	return newShell(s.fixture, s.repo, "poolwright bootstrap clusters/dev", "poolwright bootstrap clusters/dev --yes --branch=live --timeout=10m",
+		"registry.example.com/poolwright:v1", "registry.example.com/poolwright:1", "--replicas=2", "--replicas=1")
+}
+
 // takesOver has the command stop Karpenter and wait for the engine.
 func (s *stocked) takesOver() {
 	s.Helper()
 	got := s.bootstrap("--yes", "--branch=live", "--take-over")
-	s.expect(got, 0, "all gates of the engine are open but one", "from 1 to 0 replicas", "the engine runs", "to go back", "--replicas=1")
+	s.expect(got, 0, tookOver...)
 	s.engineRuns()
+}
+
+// tookOver are texts of a command that has taken over.
+var tookOver = []string{"all gates of the engine are open but one", "from 1 to 0 replicas", "the engine runs", "to go back", "--replicas=1"}
+
+// takesOverByThePages does the same with the commands of the pages.
+func (s *stocked) takesOverByThePages(guide *page) {
+	s.Helper()
+	// The tutorial has all three commands. Those of the guide find nothing to change any more.
+	u := s.guided()
+	got := u.block(newPage(s.T, "tutorials/from-flux-and-karpenter.md").take("poolwright bootstrap"), exitCode{0})
+	u.prints(got, tookOver...)
+	s.engineRuns()
+	u.block(guide.take("poolwright bootstrap clusters/dev --image"), exitCode{0})
+	u.block(guide.take("poolwright bootstrap clusters/dev --take-over"), exitCode{0})
 }
 
 // adopted proves that the pools are the Sync's, with what Karpenter wrote on them.
@@ -213,7 +238,7 @@ func (s *stocked) startsAgain() {
 }
 
 // handsBack gives the nodes to Karpenter again, in the order of the guide.
-func (s *stocked) handsBack() {
+func (s *stocked) handsBack(guide *page) {
 	s.Helper()
 	before, err := s.incarnations()
 	if err != nil {
@@ -231,7 +256,7 @@ func (s *stocked) handsBack() {
 	if got := s.types("reconcile", "dev"); got.code == 0 {
 		s.Errorf("the engine stops without confirmation: %s%s", got.out, got.err)
 	}
-	u, guide := newShell(s.fixture, s.repo, "--replicas=2", "--replicas=1"), newPage(s.T, "howto/take-over-karpenter.md")
+	u := s.guided()
 	u.block(guide.take("token="), exitCode{0})
 	s.expect(s.types("reconcile", "dev"), 0)
 	u.block(guide.take("kubectl wait"), exitCode{0})

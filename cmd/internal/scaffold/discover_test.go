@@ -69,3 +69,16 @@ func TestTheRestIsReadFromEKS(t *testing.T) {
 		})
 	}
 }
+
+func TestWithoutCredentialsTheErrorNamesTheRemedyAndNoSourceOfTheSDK(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_ENDPOINT_URL"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	_, err := scaffold.Values{Cluster: "dev", Region: "eu-west-1"}.Discover(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "AWS_PROFILE") || !strings.Contains(err.Error(), "--account") || strings.Contains(err.Error(), "IMDS") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -36,6 +36,20 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
+// Begin begins the counters of a Sync at 0, where they are not there yet: of a series that begins with its first roll-out, increase() leaves
+// that one out.
+func (m *Metrics) Begin(sync string) {
+	for _, result := range []string{"equal", "more", "fewer", "unknown"} {
+		m.rollouts.WithLabelValues(sync, result)
+	}
+	for _, source := range []string{"predicted", "happened"} {
+		m.nodes.WithLabelValues(sync, source)
+	}
+	for _, source := range []string{"predicted_min", "predicted_max", "happened"} {
+		m.seconds.WithLabelValues(sync, source)
+	}
+}
+
 // Delete deletes the series with the labels.
 func (m *Metrics) Delete(label prometheus.Labels) {
 	m.rollouts.DeletePartialMatch(label)

@@ -55,14 +55,18 @@ func TestTheMetricsOfAComparisonGoWithTheSync(t *testing.T) {
 	of := func(replaced, minutes int, usd float64) *report.RolloutFigures {
 		return &report.RolloutFigures{Replaced: replaced, MinMinutes: minutes, MaxMinutes: 2 * minutes, CostChange: &report.USDRange{Min: usd, Max: usd}}
 	}
+	m.Begin("dev")
 	m.Add("dev", of(3, 6, 4.1), of(2, 7, 4))
 	m.Add("dev", of(3, 6, 1), of(3, 7, 1))
 	m.Add("dev", nil, nil)
+	// What has begun goes on.
+	m.Begin("dev")
 	want := `
 # HELP poolwright_forecast_rollouts_total Merges whose roll-out has ended, by how many nodes went (equal: as many as the comment predicted, more, fewer, unknown: nothing was predicted, or not all was observed).
 # TYPE poolwright_forecast_rollouts_total counter
 poolwright_forecast_rollouts_total{result="equal",sync="dev"} 1
 poolwright_forecast_rollouts_total{result="fewer",sync="dev"} 1
+poolwright_forecast_rollouts_total{result="more",sync="dev"} 0
 poolwright_forecast_rollouts_total{result="unknown",sync="dev"} 1
 # HELP poolwright_forecast_nodes_total Nodes that the merges of these roll-outs replaced or removed with their pools, by source (predicted, happened).
 # TYPE poolwright_forecast_nodes_total counter
