@@ -117,7 +117,7 @@ func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {
 		message string
 	}{
 		{name: "one that is planned anew for another base is as it was planned last", first: true, do: move, head: "a", state: forge.Success, message: "1 to update"},
-		{name: "also where that was refused", first: true, refused: true, do: move, head: "a", state: forge.Failure, message: "1 to update"},
+		{name: "also where that was refused", first: true, refused: true, do: move, head: "a", state: forge.ActionRequired, message: "1 to update"},
 		{name: "one that was pushed while another head was planned", first: true, do: push, head: "b", state: forge.Errored, message: "merged before it was planned"},
 		{name: "also over a restart", first: true, do: push, restart: true, head: "b", state: forge.Errored, message: "merged before it was planned"},
 		{name: "one that is new", do: func(*stage) {}, head: "a", state: forge.Errored, message: "merged before it was planned"},
