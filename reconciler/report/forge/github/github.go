@@ -159,15 +159,24 @@ func (f *Forge) asApp(app App, address string, transport http.RoundTripper) erro
 	return nil
 }
 
-// signing authenticates as the App itself.
+// signing authenticates as the App itself, for tokens of its installation.
 func (a App) signing(address string, transport http.RoundTripper) (*ghinstallation.AppsTransport, error) {
+	signing, err := a.jwt(address, transport)
+	if err != nil {
+		return nil, err
+	}
+	if a.ID <= 0 || a.Installation <= 0 {
+		return nil, fmt.Errorf("connecting to GitHub: App %d and installation %d have to be positive numbers", a.ID, a.Installation)
+	}
+	return signing, nil
+}
+
+// jwt signs requests with the App's key.
+func (a App) jwt(address string, transport http.RoundTripper) (*ghinstallation.AppsTransport, error) {
 	signing, err := ghinstallation.NewAppsTransport(transport, a.ID, a.Key)
 	if err != nil {
 		// The library's error may quote the key.
 		return nil, errors.New("reading the GitHub App's private key: it is not an RSA key in PEM")
-	}
-	if a.ID <= 0 || a.Installation <= 0 {
-		return nil, fmt.Errorf("connecting to GitHub: App %d and installation %d have to be positive numbers", a.ID, a.Installation)
 	}
 	signing.BaseURL = address
 	return signing, nil
