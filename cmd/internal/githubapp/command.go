@@ -26,8 +26,8 @@ type Environment struct {
 	Now      func() time.Time
 }
 
-// flags are the input of create.
-type flags struct {
+// createFlags are the input of create.
+type createFlags struct {
 	name, file, secret, namespace string
 	personal, contents            bool
 	timeout                       time.Duration
@@ -43,7 +43,7 @@ func NewCommand(env Environment) *cobra.Command {
 		Short: "Register a GitHub App to comment on pull requests as",
 		Args:  cobra.NoArgs,
 	}
-	var f flags
+	var f createFlags
 	create := &cobra.Command{
 		Use:   "create REPOSITORY",
 		Short: "Register a GitHub App, and write the Secret for it",
@@ -72,7 +72,7 @@ repository. The key goes into the file alone, which is new and readable by you o
 }
 
 // create registers an App. The file is made first, so that no key is without a place.
-func (f *flags) create(ctx context.Context, env Environment, repository string, poll time.Duration) (err error) {
+func (f *createFlags) create(ctx context.Context, env Environment, repository string, poll time.Duration) (err error) {
 	registrar, err := forgeclient.NewRegistrar(repository, env.Now)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (f *flags) create(ctx context.Context, env Environment, repository string, 
 		}
 	}()
 	p, err := newPage(ctx, registration{
-		site: at.Scheme + "://" + at.Host, organization: owner, personal: f.personal, name: f.name, contents: f.contents,
+		site: at.Scheme + "://" + at.Host, organization: owner, personal: f.personal, name: f.name, permissions: registrar.Permissions(f.contents),
 	})
 	if err != nil {
 		return err
@@ -109,26 +109,34 @@ func (f *flags) create(ctx context.Context, env Environment, repository string, 
 		p.conclude("")
 		return err
 	}
-	if err := out.write(app, 0); err != nil {
+	if err := out.write(app.ID, app.Key, 0); err != nil {
 		p.conclude("")
 		return fmt.Errorf("writing the key of App %d: %w; generate another at %s", app.ID, err, app.URL)
 	}
 	p.conclude(app.URL + "/installations/new")
 	fmt.Fprintf(env.Err, "registered %s; its private key is in %s\ninstall it on the repository: %s/installations/new\n", app.URL, f.file, app.URL)
+	id, err := installed(ctx, poll, func(ctx context.Context) (int64, error) { return registrar.Installation(ctx, app) })
+	if err != nil {
+		return fmt.Errorf("waiting for the installation of App %d: %w; once it is installed, put its number into githubAppInstallationID of %s", app.ID, err, f.file)
+	}
+	if err := out.write(app.ID, app.Key, id); err != nil {
+		return fmt.Errorf("writing installation %d into %s: %w", id, f.file, err)
+	}
+	fmt.Fprintf(env.Err, "installed: %d; apply %s, delete it, and set spec.pullRequests of the Sync\n", id, f.file)
+	return nil
+}
+
+// installed waits until there is an installation. What fails is tried again: a person is at work.
+func installed(ctx context.Context, poll time.Duration, find func(context.Context) (int64, error)) (int64, error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for {
-		id, err := registrar.Installation(ctx, app)
-		if err == nil && id > 0 {
-			if err := out.write(app, id); err != nil {
-				return fmt.Errorf("writing installation %d into %s: %w", id, f.file, err)
-			}
-			fmt.Fprintf(env.Err, "installed: %d; apply %s, delete it, and set spec.pullRequests of the Sync\n", id, f.file)
-			return nil
+		if id, err := find(ctx); err == nil && id > 0 {
+			return id, nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the installation of App %d: %w; once it is installed, put its number into githubAppInstallationID of %s", app.ID, context.Cause(ctx), f.file)
+			return 0, context.Cause(ctx)
 		case <-tick.C:
 		}
 	}

@@ -113,15 +113,15 @@ type run struct {
 	done     chan error
 }
 
-func start(t *testing.T, h *hub, change func(*flags)) *run {
+func start(t *testing.T, h *hub, change func(*createFlags)) *run {
 	t.Helper()
 	return startWith(t.Context(), t, h, time.Millisecond, change)
 }
 
-func startWith(ctx context.Context, t *testing.T, h *hub, poll time.Duration, change func(*flags)) *run {
+func startWith(ctx context.Context, t *testing.T, h *hub, poll time.Duration, change func(*createFlags)) *run {
 	t.Helper()
 	r := &run{T: t, hub: h, file: filepath.Join(t.TempDir(), "app.yaml"), out: &bytes.Buffer{}, err: &bytes.Buffer{}, done: make(chan error, 1)}
-	f := &flags{file: r.file, secret: "forge", namespace: "poolwright-system"}
+	f := &createFlags{file: r.file, secret: "forge", namespace: "poolwright-system"}
 	if change != nil {
 		change(f)
 	}
@@ -243,7 +243,7 @@ func TestAnAppIsRegisteredAndItsKeyIsInTheFileAlone(t *testing.T) {
 
 func TestFlagsChangeWhatIsRegistered(t *testing.T) {
 	h := newHub(t)
-	r := start(t, h, func(f *flags) { f.personal, f.contents, f.name = true, true, `a"><b` })
+	r := start(t, h, func(f *createFlags) { f.personal, f.contents, f.name = true, true, `a"><b` })
 	r.submit()
 	if err := <-r.done; err != nil {
 		t.Fatal(err)
@@ -337,7 +337,7 @@ func TestAFileThatExistsIsNotTouched(t *testing.T) {
 	if err := os.WriteFile(file, []byte("of another App"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := &flags{file: file, secret: "forge", namespace: "poolwright-system"}
+	f := &createFlags{file: file, secret: "forge", namespace: "poolwright-system"}
 	var out bytes.Buffer
 	ended, cancel := context.WithCancel(t.Context()) // Nobody comes with a browser.
 	cancel()

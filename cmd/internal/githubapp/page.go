@@ -13,8 +13,6 @@ import (
 	"net/url"
 	"sync"
 	"time"
-
-	"github.com/poolwright/poolwright/reconciler/report/forge/github"
 )
 
 // homepage is what GitHub shows as the App's.
@@ -24,28 +22,29 @@ const homepage = "https://github.com/poolwright/poolwright"
 type registration struct {
 	// site is GitHub for browsers, such as https://github.com.
 	site, organization, name string
-	personal, contents       bool
+	personal                 bool
+	permissions              map[string]string
 }
 
 // manifest is an App's, as GitHub documents it.
 type manifest struct {
 	Name               string            `json:"name"`
 	URL                string            `json:"url"`
-	Hook               hook              `json:"hook_attributes"`
+	Hook               appWebhook        `json:"hook_attributes"`
 	RedirectURL        string            `json:"redirect_url"`
 	Public             bool              `json:"public"`
 	DefaultEvents      []string          `json:"default_events"`
 	DefaultPermissions map[string]string `json:"default_permissions"`
 }
 
-// hook is an App's own webhook, which is off.
-type hook struct {
+// appWebhook is an App's own webhook, which is off.
+type appWebhook struct {
 	URL    string `json:"url"`
 	Active bool   `json:"active"`
 }
 
-// page is the server on loopback that the browser goes to GitHub from, and comes back to.
-type page struct {
+// manifestPage is the server on loopback that the browser goes to GitHub from, and comes back to.
+type manifestPage struct {
 	listener     net.Listener
 	server       *http.Server
 	token, state string
@@ -60,21 +59,18 @@ type page struct {
 // form is what the template shows.
 type form struct{ Action, Manifest, Owner, Name string }
 
-func newPage(ctx context.Context, r registration) (*page, error) {
+func newPage(ctx context.Context, r registration) (*manifestPage, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	p := &page{listener: listener, token: rand.Text(), state: rand.Text(), codes: make(chan string, 1), next: make(chan string, 1)}
+	p := &manifestPage{listener: listener, token: rand.Text(), state: rand.Text(), codes: make(chan string, 1), next: make(chan string, 1)}
 	m := manifest{
-		Name: r.name, URL: homepage, Hook: hook{URL: homepage}, RedirectURL: p.base() + "/created",
-		DefaultEvents: []string{}, DefaultPermissions: github.Permissions(),
+		Name: r.name, URL: homepage, Hook: appWebhook{URL: homepage}, RedirectURL: p.base() + "/created",
+		DefaultEvents: []string{}, DefaultPermissions: r.permissions,
 	}
 	if m.Name == "" {
 		m.Name = "poolwright-" + r.organization
-	}
-	if r.contents {
-		m.DefaultPermissions["contents"] = "read"
 	}
 	raw, err := json.Marshal(m)
 	if err != nil {
@@ -95,11 +91,11 @@ func newPage(ctx context.Context, r registration) (*page, error) {
 	return p, nil
 }
 
-func (p *page) base() string    { return "http://" + p.listener.Addr().String() }
-func (p *page) address() string { return p.base() + "/" + p.token }
+func (p *manifestPage) base() string    { return "http://" + p.listener.Addr().String() }
+func (p *manifestPage) address() string { return p.base() + "/" + p.token }
 
 // close lets a response that is under way end.
-func (p *page) close() {
+func (p *manifestPage) close() {
 	p.conclude("")
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -107,7 +103,7 @@ func (p *page) close() {
 }
 
 // guard refuses names that lead here by DNS, and keeps what a page is made of out of caches and other pages.
-func (p *page) guard(next http.Handler) http.Handler {
+func (p *manifestPage) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != p.listener.Addr().String() {
 			http.Error(w, "this is not the address that was printed", http.StatusMisdirectedRequest)
@@ -131,13 +127,13 @@ var formTemplate = template.Must(template.New("form").Parse(`<!DOCTYPE html>
 </html>
 `))
 
-func (p *page) serveForm(w http.ResponseWriter, _ *http.Request) {
+func (p *manifestPage) serveForm(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = formTemplate.Execute(w, p.form)
 }
 
 // serveCreated takes the code, once, and holds the browser until it is exchanged.
-func (p *page) serveCreated(w http.ResponseWriter, r *http.Request) {
+func (p *manifestPage) serveCreated(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	if subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(p.state)) != 1 {
 		http.Error(w, "the state is not the one that was sent to GitHub: begin again at the address that was printed", http.StatusForbidden)
@@ -164,7 +160,7 @@ func (p *page) serveCreated(w http.ResponseWriter, r *http.Request) {
 }
 
 // code waits for the browser.
-func (p *page) code(ctx context.Context) (string, error) {
+func (p *manifestPage) code(ctx context.Context) (string, error) {
 	select {
 	case code := <-p.codes:
 		return code, nil
@@ -177,7 +173,7 @@ func (p *page) code(ctx context.Context) (string, error) {
 }
 
 // conclude sends the browser on; only the first call has an effect.
-func (p *page) conclude(next string) {
+func (p *manifestPage) conclude(next string) {
 	select {
 	case p.next <- next:
 	default:

@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
-
-	"github.com/poolwright/poolwright/reconciler/report/forge/github"
 )
 
 // secretFile is a file that only its owner can read, with the manifest of a Secret.
@@ -39,12 +37,12 @@ func newSecretFile(path, namespace, name string) (*secretFile, error) {
 }
 
 // write replaces the content. Without an installation it lacks the key for it.
-func (f *secretFile) write(app github.Registered, installation int64) error {
+func (f *secretFile) write(id int64, key string, installation int64) error {
 	secret := corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: f.name},
 		StringData: map[string]string{
-			secrets.KeyGitHubAppID: strconv.FormatInt(app.ID, 10), secrets.KeyGitHubAppPrivateKey: app.Key,
+			secrets.KeyGitHubAppID: strconv.FormatInt(id, 10), secrets.KeyGitHubAppPrivateKey: key,
 		},
 	}
 	if installation > 0 {

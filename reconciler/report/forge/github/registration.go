@@ -13,11 +13,6 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
 )
 
-// Permissions are those of an App that Poolwright comments on pull requests as, in the form of an App's manifest.
-func Permissions() map[string]string {
-	return map[string]string{"checks": "write", "metadata": "read", "pull_requests": "write", "statuses": "write"}
-}
-
 // Registrar registers Apps from a manifest, without any credential. It is for one repository, on which the App is to be installed.
 type Registrar struct {
 	owner, name string
@@ -54,6 +49,16 @@ func NewRegistrar(config Config) (*Registrar, error) {
 	}
 	r.client, err = newClient(address, r.transport)
 	return r, err
+}
+
+// Permissions are those of an App that Poolwright comments on pull requests as, in the form of an App's manifest; with
+// contents it reads the repository's content, too.
+func (r *Registrar) Permissions(contents bool) map[string]string {
+	out := map[string]string{"checks": "write", "metadata": "read", "pull_requests": "write", "statuses": "write"}
+	if contents {
+		out["contents"] = "read"
+	}
+	return out
 }
 
 // Complete exchanges the code that GitHub sends the browser back with for what was registered. A code is good for one
