@@ -166,3 +166,27 @@ func TestAnnotationsThatGitHubWouldRefuseAreLeftOut(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// Whatever stands between us and GitHub responds.
+func TestWhatIsNoCheckRunIsAnErrorAndNoPanic(t *testing.T) {
+	for name, body := range map[string]any{
+		"null": nil, "a list": []any{nil}, "an object": map[string]any{}, "text": "x",
+		"check runs that are none": map[string]any{"total_count": 1, "check_runs": []any{nil, map[string]any{"id": 7, "output": nil}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHub(t)
+			f, _ := installed(t, h)
+			tokens := h.before
+			h.before = func(w http.ResponseWriter, r *http.Request) bool {
+				if !tokens(w, r) {
+					write(w, http.StatusOK, body)
+				}
+				return true
+			}
+			var known *forge.Error
+			if err := f.Check(t.Context(), sha(1), annotated(1)); !errors.As(err, &known) || strings.Contains(err.Error(), "ghs_") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
