@@ -95,6 +95,8 @@ var namesOfTheCode = []struct {
 	{"howto/history.md", "cause", "../reconciler/history/collector/engine.go", `"([A-Z][a-zA-Z]+(?:ed|ing|hy))"`},
 	{"commands.md", "command", "../cmd/internal/wait", `Use:\s+"([a-z-]+)`},
 	{"commands.md", "flag", "../cmd/internal/wait", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
+	{"commands.md", "command", "../cmd/internal/githubapp", `Use:\s+"([a-z-]+)`},
+	{"commands.md", "flag", "../cmd/internal/githubapp", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 	{"commands.md", "command", "../cmd/poolwright-sandbox", `Use:\s+"([a-z-]+)`},
 	{"commands.md", "flag", "../cmd/poolwright-sandbox", `lags(?:\(\))?\.\w+VarP?\([^,]+, "([a-z-]+)"`},
 	{"metrics.md", "metric", "../reconciler", `Name: "(poolwright_\w+)"`},

@@ -111,6 +111,20 @@ func NewInstallation(sync *v1alpha1.Sync, secret map[string][]byte, proxy *url.U
 	return i, nil
 }
 
+// NewRegistrar makes what registers GitHub Apps for the repository at an address such as https://github.com/owner/name. It makes
+// no request.
+func NewRegistrar(address string, now func() time.Time) (*github.Registrar, error) {
+	at, err := repositoryAt("the repository's address", address, v1alpha1.ForgeGitHub)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := newTransport(at.loopbackOnly, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	return github.NewRegistrar(github.Config{Address: at.API, Repository: at.Name, Transport: transport, Now: now})
+}
+
 // githubCredential is a token or an App; having both, it would be unclear as whom the
 // comments are written.
 func githubCredential(name string, secret map[string][]byte) (token string, app *github.App, err error) {

@@ -48,7 +48,7 @@ func (p *reviewRun) blocked(ctx context.Context, rec *entry, a *report.MergeOutc
 		rec.rollout.failing = ""
 		return
 	}
-	if slices.Contains([]string{"NodeReplacementHeld", "QuotaHeld", "PruneHeld", "SyncChangeHeld"}, ready.Reason) {
+	if slices.Contains([]string{"NodeReplacementHeld", "QuotaHeld", "PruneHeld", "SyncChangeHeld", string(hold.HoldUntil)}, ready.Reason) {
 		rec.rollout.failing, a.ConfirmationToken = "", p.sync.Status.ConfirmationToken
 		a.Held = cmp.Or(blockedReasons(p.sync.Status.Pending), ready.Message)
 		return

@@ -29,6 +29,22 @@ func (s *stage) tried(reason, message string) {
 	s.condition("Ready", metav1.ConditionFalse, reason, message)
 }
 
+// What a person has held until a time fails nothing, and no token lets it pass.
+func TestAMergeOfWhatIsHeldUntilATimeIsHeld(t *testing.T) {
+	s := merged(t)
+	s.pass()
+	s.tried("HoldUntil", "1 change waits")
+	const reason = "stays as it is until 2026-11-28T18:00:00Z (hold-until): INC-7"
+	s.change(func(y *v1alpha1.Sync) {
+		y.Status.Pending = []v1alpha1.PendingChange{{Reason: reason, HeldBy: []string{"HoldUntil"}}}
+	})
+	s.later(time.Minute)
+	s.line("held", "eeeeeee", forge.Pending, waiting(reason))
+	if tail := s.comment(1).Footer; !strings.Contains(tail, "held: `"+reason+"`") || strings.Contains(tail, v1alpha1.ConfirmAnnotation) {
+		t.Errorf("the tail is %s", tail)
+	}
+}
+
 func TestEachPhaseOfAMergeIsReportedAsItComes(t *testing.T) {
 	s := merged(t)
 	s.pass()
@@ -117,7 +133,7 @@ func TestNoPlanStaysPendingBesideAMergedHead(t *testing.T) {
 		message string
 	}{
 		{name: "one that is planned anew for another base is as it was planned last", first: true, do: move, head: "a", state: forge.Success, message: "1 to update"},
-		{name: "also where that was refused", first: true, refused: true, do: move, head: "a", state: forge.Failure, message: "1 to update"},
+		{name: "also where that was refused", first: true, refused: true, do: move, head: "a", state: forge.ActionRequired, message: "1 to update"},
 		{name: "one that was pushed while another head was planned", first: true, do: push, head: "b", state: forge.Errored, message: "merged before it was planned"},
 		{name: "also over a restart", first: true, do: push, restart: true, head: "b", state: forge.Errored, message: "merged before it was planned"},
 		{name: "one that is new", do: func(*stage) {}, head: "a", state: forge.Errored, message: "merged before it was planned"},

@@ -74,8 +74,16 @@ func (p *reviewRun) notify(ctx context.Context, refused map[int]int) {
 }
 
 func (p *reviewRun) setStatus(ctx context.Context, sha string, s forge.Status) error {
+	return p.setCheck(ctx, sha, forge.Check{Status: s})
+}
+
+// setCheck sets a check where the forge has such, and else a status.
+func (p *reviewRun) setCheck(ctx context.Context, sha string, c forge.Check) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	s.Description = sanitize.Text(s.Description)
-	return p.s.Forge.Status(ctx, sha, s)
+	c.Description = sanitize.Text(c.Description)
+	if w, ok := p.s.Forge.(forge.CheckWriter); ok {
+		return w.Check(ctx, sha, c)
+	}
+	return p.s.Forge.Status(ctx, sha, c.Status)
 }

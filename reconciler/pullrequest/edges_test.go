@@ -22,14 +22,16 @@ func TestWhatForbidsAMerge(t *testing.T) {
 		edit  func(r *report.Report)
 		state forge.State
 	}{
-		{"a problem in the head", func(r *report.Report) { r.Problems = []report.Problem{{Message: "unknown field"}} }, forge.Failure},
+		{"a problem in the head", func(r *report.Report) {
+			r.Problems = []report.Problem{{File: "clusters/dev/pools.yaml", Line: 3, Message: "unknown field"}}
+		}, forge.Failure},
 		{"a guard that holds", func(r *report.Report) {
 			r.GuardResults = []report.GuardResult{{Rule: "MaxNodesReplaced", Result: "held"}}
-		}, forge.Failure},
-		{"a guard that only warns does not", func(r *report.Report) { r.GuardResults = []report.GuardResult{{Rule: "quota", Result: "warning"}} }, forge.Success},
+		}, forge.ActionRequired},
+		{"a guard that only warns does not", func(r *report.Report) { r.GuardResults = []report.GuardResult{{Rule: "quota", Result: "warning"}} }, forge.Neutral},
 		{"a guard that holds what does nothing else", func(r *report.Report) {
 			r.Changes, r.GuardResults = nil, []report.GuardResult{{Rule: "lint", Result: "held"}}
-		}, forge.Failure},
+		}, forge.ActionRequired},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -47,6 +49,11 @@ func TestWhatForbidsAMerge(t *testing.T) {
 			}
 			if got := s.item(1).Phase; got != v1alpha1.PullRequestPlanned {
 				t.Errorf("phase %s", got)
+			}
+			// A check has the comment's text, and the problem at its line.
+			c := s.board.checks["aaaaaaa poolwright/plan (prod)"]
+			if c.Summary != s.comment(1).Body || c.URL != "https://forge/1#comment" || (len(c.Annotations) == 1) != (tt.state == forge.Failure) {
+				t.Errorf("check %+v", c)
 			}
 		})
 	}

@@ -62,9 +62,10 @@ type publication struct {
 	forge.Comment
 	// item is what the Sync's status lists once the forge has the comment.
 	item v1alpha1.PullRequestStatus
-	// line is the description of the commit status, state its state.
-	line  string
-	state forge.State
+	// line is the description of the commit status, state its state. The annotations stand beside the files of the head.
+	line        string
+	state       forge.State
+	annotations []forge.LineAnnotation
 }
 
 func (e *entry) unaffected() bool {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/check"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/failure"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -87,7 +87,7 @@ func (p *reviewRun) publicationOf(pr forge.PullRequest, planned report.Report, r
 			Number: int64(pr.Number), Head: pr.Head.SHA, Headline: cut(planned.Headline(), maxHeadlineLength),
 			Phase: v1alpha1.PullRequestPlanned, Reviewed: reviewed.DeepCopy(),
 		},
-		state: forge.Success, Comment: forge.Comment{Marker: p.marker(), EditOnly: untouched(planned)},
+		state: check.State(planned), annotations: check.Annotations(planned), Comment: forge.Comment{Marker: p.marker(), EditOnly: untouched(planned)},
 	}
 	if b := planned.Provenance; b != nil {
 		a.item.Head, a.item.Base = cmp.Or(b.HeadCommit, a.item.Head), b.BaseCommit
@@ -95,9 +95,6 @@ func (p *reviewRun) publicationOf(pr forge.PullRequest, planned report.Report, r
 	a.line = a.item.Headline
 	if limits.ReviewedBytes(a.item.Reviewed) > limits.MaxReviewedBytesPerPullRequest {
 		a.item.Reviewed = nil
-	}
-	if objects(planned) {
-		a.state = forge.Failure
 	}
 	a.item.CommentKind = v1alpha1.PullRequestCommentPlan
 	if a.EditOnly {
@@ -128,16 +125,7 @@ func (p *reviewRun) unwritable(a *publication, err error) *publication {
 
 // untouched reports whether the merge does nothing to this cluster. Drift that is
 // there without it is none of the pull request's doing.
-func untouched(r report.Report) bool { return r.Empty() && !objects(r) }
-
-// objects reports whether something forbids the merge: a problem in what would be
-// merged, or a guard.
-func objects(r report.Report) bool {
-	if len(r.Problems) > 0 {
-		return true
-	}
-	return slices.ContainsFunc(r.GuardResults, func(g report.GuardResult) bool { return g.Result == report.GuardHeld })
-}
+func untouched(r report.Report) bool { return r.Empty() && !check.Forbids(r) }
 
 // failure is the publication where there is no plan. What was reported of an older head stays
 // below, marked: a reader must not take it for the newer one's. What only the author

@@ -22,8 +22,9 @@ func (p *reviewRun) publish(ctx context.Context, pr forge.PullRequest, rec *entr
 	commented := err == nil
 	if rec.unpublished {
 		// Who may not comment may still set a status, and none must stay pending.
-		also := p.setStatus(ctx, a.item.Head, forge.Status{
-			Context: p.planContext(), State: a.state, Description: a.line, URL: cmp.Or(posted.URL, pr.URL),
+		also := p.setCheck(ctx, a.item.Head, forge.Check{
+			Status:  forge.Status{Context: p.planContext(), State: a.state, Description: a.line, URL: cmp.Or(posted.URL, pr.URL)},
+			Summary: a.Body, Annotations: a.annotations,
 		})
 		if err == nil {
 			err = also

@@ -38,6 +38,7 @@ type board struct {
 	// comments are bodies and tails by number and marker.
 	comments map[string]forge.Comment
 	statuses map[string]forge.Status
+	checks   map[string]forge.Check
 	// calls are what was asked of the forge since they were last cleared.
 	calls []string
 	// fail is what goes wrong with a call, before it does anything.
@@ -83,6 +84,15 @@ func (b *board) Status(_ context.Context, commit string, s forge.Status) error {
 		return err
 	}
 	b.statuses[short(commit)+" "+s.Context] = s
+	return nil
+}
+
+// Check is a status too, as at a forge without checks.
+func (b *board) Check(ctx context.Context, commit string, c forge.Check) error {
+	if err := b.Status(ctx, commit, c.Status); err != nil {
+		return err
+	}
+	b.checks[short(commit)+" "+c.Context] = c
 	return nil
 }
 
@@ -191,7 +201,7 @@ func newStage(t *testing.T, syncs ...*v1alpha1.Sync) *stage {
 	}
 	s := &stage{
 		T: t, clock: clocktesting.NewFakeClock(dawn),
-		board:  &board{comments: map[string]forge.Comment{}, statuses: map[string]forge.Status{}},
+		board:  &board{comments: map[string]forge.Comment{}, statuses: map[string]forge.Status{}, checks: map[string]forge.Check{}},
 		oracle: &oracle{contains: map[string]bool{}},
 	}
 	s.oracle.plan = s.replacing(4)

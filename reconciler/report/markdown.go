@@ -138,22 +138,35 @@ func (r Report) Markdown(w io.Writer, o Options) error {
 
 // sign stands for the headline, see [Report.Markdown].
 func (r Report) sign() string {
-	f, view := r.Forecast, r.view(Options{}, markup.PlainText())
-	if f == nil {
-		f = &provision.Forecast{}
-	}
-	stop := len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.PlainText())) > 0
-	warn := view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
-		slices.ContainsFunc(r.GuardResults, func(g GuardResult) bool { return g.Result != GuardOK })
+	stop, warn := r.dangers()
 	switch {
-	case r.idle():
-		return "✅"
 	case stop:
 		return "⛔"
 	case warn:
 		return "⚠️"
 	}
 	return "✅"
+}
+
+// Warns reports whether a person should read the report before the merge: its sign is a danger's or a warning's.
+func (r Report) Warns() bool {
+	stop, warn := r.dangers()
+	return stop || warn
+}
+
+// dangers reports whether something in the report is to be stopped by a person, and whether something warns.
+func (r Report) dangers() (stop, warn bool) {
+	if r.idle() {
+		return false, false
+	}
+	f, view := r.Forecast, r.view(Options{}, markup.PlainText())
+	if f == nil {
+		f = &provision.Forecast{}
+	}
+	stop = len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.PlainText())) > 0
+	warn = view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
+		slices.ContainsFunc(r.GuardResults, func(g GuardResult) bool { return g.Result != GuardOK })
+	return stop, warn
 }
 
 // driftMarkdown appends what had drifted before, folded: what could not be compared

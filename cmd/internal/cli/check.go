@@ -13,6 +13,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/check"
 	"github.com/poolwright/poolwright/cmd/internal/document"
+	"github.com/poolwright/poolwright/cmd/internal/githubapp"
 	"github.com/poolwright/poolwright/cmd/internal/supportbundle"
 	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/internal/plural"
@@ -136,4 +137,8 @@ func writeChecks(w io.Writer, report check.Report, width int) error {
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+func newGitHubApp(streams Streams) *cobra.Command {
+	return githubapp.NewCommand(githubapp.Environment{Out: streams.Out, Err: streams.Err, Now: time.Now})
 }

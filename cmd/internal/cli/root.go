@@ -75,7 +75,7 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 		{"folder", "Commands for a folder of a repository:", []*cobra.Command{newInit(streams), newPlan(conn, streams), newLint(conn, streams), newCost(conn, streams), newConvert(streams)}},
 		{"cluster", "Commands for a cluster:", []*cobra.Command{newGet(conn, streams), newExplain(conn, streams), newUI(conn, streams), newHistory(conn, streams), newEvents(conn, streams), newWait(conn, streams)}},
 		{"sync", "Commands for a Sync:", []*cobra.Command{newReconcile(conn, streams), newSuspend(conn, streams), newResume(conn, streams), newRollback(conn, streams)}},
-		{"installation", "Commands for the installation:", []*cobra.Command{newCheck(conn, streams), newBootstrap(conn, streams), newUninstall(conn, streams), newRun(conn, streams)}},
+		{"installation", "Commands for the installation:", []*cobra.Command{newCheck(conn, streams), newBootstrap(conn, streams), newUninstall(conn, streams), newGitHubApp(streams), newRun(conn, streams)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
 		for _, command := range group.commands {

@@ -141,6 +141,26 @@ const (
 	Errored State = "error"
 )
 
+// The states of forges that have checks. Elsewhere a status has the Basic one in their place.
+const (
+	// Neutral is for what a person should read and that forbids nothing.
+	Neutral State = "neutral"
+	// ActionRequired is for what waits for a person.
+	ActionRequired State = "action_required"
+)
+
+// Basic is the state as every forge supports it: Neutral is Success, ActionRequired is Failure.
+func (s State) Basic() State {
+	switch s {
+	case Neutral:
+		return Success
+	case ActionRequired:
+		return Failure
+	case Pending, Success, Failure, Errored:
+	}
+	return s
+}
+
 // Status is a line next to a commit.
 type Status struct {
 	// Context distinguishes the statuses of one commit; a later one replaces an earlier

@@ -86,6 +86,9 @@ func TestMarksOnWhatGoesWithANamespaceOrAKindReachTheirDeletion(t *testing.T) {
 	}
 	b.make(kept("a", marked), "hand")
 	b.make(kept("b", ""), "hand")
+	// Kinds whose loss is not counted, one of another group.
+	b.make("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: r, namespace: space-$NS"+marked+"}", "hand")
+	b.make("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: r, namespace: space-$NS"+marked+"}", "hand")
 	b.edit(b.ns+".example.com/v1", "Gizmo", "g", func(o map[string]any) {
 		set(o, "2026-11-28T18:00:00Z", "metadata", "annotations", "poolwright.dev/hold-until")
 		set(o, "INC-7", "metadata", "annotations", "poolwright.dev/hold-reason")
@@ -98,7 +101,7 @@ func TestMarksOnWhatGoesWithANamespaceOrAKindReachTheirDeletion(t *testing.T) {
 		}
 	}
 	if d := cmp.Diff(map[string]map[string]loss.Mark{
-		"Namespace": want("ConfigMap/" + space + "/a"), "CustomResourceDefinition": want("Gizmo." + b.ns + ".example.com/" + b.ns + "/g"),
+		"Namespace": want("ConfigMap/"+space+"/a", "ServiceAccount/"+space+"/r", "Role.rbac.authorization.k8s.io/"+space+"/r"), "CustomResourceDefinition": want("Gizmo." + b.ns + ".example.com/" + b.ns + "/g"),
 	}, got); d != "" {
 		t.Error(d)
 	}

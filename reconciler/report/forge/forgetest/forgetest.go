@@ -36,8 +36,18 @@ type Server struct {
 	Comments func(number int) []ThreadEntry
 	Imitate  func(number int, body string)
 	Delete   func(number, index int)
-	// Statuses is how many statuses of a context were written for a commit.
+	// Statuses is how many statuses of a context were written for a commit, or how many states its checks had.
 	Statuses func(sha, context string) int
+	// Checks are the checks of a context beside a commit, newest first. It is nil where the credential sets statuses only.
+	Checks func(sha, context string) []PostedCheck
+}
+
+// PostedCheck is a check at the forge.
+type PostedCheck struct {
+	// Conclusion is empty where it is not concluded.
+	Conclusion     string
+	Title, Summary string
+	Annotations    []forge.LineAnnotation
 }
 
 // imitation is what another user writes below our marker.
@@ -58,6 +68,7 @@ func Run(t *testing.T, s Server) {
 		{"a tail is replaced and what stands above it stays", footer},
 		{"text that is too long is cut, and then equal", limit},
 		{"a status is written when it changes, and only then", status},
+		{"a check is one, with its annotations, where the credential may set checks", check},
 		{"a push, a merge and a close show in the next listing", follow},
 	} {
 		t.Run(law.name, func(t *testing.T) { law.run(t, s) })
@@ -233,6 +244,76 @@ func status(t *testing.T, s Server) {
 	}
 	if got := s.Statuses(sha, is.Context); got < 2 || got > 3 {
 		t.Errorf("%d were written for three changes", got)
+	}
+}
+
+// check sets checks by several processes, and compares the newest with what was set last.
+func check(t *testing.T, s Server) {
+	f := s.Connect()
+	sha := list(t, f, forge.Listing{}).Open[0].Head.SHA
+	c := forge.Check{Status: forge.Status{Context: "poolwright/conformance (check)", URL: "https://example.org/1"}}
+	for i := range forge.MaxAnnotations + 20 {
+		c.Annotations = append(c.Annotations, forge.LineAnnotation{
+			Path: "clusters/dev/pools.yaml", Line: i + 1, Level: forge.LevelFailure, Title: "NodePool/gpu", Message: strings.Repeat("ü", 3_000),
+		})
+	}
+	all := c.Annotations
+	for _, step := range []struct {
+		name    string
+		state   forge.State
+		summary string
+		lines   int
+		want    PostedCheck
+		most    int
+	}{
+		{"it is being planned", forge.Pending, "", 0, PostedCheck{Title: "headline", Summary: "headline"}, 1},
+		{"more annotations than one request takes, and than one check has", forge.ActionRequired, strings.Repeat("😀", 100_000), len(all), PostedCheck{Conclusion: "action_required", Title: "headline"}, 1},
+		{"the same conclusion and one annotation more", forge.ActionRequired, "### held", 60, PostedCheck{Conclusion: "action_required", Title: "headline", Summary: "### held"}, 2},
+		{"another conclusion", forge.Neutral, "### warned", 1, PostedCheck{Conclusion: "neutral", Title: "headline", Summary: "### warned"}, 3},
+		{"it could not be made", forge.Errored, "### broken", 0, PostedCheck{Conclusion: "failure", Title: "headline", Summary: "### broken"}, 4},
+		{"planned anew", forge.Pending, "### again", 0, PostedCheck{Title: "headline", Summary: "### again"}, 5},
+		{"and done", forge.Success, "### done", 0, PostedCheck{Conclusion: "success", Title: "headline", Summary: "### done"}, 5},
+	} {
+		c.State, c.Description, c.Summary, c.Annotations = step.state, "headline", step.summary, all[:step.lines]
+		for _, by := range []forge.Forge{f, f, s.Connect()} {
+			w, ok := by.(forge.CheckWriter)
+			if !ok {
+				t.Skip("the forge has no checks")
+			}
+			if err := w.Check(t.Context(), sha, c); err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+		}
+		if s.Checks == nil {
+			continue
+		}
+		posted := s.Checks(sha, c.Context)
+		if len(posted) == 0 || len(posted) > step.most {
+			t.Fatalf("%s: %d checks", step.name, len(posted))
+		}
+		if got, want := posted[0], step.want; got.Conclusion != want.Conclusion || got.Title != want.Title || want.Summary != "" && got.Summary != want.Summary || got.Summary == "" {
+			t.Errorf("%s: got %q %q %.100q", step.name, got.Conclusion, got.Title, got.Summary)
+		}
+		checkAnnotations(t, posted[0].Annotations, all[:min(step.lines, forge.MaxAnnotations)])
+	}
+	if s.Checks == nil {
+		if got := s.Statuses(sha, c.Context); got < 5 || got > 7 {
+			t.Errorf("%d statuses were written in place of checks", got)
+		}
+	}
+}
+
+// checkAnnotations compares annotations with those that were set, but for their messages, which are cut.
+func checkAnnotations(t *testing.T, got, want []forge.LineAnnotation) {
+	t.Helper()
+	got = slices.Clone(got)
+	for i := range got {
+		if got[i].Message != "" && i < len(want) {
+			got[i].Message = want[i].Message
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%d annotations are not the %d that were set", len(got), len(want))
 	}
 }
 

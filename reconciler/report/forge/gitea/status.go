@@ -16,6 +16,7 @@ type statusKey struct{ sha, context string }
 // Status implements forge.Forge.
 func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) error {
 	status.Context, status.Description = comments.Context(status.Context), comments.Description(status.Description)
+	status.State = status.State.Basic()
 	doing := fmt.Sprintf("setting status %q in %s/%s", status.Context, f.owner, f.name)
 	if sha = rest.SHA(sha); sha == "" || status.Context == "" {
 		return fmt.Errorf("%s: it takes a commit's whole hash and a context", doing)

@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,17 +28,21 @@ const (
 	installation = 42
 )
 
-// installed makes the hub one that knows an App by its key, and gives out
-// tokens for what it is asked.
-func installed(t *testing.T, h *hub) (*github.Forge, *map[string]any) {
+// appKey is one key for all tests: to make it takes a while.
+var appKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
+// installed makes the hub one that has an App by its key, and gives out tokens for what it grants. What was requested comes
+// to the list.
+func installed(t *testing.T, h *hub) (*github.Forge, *[]map[string]any) {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	key, err := appKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	requested := map[string]any{}
-	h.token = "none yet"
+	var requested []map[string]any
+	delete(h.tokens, token)
 	h.me = map[string]any{"id": 99, "login": "poolwright-of-ada[bot]", "type": "Bot"}
+	h.granted = map[string]any{"pull_requests": "write", "statuses": "write", "checks": "write"}
 	h.before = func(w http.ResponseWriter, r *http.Request) bool {
 		app := r.URL.Path == "/app"
 		if !app && r.URL.Path != "/app/installations/42/access_tokens" {
@@ -48,20 +54,34 @@ func installed(t *testing.T, h *hub) (*github.Forge, *map[string]any) {
 		case app:
 			write(w, http.StatusOK, map[string]any{"id": appID, "slug": "poolwright-of-ada", "name": "Poolwright of Ada"})
 		default:
-			_ = json.NewDecoder(r.Body).Decode(&requested)
-			h.token = "ghs_installed0secret"
-			write(w, http.StatusCreated, map[string]any{"token": h.token, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "permissions": requested["permissions"]})
+			var sent map[string]any
+			_ = json.NewDecoder(r.Body).Decode(&sent)
+			requested = append(requested, sent)
+			permissions, _ := sent["permissions"].(map[string]any)
+			for name, access := range permissions {
+				if h.granted[name] != access {
+					refuse(w, http.StatusUnprocessableEntity, "The permissions requested are not granted to this installation.")
+					return true
+				}
+			}
+			given := fmt.Sprintf("ghs_installed%dsecret", len(requested))
+			h.tokens[given] = permissions
+			write(w, http.StatusCreated, map[string]any{"token": given, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "permissions": permissions})
 		}
 		return true
 	}
-	f, err := github.New(github.Config{Address: h.server.URL, Repository: "ada/nodes", Now: h.now, App: &github.App{
-		ID: appID, Installation: installation,
-		Key: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
-	}})
+	h.app = pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	return h.installation(t), &requested
+}
+
+// installation connects as the App, with an empty cache.
+func (h *hub) installation(t *testing.T) *github.Forge {
+	t.Helper()
+	f, err := github.New(github.Config{Address: h.server.URL, Repository: "ada/nodes", Now: h.now, App: &github.App{ID: appID, Installation: installation, Key: h.app}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, &requested
+	return f
 }
 
 // signedBy verifies a JSON web token by the App's public key.
@@ -92,7 +112,10 @@ func TestAnAppRequestsNoMoreThanItNeeds(t *testing.T) {
 	if err := calls["status"](t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"repositories": []any{"nodes"}, "permissions": map[string]any{"pull_requests": "write", "statuses": "write"}}
+	want := []map[string]any{
+		{"repositories": []any{"nodes"}, "permissions": map[string]any{"pull_requests": "write"}},
+		{"repositories": []any{"nodes"}, "permissions": map[string]any{"checks": "write"}},
+	}
 	if diff := cmp.Diff(want, *requested); diff != "" {
 		t.Error(diff)
 	}
@@ -108,7 +131,7 @@ func TestAnAppRequestsNoMoreThanItNeeds(t *testing.T) {
 			identities++
 		}
 	}
-	if tokens != 1 || identities != 1 {
+	if tokens != 2 || identities != 1 {
 		t.Errorf("%d tokens and %d identities were asked for", tokens, identities)
 	}
 }
@@ -122,7 +145,7 @@ func TestAnInstallationThatGivesNoTokenNamesTheRemedy(t *testing.T) {
 		"a wrong key":             {401, map[string]any{"message": "A JSON web token could not be decoded"}, "does not belong to its private key"},
 		"suspended":               {403, map[string]any{"message": "This installation has been suspended"}, "resume it"},
 		"not there":               {404, map[string]any{"message": "Not Found"}, "no such installation"},
-		"permissions not granted": {422, map[string]any{"message": "The permissions requested are not granted to this installation."}, `"Commit statuses: Read and write"`},
+		"permissions not granted": {422, map[string]any{"message": "The permissions requested are not granted to this installation."}, `"Pull requests: Read and write"`},
 		"nothing":                 {201, nil, "no token"},
 		"no token":                {201, map[string]any{"expires_at": "2030-01-01T00:00:00Z"}, "no token"},
 		"a list":                  {201, []any{}, "no token"},

@@ -10,7 +10,54 @@ import (
 )
 
 func TestGitHubConforms(t *testing.T) {
-	h := newHub(t)
+	t.Run("with a token", func(t *testing.T) {
+		h := newHub(t)
+		conforms(t, h, forgetest.Server{Connect: func() forge.Forge { return h.forge(t) }})
+	})
+	t.Run("as an App", func(t *testing.T) {
+		h := newHub(t)
+		installed(t, h)
+		conforms(t, h, forgetest.Server{Connect: func() forge.Forge { return h.installation(t) }, Checks: h.posted})
+	})
+	t.Run("as an App without checks", func(t *testing.T) {
+		h := newHub(t)
+		installed(t, h)
+		delete(h.granted, "checks")
+		conforms(t, h, forgetest.Server{Connect: func() forge.Forge { return h.installation(t) }})
+	})
+}
+
+// posted are the checks of a name, newest first.
+func (h *hub) posted(sha, name string) (out []forgetest.PostedCheck) {
+	h.change(func(time.Time) {
+		for _, c := range slices.Backward(h.checks) {
+			if c.fields["head_sha"] != sha || c.fields["name"] != name {
+				continue
+			}
+			output, _ := c.fields["output"].(map[string]any)
+			p := forgetest.PostedCheck{}
+			p.Conclusion, _ = text(c.fields, "conclusion")
+			p.Title, _ = text(output, "title")
+			p.Summary, _ = text(output, "summary")
+			for _, a := range c.annotations {
+				line, _ := a["start_line"].(float64)
+				on := forge.LineAnnotation{Line: int(line)}
+				on.Path, _ = text(a, "path")
+				on.Title, _ = text(a, "title")
+				on.Message, _ = text(a, "message")
+				level, _ := text(a, "annotation_level")
+				on.Level = forge.AnnotationLevel(level)
+				p.Annotations = append(p.Annotations, on)
+			}
+			out = append(out, p)
+		}
+	})
+	return out
+}
+
+// conforms runs the suite on a hub, with what people do there.
+func conforms(t *testing.T, h *hub, s forgetest.Server) {
+	t.Helper()
 	h.add(130)
 	edit := func(number int, change func(p *pull)) {
 		h.change(func(now time.Time) {
@@ -20,7 +67,7 @@ func TestGitHubConforms(t *testing.T) {
 	}
 	forgetest.Run(t, forgetest.Server{
 		First: 1, Second: 2,
-		Connect: func() forge.Forge { return h.forge(t) },
+		Connect: s.Connect, Checks: s.Checks,
 		Push: func(number int) string {
 			edit(number, func(p *pull) { p.sha = sha(0xabc) })
 			return sha(0xabc)
@@ -53,6 +100,11 @@ func TestGitHubConforms(t *testing.T) {
 			h.change(func(time.Time) {
 				for _, s := range h.statuses {
 					if s["sha"] == sha && s["context"] == context {
+						n++
+					}
+				}
+				for _, c := range h.checks {
+					if c.fields["head_sha"] == sha && c.fields["name"] == context {
 						n++
 					}
 				}

@@ -22,6 +22,7 @@ var (
 	reading    = permission{"Pull requests: Read-only", "repo"}
 	commenting = permission{"Pull requests: Read and write", "repo"}
 	setting    = permission{"Commit statuses: Read and write", "repo:status"}
+	checking   = permission{"Checks: Read and write", "none"}
 	identity   = permission{"none", "none"}
 )
 
@@ -80,6 +81,9 @@ type tokenGuard struct {
 	needs []string
 }
 
+// errNotGranted is the cause of an error where an installation grants no such token.
+var errNotGranted = errors.New("the installation does not grant it")
+
 // RoundTrip implements http.RoundTripper.
 func (g tokenGuard) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := g.base.RoundTrip(request)
@@ -100,7 +104,11 @@ func (g tokenGuard) RoundTrip(request *http.Request) (*http.Response, error) {
 	err = json.Unmarshal(content, &got)
 	switch {
 	case response.StatusCode >= 300:
-		return nil, &forge.Error{Operation: doing, Code: response.StatusCode, Message: rest.Clean(got.Message), Remedy: g.remedy(response.StatusCode)}
+		refused := &forge.Error{Operation: doing, Code: response.StatusCode, Message: rest.Clean(got.Message), Remedy: g.remedy(response.StatusCode)}
+		if refused.Code == http.StatusUnprocessableEntity {
+			refused.Cause = errNotGranted
+		}
+		return nil, refused
 	case err != nil || got.Token == "" || got.ExpiresAt == "":
 		return nil, &forge.Error{Operation: doing, Message: "the response holds no token"}
 	}

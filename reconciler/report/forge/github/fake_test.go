@@ -30,7 +30,12 @@ type hub struct {
 	nextID   int64
 	clock    time.Time
 	me       map[string]any
-	token    string
+	// tokens are those that are good, with their permissions; nil are those of a user's, who may do everything but
+	// write checks. granted is what the installation of the App grants, app its key.
+	tokens   map[string]map[string]any
+	granted  map[string]any
+	app      []byte
+	checks   []*checkRun
 	requests []string // method and path with query; 304 are marked
 	// before is asked before an answer is made; true means it has answered.
 	before func(w http.ResponseWriter, r *http.Request) bool
@@ -65,7 +70,7 @@ func sha(n int) string { return fmt.Sprintf("%040x", n) }
 func newHub(t *testing.T) *hub {
 	t.Helper()
 	h := &hub{
-		clock: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), nextID: 1000, token: token,
+		clock: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), nextID: 1000, tokens: map[string]map[string]any{token: nil},
 		me: map[string]any{"id": 7, "login": "poolwright-bot", "type": "User"},
 	}
 	mux := http.NewServeMux()
@@ -78,6 +83,10 @@ func newHub(t *testing.T) *hub {
 	mux.HandleFunc("DELETE "+repo+"/issues/comments/{id}", h.deleteComment)
 	mux.HandleFunc("GET "+repo+"/commits/{sha}/status", h.combined)
 	mux.HandleFunc("POST "+repo+"/statuses/{sha}", h.createStatus)
+	mux.HandleFunc("GET "+repo+"/commits/{sha}/check-runs", h.listChecks)
+	mux.HandleFunc("GET "+repo+"/check-runs/{id}/annotations", h.listAnnotations)
+	mux.HandleFunc("POST "+repo+"/check-runs", h.createCheck)
+	mux.HandleFunc("PATCH "+repo+"/check-runs/{id}", h.updateCheck)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { refuse(w, http.StatusNotFound, "Not Found") })
 	h.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
@@ -89,7 +98,7 @@ func newHub(t *testing.T) *hub {
 			refuse(w, http.StatusForbidden, "Request forbidden by administrative rules.")
 		case r.Header.Get("X-GitHub-Api-Version") != "2022-11-28":
 			refuse(w, http.StatusBadRequest, "no version was asked for")
-		case r.Header.Get("Authorization") != "Bearer "+h.token && r.Header.Get("Authorization") != "token "+h.token:
+		case !h.authorized(r):
 			refuse(w, http.StatusUnauthorized, "Bad credentials")
 		default:
 			mux.ServeHTTP(w, r)
@@ -97,6 +106,17 @@ func newHub(t *testing.T) *hub {
 	}))
 	t.Cleanup(h.server.Close)
 	return h
+}
+
+// authorized reports whether the request has a good token.
+func (h *hub) authorized(r *http.Request) bool {
+	_, ok := h.tokens[credential(r)]
+	return ok
+}
+
+func credential(r *http.Request) string {
+	_, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return token
 }
 
 // forge connects with the token.
@@ -352,6 +372,10 @@ func (h *hub) combined(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *hub) createStatus(w http.ResponseWriter, r *http.Request) {
+	if permissions := h.tokens[credential(r)]; permissions != nil && permissions["statuses"] != "write" {
+		refuse(w, http.StatusForbidden, "Resource not accessible by integration")
+		return
+	}
 	var sent map[string]any
 	_ = json.NewDecoder(r.Body).Decode(&sent)
 	description, _ := sent["description"].(string)

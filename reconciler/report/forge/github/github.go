@@ -1,9 +1,9 @@
 // Package github is the forge GitHub, also GitHub Enterprise Server: as an App
 // or with a token.
 //
-// It refuses to request more than it needs: an App's installation token is made for the
-// one repository and for pull requests and commit statuses only. It never reads or
-// writes code. Start reading at New.
+// It refuses to request more than it needs: an App's installation tokens are made for the
+// one repository, one for pull requests and one for checks or, where those are not granted, for commit
+// statuses. It never reads or writes code. Start reading at New.
 package github
 
 import (
@@ -66,15 +66,26 @@ type Forge struct {
 	secret      string
 	now         func() time.Time
 	client      *github.Client
-	app         *github.Client // authenticates as the App itself; nil with a token
+	clients
 
 	// writeLimiter spaces writes.
 	writeLimiter *rate.Limiter
 	comments     comments.Cache[comments.Key, int64]
 	statuses     comments.Cache[statusKey, forge.Status]
+	// checks are digests of the check runs that were set.
+	checks comments.Cache[statusKey, string]
 
 	mu sync.Mutex
 	me *author
+	// noChecksUntil is until when check runs are not tried.
+	noChecksUntil time.Time
+}
+
+// clients are those beside the one for pull requests.
+type clients struct {
+	app      *github.Client // authenticates as the App itself; nil with a token
+	setting  *github.Client // sets commit statuses
+	checking *github.Client // sets check runs; nil with a token
 }
 
 var _ forge.Forge = (*Forge)(nil)
@@ -100,6 +111,7 @@ func New(config Config) (*Forge, error) {
 		return nil, errors.New("connecting to GitHub: either a token or an App is needed, not both")
 	case config.App == nil:
 		f.client, err = newClient(address, transport, github.WithAuthToken(config.Token))
+		f.setting = f.client
 		return f, err
 	}
 	return f, f.asApp(*config.App, address, transport)
@@ -117,34 +129,54 @@ func newClient(address string, transport http.RoundTripper, more ...github.Clien
 	return client, nil
 }
 
-// asApp authenticates as an installation, with a token that can do no more than is
-// needed here.
+// asApp authenticates as an installation, with tokens each of which can do no more than one thing that is
+// needed here: who has not granted checks yet still has comments and statuses.
 func (f *Forge) asApp(app App, address string, transport http.RoundTripper) error {
-	signing, err := app.signing(address, tokenGuard{base: transport, repository: f.owner + "/" + f.name, needs: []string{commenting.fine, setting.fine}})
-	if err != nil {
-		return err
+	for _, c := range []struct {
+		client **github.Client
+		needs  permission
+		grants github.InstallationPermissions
+	}{
+		{&f.client, commenting, github.InstallationPermissions{PullRequests: new("write")}},
+		{&f.setting, setting, github.InstallationPermissions{Statuses: new("write")}},
+		{&f.checking, checking, github.InstallationPermissions{Checks: new("write")}},
+	} {
+		signing, err := app.signing(address, tokenGuard{base: transport, repository: f.owner + "/" + f.name, needs: []string{c.needs.fine}})
+		if err != nil {
+			return err
+		}
+		installed := ghinstallation.NewFromAppsTransport(signing, app.Installation)
+		installed.InstallationTokenOptions = &github.InstallationTokenOptions{Repositories: []string{f.name}, Permissions: &c.grants}
+		if *c.client, err = newClient(address, installed); err != nil {
+			return err
+		}
+		if f.app == nil {
+			if f.app, err = newClient(address, signing); err != nil {
+				return err
+			}
+		}
 	}
-	installed := ghinstallation.NewFromAppsTransport(signing, app.Installation)
-	installed.InstallationTokenOptions = &github.InstallationTokenOptions{
-		Repositories: []string{f.name},
-		Permissions:  &github.InstallationPermissions{PullRequests: new("write"), Statuses: new("write")},
-	}
-	if f.client, err = newClient(address, installed); err != nil {
-		return err
-	}
-	f.app, err = newClient(address, signing)
-	return err
+	return nil
 }
 
-// signing authenticates as the App itself.
+// signing authenticates as the App itself, for tokens of its installation.
 func (a App) signing(address string, transport http.RoundTripper) (*ghinstallation.AppsTransport, error) {
+	signing, err := a.jwt(address, transport)
+	if err != nil {
+		return nil, err
+	}
+	if a.ID <= 0 || a.Installation <= 0 {
+		return nil, fmt.Errorf("connecting to GitHub: App %d and installation %d have to be positive numbers", a.ID, a.Installation)
+	}
+	return signing, nil
+}
+
+// jwt signs requests with the App's key.
+func (a App) jwt(address string, transport http.RoundTripper) (*ghinstallation.AppsTransport, error) {
 	signing, err := ghinstallation.NewAppsTransport(transport, a.ID, a.Key)
 	if err != nil {
 		// The library's error may quote the key.
 		return nil, errors.New("reading the GitHub App's private key: it is not an RSA key in PEM")
-	}
-	if a.ID <= 0 || a.Installation <= 0 {
-		return nil, fmt.Errorf("connecting to GitHub: App %d and installation %d have to be positive numbers", a.ID, a.Installation)
 	}
 	signing.BaseURL = address
 	return signing, nil

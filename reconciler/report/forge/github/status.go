@@ -8,25 +8,25 @@ import (
 	"github.com/google/go-github/v88/github"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/comments"
-	"github.com/poolwright/poolwright/reconciler/report/forge/internal/rest"
 )
 
 type statusKey struct{ sha, context string }
 
-// Status implements forge.Forge. GitHub takes 1,000 statuses of a context and
-// commit and then no more, so an equal one is never written again.
+// Status implements forge.Forge. As an App that may write checks it is a check run without more than the status has.
 func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) error {
-	status.Context, status.Description = comments.Context(status.Context), comments.Description(status.Description)
+	return f.Check(ctx, sha, forge.Check{Status: status})
+}
+
+// status sets a commit status. GitHub takes 1,000 statuses of a context and
+// commit and then no more, so an equal one is never written again.
+func (f *Forge) status(ctx context.Context, sha string, status forge.Status) error {
+	status.State = status.State.Basic()
 	doing := fmt.Sprintf("setting status %q in %s/%s", status.Context, f.owner, f.name)
-	if sha = rest.SHA(sha); sha == "" || status.Context == "" {
-		return fmt.Errorf("%s: it takes a commit's whole hash and a context", doing)
-	}
 	key := statusKey{sha, status.Context}
 	if f.statuses.Get(key) == status {
 		return nil
 	}
-	current, err := f.status(ctx, doing, key)
+	current, err := f.newestStatus(ctx, doing, key)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 		if err := f.mayWrite(ctx, doing); err != nil {
 			return err
 		}
-		_, response, err := f.client.Repositories.CreateStatus(ctx, f.owner, f.name, sha, github.RepoStatus{
+		_, response, err := f.setting.Repositories.CreateStatus(ctx, f.owner, f.name, sha, github.RepoStatus{
 			State: new(string(status.State)), Context: &status.Context,
 			Description: &status.Description, TargetURL: optional(status.URL),
 		})
@@ -46,11 +46,11 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 	return nil
 }
 
-// status reads the newest status of a context, the zero Status if there is none.
-func (f *Forge) status(ctx context.Context, doing string, key statusKey) (forge.Status, error) {
+// newestStatus reads the newest status of a context, the zero Status if there is none.
+func (f *Forge) newestStatus(ctx context.Context, doing string, key statusKey) (forge.Status, error) {
 	options := &github.ListOptions{Page: 1, PerPage: 100}
 	for range commentPages {
-		combined, response, err := f.client.Repositories.GetCombinedStatus(ctx, f.owner, f.name, key.sha, options)
+		combined, response, err := f.setting.Repositories.GetCombinedStatus(ctx, f.owner, f.name, key.sha, options)
 		if err != nil {
 			return forge.Status{}, f.failed(doing, setting, response, err)
 		}

@@ -38,9 +38,9 @@ func buildState(s forge.State) string {
 	switch s {
 	case forge.Pending:
 		return pending
-	case forge.Success:
+	case forge.Success, forge.Neutral:
 		return "success"
-	case forge.Failure, forge.Errored:
+	case forge.Failure, forge.Errored, forge.ActionRequired:
 		return "failed"
 	}
 	return "failed"

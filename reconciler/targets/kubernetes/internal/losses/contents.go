@@ -55,35 +55,47 @@ func builtIn(group string) bool {
 	}, group)
 }
 
-// customKinds are the kinds of namespaces that Kubernetes does not bring itself, as the
-// cluster serves them now. Only their controllers can list what goes with their
-// objects.
-func (c Counter) customKinds(ctx context.Context) ([]kinds.Kind, error) {
+// servedKinds are the kinds of namespaces that the cluster serves now and contents does not list: those that Kubernetes
+// does not bring itself, which are counted since only their controllers can list what goes with their objects, and
+// the other kinds of Kubernetes, whose objects are lost without harm unless a person holds one.
+func (c Counter) servedKinds(ctx context.Context) (custom, uncounted []kinds.Kind, err error) {
 	if err := c.Kinds.Refresh(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for group, err := range c.Kinds.Failed() {
 		if !builtIn(group) {
-			return nil, fmt.Errorf("reading the cluster's kinds of %s: %w", group, err)
+			return nil, nil, fmt.Errorf("reading the cluster's kinds of %s: %w", group, err)
 		}
 	}
-	custom := slices.DeleteFunc(c.Kinds.All(), func(k kinds.Kind) bool { return !k.Namespaced || builtIn(k.Group) })
-	if len(custom) > maxCustomKinds {
-		return nil, fmt.Errorf("the cluster has %d kinds of custom resources, and no more than %d are counted", len(custom), maxCustomKinds)
+	for _, k := range c.Kinds.All() {
+		switch {
+		case !k.Namespaced:
+		case !builtIn(k.Group):
+			custom = append(custom, k)
+		case !slices.Contains(maintained, k.Kind) && !slices.ContainsFunc(contents(), func(o kinds.Kind) bool { return o.Group == k.Group && o.Kind == k.Kind }):
+			uncounted = append(uncounted, k)
+		}
 	}
-	return custom, nil
+	if len(custom) > maxCustomKinds {
+		return nil, nil, fmt.Errorf("the cluster has %d kinds of custom resources, and no more than %d are counted", len(custom), maxCustomKinds)
+	}
+	return custom, uncounted, nil
 }
+
+// maintained are kinds of Kubernetes that controllers make and remove all the time, in numbers: nobody holds one.
+var maintained = []string{"ControllerRevision", "Endpoints", "EndpointSlice", "Event", "Lease"}
 
 // requests bounds the lists that are under way at a time.
 const requests = 16
 
 // lostContents counts what is in a namespace beside what is deleted anyway.
 func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.DeletionImpact, error) {
-	custom, err := c.customKinds(ctx)
+	custom, uncounted, err := c.servedKinds(ctx)
 	if err != nil {
 		return loss.DeletionImpact{}, err
 	}
-	all := append(contents(), custom...)
+	counted := append(contents(), custom...)
+	all := append(slices.Clip(counted), uncounted...)
 	found, marks, errs := make([]loss.Names, len(all)), make([]map[string]loss.Mark, len(all)), make([]error, len(all))
 	each := make([]int, len(all))
 	for i := range each {
@@ -97,6 +109,9 @@ func (c Deletion) lostContents(ctx context.Context, of state.Key) (loss.Deletion
 			return loss.DeletionImpact{}, errs[i]
 		}
 		maps.Copy(marked, marks[i])
+		if i >= len(counted) {
+			continue
+		}
 		as := lostAs(kind)
 		if n := len(found[i][as]); n > 0 {
 			parts = append(parts, plural.Count(n, thing(kind)))
