@@ -126,12 +126,11 @@ func (s summary) MarshalJSON() ([]byte, error) {
 
 func (s summary) print(out io.Writer) {
 	const titles, values = 40, 9
-	compared := slices.ContainsFunc(s, func(r row) bool { return r.document.text != "" })
-	head, simulated := "", false
-	if compared {
-		head = fmt.Sprintf("  %-*s  %*s  the document", titles, "", values, "here")
+	simulated := false
+	fmt.Fprintln(out)
+	if slices.ContainsFunc(s, func(r row) bool { return r.document.text != "" }) {
+		fmt.Fprintf(out, "  %-*s  %*s  the document\n", titles, "", values, "here")
 	}
-	fmt.Fprintln(out, head)
 	for _, r := range s {
 		text := r.document.text
 		if r.document.simulated {

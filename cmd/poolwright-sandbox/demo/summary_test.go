@@ -38,7 +38,8 @@ func TestASummaryHasTheTimesOfTheRunBesideThoseOfTheDocument(t *testing.T) {
 	}
 	var text strings.Builder
 	sum.print(&text)
-	const printed = `                                                 here  the document
+	const printed = `
+                                                 here  the document
   pod pending  -> CreateFleet requested        1.00 s  5 s
   CreateFleet  -> node registered              4.00 s  60 s *
   pod pending  -> pod running on its GPU       7.00 s
