@@ -25,8 +25,8 @@ func TestEveryPageHasTheSectionsOfTheDocuments(t *testing.T) {
 }
 
 var (
-	// listed is a command whose comment has the names that it prints.
-	listed = regexp.MustCompile(`(?m)^kubectl get (nodepools|ec2nodeclasses) +# (.*)$`)
+	// listed is a command whose comment has the names that it prints, or whose output is below it.
+	listed = regexp.MustCompile("(?m)^(?:kubectl get (nodepools|ec2nodeclasses) +# (.*)|\\$ kubectl get (nodepools|ec2nodeclasses)\n((?:[A-Za-z].*\n)+))")
 	// selector is a label that a command selects nodes or pods by.
 	selector = regexp.MustCompile(`(?m)kubectl [^\n|#]*? -l ([^\s=` + "`" + `]+)(?:=([^\s` + "`" + `]+))?`)
 	quoted   = regexp.MustCompile("`(workloads|scaling|monitoring)/([a-z0-9.-]+)`|-f ((?:workloads|scaling|monitoring)/\\S+)")
@@ -40,8 +40,16 @@ func TestCommandsOfThePagesNameWhatTheExampleDeclares(t *testing.T) {
 			t.Errorf("%s lists %d kinds of objects by a command, not %d", page.name, len(commands), len(kinds))
 		}
 		for _, command := range commands {
-			if diff := cmp.Diff(named(page.plan, kinds[command[1]]), strings.Split(command[2], ", ")); diff != "" {
-				t.Errorf("%s: kubectl get %s prints something else (-declared +page):\n%s", page.name, command[1], diff)
+			kind, names := command[1], strings.Split(command[2], ", ")
+			if kind == "" {
+				kind, names = command[3], nil
+				for line := range strings.Lines(command[4]) {
+					names = append(names, strings.Fields(line)[0])
+				}
+				names = names[1:] // below the heading
+			}
+			if diff := cmp.Diff(named(page.plan, kinds[kind]), names); diff != "" {
+				t.Errorf("%s: kubectl get %s prints something else (-declared +page):\n%s", page.name, kind, diff)
 			}
 		}
 		for _, label := range selector.FindAllStringSubmatch(page.text, -1) {

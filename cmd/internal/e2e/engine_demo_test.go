@@ -118,6 +118,30 @@ func (r demoRun) events(t *testing.T) (all []demoEvent) {
 	return all
 }
 
+// sums are the numbers of a summary, and the document's figures beside them.
+func (e demoEvent) sums(t *testing.T) (sums map[string]float64, document map[string]string) {
+	t.Helper()
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(e.Detail, &all); err != nil {
+		t.Fatal(err)
+	}
+	sums = map[string]float64{}
+	for name, raw := range all {
+		into := any(&document)
+		number := sums[name]
+		if name != "document" {
+			into = &number
+		}
+		if err := json.Unmarshal(raw, into); err != nil {
+			t.Fatalf("%s of the summary: %v", name, err)
+		}
+		if name != "document" {
+			sums[name] = number
+		}
+	}
+	return sums, document
+}
+
 // documentedEvents are the names in docs/events.md, in their order.
 func documentedEvents(t *testing.T) (names []string) {
 	t.Helper()
@@ -181,16 +205,13 @@ func demoOfAltanova(t *testing.T) {
 			t.Errorf("%s does not say %q:\n%s", one.Event, texts, one.Comment)
 		}
 	}
-	var sums map[string]float64
-	if err := json.Unmarshal(events[len(events)-1].Detail, &sums); err != nil {
-		t.Fatal(err)
-	}
+	sums, document := events[len(events)-1].sums(t)
 	for name, sum := range sums {
 		if (name == "gpuNodes") != (sum == 0) || sum < 0 {
 			t.Errorf("%s is %s", name, strconv.FormatFloat(sum, 'f', -1, 64))
 		}
 	}
-	if len(sums) != 7 || sums["pendingToFleetSeconds"] > sums["pendingToRunningSeconds"] || sums["costUSD"] > 1 {
+	if len(sums) != 10 || len(document) != 6 || sums["pendingToFleetSeconds"] > sums["pendingToRunningSeconds"] || sums["costUSD"] > 1 {
 		t.Errorf("the sums are %v", sums)
 	}
 	t.Logf("the demo took %s: %v", run.ended.Sub(run.began).Round(time.Second), sums)
@@ -224,11 +245,8 @@ func demoOfAnotherSetup(t *testing.T) {
 			t.Errorf("%s does not say %q: %s", event, texts, details[event])
 		}
 	}
-	var sums map[string]float64
-	if err := json.Unmarshal([]byte(details["summary"]), &sums); err != nil {
-		t.Fatal(err)
-	}
-	if len(sums) != 6 || sums["gpuNodes"] != 0 || sums["commitSeconds"] <= 0 || sums["costUSD"] <= 0 || sums["costUSD"] > 1 {
+	sums, document := events[len(events)-1].sums(t)
+	if len(sums) != 7 || len(document) != 2 || sums["podsOfNode"] != 40 || sums["gpuNodes"] != 0 || sums["commitSeconds"] <= 0 || sums["costUSD"] <= 0 || sums["costUSD"] > 1 {
 		t.Errorf("the sums are %v", sums)
 	}
 	t.Logf("the demo took %s: %v", run.ended.Sub(run.began).Round(time.Second), sums)

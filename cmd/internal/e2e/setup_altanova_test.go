@@ -23,6 +23,7 @@ import (
 func TestSetupAltanova(t *testing.T) {
 	t.Parallel()
 	s := newSetupSuite(t, "altanova")
+	s.runsThePage("Verify")
 	launches := s.AWS.Watch(t.Context())
 	pods, list := s.record(&corev1.PodList{}, client.InNamespace("default")), s.record(&corev1.NodeList{})
 	s.creates("workloads/tinyllama.yaml")
@@ -37,7 +38,7 @@ func TestSetupAltanova(t *testing.T) {
 		Image: s.al2023("nvidia", s.latest()),
 	}
 	gpuNode.is(want)
-	s.runsThePage()
+	s.runsThePage("Monitor")
 
 	s.plainPod("everyday")
 	s.plainPod("important", func(pod *corev1.Pod) {
@@ -45,6 +46,7 @@ func TestSetupAltanova(t *testing.T) {
 		pod.Spec.Tolerations = []corev1.Toleration{{Key: "workload", Value: "critical", Effect: corev1.TaintEffectNoSchedule}}
 	})
 	s.neverAFifth()
+	s.runsThePage("Troubleshoot")
 
 	want.Pool, want.Type, want.Labels, want.Taints = "general", "t3.small", map[string]string{"nodepool": "general"}, nil
 	want.Volume.Size, want.Volume.IOPS, want.Volume.Throughput, want.Image = "50", "3000", "125", s.al2023("standard", s.latest())

@@ -63,7 +63,7 @@ func TestSetupBaseten(t *testing.T) {
 		}
 		s.landsOf(deployments[i]).is(want)
 	}
-	s.runsThePage()
+	s.runsThePage("Verify", "Monitor")
 	pools := []string{"memory", "cpu", "gpu"}
 	for _, pool := range pools {
 		s.waitsFor(pool, "30s")

@@ -44,7 +44,7 @@ func TestSetupPiksel(t *testing.T) {
 		t.Errorf("the general node has %d CPUs", cpus)
 	}
 	s.countsGPUs("gpu", "30", "1")
-	s.runsThePage()
+	s.runsThePage("Verify", "Monitor")
 	s.waitsFor("default", "30s")
 	s.waitsFor("gpu", karpv1.Never)
 	s.edits("Let empty general nodes go sooner", "base/nodepools.yaml", "consolidateAfter: 30s", "consolidateAfter: 5s")

@@ -43,7 +43,7 @@ func TestSetupPingvas(t *testing.T) {
 	s.scales(standard, 1)
 	s.scales(premium, 1)
 	first, paid := s.landsOf(standard), s.landsOf(premium)
-	s.runsThePage()
+	s.runsThePage("Verify", "Monitor")
 	// Only now: before, it might take the node that was made for one of these.
 	s.plainPod("either", func(pod *corev1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{"role": "gpu-worker"}

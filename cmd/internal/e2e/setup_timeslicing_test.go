@@ -27,7 +27,7 @@ func TestSetupTimeslicing(t *testing.T) {
 	typed(t, s.Environment, s.git.repo.dir, "bootstrap", s.of.Path, "--wait=false", "--yes").expect(t, 0, "nothing to change")
 	s.logs("api", "audit", "authenticator", "controllerManager", "scheduler")
 	// The set-up's own pod takes one share, and leaves the node to the others.
-	s.creates("workloads/gpu-workload.yaml")
+	s.runsThePage("Verify", "Troubleshoot")
 	s.removes(s.lands("gpu-workload"))
 	begin := time.Now()
 	s.creates("workloads/inference.yaml")
@@ -62,7 +62,6 @@ func TestSetupTimeslicing(t *testing.T) {
 		t.Errorf("the node advertises %s", offer)
 	}
 	s.countsGPUs("gpu", "120", "40")
-	s.runsThePage()
 
 	// A node of the other class has the other image.
 	s.makes(&corev1.Pod{

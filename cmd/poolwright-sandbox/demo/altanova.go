@@ -27,6 +27,7 @@ func (s *Run) altanova(workloads []*workload) []scenarioStep {
 		{action: func(ctx context.Context) error { return s.delayShortened(ctx, worker) }, events: []string{commitApplied}},
 		{action: s.waitForOutcome, events: []string{commentConcluded}},
 		s.deleteWorkload(worker),
+		s.costs(),
 	}
 }
 

@@ -26,8 +26,9 @@ func (s *Run) baseten(workloads []*workload) []scenarioStep {
 			}
 			before, err = s.group(ctx)
 			before.instances = instances
+			s.marks.mark(nodeGroupReady, "nodegroup/"+before.name, fmt.Sprintf("%d nodes that Cluster Autoscaler would have launched are ready; Poolwright declares no node group", len(instances)), time.Now())
 			return err
-		}},
+		}, events: []string{nodeGroupReady}},
 		s.followed(),
 		s.createWorkload(workloads[0]),
 		s.deleteWorkload(workloads[0]),
@@ -85,6 +86,7 @@ func (s *Run) untouched(ctx context.Context, before group) error {
 		return fmt.Errorf("reading node group %s: %w", now.name, err)
 	}
 	sizes := eks.Nodegroup.ScalingConfig
+	s.record(row{field: "othersTouched", title: "nodes of Cluster Autoscaler touched", unit: asCount, document: figure{text: "none"}})
 	s.marks.mark(nodeGroupUntouched, "nodegroup/"+now.name, fmt.Sprintf("%d nodes of %d to %d, as Cluster Autoscaler left them; no call named them or changed a group",
 		len(before.instances), sizes.MinSize, sizes.MaxSize), time.Now())
 	return nil

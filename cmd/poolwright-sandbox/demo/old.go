@@ -22,7 +22,7 @@ import (
 // no Karpenter of today reads, and what `poolwright convert` counts between them.
 func (s *Run) followed() scenarioStep {
 	return scenarioStep{events: []string{apiFollowed}, action: func(ctx context.Context) error {
-		folder := filepath.Join(s.repo.Dir, s.Setup.Path)
+		folder := s.clusterFolder()
 		old, err := apisIn(folder)
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 
 // pingvas is a worker on a spot node that EC2 takes back: another node comes for
 // it, and the old one is drained and ended before EC2 would. Beside it a premium
-// worker gets a node on demand, which idles for its minute meanwhile.
+// worker gets a node on demand, which is empty meanwhile; a commit to the old API shortens its minute.
 func (s *Run) pingvas(workloads []*workload) []scenarioStep {
 	worker, premium := workloads[0], workloads[1]
 	again := worker.again()
@@ -22,12 +22,14 @@ func (s *Run) pingvas(workloads []*workload) []scenarioStep {
 		s.followed(),
 		s.createWorkload(worker),
 		s.createWorkload(premium),
+		s.shortenDelay(premium, "nodepools.yaml", "60s"),
 		{action: func(ctx context.Context) error { return s.remove(ctx, premium) }, workload: premium, events: []string{podDeleted}},
 		{action: func(context.Context) error { return s.interrupt(worker, again) }, workload: again, events: append([]string{spotInterrupted}, nodeLaunchEvents(again)...)},
 		{workload: worker, events: []string{instanceTerminated}},
 		{action: drained, workload: worker, events: []string{nodeDrained}},
 		s.deleteWorkload(again),
 		{workload: premium, events: []string{instanceTerminated}},
+		s.costs(),
 	}
 }
 
@@ -67,7 +69,9 @@ func (s *Run) drained(ctx context.Context, worker, again *workload) error {
 			return fmt.Errorf("it is there: %w", err)
 		}
 		now := time.Now()
-		worker.marks.mark(nodeDrained, node.Object, fmt.Sprintf("gone %.0f s after the interruption notice", now.Sub(warned.At).Seconds()), now)
+		for _, of := range []*workload{worker, again} { // again has the notice
+			of.marks.mark(nodeDrained, node.Object, fmt.Sprintf("gone %.0f s after the interruption notice", now.Sub(warned.At).Seconds()), now)
+		}
 		return nil
 	})
 }

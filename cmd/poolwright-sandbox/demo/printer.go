@@ -95,37 +95,3 @@ func indented(comment string) string {
 	quoted := "\n    | " + strings.ReplaceAll(strings.TrimSpace(comment), "\n", "\n    | ") + "\n"
 	return strings.ReplaceAll(quoted, "| \n", "|\n") // What is copied from a terminal keeps no blanks.
 }
-
-// measure is a time between two events, by its field and its title. It is not taken
-// where unless was recorded: a node that is kept does not end because its pod did.
-type measure struct{ field, title, from, to, unless string }
-
-// summary is the detail of the last event.
-type summary struct {
-	spans    []span
-	gpuNodes int
-	costUSD  float64
-}
-
-// span is a measure that was taken.
-type span struct {
-	measure
-	seconds float64
-}
-
-// MarshalJSON is one object with a number a field.
-func (s summary) MarshalJSON() ([]byte, error) {
-	fields := map[string]any{"gpuNodes": s.gpuNodes, "costUSD": s.costUSD}
-	for _, m := range s.spans {
-		fields[m.field] = m.seconds
-	}
-	return json.Marshal(fields)
-}
-
-func (s summary) print(out io.Writer) {
-	fmt.Fprintln(out)
-	for _, m := range s.spans {
-		fmt.Fprintf(out, "  %-40s  %6.2f s\n", m.title, m.seconds)
-	}
-	fmt.Fprintf(out, "  %-40s  %6d\n  %-40s $%.4f\n", "GPU nodes left", s.gpuNodes, "spent", s.costUSD)
-}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -52,6 +53,8 @@ type Run struct {
 	// marks are the events that belong to no workload.
 	marks   *timeline
 	watched watchedWorkloads
+	// extra are the lines that the summary has beside the times.
+	extra []row
 	// controller is the product's process once it runs.
 	controller *process.Process
 }
@@ -168,6 +171,9 @@ func (s *Run) hint() string {
 // syncName is the name that the Sync is given: that of the cluster's folder.
 func (s *Run) syncName() string { return path.Base(s.Setup.Path) }
 
+// clusterFolder is the folder of the working copy that the cluster follows.
+func (s *Run) clusterFolder() string { return filepath.Join(s.repo.Dir, s.Setup.Path) }
+
 // scenario is what happens in one set-up between its push and zero.
 type scenario struct {
 	// contents is what the first commit brings.
@@ -175,6 +181,8 @@ type scenario struct {
 	// workloads are the workloads and the pools that serve them.
 	workloads []*workload
 	steps     func(*Run, []*workload) []scenarioStep
+	// figures are the document's for times of the run, by the measure's field.
+	figures map[string]figure
 }
 
 // pull is the pull request of the run.

@@ -1,15 +1,12 @@
 package demo
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -108,44 +105,6 @@ func TestAWorkloadIgnoresWhatAnEarlierOneHasObserved(t *testing.T) {
 	next.ignore(first)
 	if next.claims("i-1") || !next.claims("i-2") || !first.claims("i-2") {
 		t.Error("it must know what is new, and that alone")
-	}
-}
-
-func TestASummaryHasTheTimesOfTheRun(t *testing.T) {
-	at := time.Unix(0, 0)
-	marks := newTimeline()
-	marks.mark(podPending, "pod/p", "", at)
-	marks.mark(podRunning, "pod/p", "", at.Add(7*time.Second))
-	marks.mark(podDeleted, "pod/p", "", at.Add(9*time.Second)) // and nothing terminated
-	sum := summary{spans: taken([]*timeline{newTimeline(), marks}), costUSD: 0.5}
-	raw, err := json.Marshal(sum)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got map[string]float64
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(map[string]float64{"pendingToRunningSeconds": 7, "gpuNodes": 0, "costUSD": 0.5}, got); diff != "" {
-		t.Errorf("the summary (-want +got):\n%s", diff)
-	}
-	var text strings.Builder
-	sum.print(&text)
-	if !strings.Contains(text.String(), "  pod pending  -> pod running on its GPU      7.00 s\n") || strings.Contains(text.String(), "terminated") {
-		t.Errorf("the text is\n%s", &text)
-	}
-}
-
-func TestANodeThatWasKeptDidNotEndWithItsPod(t *testing.T) {
-	at := time.Unix(0, 0)
-	kept, gone := newTimeline(), newTimeline()
-	for marks, after := range map[*timeline]time.Duration{kept: time.Minute, gone: 50 * time.Second} {
-		marks.mark(podDeleted, "pod/p", "", at)
-		marks.mark(instanceTerminated, "instance/i", "", at.Add(after))
-	}
-	kept.mark(nodeKept, "node/n", "", at)
-	if spans := taken([]*timeline{kept, gone}); len(spans) != 1 || spans[0].seconds != 50 {
-		t.Errorf("taken was %v", spans)
 	}
 }
 

@@ -19,11 +19,17 @@ func scenarios() map[string]scenario {
 			contents:  "three pools, two classes, the device plugin",
 			workloads: []*workload{newWorkload("gpu-inference", "1 GPU", "tinyllama.yaml")},
 			steps:     (*Run).altanova,
+			figures: map[string]figure{
+				"pendingToFleetSeconds": {text: "5 s"}, "fleetToRegisteredSeconds": {text: "60 s", simulated: true},
+				"registeredToBoundSeconds": {text: "10 s + 5 s", simulated: true}, "boundToRunningSeconds": {text: "30 s", simulated: true}, "pendingToRunningSeconds": {text: "90 s", simulated: true},
+				"deletedToTerminatedSeconds": {text: "5 min, and 10 s by the pull request"},
+			},
 		},
 		"timeslicing": {
 			contents:  "two pools, two classes, GPUs shared by ten",
 			workloads: []*workload{newWorkload("gpu", "a tenth of a GPU, as 39 others do", "inference.yaml")},
 			steps:     (*Run).timeslicing,
+			figures:   map[string]figure{"deletedToTerminatedSeconds": {text: "1 min, and 10 s by the commit"}},
 		},
 		"piksel": {
 			contents: "two pools of one class, the device plugin",
@@ -31,7 +37,8 @@ func scenarios() map[string]scenario {
 				newWorkload("gpu", "1 GPU", "gpu.yaml"),
 				newWorkload("default", "3 CPUs", "general.yaml"),
 			},
-			steps: (*Run).piksel,
+			steps:   (*Run).piksel,
+			figures: map[string]figure{"deletedToTerminatedSeconds": {text: "30 s"}, "keptSeconds": {text: "Never"}},
 		},
 		"pingvas": {
 			contents: "two pools and a class in v1beta1, the device plugin",
@@ -40,6 +47,10 @@ func scenarios() map[string]scenario {
 				newWorkload("gpu-premium", "1 GPU on demand", "models.yaml", "ai-worker-premium.yaml"),
 			},
 			steps: (*Run).pingvas,
+			figures: map[string]figure{
+				"pendingToRunningSeconds": {text: "30–60 s", simulated: true}, "interruptedToDrainedSeconds": {text: "at most 2 min"},
+				"deletedToTerminatedSeconds": {text: "1 min of gpu-premium, and 10 s by the commit"},
+			},
 		},
 		"baseten": {
 			contents:  "three provisioners in v1alpha5, the device plugin",

@@ -120,7 +120,7 @@ func (s *Run) bootstrap(ctx context.Context) error {
 		return fmt.Errorf("creating the Git credentials: %w", err)
 	}
 	// The kubelets here are simulated: no image is pulled, and nothing to wait for.
-	args := []string{"bootstrap", filepath.Join(s.repo.Dir, s.Setup.Path),
+	args := []string{"bootstrap", s.clusterFolder(),
 		"--name=" + s.syncName(), "--url=" + s.repo.URL, "--secret=git", "--image=sandbox.invalid/poolwright:demo", "--yes", "--wait=false"}
 	if s.Setup.SyncFile != "" {
 		args = append(args, "--sync-file="+filepath.Join(s.repo.Dir, s.Setup.SyncFile))

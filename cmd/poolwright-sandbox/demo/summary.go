@@ -5,17 +5,6 @@ import (
 	"time"
 )
 
-func measures() []measure {
-	return []measure{
-		{"pendingToFleetSeconds", "pod pending  -> CreateFleet requested", podPending, fleetRequested, ""},
-		{"pendingToRunningSeconds", "pod pending  -> pod running on its GPU", podPending, podRunning, ""},
-		{"driftSeconds", "hand edit    -> put back", driftInjected, driftCorrected, ""},
-		{"commitSeconds", "commit       -> applied", commitPushed, commitApplied, ""},
-		{"interruptedToRunningSeconds", "spot warning -> pod running elsewhere", spotInterrupted, podRunning, ""},
-		{"deletedToTerminatedSeconds", "pod deleted  -> instance terminated", podDeleted, instanceTerminated, nodeKept},
-	}
-}
-
 // summary is the last event.
 func (s *Run) summary(ctx context.Context) Event {
 	now := time.Now()
@@ -23,20 +12,26 @@ func (s *Run) summary(ctx context.Context) Event {
 	for _, r := range s.watched.all() {
 		timelines = append(timelines, r.marks)
 	}
-	sum := summary{spans: taken(timelines), gpuNodes: s.gpuNodes(ctx), costUSD: s.environment.AWS.Spend(now)}
-	return Event{Event: summaryEvent, At: now, Object: "sandbox", Detail: sum}
+	rows := append(taken(timelines, s.scenario.figures),
+		row{field: "gpuNodes", title: "GPU nodes left", value: float64(s.gpuNodes(ctx)), unit: asCount},
+		row{field: "costUSD", title: "spent", value: s.environment.AWS.Spend(now), unit: inCents})
+	return Event{Event: summaryEvent, At: now, Object: "sandbox", Detail: summary(append(rows, s.extra...))}
 }
 
-// taken are the measures whose events have been recorded, each on the first timeline
-// that has both.
-func taken(timelines []*timeline) (spans []span) {
-	for _, m := range measures() {
-		for _, t := range timelines {
-			if seconds, both := t.between(m.from, m.to); both && !t.has(m.unless) {
-				spans = append(spans, span{m, seconds})
-				break
-			}
+// record adds a line that only this run has.
+func (s *Run) record(rows ...row) {
+	s.extra = append(s.extra, rows...)
+}
+
+// costs computes what the document states of a month anew, with the prices of the sandbox's AWS.
+func (s *Run) costs() scenarioStep {
+	return scenarioStep{action: func(ctx context.Context) error {
+		raw, err := s.product(ctx, "cost", s.clusterFolder(), "--prices=aws", "--output=json")
+		if err != nil {
+			return err
 		}
-	}
-	return spans
+		rows, err := costRows(raw)
+		s.record(rows...)
+		return err
+	}}
 }

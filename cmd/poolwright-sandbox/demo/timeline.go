@@ -44,6 +44,7 @@ const (
 	nodeClaimDeleted   = "nodeclaim.deleted"
 	nodeDrained        = "node.drained"
 	spotInterrupted    = "spot.interrupted"
+	nodeGroupReady     = "nodegroup.ready"
 	nodeGroupUntouched = "nodegroup.untouched"
 )
 

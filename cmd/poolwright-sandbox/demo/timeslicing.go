@@ -45,6 +45,7 @@ func (s *Run) share(ctx context.Context, r *workload) error {
 			gpus := node.Status.Allocatable[gpuResource]
 			s.marks.mark(gpuShared, "node/"+name, fmt.Sprintf("%d pods run on this one %s: its GPUs are %s shares",
 				running, node.Labels[corev1.LabelInstanceTypeStable], gpus.String()), time.Now())
+			s.record(row{field: "podsOfNode", title: "pods that share the GPUs of one node", value: float64(running), unit: asCount, document: figure{text: "10 a GPU, of 4 GPUs"}})
 		}
 		return nil
 	})
