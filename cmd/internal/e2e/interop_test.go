@@ -189,6 +189,33 @@ func (f *flux) applied(revision string) {
 	})
 }
 
+// eventTimeout is how long the recorder of fluxcd/pkg/runtime/events waits for one try.
+const eventTimeout = 5 * time.Second
+
+// blackHole is the address of a server that takes connections and never responds.
+func (f *flux) blackHole() string {
+	f.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = listener.Close() })
+	return listener.Addr().String()
+}
+
+// reconcileSync has the Sync reconcile now by Flux's annotation, which a Receiver of Flux sets too, and waits until it has.
+func (f *flux) reconcileSync() {
+	f.Helper()
+	at := time.Now().Format(time.RFC3339Nano)
+	f.patch(f.object(v1alpha1.GroupVersion.String(), "Sync", f.name, nil), fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, fluxmeta.ReconcileRequestAnnotation, at))
+	f.eventually("the Sync has handled the request", func() error {
+		if got := f.sync().Status.LastHandledReconcileAt; got != at {
+			return fmt.Errorf("handled is %q", got)
+		}
+		return nil
+	})
+}
+
 // delays are how long after the artifact a revision was live, as watches of both received them.
 func (f *flux) delay(repository *unstructured.Unstructured, name, value string) time.Duration {
 	f.Helper()
@@ -274,6 +301,7 @@ func TestInteropASyncAppliesWhatSourceControllerFetched(t *testing.T) {
 	}
 	f.declare("v1", append(edited, "a", "c")...)
 	first := f.repo.commit("Begin")
+	f.flags = []string{"--events-addr=http://" + f.blackHole() + "/"}
 	f.start()
 	repository := f.follows()
 	f.applied(first)
@@ -330,6 +358,10 @@ func TestInteropASyncAppliesWhatSourceControllerFetched(t *testing.T) {
 	}
 	without := f.corrections("v1", edited...)
 	t.Logf("drift is put back with Flux: %s; without: %s", quantiles(with), quantiles(without))
+	// A recorder that posts within a reconciliation waits for each of its tries.
+	if longest := max(with[len(with)-1], without[len(without)-1]); longest >= eventTimeout {
+		t.Errorf("while nothing takes events, drift stays for %s", longest)
+	}
 	f.patch(repository, `{"spec":{"suspend":true},"metadata":{"finalizers":null}}`)
 	if err := f.hand.Delete(t.Context(), repository.DeepCopy()); err != nil {
 		t.Fatal(err)
@@ -487,4 +519,69 @@ func TestInteropFluxWaitsForTheSyncThatItApplies(t *testing.T) {
 	f.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
 	f.patch(waiting, `{"spec":{"wait":true}}`)
 	ready(waiting, metav1.ConditionTrue, "")
+}
+
+// The steps of docs/howto/beside-flux-or-argocd.md, and those back. An object that is moved keeps its UID: nobody deletes it.
+func TestInteropAnObjectMovesFromFluxAndBack(t *testing.T) {
+	t.Parallel()
+	const disabled = "\n  annotations: {%s: disabled}\n"
+	f := newFlux(t, "interop-move")
+	f.applier = f.program("kustomize-controller")
+	f.repo.write("apps/namespace.yaml", fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", f.apps))
+	annotated := func(name, value, key string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: %s\n  namespace: %s"+disabled+"data: {value: %s}\n", name, f.apps, key, value)
+	}
+	const fluxPrune = "kustomize.toolkit.fluxcd.io/prune"
+	// 1. Annotated in the old repository, but for the control.
+	f.repo.write("apps/moved.yaml", annotated("moved", "v1", fluxPrune))
+	f.repo.write("apps/lost.yaml", f.configMap("lost", "v1"))
+	f.repo.write("config/own.yaml", f.configMap("own", "ours"))
+	f.repo.commit("Begin")
+	f.start()
+	repository := f.follows()
+	owner := f.ownedByFlux("apps", "./apps", false)
+	if err := f.hand.Create(t.Context(), owner.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	moved, lost := f.holds("moved", "v1").UID, f.holds("lost", "v1").UID
+
+	// 2. Removed there, and added to the folder of the Sync.
+	f.repo.remove("apps/moved.yaml")
+	f.repo.remove("apps/lost.yaml")
+	f.repo.write("config/moved.yaml", f.configMap("moved", "v1"))
+	f.repo.commit("Move it")
+	f.reconcile(repository)
+	f.reconcile(owner)
+	f.gone("lost") // The control: without the annotation, Flux deletes it.
+	f.repo.write("config/lost.yaml", f.configMap("lost", "v1"))
+	second := f.repo.commit("Declare what was lost")
+	f.reconcile(repository)
+	// 3. Flux's labels are removed.
+	f.edit("moved", `{"metadata":{"labels":{"kustomize.toolkit.fluxcd.io/name":null,"kustomize.toolkit.fluxcd.io/namespace":null}}}`)
+	f.reconcileSync()
+	f.applied(second)
+	f.labelled("moved")
+	if got := f.holds("moved", "v1"); got.UID != moved || f.holds("lost", "v1").UID == lost {
+		t.Errorf("%s is %s now", moved, got.UID)
+	}
+	f.repo.write("config/moved.yaml", annotated("moved", "v2", v1alpha1.PruneAnnotation))
+	f.applied(f.fetched(repository, "Change it, and keep it"))
+	f.holds("moved", "v2")
+
+	// And back, by the annotation of ours.
+	f.repo.remove("config/moved.yaml")
+	f.repo.write("apps/moved.yaml", f.configMap("moved", "v3"))
+	f.applied(f.fetched(repository, "Move it back"))
+	f.reconcile(owner)
+	if got := f.holds("moved", "v3"); got.UID != moved {
+		t.Errorf("%s is %s now", moved, got.UID)
+	}
+}
+
+// fetched commits, and has Flux fetch that.
+func (f *flux) fetched(repository *unstructured.Unstructured, message string) string {
+	f.Helper()
+	revision := f.repo.commit(message)
+	f.reconcile(repository)
+	return revision
 }

@@ -167,6 +167,46 @@ data: {a: theirs}
 	}
 }
 
+// The steps of docs/howto/beside-flux-or-argocd.md: the other tool's fields stay its own on an object that it has let go.
+func TestAnObjectMovesFromAnotherTool(t *testing.T) {
+	tests := []struct{ name, manager, marks, release string }{
+		{
+			"of Flux without its labels", "kustomize-controller",
+			"labels: {kustomize.toolkit.fluxcd.io/name: apps, kustomize.toolkit.fluxcd.io/namespace: flux-system}",
+			`{"metadata":{"labels":{"kustomize.toolkit.fluxcd.io/name":null,"kustomize.toolkit.fluxcd.io/namespace":null}}}`,
+		},
+		{
+			"of Argo CD without its tracking id and field managers", "argocd-controller",
+			"annotations: {argocd.argoproj.io/tracking-id: \"shop:/ConfigMap:$NS/settings\"}",
+			`{"metadata":{"annotations":{"argocd.argoproj.io/tracking-id":null},"managedFields":[{}]}}`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run("an object "+tt.name+" is changed and deleted as Git has it", func(t *testing.T) {
+			b := newBench(t)
+			b.applies(tt.manager, strings.Replace(config, "namespace: $NS", "namespace: $NS, "+tt.marks, 1))
+			changed := b.declare(strings.Replace(config, `a: "1"`, `a: "ours"`, 1))
+			if errs := b.apply(b.plan(changed)); len(errs) != 1 {
+				t.Errorf("before it was let go: %v", errs)
+			}
+			moved := b.get("v1", "ConfigMap", "settings")
+			if err := b.hand.Patch(t.Context(), moved, client.RawPatch(types.MergePatchType, []byte(tt.release))); err != nil {
+				t.Fatal(err)
+			}
+			b.reconcile(changed)
+			b.converged(changed)
+			live := b.get("v1", "ConfigMap", "settings")
+			if got := live.Object["data"].(map[string]any)["a"]; got != "ours" || live.GetUID() != moved.GetUID() {
+				t.Errorf("data.a of %s is %v, and was moved as %s", live.GetUID(), got, moved.GetUID())
+			}
+			b.reconcile(b.declare())
+			if live, err := b.find("v1", "ConfigMap", "settings"); err == nil {
+				t.Errorf("%s stays", live.GetName())
+			}
+		})
+	}
+}
+
 func TestACopiedTrackingIDClaimsNothing(t *testing.T) {
 	b := newBench(t)
 	b.make(`

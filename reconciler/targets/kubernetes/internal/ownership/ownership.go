@@ -27,7 +27,7 @@ func OwnerOf(live *unstructured.Unstructured, desired map[string]any) owner.Refe
 		return other
 	}
 	for _, e := range fields.Entries(live.Object) {
-		if other := byManager(e.Manager); other != (owner.Reference{}) {
+		if other := byManager(e.Manager, live); other != (owner.Reference{}) {
 			return other
 		}
 	}
@@ -40,7 +40,7 @@ func OwnerByMetadata(kind schema.GroupVersionKind, live *metav1.PartialObjectMet
 		return other
 	}
 	for _, e := range live.ManagedFields {
-		if other := byManager(e.Manager); e.Subresource == "" && other != (owner.Reference{}) {
+		if other := byManager(e.Manager, live); e.Subresource == "" && other != (owner.Reference{}) {
 			return other
 		}
 	}
@@ -54,7 +54,7 @@ func byMarks(kind schema.GroupVersionKind, live metav1.Object, desired map[strin
 		prefix string
 		kind   owner.Kind
 	}{
-		{"kustomize.toolkit.fluxcd.io/", owner.FluxKustomization},
+		{fluxKustomization, owner.FluxKustomization},
 		{"helm.toolkit.fluxcd.io/", owner.FluxHelmRelease},
 	} {
 		name := labels[flux.prefix+"name"]
@@ -69,9 +69,13 @@ func byMarks(kind schema.GroupVersionKind, live metav1.Object, desired map[strin
 	return owner.Reference{}
 }
 
-// byManager finds who manages an object by the name of a field manager.
-func byManager(name string) owner.Reference {
+// byManager finds who manages an object by the name of one of its field managers. kustomize-controller labels whatever it applies,
+// and its fields stay its own on an object that has left its inventory: without the label they show nothing. helm-controller labels no
+// hooks, and Argo CD may track by a label of any name.
+func byManager(name string, live metav1.Object) owner.Reference {
 	switch {
+	case name == "kustomize-controller" && live.GetLabels()[fluxKustomization+"name"] == "":
+		return owner.Reference{}
 	case name == "kustomize-controller", name == "helm-controller":
 		return owner.Reference{Kind: owner.Flux, Name: name}
 	case strings.HasPrefix(name, "argocd-"):
@@ -81,7 +85,11 @@ func byManager(name string) owner.Reference {
 	}
 }
 
-const argoTracking = "argocd.argoproj.io/tracking-id"
+const (
+	// fluxKustomization begins the labels of what kustomize-controller applies.
+	fluxKustomization = "kustomize.toolkit.fluxcd.io/"
+	argoTracking      = "argocd.argoproj.io/tracking-id"
+)
 
 // tracks reports whether Argo CD's tracking id names this very object; a
 // copied annotation names another. For cluster-scoped objects it carries the
