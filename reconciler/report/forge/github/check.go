@@ -65,7 +65,7 @@ func (f *Forge) Check(ctx context.Context, sha string, check forge.Check) error 
 	if err != nil || kept {
 		return err
 	}
-	if err := f.settle(ctx, sha, check.Status); err != nil {
+	if err := f.updateStatus(ctx, sha, check.Status); err != nil {
 		return err
 	}
 	f.checks.Put(key, want.digest())

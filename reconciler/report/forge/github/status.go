@@ -17,10 +17,10 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 	return f.Check(ctx, sha, forge.Check{Status: status})
 }
 
-// settle has the commit status of a check's context follow the check run, where there is such a status: GitHub has both, and
+// updateStatus has the commit status of a check's context follow the check run, where there is such a status: GitHub has both, and
 // a branch rule that requires the context requires both. It is of the time before checks were granted. Without the permission
 // for statuses nothing can be done, and that is no error.
-func (f *Forge) settle(ctx context.Context, sha string, status forge.Status) error {
+func (f *Forge) updateStatus(ctx context.Context, sha string, status forge.Status) error {
 	if key := (statusKey{sha, status.Context}); f.statuses.Get(key) == absent(key) || !f.hasStatuses() {
 		return nil
 	}
