@@ -27,7 +27,8 @@ func (p *reviewRun) announce(ctx context.Context, t task) error {
 	default:
 		return nil
 	}
-	err := p.setStatus(ctx, t.pr.Head.SHA, s)
+	// A check that is concluded would be followed by another with all annotations again, each time that the base moves.
+	err := p.setCheck(ctx, t.pr.Head.SHA, forge.Check{Status: s, KeepCompleted: moved})
 	switch {
 	case err == nil:
 		t.rec.pending = moved

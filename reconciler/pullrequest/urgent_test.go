@@ -129,6 +129,9 @@ func TestABaseThatMovesMarksWhatStandsBesideTheHeads(t *testing.T) {
 		if got := s.board.statuses[short(commitOf(1))+plan].Description; got != "planning for main at 9999999" {
 			t.Errorf("it says %q", got)
 		}
+		if !s.board.checks[short(commitOf(1))+plan].KeepCompleted {
+			t.Error("a completed check is replaced for the new base")
+		}
 		s.calls()
 		s.later(soon)
 		if calls := s.calls(); strings.Contains(calls, "pending") {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -52,7 +51,7 @@ repository, and write a manifest of the Secret with its private key.
 
 It prints an address of this machine. The page there sends you to GitHub, where you create the App and install it on the
 repository. The key goes into the file alone, which is new and readable by you only.`,
-		Example: "  poolwright github-app create https://github.com/team/nodes --output-file forge.yaml\n  kubectl apply -f forge.yaml && rm forge.yaml",
+		Example: "  poolwright github-app create https://github.com/team/nodes --output-file forge.yaml\n  kubectl apply -f forge.yaml\n  rm forge.yaml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
@@ -60,7 +59,7 @@ repository. The key goes into the file alone, which is new and readable by you o
 			return f.create(ctx, env, args[0], pollInterval)
 		},
 	}
-	create.Flags().StringVar(&f.name, "name", "", "name of the App, which nobody else at GitHub may have (default: poolwright-OWNER)")
+	create.Flags().StringVar(&f.name, "name", "", "name of the App, which nobody else at GitHub may have (default: poolwright-OWNER, cut to 34 characters)")
 	create.Flags().StringVar(&f.file, "output-file", "github-app.yaml", "file for the Secret's manifest; it must not exist")
 	create.Flags().StringVar(&f.secret, "secret", "forge", "name of the Secret")
 	create.Flags().StringVarP(&f.namespace, "namespace", "n", "poolwright-system", "namespace of the Secret")
@@ -86,11 +85,7 @@ func (f *createFlags) create(ctx context.Context, env Environment, repository st
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if !out.written {
-			_ = os.Remove(f.file)
-		}
-	}()
+	defer out.discard()
 	p, err := newPage(ctx, registration{
 		site: at.Scheme + "://" + at.Host, organization: owner, personal: f.personal, name: f.name, permissions: registrar.Permissions(f.contents),
 	})
@@ -115,7 +110,7 @@ func (f *createFlags) create(ctx context.Context, env Environment, repository st
 	}
 	p.conclude(app.URL + "/installations/new")
 	fmt.Fprintf(env.Err, "registered %s; its private key is in %s\ninstall it on the repository: %s/installations/new\n", app.URL, f.file, app.URL)
-	id, err := installed(ctx, poll, func(ctx context.Context) (int64, error) { return registrar.Installation(ctx, app) })
+	id, err := installed(ctx, poll, func(ctx context.Context) (int64, error) { return registrar.Installation(ctx, app) }, env.Err)
 	if err != nil {
 		return fmt.Errorf("waiting for the installation of App %d: %w; once it is installed, put its number into githubAppInstallationID of %s", app.ID, err, f.file)
 	}
@@ -126,16 +121,29 @@ func (f *createFlags) create(ctx context.Context, env Environment, repository st
 	return nil
 }
 
-// installed waits until there is an installation. What fails is tried again: a person is at work.
-func installed(ctx context.Context, poll time.Duration, find func(context.Context) (int64, error)) (int64, error) {
+// installed waits until there is an installation. What fails is tried again, since a person is at work, and printed where
+// it is another failure than the last; the last is part of the error.
+func installed(ctx context.Context, poll time.Duration, find func(context.Context) (int64, error), failures io.Writer) (int64, error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
+	var last error
 	for {
-		if id, err := find(ctx); err == nil && id > 0 {
+		id, err := find(ctx)
+		switch {
+		case err == nil && id > 0:
 			return id, nil
+		case ctx.Err() != nil: // The request may have failed by that.
+		case err != nil && (last == nil || err.Error() != last.Error()):
+			fmt.Fprintf(failures, "%v; it is tried again\n", err)
+			last = err
+		default:
+			last = err
 		}
 		select {
 		case <-ctx.Done():
+			if last != nil {
+				return 0, fmt.Errorf("%w, and the last request failed: %w", context.Cause(ctx), last)
+			}
 			return 0, context.Cause(ctx)
 		case <-tick.C:
 		}

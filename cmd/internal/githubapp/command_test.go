@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -374,4 +375,104 @@ func TestAnAppThatIsNotInstalledKeepsItsKey(t *testing.T) {
 		t.Errorf("%v, %v", err, readErr)
 	}
 	r.private(err)
+}
+
+func TestTheDefaultNameIsOneThatGitHubTakes(t *testing.T) {
+	for owner, want := range map[string]string{
+		"team":                           "poolwright-team",
+		"an-organization-of-23-ab":       "poolwright-an-organization-of-23-a",
+		"an-organization-with-2-andmore": "poolwright-an-organization-with-2",
+	} {
+		if got := defaultName(owner); got != want || len(got) > 34 {
+			t.Errorf("%s: got %s, of %d characters", owner, got, len(got))
+		}
+	}
+}
+
+// What an earlier run left behind is found before GitHub has an App whose key would have no place.
+func TestAFileThatIsLeftOverEndsItBeforeTheRegistration(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "app.yaml")
+	if err := os.WriteFile(file+".new", []byte("of another App"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	ended, cancel := context.WithCancel(t.Context()) // Nobody comes with a browser.
+	cancel()
+	f := &createFlags{file: file, secret: "forge", namespace: "poolwright-system"}
+	err := f.create(ended, Environment{Out: &out, Err: &out, Now: time.Now}, "https://github.com/team/nodes", time.Millisecond)
+	raw, readErr := os.ReadFile(file + ".new")
+	if err == nil || !strings.Contains(err.Error(), file+".new") || readErr != nil || string(raw) != "of another App" || out.Len() != 0 {
+		t.Errorf("%v, %v, %q", err, readErr, out.String())
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the file is there: %v", err)
+	}
+}
+
+func TestAFileWithoutAKeyIsRemovedAndOneWithAKeyStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.yaml")
+	f, err := newSecretFile(path, "poolwright-system", "forge")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.next.Close(); err != nil { // It cannot be written to.
+		t.Fatal(err)
+	}
+	if err := f.write(41, "key", 0); err == nil || f.written {
+		t.Errorf("written %v, %v", f.written, err)
+	}
+	f.discard()
+	left := func() []string {
+		t.Helper()
+		out, err := filepath.Glob(path + "*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if got := left(); len(got) != 0 {
+		t.Errorf("left %v", got)
+	}
+	if f, err = newSecretFile(path, "poolwright-system", "forge"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.write(41, "key", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", []byte("of somebody else"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.write(41, "key", 42); err == nil {
+		t.Error("a file of somebody else was written over")
+	}
+	f.discard()
+	raw, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(raw), "key") || len(left()) != 2 {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+func TestFailuresWhileItWaitsForTheInstallationArePrintedOnceEach(t *testing.T) {
+	refused, outage := errors.New("the key is refused"), errors.New("bad gateway")
+	responses := []error{refused, refused, outage, nil, outage, outage}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	find := func(context.Context) (int64, error) {
+		if n == len(responses) {
+			cancel()
+			return 0, context.Canceled
+		}
+		n++
+		return 0, responses[n-1]
+	}
+	var printed bytes.Buffer
+	_, err := installed(ctx, time.Microsecond, find, &printed)
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, outage) {
+		t.Errorf("got %v", err)
+	}
+	want := "the key is refused; it is tried again\nbad gateway; it is tried again\nbad gateway; it is tried again\n"
+	if got := printed.String(); got != want {
+		t.Errorf("printed %q", got)
+	}
 }

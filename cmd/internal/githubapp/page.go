@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 )
@@ -70,7 +71,7 @@ func newPage(ctx context.Context, r registration) (*manifestPage, error) {
 		DefaultEvents: []string{}, DefaultPermissions: r.permissions,
 	}
 	if m.Name == "" {
-		m.Name = "poolwright-" + r.organization
+		m.Name = defaultName(r.organization)
 	}
 	raw, err := json.Marshal(m)
 	if err != nil {
@@ -89,6 +90,15 @@ func newPage(ctx context.Context, r registration) (*manifestPage, error) {
 	p.server = &http.Server{Handler: p.guard(mux), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10}
 	go func() { _ = p.server.Serve(listener) }()
 	return p, nil
+}
+
+// nameLength is GitHub's limit of an App's name, in characters.
+const nameLength = 34
+
+// defaultName is the App's name for an owner, whose name has letters, digits and hyphens.
+func defaultName(owner string) string {
+	name := "poolwright-" + owner
+	return strings.TrimRight(name[:min(len(name), nameLength)], "-")
 }
 
 func (p *manifestPage) base() string    { return "http://" + p.listener.Addr().String() }

@@ -17,11 +17,14 @@ import (
 type secretFile struct {
 	path            string
 	namespace, name string
-	// written is set once it has a key.
+	// next is the file that the first content is written to, before it takes the path.
+	next *os.File
+	// written is set once the path has a key.
 	written bool
 }
 
-// newSecretFile makes an empty file, and refuses one that exists.
+// newSecretFile makes an empty file and the one that takes its place, and refuses those that exist: once there is a key, neither
+// may be missing.
 func newSecretFile(path, namespace, name string) (*secretFile, error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -33,7 +36,35 @@ func newSecretFile(path, namespace, name string) (*secretFile, error) {
 	if err := file.Close(); err != nil {
 		return nil, fmt.Errorf("writing the Secret's manifest: %w", err)
 	}
-	return &secretFile{path: path, namespace: namespace, name: name}, nil
+	f := &secretFile{path: path, namespace: namespace, name: name}
+	f.next, err = f.create()
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		err = fmt.Errorf("writing %s: it exists: it may hold the key of another App; remove it, or give another --output-file", f.temporary())
+	case err != nil:
+		err = fmt.Errorf("writing the Secret's manifest: %w", err)
+	default:
+		return f, nil
+	}
+	f.discard()
+	return nil, err
+}
+
+func (f *secretFile) temporary() string { return f.path + ".new" }
+
+// create makes the file that takes the place of the one at the path.
+func (f *secretFile) create() (*os.File, error) {
+	return os.OpenFile(f.temporary(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// discard removes what was made and has no key.
+func (f *secretFile) discard() {
+	if f.next != nil {
+		_, _ = f.next.Close(), os.Remove(f.temporary())
+	}
+	if !f.written {
+		_ = os.Remove(f.path)
+	}
 }
 
 // write replaces the content. Without an installation it lacks the key for it.
@@ -52,19 +83,20 @@ func (f *secretFile) write(id int64, key string, installation int64) error {
 	if err != nil {
 		return fmt.Errorf("making the Secret's manifest: %w", err)
 	}
-	f.written = true
 	// Below a name of its own first: a full disk must not take the key that is there.
-	next := f.path + ".new"
-	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
+	file := f.next
+	if f.next = nil; file == nil {
+		if file, err = f.create(); err != nil {
+			return err
+		}
 	}
 	_, err = file.Write(content)
 	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
-		err = os.Rename(next, f.path)
+		err = os.Rename(f.temporary(), f.path)
 	}
 	if err != nil {
-		err = errors.Join(err, os.Remove(next))
+		return errors.Join(err, os.Remove(f.temporary()))
 	}
-	return err
+	f.written = true
+	return nil
 }

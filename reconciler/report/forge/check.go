@@ -14,12 +14,20 @@ type Check struct {
 	Status
 	// Summary is Markdown. All of it that is not our own is to be escaped before.
 	Summary string
+	// KeepCompleted has a completed check of the commit stay as it is: what is set is only that the same commit is planned again.
+	// A status is set all the same.
+	KeepCompleted bool
 	// Annotations stand beside lines of the commit's files, in this order. Of more than MaxAnnotations the first are shown.
 	Annotations []LineAnnotation
 }
 
-// MaxAnnotations is how many annotations one check has.
-const MaxAnnotations = 200
+// MaxAnnotations is how many annotations one check has, MaxAnnotationTitle and MaxAnnotationMessage how many characters
+// are shown of the texts of one.
+const (
+	MaxAnnotations       = 200
+	MaxAnnotationTitle   = 255
+	MaxAnnotationMessage = 2000
+)
 
 // LineAnnotation is a message beside one line of a file.
 type LineAnnotation struct {

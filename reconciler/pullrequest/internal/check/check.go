@@ -7,6 +7,7 @@ package check
 
 import (
 	"slices"
+	"unicode/utf8"
 
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/report/forge"
@@ -33,14 +34,20 @@ func State(r report.Report) forge.State {
 func Forbids(r report.Report) bool { return State(r).Basic() == forge.Failure }
 
 // Annotations are the problems, what is held, the warnings and what could not be compared, in this order, where the file
-// is known.
+// is known: the first forge.MaxAnnotations, each once, with texts cut to what a forge shows.
 func Annotations(r report.Report) []forge.LineAnnotation {
 	var out []forge.LineAnnotation
 	add := func(level forge.AnnotationLevel, file string, line int, title, message string) {
-		if file == "" || line < 1 {
+		if file == "" || line < 1 || len(out) == forge.MaxAnnotations {
 			return
 		}
-		out = append(out, forge.LineAnnotation{Path: file, Line: line, Level: level, Title: sanitize.Text(title), Message: sanitize.Text(message)})
+		a := forge.LineAnnotation{
+			Path: file, Line: line, Level: level,
+			Title: cut(sanitize.Text(title), forge.MaxAnnotationTitle), Message: cut(sanitize.Text(message), forge.MaxAnnotationMessage),
+		}
+		if !slices.Contains(out, a) {
+			out = append(out, a)
+		}
 	}
 	for _, p := range r.Problems {
 		add(forge.LevelFailure, p.File, p.Line, string(p.Code), p.Message)
@@ -59,4 +66,18 @@ func Annotations(r report.Report) []forge.LineAnnotation {
 		add(forge.LevelNotice, u.File, u.Line, u.String(), u.Reason)
 	}
 	return out
+}
+
+// cut is a text of at most so many characters, copied where it is longer: what is kept must not keep all of it.
+func cut(text string, most int) string {
+	n := 0
+	for i := range text {
+		if n++; n == most {
+			if _, size := utf8.DecodeRuneInString(text[i:]); i+size < len(text) {
+				return text[:i] + "…"
+			}
+			break
+		}
+	}
+	return text
 }

@@ -1,7 +1,9 @@
 package check_test
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -65,5 +67,31 @@ func TestAnnotationsStandWhereTheFileDeclaresIt(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, check.Annotations(r)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A report has any number of them, with texts of any length.
+func TestAnnotationsAreBounded(t *testing.T) {
+	long := strings.Repeat("ü", 3_000)
+	var r report.Report
+	for i := range forge.MaxAnnotations + 20 {
+		for range 2 {
+			r.Problems = append(r.Problems, report.Problem{File: "a.yaml", Line: i + 1, Code: finding.Code(long), Message: long})
+		}
+	}
+	got := check.Annotations(r)
+	if len(got) != forge.MaxAnnotations || got[len(got)-1].Line != forge.MaxAnnotations {
+		t.Fatalf("%d annotations", len(got))
+	}
+	for _, a := range got {
+		if utf8.RuneCountInString(a.Title) != forge.MaxAnnotationTitle || utf8.RuneCountInString(a.Message) != forge.MaxAnnotationMessage || !strings.HasSuffix(a.Message, "ü…") {
+			t.Fatalf("a title of %d and a message of %d characters", utf8.RuneCountInString(a.Title), utf8.RuneCountInString(a.Message))
+		}
+	}
+	// What fits is not cut.
+	fits := strings.Repeat("ü", forge.MaxAnnotationMessage)
+	r.Problems = []report.Problem{{File: "a.yaml", Line: 1, Message: fits}, {File: "a.yaml", Line: 2, Message: fits + "ü"}}
+	if got := check.Annotations(r); got[0].Message != fits || got[1].Message != fits[:len(fits)-len("ü")]+"…" {
+		t.Errorf("%d and %d bytes", len(got[0].Message), len(got[1].Message))
 	}
 }

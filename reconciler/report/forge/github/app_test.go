@@ -25,6 +25,7 @@ import (
 
 const (
 	appID        = 41
+	anotherAppID = 77
 	installation = 42
 )
 
@@ -77,7 +78,12 @@ func installed(t *testing.T, h *hub) (*github.Forge, *[]map[string]any) {
 // installation connects as the App, with an empty cache.
 func (h *hub) installation(t *testing.T) *github.Forge {
 	t.Helper()
-	f, err := github.New(github.Config{Address: h.server.URL, Repository: "ada/nodes", Now: h.now, App: &github.App{ID: appID, Installation: installation, Key: h.app}})
+	return h.installationOf(t, appID)
+}
+
+func (h *hub) installationOf(t *testing.T, app int64) *github.Forge {
+	t.Helper()
+	f, err := github.New(github.Config{Address: h.server.URL, Repository: "ada/nodes", Now: h.now, App: &github.App{ID: app, Installation: installation, Key: h.app}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +103,7 @@ func signedBy(key *rsa.PublicKey, authorization string) bool {
 		Issuer string `json:"iss"`
 	}
 	_ = json.Unmarshal(claims, &got)
-	return err == nil && got.Issuer == "41" && rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil
+	return err == nil && (got.Issuer == "41" || got.Issuer == "77") && rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) == nil
 }
 
 func TestAnAppRequestsNoMoreThanItNeeds(t *testing.T) {
@@ -115,6 +121,7 @@ func TestAnAppRequestsNoMoreThanItNeeds(t *testing.T) {
 	want := []map[string]any{
 		{"repositories": []any{"nodes"}, "permissions": map[string]any{"pull_requests": "write"}},
 		{"repositories": []any{"nodes"}, "permissions": map[string]any{"checks": "write"}},
+		{"repositories": []any{"nodes"}, "permissions": map[string]any{"statuses": "write"}},
 	}
 	if diff := cmp.Diff(want, *requested); diff != "" {
 		t.Error(diff)
@@ -131,7 +138,7 @@ func TestAnAppRequestsNoMoreThanItNeeds(t *testing.T) {
 			identities++
 		}
 	}
-	if tokens != 2 || identities != 1 {
+	if tokens != 3 || identities != 1 {
 		t.Errorf("%d tokens and %d identities were asked for", tokens, identities)
 	}
 }

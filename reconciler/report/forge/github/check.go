@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -19,29 +20,31 @@ import (
 )
 
 // GitHub's limits of a check run: characters of its summary, taken as bytes, and annotations in one request. Those of an
-// annotation's title and message are 255 characters and 64 KiB; ours of a message is what can be read beside a line.
+// annotation's title and message are 255 characters and 64 KiB; ours of a message is shorter.
 const (
 	summaryBytes         = 65535
 	annotationsAtOnce    = 50
-	annotationTitleRunes = 255
-	annotationRunes      = 2000
+	annotationTitleRunes = forge.MaxAnnotationTitle
+	annotationRunes      = forge.MaxAnnotationMessage
 )
 
-// checkAgain is after how long an App without the permission Checks is tried again: it may have been granted.
+// checkAgain is after how long an App without the permission Checks, or Commit statuses, is tried again: it may have been granted.
 const checkAgain = time.Hour
 
 const (
 	inProgress = "in_progress"
 	completed  = "completed"
+	cancelled  = "cancelled"
 )
 
 var _ forge.CheckWriter = (*Forge)(nil)
 
 // Check implements forge.CheckWriter. With a token, or an App whose installation does not grant Checks, it sets the status.
 //
-// There is one check run for a context and commit, found by its external ID, so that what a process left behind is
-// updated by the next. GitHub changes neither the conclusion of a completed check run nor takes annotations away: where
-// one of both is to change there is a new one, and GitHub shows the newest of a name.
+// There is one check run for an App, a context and a commit, found by its external ID, so that what a process left behind is
+// updated by the next: GitHub lets no App update those of another. It takes no annotations away, and that it changes the
+// conclusion of a completed check run is not relied on: where one of both is to change there is a new one, and GitHub
+// shows the newest of a name.
 func (f *Forge) Check(ctx context.Context, sha string, check forge.Check) error {
 	check.Context, check.Description = comments.Context(check.Context), comments.Description(check.Description)
 	doing := fmt.Sprintf("setting check %q in %s/%s", check.Context, f.owner, f.name)
@@ -49,20 +52,24 @@ func (f *Forge) Check(ctx context.Context, sha string, check forge.Check) error 
 		return fmt.Errorf("%s: it takes a commit's whole hash and a context", doing)
 	}
 	if !f.hasChecks() {
-		return f.status(ctx, sha, check.Status)
+		return f.status(ctx, sha, check.Status, false)
 	}
-	want, key := newCheckRun(sha, check), statusKey{sha, check.Context}
+	want, key := newCheckRun(f.appID, sha, check), statusKey{sha, check.Context}
 	if f.checks.Get(key) == want.digest() {
 		return nil
 	}
-	err := f.setCheck(ctx, doing, want)
-	if f.withoutChecks(err) {
-		return f.status(ctx, sha, check.Status)
+	kept, err := f.setCheck(ctx, doing, want)
+	if notGranted(err) {
+		return f.withoutChecks(ctx, sha, check.Status)
 	}
-	if err == nil {
-		f.checks.Put(key, want.digest())
+	if err != nil || kept {
+		return err
 	}
-	return err
+	if err := f.updateStatus(ctx, sha, check.Status); err != nil {
+		return err
+	}
+	f.checks.Put(key, want.digest())
+	return nil
 }
 
 // hasChecks reports whether check runs are to be tried.
@@ -72,15 +79,22 @@ func (f *Forge) hasChecks() bool {
 	return f.checking != nil && !f.now().Before(f.noChecksUntil)
 }
 
-// withoutChecks records that the installation gives out no token for checks.
-func (f *Forge) withoutChecks(err error) bool {
-	if !errors.Is(err, errNotGranted) {
-		return false
+// notGranted reports that the installation gives out no token, or that the permission was taken from one that it gave out.
+func notGranted(err error) bool {
+	known, ok := errors.AsType[*forge.Error](err)
+	return errors.Is(err, errNotGranted) || ok && known.Code == http.StatusForbidden && known.Until.IsZero()
+}
+
+// withoutChecks sets the status in place of a check run that is refused. Only where GitHub takes it, the permission Checks is
+// what is missing, and is not tried for a while: an installation that does not reach the repository gives out no token at all.
+func (f *Forge) withoutChecks(ctx context.Context, sha string, status forge.Status) error {
+	if err := f.status(ctx, sha, status, false); err != nil {
+		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.noChecksUntil = f.now().Add(checkAgain)
-	return true
+	return nil
 }
 
 // checkRun is a check as GitHub has it.
@@ -89,13 +103,15 @@ type checkRun struct {
 	status, conclusion         string
 	title, summary             string
 	annotations                []forge.LineAnnotation
+	// keepCompleted has a completed check run stay.
+	keepCompleted bool
 }
 
-func newCheckRun(sha string, check forge.Check) checkRun {
+func newCheckRun(app int64, sha string, check forge.Check) checkRun {
 	run := checkRun{
 		sha: sha, name: check.Context, url: check.URL, status: completed,
 		title: check.Description, summary: comments.Fit(check.Summary, summaryBytes),
-		annotations: annotationsOf(check.Annotations),
+		annotations: annotationsOf(check.Annotations), keepCompleted: check.KeepCompleted,
 	}
 	if run.title == "" {
 		run.title = run.name // GitHub requires one, and a summary.
@@ -103,7 +119,7 @@ func newCheckRun(sha string, check forge.Check) checkRun {
 	if strings.TrimSpace(run.summary) == "" {
 		run.summary = forge.PlainText(run.title, annotationTitleRunes)
 	}
-	sum := sha256.Sum256([]byte(sha + " " + check.Context))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", app, sha, check.Context))
 	run.externalID = "poolwright-" + hex.EncodeToString(sum[:16])
 	switch check.State {
 	case forge.Pending:
@@ -149,26 +165,40 @@ func (c checkRun) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// setCheck brings the newest check run to what is wanted, or makes one.
-func (f *Forge) setCheck(ctx context.Context, doing string, want checkRun) error {
+// setCheck brings the newest check run to what is wanted, or makes one, unless a completed one is to be kept.
+func (f *Forge) setCheck(ctx context.Context, doing string, want checkRun) (kept bool, err error) {
 	current, err := f.checkRun(ctx, doing, want)
 	if err != nil {
-		return err
+		return false, err
+	}
+	if want.keepCompleted && current.GetStatus() == completed {
+		return true, nil
 	}
 	var existing []forge.LineAnnotation
 	if current.GetOutput().GetAnnotationsCount() > 0 {
 		if existing, err = f.annotations(ctx, doing, current.GetID()); err != nil {
-			return err
+			return false, err
 		}
 	}
 	ended := current.GetStatus() == completed && (want.status != completed || current.GetConclusion() != want.conclusion)
 	outdated := slices.ContainsFunc(existing, func(a forge.LineAnnotation) bool { return !slices.Contains(want.annotations, a) })
 	if current == nil || ended || outdated {
+		if current != nil && current.GetStatus() != completed {
+			// Nothing would conclude it later. Cancelled lets nobody merge before there is a new one.
+			if err := f.cancelCheck(ctx, doing, current.GetID(), want.name); err != nil {
+				return false, err
+			}
+		}
 		existing = nil
 		if current, err = f.createCheck(ctx, doing, want); err != nil {
-			return err
+			return false, err
 		}
 	}
+	return false, f.complete(ctx, doing, want, current, existing)
+}
+
+// complete updates a check run, and adds the annotations that it lacks.
+func (f *Forge) complete(ctx context.Context, doing string, want checkRun, current *github.CheckRun, existing []forge.LineAnnotation) error {
 	missing := slices.DeleteFunc(slices.Clone(want.annotations), func(a forge.LineAnnotation) bool { return slices.Contains(existing, a) })
 	batches := slices.Collect(slices.Chunk(missing, annotationsAtOnce))
 	if len(batches) == 0 {
@@ -195,7 +225,7 @@ func (c checkRun) is(r *github.CheckRun) bool {
 // checkRun is the newest check run that has the external ID; nil where there is none.
 func (f *Forge) checkRun(ctx context.Context, doing string, want checkRun) (*github.CheckRun, error) {
 	var newest *github.CheckRun
-	options := &github.ListCheckRunsOptions{CheckName: &want.name, Filter: new("all"), ListOptions: github.ListOptions{Page: 1, PerPage: 100}}
+	options := &github.ListCheckRunsOptions{CheckName: &want.name, AppID: &f.appID, Filter: new("all"), ListOptions: github.ListOptions{Page: 1, PerPage: 100}}
 	for range commentPages {
 		list, response, err := f.checking.Checks.ListCheckRunsForRef(ctx, f.owner, f.name, want.sha, options)
 		if err != nil {
@@ -257,6 +287,18 @@ func (f *Forge) createCheck(ctx context.Context, doing string, want checkRun) (*
 		return nil, f.failed(doing, checking, response, err)
 	}
 	return made, nil
+}
+
+// cancelCheck concludes a check run that another takes the place of.
+func (f *Forge) cancelCheck(ctx context.Context, doing string, id int64, name string) error {
+	if err := f.mayWrite(ctx, doing); err != nil {
+		return err
+	}
+	options := github.UpdateCheckRunOptions{Name: name, Status: new(completed), Conclusion: new(cancelled)}
+	if _, response, err := f.checking.Checks.UpdateCheckRun(ctx, f.owner, f.name, id, options); err != nil {
+		return f.failed(doing, checking, response, err)
+	}
+	return nil
 }
 
 // updateCheck writes all of it and appends annotations.

@@ -30,7 +30,7 @@ func setCheck(t *testing.T, f *github.Forge, c forge.Check) {
 // A process ends, or its response is lost, at each of the requests that make one check.
 func TestACrashInBetweenLeavesOneCheckRun(t *testing.T) {
 	c := annotated(120)
-	for crash := range 6 {
+	for crash := range 7 {
 		for name, lost := range map[string]bool{"before the request arrives": false, "after it was carried out": true} {
 			h := newHub(t)
 			f, _ := installed(t, h)
@@ -49,7 +49,7 @@ func TestACrashInBetweenLeavesOneCheckRun(t *testing.T) {
 				return true
 			}
 			err := f.Check(t.Context(), sha(1), c)
-			if (err == nil) != (crash == 5) {
+			if (err == nil) != (crash == 6) {
 				t.Fatalf("%d, %s: %v", crash, name, err)
 			}
 			for _, run := range h.checks {
@@ -72,7 +72,7 @@ func TestACheckThatIsThereCostsNoWrite(t *testing.T) {
 	f, _ := installed(t, h)
 	c := annotated(51)
 	setCheck(t, f, c)
-	if got := writes(h.counted()); len(got) != 4 { // a token, the check run, and two batches
+	if got := writes(h.counted()); len(got) != 5 { // two tokens, the check run, and two batches
 		t.Errorf("wrote %q", got)
 	}
 	setCheck(t, f, c)
@@ -80,7 +80,7 @@ func TestACheckThatIsThereCostsNoWrite(t *testing.T) {
 		t.Errorf("what is known cost %q", got)
 	}
 	setCheck(t, h.installation(t), c)
-	if got := writes(h.counted()); len(got) != 1 || !strings.HasSuffix(got[0], "/access_tokens") {
+	if got := writes(h.counted()); len(got) != 2 || !strings.HasSuffix(got[0], "/access_tokens") || !strings.HasSuffix(got[1], "/access_tokens") {
 		t.Errorf("another process wrote %q", got)
 	}
 	// One for the next head has nothing to do with it, nor one of another context.

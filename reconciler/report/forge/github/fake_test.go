@@ -361,6 +361,10 @@ func (h *hub) deleteComment(w http.ResponseWriter, r *http.Request) {
 
 // combined shows the newest status of each context.
 func (h *hub) combined(w http.ResponseWriter, r *http.Request) {
+	if permissions := h.tokens[credential(r)]; permissions != nil && permissions["statuses"] == nil {
+		refuse(w, http.StatusForbidden, "Resource not accessible by integration")
+		return
+	}
 	newest := []map[string]any{}
 	for _, s := range slices.Backward(h.statuses) {
 		same := func(o map[string]any) bool { return o["context"] == s["context"] }

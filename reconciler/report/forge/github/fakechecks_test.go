@@ -14,13 +14,13 @@ import (
 
 // checkRun is one as GitHub's reference of the Checks API has it, version 2022-11-28.
 type checkRun struct {
-	id          int64
+	id, app     int64
 	fields      map[string]any
 	annotations []map[string]any
 }
 
 func (c *checkRun) json() map[string]any {
-	out := map[string]any{"id": c.id, "status": "queued", "conclusion": nil, "external_id": "", "details_url": "https://github.com/apps/poolwright"}
+	out := map[string]any{"id": c.id, "status": "queued", "conclusion": nil, "external_id": "", "details_url": "https://github.com/apps/poolwright", "app": map[string]any{"id": c.app}}
 	for _, key := range []string{"name", "head_sha", "external_id", "details_url", "status", "conclusion", "output"} {
 		if v, ok := c.fields[key]; ok {
 			out[key] = v
@@ -135,7 +135,8 @@ func outputProblem(output map[string]any) string {
 	return ""
 }
 
-// take keeps what a request sets. A check run that is completed stays so, with its conclusion, and annotations are appended.
+// take keeps what a request sets, and appends annotations, as the reference has it. That a check run which is completed stays
+// so, with its conclusion, is an assumption: the reference does not have it, and it is the case that takes more of us.
 func (c *checkRun) take(sent map[string]any) {
 	if c.fields["status"] == "completed" {
 		delete(sent, "status")
@@ -160,7 +161,7 @@ func (h *hub) createCheck(w http.ResponseWriter, r *http.Request) {
 	}
 	if sent, ok := sentCheck(w, r, true); ok {
 		h.nextID++
-		c := &checkRun{id: h.nextID, fields: map[string]any{}}
+		c := &checkRun{id: h.nextID, app: appID, fields: map[string]any{}}
 		c.take(sent)
 		h.checks = append(h.checks, c)
 		write(w, http.StatusCreated, c.json())
@@ -173,6 +174,8 @@ func (h *hub) updateCheck(w http.ResponseWriter, r *http.Request) {
 	case !h.mayCheck(w, r):
 	case i < 0:
 		refuse(w, http.StatusNotFound, "Not Found")
+	case h.checks[i].app != appID:
+		refuse(w, http.StatusForbidden, fmt.Sprintf("Invalid app_id `%d` - check run can only be modified by the GitHub App that created it.", appID))
 	default:
 		if sent, ok := sentCheck(w, r, false); ok {
 			h.checks[i].take(sent)
@@ -198,7 +201,10 @@ func (h *hub) listChecks(w http.ResponseWriter, r *http.Request) {
 	var out []map[string]any
 	names := map[any]bool{}
 	for _, c := range slices.Backward(h.checks) {
-		name := r.URL.Query().Get("check_name")
+		name, app := r.URL.Query().Get("check_name"), r.URL.Query().Get("app_id")
+		if app != "" && app != strconv.FormatInt(c.app, 10) {
+			continue
+		}
 		if c.fields["head_sha"] != r.PathValue("sha") || name != "" && c.fields["name"] != name || r.URL.Query().Get("filter") != "all" && names[c.fields["name"]] {
 			continue
 		}

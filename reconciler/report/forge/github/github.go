@@ -2,7 +2,7 @@
 // or with a token.
 //
 // It refuses to request more than it needs: an App's installation tokens are made for the
-// one repository, one for pull requests and one for checks or, where those are not granted, for commit
+// one repository, one for pull requests, one for checks and one for commit
 // statuses. It never reads or writes code. Start reading at New.
 package github
 
@@ -79,6 +79,8 @@ type Forge struct {
 	me *author
 	// noChecksUntil is until when check runs are not tried.
 	noChecksUntil time.Time
+	// noStatusesUntil is until when statuses beside check runs are not tried.
+	noStatusesUntil time.Time
 }
 
 // clients are those beside the one for pull requests.
@@ -86,6 +88,7 @@ type clients struct {
 	app      *github.Client // authenticates as the App itself; nil with a token
 	setting  *github.Client // sets commit statuses
 	checking *github.Client // sets check runs; nil with a token
+	appID    int64          // 0 with a token
 }
 
 var _ forge.Forge = (*Forge)(nil)
@@ -132,6 +135,7 @@ func newClient(address string, transport http.RoundTripper, more ...github.Clien
 // asApp authenticates as an installation, with tokens each of which can do no more than one thing that is
 // needed here: who has not granted checks yet still has comments and statuses.
 func (f *Forge) asApp(app App, address string, transport http.RoundTripper) error {
+	f.appID = app.ID
 	for _, c := range []struct {
 		client **github.Client
 		needs  permission

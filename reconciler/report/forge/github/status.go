@@ -17,9 +17,36 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 	return f.Check(ctx, sha, forge.Check{Status: status})
 }
 
-// status sets a commit status. GitHub takes 1,000 statuses of a context and
-// commit and then no more, so an equal one is never written again.
-func (f *Forge) status(ctx context.Context, sha string, status forge.Status) error {
+// updateStatus has the commit status of a check's context follow the check run, where there is such a status: GitHub has both, and
+// a branch rule that requires the context requires both. It is of the time before checks were granted. Without the permission
+// for statuses nothing can be done, and that is no error.
+func (f *Forge) updateStatus(ctx context.Context, sha string, status forge.Status) error {
+	if key := (statusKey{sha, status.Context}); f.statuses.Get(key) == absent(key) || !f.hasStatuses() {
+		return nil
+	}
+	err := f.status(ctx, sha, status, true)
+	if notGranted(err) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.noStatusesUntil = f.now().Add(checkAgain)
+		return nil
+	}
+	return err
+}
+
+// hasStatuses reports whether statuses beside check runs are to be tried.
+func (f *Forge) hasStatuses() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.now().Before(f.noStatusesUntil)
+}
+
+// absent is what is kept of a context without a status.
+func absent(key statusKey) forge.Status { return forge.Status{Context: key.context} }
+
+// status sets a commit status; with existing only where the context has one. GitHub takes 1,000 statuses of a context
+// and commit and then no more, so an equal one is never written again.
+func (f *Forge) status(ctx context.Context, sha string, status forge.Status, existing bool) error {
 	status.State = status.State.Basic()
 	doing := fmt.Sprintf("setting status %q in %s/%s", status.Context, f.owner, f.name)
 	key := statusKey{sha, status.Context}
@@ -29,6 +56,10 @@ func (f *Forge) status(ctx context.Context, sha string, status forge.Status) err
 	current, err := f.newestStatus(ctx, doing, key)
 	if err != nil {
 		return err
+	}
+	if existing && current == (forge.Status{}) {
+		f.statuses.Put(key, absent(key))
+		return nil
 	}
 	if current != status {
 		if err := f.mayWrite(ctx, doing); err != nil {
