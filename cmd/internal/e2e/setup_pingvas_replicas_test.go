@@ -43,7 +43,8 @@ func (s *scaledSetup) leavesReplicas(deployments *recording) {
 
 // scaledByOthers returns an error for states, in their order, in which the Sync owns spec.replicas, and for each that has fewer of them
 // than the one before, and that was not written through the subresource scale, as KEDA and the HPA do: a field that its only owner leaves
-// out of what it applies gets its default, and then has no owner.
+// out of what it applies gets its default, 1, and then has no owner. Zero has none, either, where it was written through the subresource
+// scale, which omits it; what the Sync applies does not.
 func scaledByOthers(states []*appsv1.Deployment) (err error) {
 	for i, d := range states {
 		scaled := false
@@ -57,7 +58,7 @@ func scaledByOthers(states []*appsv1.Deployment) (err error) {
 				err = errors.Join(err, fmt.Errorf("the Sync owns spec.replicas, %d, in version %s", *d.Spec.Replicas, d.ResourceVersion))
 			}
 		}
-		if i > 0 && *d.Spec.Replicas < *states[i-1].Spec.Replicas && !scaled {
+		if i > 0 && *d.Spec.Replicas > 0 && *d.Spec.Replicas < *states[i-1].Spec.Replicas && !scaled {
 			err = errors.Join(err, fmt.Errorf("spec.replicas was lowered from %d to %d in version %s, and nothing scaled it", *states[i-1].Spec.Replicas, *d.Spec.Replicas, d.ResourceVersion))
 		}
 	}
@@ -97,6 +98,7 @@ func TestReplicasThatTheSyncChangesAreFound(t *testing.T) {
 		found  bool
 	}{
 		{name: "the HPA raises and lowers them", states: []*appsv1.Deployment{state(1, other, owned), state(4, other, owned), state(2, other, owned)}},
+		{name: "KEDA takes the last", states: []*appsv1.Deployment{state(1, other, owned), state(0, other, `{}`)}},
 		{name: "the Sync lowers them", states: []*appsv1.Deployment{state(4, other, owned), state(0, owned, `{}`)}, found: true},
 		{name: "the Sync owns them and changes nothing", states: []*appsv1.Deployment{state(4, other, owned), state(4, owned, owned)}, found: true},
 		{name: "the Sync gives them up, and they get their default", states: []*appsv1.Deployment{state(4, other, owned), state(1, other, `{}`)}, found: true},
