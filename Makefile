@@ -201,7 +201,8 @@ golangci: ## Run the linters of .golangci.yml (ARGS=--fix mends what they can)
 		GOWORK=off GOFLAGS= go build -C .ci/lint -ldflags '-s -w' -o $$linter.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint; \
 		mv $$linter.new $$linter; \
 	fi; \
-	GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m --allow-serial-runners $(ARGS) ./...
+	GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m --allow-serial-runners $(ARGS) ./...; \
+	cd examples/pingvas/worker && GOWORK=off GOFLAGS= GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m --allow-serial-runners $(ARGS) ./...
 
 .PHONY: verify
 verify: generate lint ## Check that generated files are up to date and the linters find nothing

@@ -64,6 +64,7 @@ func TestSetupPingvasScalesByTheLengthOfItsQueue(t *testing.T) {
 	s.startsQueue()
 	s.startsKEDA()
 	s.runsWorkers()
+	deployments := s.record(&appsv1.DeploymentList{}, client.InNamespace("prod"))
 	s.follows()
 	s.scalesAsTheDocumentHasIt()
 	s.shortens()
@@ -75,15 +76,13 @@ func TestSetupPingvasScalesByTheLengthOfItsQueue(t *testing.T) {
 	t.Logf("KEDA has the first worker after %s", since(created))
 	s.replicasReach(4)
 	t.Logf("the HPA has four workers after %s", since(created))
-	// The repository has none.
-	s.requests()
-	s.applied()
-	if n := s.replicas(); n < 4 {
-		t.Errorf("the Sync left %d workers", n)
-	}
+	// The repository has none. The Sync applies the Deployment for the sake of an annotation.
+	s.edits("Annotate the workers", "workloads/ai-worker.yaml", "  name: ai-worker\n  namespace: prod\n", "  name: ai-worker\n  namespace: prod\n  annotations: {example.com/team: studio}\n")
+	s.leavesReplicas(deployments)
 
-	interrupted := s.interruptsAWorker()
+	interrupted, by := s.interruptsAWorker()
 	s.finishesEveryJob()
+	s.wasFinishedByAnother(interrupted, by)
 	t.Logf("every job is finished after %s; job %s went on from its checkpoint, and no step of any was executed twice", since(created), interrupted)
 
 	s.replicasReach(0)
@@ -95,6 +94,7 @@ func TestSetupPingvasScalesByTheLengthOfItsQueue(t *testing.T) {
 		return err
 	})
 	t.Logf("no worker and no node is left after %s", since(created))
+	s.leavesReplicas(deployments)
 	if killed := s.workers.killed(); len(killed) > 0 {
 		t.Errorf("pods were gone before their workers had ended: %v", killed)
 	}
@@ -338,7 +338,7 @@ func (s *scaledSetup) replicasReach(want int32) {
 
 // queuedJob is a job as the broker lists it.
 type queuedJob struct {
-	ID, List                    string
+	ID, List, Worker            string
 	Steps, Checkpoint, Executed int
 }
 
@@ -364,11 +364,10 @@ func (s *scaledSetup) jobs() (jobs []queuedJob) {
 	return jobs
 }
 
-// interruptsAWorker has EC2 interrupt the node of a worker in the middle of a job. It returns the job, which is in its queue again, with
-// a checkpoint, before the worker's pod is gone.
-func (s *scaledSetup) interruptsAWorker() string {
+// interruptsAWorker has EC2 interrupt the node of a worker in the middle of a job. It returns the job and the worker's pod when the job
+// is in its queue or another worker's list, with a checkpoint from which steps are left.
+func (s *scaledSetup) interruptsAWorker() (id, pod string) {
 	s.Helper()
-	var id, pod string
 	s.until("a worker is in the middle of a job", func() error {
 		for _, j := range s.jobs() {
 			if name, has := strings.CutPrefix(j.List, "unacked:"); has && j.Executed >= 10 && j.Executed <= j.Steps/2 {
@@ -394,16 +393,29 @@ func (s *scaledSetup) interruptsAWorker() string {
 	if err := s.AWS.Interrupt(l.instance.ID); err != nil {
 		s.Fatal(err)
 	}
-	s.until("its job has a checkpoint and is with nobody or another worker", func() error {
+	s.until("its job has a checkpoint and is not in its list", func() error {
 		for _, j := range s.jobs() {
-			if j.ID == id && j.Checkpoint > 0 && j.List != "unacked:"+pod {
+			if j.ID == id && j.List != "unacked:"+pod {
+				if j.List == "finished" || j.Checkpoint == 0 || j.Checkpoint >= j.Steps {
+					s.Fatalf("job %s was not interrupted: it is in %s, with checkpoint %d of %d", id, j.List, j.Checkpoint, j.Steps)
+				}
 				s.Logf("EC2 warned %v; %s later job %s has checkpoint %d of %d, and is in %s", l.instance, since(warned), id, j.Checkpoint, j.Steps, j.List)
 				return nil
 			}
 		}
 		return fmt.Errorf("the jobs are %+v", s.jobs())
 	})
-	return id
+	return id, pod
+}
+
+// wasFinishedByAnother: a worker other than the interrupted one executed the last step of the job.
+func (s *scaledSetup) wasFinishedByAnother(id, interrupted string) {
+	s.Helper()
+	for _, j := range s.jobs() {
+		if j.ID == id && (j.Worker == "" || j.Worker == interrupted) {
+			s.Errorf("the last step of job %s was executed by %q, which was interrupted", id, j.Worker)
+		}
+	}
 }
 
 // finishesEveryJob waits until each job is in the list of finished ones, once, and each of its steps was executed once.

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// defaultLease is how long the job of a worker that gives no sign of life stays its own.
+	// defaultLease is how long a worker keeps its job after it last renewed its lease.
 	defaultLease = 30 * time.Second
 	// idle is how long a worker waits that finds no job.
 	idle = 500 * time.Millisecond
@@ -20,9 +20,11 @@ const (
 	saving = 20 * time.Second
 )
 
-// Keys of Redis. A job is in exactly one list: that of its queue, that of the worker that executes it, or that of finished jobs.
+// Keys of Redis. A job is in exactly one list: that of its queue, that of the worker that executes it, that of finished jobs, or that of
+// those whose hash is missing or malformed, which no worker can execute.
 const (
 	finished  = "finished"
+	failed    = "failed"
 	unacked   = "unacked:" // and the name of the worker
 	leases    = "worker:"  // and the name of the worker; expires
 	jobPrefix = "job:"     // and the job's id: a hash
@@ -34,6 +36,7 @@ const (
 	jobSteps      = "steps"      // of how many steps it consists
 	jobCheckpoint = "checkpoint" // how many of them need not be executed again
 	jobExecuted   = "executed"   // how many were executed in all: more than jobSteps where some were repeated
+	jobWorker     = "worker"     // which worker executed the last of them
 )
 
 // move takes the job ARGV[1] out of the list KEYS[1] and appends it to KEYS[2], where it is the next to be taken. It saves the checkpoint
@@ -42,6 +45,14 @@ var move = redis.NewScript(`
 if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then return 0 end
 if ARGV[2] ~= '' then redis.call('HSET', KEYS[3], 'checkpoint', ARGV[2]) end
 redis.call('RPUSH', KEYS[2], ARGV[1])
+return 1`)
+
+// count counts an executed step of the job ARGV[1], whose hash is KEYS[2], by the worker ARGV[2]. It does nothing, and returns 0, where
+// KEYS[1], the list of that worker, does not have the job any more.
+var count = redis.NewScript(`
+if redis.call('LINDEX', KEYS[1], 0) ~= ARGV[1] then return 0 end
+redis.call('HINCRBY', KEYS[2], 'executed', 1)
+redis.call('HSET', KEYS[2], 'worker', ARGV[2])
 return 1`)
 
 // worker executes jobs, one at a time.
@@ -86,7 +97,7 @@ func (w *worker) run(ctx context.Context) error {
 }
 
 // unending is a context for requests that are finished even when ctx is over: whether a request that was cancelled was carried out is
-// unknown, and a job could be in nobody's hands.
+// unknown, and a job could stay in the list of a worker that has ended.
 func unending(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), saving)
 }
@@ -118,21 +129,36 @@ func (w *worker) take(ctx context.Context) (*takenJob, error) {
 	if err != nil {
 		return nil, fmt.Errorf("taking a job: %w", err)
 	}
-	taken := takenJob{id: id}
 	fields := w.redis.HMGet(ctx, jobPrefix+id, jobQueue, jobSteps, jobCheckpoint)
+	if err := fields.Err(); err != nil {
+		return nil, fmt.Errorf("reading job %s: %w", id, err)
+	}
 	var values struct {
 		Queue      string `redis:"queue"`
 		Steps      int    `redis:"steps"`
 		Checkpoint int    `redis:"checkpoint"`
 	}
-	if err := fields.Scan(&values); err != nil {
-		return nil, fmt.Errorf("reading job %s: %w", id, err)
+	if err := fields.Scan(&values); err != nil || values.Queue == "" {
+		if err := w.fail(ctx, unacked+w.name, id, err); err != nil {
+			return nil, err
+		}
+		return w.take(ctx)
 	}
-	taken.queue, taken.steps, taken.checkpoint = values.Queue, values.Steps, values.Checkpoint
-	return &taken, nil
+	return &takenJob{id: id, queue: values.Queue, steps: values.Steps, checkpoint: values.Checkpoint}, nil
 }
 
-// execute executes the steps of a job that its checkpoint leaves. When ctx ends, it saves the checkpoint and gives the job back.
+// fail moves a job whose hash is missing, or malformed as why has it, from a list to that of failed ones: it would end every worker that
+// takes it.
+func (w *worker) fail(ctx context.Context, list, id string, why error) error {
+	if err := move.Run(ctx, w.redis, []string{list, failed, jobPrefix + id}, id, "").Err(); err != nil {
+		return fmt.Errorf("moving job %s to %s: %w", id, failed, err)
+	}
+	slog.Error("the job cannot be executed", "job", id, "from", list, "to", failed, "error", why)
+	return nil
+}
+
+// execute executes the steps of a job that its checkpoint leaves. When ctx ends, it saves the checkpoint and gives the job back. It ends
+// without the rest where another worker reclaimed the job after this one's lease was over.
 func (w *worker) execute(ctx context.Context, j *takenJob) error {
 	slog.Info("executes", "job", j.id, "from", j.checkpoint, "of", j.steps)
 	for j.checkpoint < j.steps {
@@ -140,25 +166,30 @@ func (w *worker) execute(ctx context.Context, j *takenJob) error {
 		if ctx.Err() != nil {
 			return w.hand(ctx, j, j.queue)
 		}
-		if err := w.executed(ctx, j); err != nil {
+		if ours, err := w.executed(ctx, j); err != nil || !ours {
 			return err
 		}
 	}
 	return w.hand(ctx, j, finished)
 }
 
-// executed counts a step.
-func (w *worker) executed(ctx context.Context, j *takenJob) error {
+// executed counts a step, and returns whether the job is still this worker's.
+func (w *worker) executed(ctx context.Context, j *takenJob) (ours bool, err error) {
 	if err := w.renew(ctx); err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := unending(ctx)
 	defer cancel()
-	if err := w.redis.HIncrBy(ctx, jobPrefix+j.id, jobExecuted, 1).Err(); err != nil {
-		return fmt.Errorf("counting a step of job %s: %w", j.id, err)
+	counted, err := count.Run(ctx, w.redis, []string{unacked + w.name, jobPrefix + j.id}, j.id, w.name).Int()
+	if err != nil {
+		return false, fmt.Errorf("counting a step of job %s: %w", j.id, err)
+	}
+	if counted == 0 {
+		slog.Warn("another worker has reclaimed the job", "job", j.id, "after", j.checkpoint, "of", j.steps)
+		return false, nil
 	}
 	j.checkpoint++
-	return nil
+	return true, nil
 }
 
 // hand moves the job with its checkpoint to the list of finished ones, or back to its queue.
@@ -192,18 +223,29 @@ func (w *worker) reclaim(ctx context.Context) error {
 			return fmt.Errorf("reading the jobs of %s: %w", name, err)
 		}
 		for _, id := range ids {
-			queue, err := w.redis.HGet(ctx, jobPrefix+id, jobQueue).Result()
-			if err != nil {
-				return fmt.Errorf("reading the queue of job %s: %w", id, err)
+			if err := w.giveBack(ctx, lists.Val(), id); err != nil {
+				return err
 			}
-			if err := move.Run(ctx, w.redis, []string{lists.Val(), queue, jobPrefix + id}, id, "").Err(); err != nil {
-				return fmt.Errorf("giving job %s of %s back: %w", id, name, err)
-			}
-			slog.Info("reclaimed", "job", id, "of", name)
 		}
 	}
 	if err := lists.Err(); err != nil {
 		return fmt.Errorf("listing the jobs of other workers: %w", err)
 	}
+	return nil
+}
+
+// giveBack moves a job from the list of another worker to its queue.
+func (w *worker) giveBack(ctx context.Context, list, id string) error {
+	queue, err := w.redis.HGet(ctx, jobPrefix+id, jobQueue).Result()
+	if errors.Is(err, redis.Nil) {
+		return w.fail(ctx, list, id, err)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the queue of job %s: %w", id, err)
+	}
+	if err := move.Run(ctx, w.redis, []string{list, queue, jobPrefix + id}, id, "").Err(); err != nil {
+		return fmt.Errorf("giving job %s of %s back: %w", id, list, err)
+	}
+	slog.Info("reclaimed", "job", id, "of", list)
 	return nil
 }

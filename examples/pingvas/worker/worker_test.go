@@ -197,6 +197,64 @@ func TestAJobThatAnotherWorkerHasNowIsNotFinishedTwice(t *testing.T) {
 	f.hasList("queue:pro")
 }
 
+// b executes the job after a's lease was over. a is slow, not killed.
+func TestAWorkerWhoseJobWasReclaimedExecutesNoFurtherStepOfIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.jobs("queue:pro", 5, "1")
+	slow, ctx := f.worker("a", 0, "queue:pro")
+	taken, err := slow.take(ctx) // Without a lease.
+	if err != nil || taken == nil {
+		t.Fatalf("got %v, %v", taken, err)
+	}
+	f.runs("b", 3, "queue:pro") // It reclaims the job, executes a step, and is terminated.
+	if err := slow.execute(ctx, taken); err != nil {
+		t.Fatal(err)
+	}
+	f.hasFields("1", "1", "1")
+	f.hasList("queue:pro", "1")
+	if got := f.server.HGet(jobPrefix+"1", jobWorker); got != "b" {
+		t.Errorf("the last step was executed by %q", got)
+	}
+}
+
+func TestAJobThatCannotBeExecutedEndsNoWorker(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		// job puts the job 1 where a worker finds it.
+		job func(fixture) error
+	}{
+		{name: "it is in a queue, and its hash is gone", job: func(f fixture) error {
+			_, err := f.server.Lpush("queue:pro", "1")
+			return err
+		}},
+		{name: "it is in a queue, and its steps are no number", job: func(f fixture) error {
+			f.server.HSet(jobPrefix+"1", jobQueue, "queue:pro", jobSteps, "many")
+			_, err := f.server.Lpush("queue:pro", "1")
+			return err
+		}},
+		{name: "it is a killed worker's, and its hash is gone", job: func(f fixture) error {
+			_, err := f.server.Lpush(unacked+"killed", "1")
+			return err
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			if err := test.job(f); err != nil {
+				t.Fatal(err)
+			}
+			f.jobs("queue:pro", 2, "2")
+			f.runs("a", 0, "queue:pro")
+			f.hasList(finished, "2")
+			f.hasList(failed, "1")
+			f.hasList(unacked + "a")
+			f.hasList(unacked + "killed")
+		})
+	}
+}
+
 func TestTheEnvironmentOfThePodDescribesTheWorker(t *testing.T) {
 	t.Parallel()
 	valid := map[string]string{"CELERY_BROKER": "redis://redis-sentinel:26379/0", "CELERY_QUEUES": "queue:pro,queue:free", "HOSTNAME": "ai-worker-0"}

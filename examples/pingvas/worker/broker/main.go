@@ -75,11 +75,12 @@ type Job struct {
 	ID string `json:"id"`
 	// List is the key of the list that has it, or of more than one, separated by commas; "" if none has.
 	List string `json:"list"`
-	// Queue, Steps, Checkpoint and Executed are the fields that the worker documents.
+	// Queue, Steps, Checkpoint, Executed and Worker are the fields that the worker documents.
 	Queue      string `json:"queue"`
 	Steps      int    `json:"steps"`
 	Checkpoint int    `json:"checkpoint"`
 	Executed   int    `json:"executed"`
+	Worker     string `json:"worker"`
 }
 
 func (b *broker) handler() http.Handler {
@@ -196,5 +197,7 @@ func (j *Job) set(field, value string) {
 		j.Checkpoint = n
 	case "executed":
 		j.Executed = n
+	case "worker":
+		j.Worker = value
 	}
 }

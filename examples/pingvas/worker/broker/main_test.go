@@ -43,7 +43,7 @@ func TestJobsAreCreatedExportedAndListed(t *testing.T) {
 	if err := client.LMove(t.Context(), "queue:pro", "unacked:a", "RIGHT", "LEFT").Err(); err != nil {
 		t.Fatal(err)
 	}
-	server.HSet("job:1", "checkpoint", "3", "executed", "4")
+	server.HSet("job:1", "checkpoint", "3", "executed", "4", "worker", "a")
 
 	metrics := get(t, http.MethodGet, web.URL+"/metrics")
 	for _, want := range []string{"celery_queue_length{queue_name=\"queue:pro\"} 1\n", "celery_queue_length{queue_name=\"queue:free\"} 0\n"} {
@@ -56,7 +56,7 @@ func TestJobsAreCreatedExportedAndListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Job{
-		{ID: "1", List: "unacked:a", Queue: "queue:pro", Steps: 7, Checkpoint: 3, Executed: 4},
+		{ID: "1", List: "unacked:a", Queue: "queue:pro", Steps: 7, Checkpoint: 3, Executed: 4, Worker: "a"},
 		{ID: "2", List: "queue:pro", Queue: "queue:pro", Steps: 7},
 	}
 	if !reflect.DeepEqual(got, want) {

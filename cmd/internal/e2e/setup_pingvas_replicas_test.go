@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+)
+
+// leavesReplicas requires that the Sync changed spec.replicas in no state of the workers' Deployment until now.
+func (s *scaledSetup) leavesReplicas(deployments *recording) {
+	s.Helper()
+	var live appsv1.Deployment
+	if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: "prod", Name: "ai-worker"}, &live); err != nil {
+		s.Fatal(err)
+	}
+	if live.Annotations["example.com/team"] == "" {
+		s.Error("the Sync has not applied the Deployment")
+	}
+	var states []*appsv1.Deployment
+	s.eventually("the watch has the Deployment as it is", func() error {
+		states = nil
+		for _, one := range deployments.all(s.gpuSuite) {
+			if d, is := one.object.(*appsv1.Deployment); is && d.Name == live.Name && !one.gone {
+				states = append(states, d)
+				if d.ResourceVersion == live.ResourceVersion {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("it has %d states of it", len(states))
+	})
+	if err := scaledByOthers(states); err != nil {
+		s.Error(err)
+	}
+}
+
+// scaledByOthers returns an error for states, in their order, in which the Sync owns spec.replicas, and for each that has fewer of them
+// than the one before, and that was not written through the subresource scale, as KEDA and the HPA do: a field that its only owner leaves
+// out of what it applies gets its default, 1, and then has no owner. Zero has none, either, where it was written through the subresource
+// scale, which omits it; what the Sync applies does not.
+func scaledByOthers(states []*appsv1.Deployment) (err error) {
+	for i, d := range states {
+		scaled := false
+		for _, entry := range d.ManagedFields {
+			owns, readErr := ownsReplicas(entry)
+			if readErr != nil {
+				return readErr
+			}
+			scaled = scaled || owns && entry.Subresource == "scale"
+			if owns && entry.Manager == v1alpha1.FieldManager {
+				err = errors.Join(err, fmt.Errorf("the Sync owns spec.replicas, %d, in version %s", *d.Spec.Replicas, d.ResourceVersion))
+			}
+		}
+		if i > 0 && *d.Spec.Replicas > 0 && *d.Spec.Replicas < *states[i-1].Spec.Replicas && !scaled {
+			err = errors.Join(err, fmt.Errorf("spec.replicas was lowered from %d to %d in version %s, and nothing scaled it", *states[i-1].Spec.Replicas, *d.Spec.Replicas, d.ResourceVersion))
+		}
+	}
+	return err
+}
+
+// ownsReplicas is whether a manager owns spec.replicas.
+func ownsReplicas(entry metav1.ManagedFieldsEntry) (bool, error) {
+	if entry.FieldsV1 == nil {
+		return false, nil
+	}
+	var fields struct {
+		Spec map[string]any `json:"f:spec"`
+	}
+	if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+		return false, fmt.Errorf("reading the fields of %s: %w", entry.Manager, err)
+	}
+	_, owns := fields.Spec["f:replicas"]
+	return owns, nil
+}
+
+func TestReplicasThatTheSyncChangesAreFound(t *testing.T) {
+	t.Parallel()
+	const owned, other = `{"f:spec":{"f:replicas":{}}}`, `{"f:spec":{"f:template":{}}}`
+	state := func(replicas int32, sync, scale string) *appsv1.Deployment {
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+				{Manager: v1alpha1.FieldManager, FieldsV1: &metav1.FieldsV1{Raw: []byte(sync)}},
+				{Manager: "kube-controller-manager", Subresource: "scale", FieldsV1: &metav1.FieldsV1{Raw: []byte(scale)}},
+			}},
+			Spec: appsv1.DeploymentSpec{Replicas: &replicas},
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		states []*appsv1.Deployment
+		found  bool
+	}{
+		{name: "the HPA raises and lowers them", states: []*appsv1.Deployment{state(1, other, owned), state(4, other, owned), state(2, other, owned)}},
+		{name: "KEDA takes the last", states: []*appsv1.Deployment{state(1, other, owned), state(0, other, `{}`)}},
+		{name: "the Sync lowers them", states: []*appsv1.Deployment{state(4, other, owned), state(0, owned, `{}`)}, found: true},
+		{name: "the Sync owns them and changes nothing", states: []*appsv1.Deployment{state(4, other, owned), state(4, owned, owned)}, found: true},
+		{name: "the Sync gives them up, and they get their default", states: []*appsv1.Deployment{state(4, other, owned), state(1, other, `{}`)}, found: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if err := scaledByOthers(test.states); (err != nil) != test.found {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
