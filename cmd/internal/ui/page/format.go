@@ -78,7 +78,7 @@ func monthly(u *get.USD) string {
 
 // priceRange is a price from the least to the most, as texts.
 func priceRange(u *get.USD, least, most string) string {
-	text := "$" + least
+	text := withSign(least)
 	if most != least {
 		text += "–" + most
 	}
@@ -86,6 +86,14 @@ func priceRange(u *get.USD, least, most string) string {
 		return "~" + text
 	}
 	return text
+}
+
+// withSign is a number of dollars with the sign of the currency, which is before the number of one that is only bounded, as in <$0.01.
+func withSign(dollars string) string {
+	if bound, found := strings.CutPrefix(dollars, "<"); found {
+		return "<$" + bound
+	}
+	return "$" + dollars
 }
 
 // amount is a number of dollars with cents. Only nothing is 0; what is less than a cent is not rounded to it.

@@ -109,9 +109,9 @@ func spent(n history.NodeClaim) string {
 // dollars is an amount, with ~ where it is approximate.
 func dollars(usd float64, approximate bool) string {
 	if approximate && usd > 0 {
-		return "~$" + amount(usd)
+		return "~" + withSign(amount(usd))
 	}
-	return "$" + amount(usd)
+	return withSign(amount(usd))
 }
 
 // lifetime is how long the instance of a node ran, or has run until now.

@@ -217,7 +217,7 @@ func (m *savingsModel) chart() {
 	if most <= 0 {
 		return
 	}
-	m.ChartMost = "$" + amount(most)
+	m.ChartMost = withSign(amount(most))
 	step := min(maxBarWidth, chartWidth/len(m.Periods))
 	for i, p := range m.Periods {
 		s := stack{X: i * step, Width: max(1, step-max(1, step/6)), Text: fmt.Sprintf("%s: %s, of it %s idle", p.Name, p.Paid(), p.Idle())}
