@@ -164,7 +164,7 @@ func (o *observed) listen(ctx context.Context, origin string) {
 		switch e := event.(type) {
 		case *log.EventEntryAdded:
 			if e.Entry.Level == log.LevelError || e.Entry.Source == log.SourceSecurity {
-				o.problems = append(o.problems, e.Entry.Text)
+				o.problems = append(o.problems, e.Entry.Text+" "+e.Entry.URL)
 			}
 		case *runtime.EventExceptionThrown:
 			o.problems = append(o.problems, e.ExceptionDetails.Error())

@@ -110,7 +110,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 // entrance is the page that leads to the overview. Its place in the history of the browser is taken by the overview.
 const entrance = `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Poolwright</title></head>
+<head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><link rel="icon" href="/favicon.svg"><title>Poolwright</title></head>
 <body><p><a href="/">Overview</a></p></body>
 </html>
 `
