@@ -358,13 +358,7 @@ func TestThePageInABrowser(t *testing.T) {
 
 // pictured reports whether a page is in the documentation.
 func pictured(name, scheme string, width int64) bool {
-	switch name {
-	case "overview":
-		return true
-	case "savings", "pod", "pull", "events":
-		return width == 1280 && scheme == "light"
-	}
-	return false
+	return name == "overview" && scheme == "light" && width == 1280
 }
 
 // The parts of poolwright history -o json that are compared with the page.

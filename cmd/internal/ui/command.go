@@ -92,7 +92,7 @@ func (f *listenFlags) run(ctx context.Context, env get.Environment) error {
 	if err != nil {
 		return err
 	}
-	s, token, err := server.New(ctx, server.Config{Documents: watched, Changed: watched.Changed(), Now: env.Now, Port: port, Hosts: hosts})
+	s, token, err := server.New(ctx, server.Config{Documents: watched, Namespace: env.Namespace(), Changed: watched.Changed(), Now: env.Now, Port: port, Hosts: hosts})
 	if err != nil {
 		return err
 	}

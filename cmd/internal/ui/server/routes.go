@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -124,16 +125,22 @@ func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, 
 	if err != nil {
 		return page.Document{}, err
 	}
+	section := sectionOf(r)
 	h, err := s.Documents.History(ctx)
 	if err != nil {
-		return page.Document{}, err
+		if section == page.SectionPull || section == page.SectionEvents || section == page.SectionSavings {
+			return page.Document{}, fmt.Errorf("the history: %w", err)
+		}
+		// The other pages have the present, too: they name what they lack.
+		h = history.History{}
+		report.IncompleteKinds = append(slices.Clone(report.IncompleteKinds), get.IncompleteKind{Kind: "configmaps", Reason: get.Failed, Message: "the history: " + err.Error()})
 	}
 	interrupted, window := s.Documents.Interrupted(), windowOf(r)
-	switch sectionOf(r) {
+	switch section {
 	case page.SectionExplanation:
-		return s.explanation(ctx, r, report, h)
+		return s.explanation(ctx, r, report, h, err)
 	case page.SectionPull:
-		d, found, err := s.pages.Pull(page.PullInput{Report: report, History: h, Interrupted: interrupted, Number: numberOf(r)})
+		d, found, err := s.pages.Pull(page.PullInput{Report: report, History: h, Namespace: s.Namespace, Interrupted: interrupted, Number: numberOf(r)})
 		if err == nil && !found {
 			err = errNoPull
 		}
@@ -143,18 +150,19 @@ func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, 
 	case page.SectionSavings:
 		return s.pages.Savings(page.SavingsInput{Report: report, History: h, Interrupted: interrupted, Window: window})
 	}
-	return s.pages.Overview(page.Input{Report: report, History: h, Window: window, Interrupted: interrupted})
+	return s.pages.Overview(page.Input{Report: report, History: h, Namespace: s.Namespace, Window: window, Interrupted: interrupted})
 }
 
 // errNoPull reports a number of which there is no pull request.
 var errNoPull = explain.NotFound{Message: "no Sync has a pull request of this number, and none is recorded"}
 
-// explanation renders the page of a pod, a node or a pool. A node that is gone is what the history has of it.
-func (s *Server) explanation(ctx context.Context, r *http.Request, report get.Report, h history.History) (page.Document, error) {
+// explanation renders the page of a pod, a node or a pool. A node that is gone is what the history has of it, which could not be read
+// where unread is an error.
+func (s *Server) explanation(ctx context.Context, r *http.Request, report get.Report, h history.History, unread error) (page.Document, error) {
 	object, _ := objectOf(r)
 	in := page.ExplanationInput{Path: r.URL.EscapedPath(), Name: object.Name, Report: report, Interrupted: s.Documents.Interrupted()}
 	if object.Kind == explain.KindNode {
-		in.Recorded = page.RecordedNode(h, object.Name)
+		in.Recorded = page.RecordedNode(report, h, object.Name)
 	}
 	var err error
 	in.Explanation, err = s.Documents.Explain(ctx, object)
@@ -164,6 +172,9 @@ func (s *Server) explanation(ctx context.Context, r *http.Request, report get.Re
 	}
 	if err != nil {
 		return page.Document{}, err
+	}
+	if unread != nil && object.Kind == explain.KindNode {
+		in.Explanation.Unknown = append(slices.Clone(in.Explanation.Unknown), "The history could not be read: "+unread.Error())
 	}
 	return s.pages.Explanation(in)
 }
