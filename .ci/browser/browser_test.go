@@ -164,7 +164,7 @@ func (o *observed) listen(ctx context.Context, origin string) {
 		switch e := event.(type) {
 		case *log.EventEntryAdded:
 			if e.Entry.Level == log.LevelError || e.Entry.Source == log.SourceSecurity {
-				o.problems = append(o.problems, e.Entry.Text)
+				o.problems = append(o.problems, e.Entry.Text+" "+e.Entry.URL)
 			}
 		case *runtime.EventExceptionThrown:
 			o.problems = append(o.problems, e.ExceptionDetails.Error())
@@ -358,13 +358,7 @@ func TestThePageInABrowser(t *testing.T) {
 
 // pictured reports whether a page is in the documentation.
 func pictured(name, scheme string, width int64) bool {
-	switch name {
-	case "overview":
-		return true
-	case "savings", "pod", "pull", "events":
-		return width == 1280 && scheme == "light"
-	}
-	return false
+	return name == "overview" && scheme == "light" && width == 1280
 }
 
 // The parts of poolwright history -o json that are compared with the page.

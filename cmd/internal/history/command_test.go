@@ -253,12 +253,24 @@ func TestWatchingPrintsAnEventOfWhichMoreIsRecordedLaterOnce(t *testing.T) {
 	if lines := strings.Count(out.String(), "\n") - 1; lines != len(events) {
 		t.Errorf("%d events are printed, of %d:\n%s", lines, len(events), out.String())
 	}
-	identities := map[string]bool{}
+	identities := map[eventIdentity]bool{}
 	for _, e := range events {
 		if identities[e.identity()] {
-			t.Errorf("two events have the identity %s", e.identity())
+			t.Errorf("two events have the identity %+v", e.identity())
 		}
 		identities[e.identity()] = true
+	}
+}
+
+func TestTwoEventsHaveTwoIdentities(t *testing.T) {
+	at := ago(0)
+	for name, pair := range map[string][2]history.History{
+		"drift of one object of two Syncs": {{Drift: []history.Drift{{Sync: "a", Object: "ConfigMap/x", Time: at}}}, {Drift: []history.Drift{{Sync: "b", Object: "ConfigMap/x", Time: at}}}},
+		"a number that continues the name": {{PullRequests: []history.PullRequest{{Sync: "dev", Number: 12, Merged: at}}}, {PullRequests: []history.PullRequest{{Sync: "dev1", Number: 2, Merged: at}}}},
+	} {
+		if a, b := EventsOf(pair[0])[0].identity(), EventsOf(pair[1])[0].identity(); a == b {
+			t.Errorf("%s: both have %+v", name, a)
+		}
 	}
 }
 

@@ -27,6 +27,8 @@ type Event struct {
 	Reason EventReason `json:"reason"`
 	// Object is what it is about, as Kind/name.
 	Object string `json:"object"`
+	// Sync is the name of the Sync of an apply, of drift and of a pull request; empty for all else. It is in no document.
+	Sync string `json:"-"`
 	// NodePool is the name of the NodePool of a NodeClaim; empty for all else.
 	NodePool string `json:"nodePool,omitempty"`
 	// Node is the name of the Node of a NodeClaim; empty for all else, and before it registers.
@@ -141,7 +143,7 @@ func applyEvent(a history.Apply) Event {
 			counts = append(counts, fmt.Sprintf("%d %s", c.n, c.what))
 		}
 	}
-	e := Event{Time: a.Time, Type: "Normal", Reason: EventReconciliationSucceeded, Object: "Sync/" + a.Sync, Message: fmt.Sprintf("%s in %s", strings.Join(counts, ", "), seconds(a.Seconds))}
+	e := Event{Time: a.Time, Type: "Normal", Reason: EventReconciliationSucceeded, Object: "Sync/" + a.Sync, Sync: a.Sync, Message: fmt.Sprintf("%s in %s", strings.Join(counts, ", "), seconds(a.Seconds))}
 	if a.Revision != "" { // It has none where the Sync is deleted.
 		e.Message = short(a.Revision) + ": " + e.Message
 	}
@@ -158,7 +160,7 @@ func applyEvent(a history.Apply) Event {
 }
 
 func driftEvent(d history.Drift) Event {
-	e := Event{Time: d.Time, Type: "Normal", Reason: EventDriftCorrected, Object: d.Object, Message: difference(d)}
+	e := Event{Time: d.Time, Type: "Normal", Reason: EventDriftCorrected, Object: d.Object, Sync: d.Sync, Message: difference(d)}
 	if len(d.Managers) > 0 {
 		e.Message += "; by " + d.Managers[0].Name
 		if at := d.Managers[0].Time; at != "" {
@@ -184,10 +186,10 @@ func pullEvents(p history.PullRequest) []Event {
 	if p.Predicted != nil {
 		merged += "; predicted: " + NodesText(*p.Predicted)
 	}
-	out := []Event{{Time: p.Merged, Type: "Normal", Reason: EventMerged, Object: name, PullRequest: p.Number, Message: merged}}
+	out := []Event{{Time: p.Merged, Type: "Normal", Reason: EventMerged, Object: name, Sync: p.Sync, PullRequest: p.Number, Message: merged}}
 	if !p.RolledOut.IsZero() {
 		message := fmt.Sprintf("pull request #%d: %s", p.Number, NodesText(p.Happened))
-		out = append(out, Event{Time: p.RolledOut, Type: "Normal", Reason: EventRolledOut, Object: name, PullRequest: p.Number, Message: message})
+		out = append(out, Event{Time: p.RolledOut, Type: "Normal", Reason: EventRolledOut, Object: name, Sync: p.Sync, PullRequest: p.Number, Message: message})
 	}
 	return out
 }
@@ -228,12 +230,20 @@ func (e Event) matches(of string) bool {
 	return strings.EqualFold(e.Object, of) || strings.HasPrefix(strings.ToLower(e.Object), strings.ToLower(kind)) && strings.HasSuffix(e.Object, "/"+name)
 }
 
-// identity distinguishes an event from all others. The message is not in it, except of an apply, of which nothing changes: of a node more
-// is recorded later, such as its first pods and its price.
-func (e Event) identity() string {
-	out := fmt.Sprint(e.Time.Unix(), e.Reason, e.Object, e.PullRequest)
+// eventIdentity distinguishes an event from all others. The message is not in it, except of an apply, of which nothing changes: of a node
+// more is recorded later, such as its first pods and its price.
+type eventIdentity struct {
+	seconds      int64
+	reason       EventReason
+	object, sync string
+	pullRequest  int64
+	message      string
+}
+
+func (e Event) identity() eventIdentity {
+	out := eventIdentity{seconds: e.Time.Unix(), reason: e.Reason, object: e.Object, sync: e.Sync, pullRequest: e.PullRequest}
 	if e.Reason == EventReconciliationSucceeded || e.Reason == EventApplyFailed {
-		out += e.Message
+		out.message = e.Message
 	}
 	return out
 }
@@ -276,7 +286,7 @@ poolwright-history* of the namespace only.`,
 
 // events prints events, and with --watch what comes until the context ends.
 func (f *printFlags) events(ctx context.Context, env get.Environment, from history.Reader, after func(time.Duration) <-chan time.Time) error {
-	printed := map[string]bool{}
+	printed := map[eventIdentity]bool{}
 	for first := true; ; first = false {
 		h, err := from.Read(ctx)
 		if err != nil {
@@ -310,7 +320,7 @@ func (f *printFlags) events(ctx context.Context, env get.Environment, from histo
 }
 
 // printEvents prints events as a table, with headers where it is the first, and adds them to those that are printed.
-func printEvents(env get.Environment, events []Event, printed map[string]bool) error {
+func printEvents(env get.Environment, events []Event, printed map[eventIdentity]bool) error {
 	if len(events) == 0 {
 		return nil
 	}

@@ -92,13 +92,14 @@ func (f *listenFlags) run(ctx context.Context, env get.Environment) error {
 	if err != nil {
 		return err
 	}
-	s, token, err := server.New(ctx, server.Config{Documents: watched, Changed: watched.Changed(), Now: env.Now, Port: port, Hosts: hosts})
+	s, token, err := server.New(ctx, server.Config{Documents: watched, Namespace: env.Namespace(), Changed: watched.Changed(), Now: env.Now, Port: port, Hosts: hosts})
 	if err != nil {
 		return err
 	}
 	address := "http://" + hosts[0] + "/login?token=" + token
-	fmt.Fprintf(env.Out, "%s\n", address)
+	// The address is last: who starts the command as a program continues with it.
 	fmt.Fprintln(env.Err, "serving until Ctrl-C; the address can be opened once")
+	fmt.Fprintf(env.Out, "%s\n", address)
 	if !f.noBrowser {
 		file, err := redirectFile("", address)
 		if err == nil {

@@ -36,7 +36,9 @@ type apiServer struct {
 	// forbidden are resources that may not be listed, missing those that are not installed.
 	forbidden, missing []string
 	down               bool
-	watches            map[string][]chan string
+	// failing is how many lists of ConfigMaps fail.
+	failing int
+	watches map[string][]chan string
 }
 
 func newAPIServer(t testing.TB) (*apiServer, *rest.Config) {
@@ -51,13 +53,17 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	watch := r.URL.Query().Get("watch") != ""
 	s.mu.Lock()
 	down := s.down
+	fails := s.failing > 0 && !watch && strings.HasSuffix(r.URL.Path, "/configmaps")
+	if fails {
+		s.failing--
+	}
 	s.requests = append(s.requests, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Method, r.URL.Path, map[bool]string{true: "watch"}[watch])))
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	for _, of := range resources {
 		if strings.HasPrefix(r.URL.Path, of.path+"/") && strings.HasSuffix(r.URL.Path, "/"+of.name) && !slices.Contains(s.missing, of.name) {
 			switch {
-			case down:
+			case down || fails:
 				s.status(w, http.StatusInternalServerError, "InternalError")
 			case slices.Contains(s.forbidden, of.name):
 				s.status(w, http.StatusForbidden, "Forbidden")

@@ -116,7 +116,7 @@ func Start(ctx context.Context, cfg *rest.Config, scope Scope, now func() time.T
 	if err != nil {
 		return nil, fmt.Errorf("indexing events: %w", err)
 	}
-	w.reader.cached = informers
+	w.reader.cached, w.past.cached = informers, informers
 	if err := w.watch(ctx, informers); err != nil {
 		return nil, err
 	}
@@ -129,39 +129,53 @@ func (w *Cache) watch(ctx context.Context, informers cache.Cache) error {
 	if err != nil {
 		return err
 	}
-	if w.past.check(ctx, w.reader.direct) {
-		readable = append(readable, &corev1.ConfigMap{})
-	}
 	for _, object := range readable {
-		_, isPast := object.(*corev1.ConfigMap)
-		changed := func() {
-			if isPast {
-				w.past.version.Add(1)
-			}
-			w.notify()
-		}
-		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
-		if err != nil {
-			return fmt.Errorf("watching %T: %w", object, err)
-		}
-		handler := toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { changed() }, DeleteFunc: func(any) { changed() },
-			UpdateFunc: func(before, after any) {
-				if !same(before, after) {
-					changed()
-				}
-			},
-		}
-		if _, err := informer.AddEventHandler(handler); err != nil {
-			return fmt.Errorf("watching %T: %w", object, err)
+		if _, err := w.follow(ctx, informers, object); err != nil {
+			return err
 		}
 		w.reader.kinds[reflect.TypeOf(object).Elem()] = true
+	}
+	recorded, again := w.past.check(ctx, w.reader.direct)
+	if recorded {
+		if _, err := w.follow(ctx, informers, &corev1.ConfigMap{}); err != nil {
+			return err
+		}
 	}
 	go func() { _ = informers.Start(ctx) }() // it ends with the context, and has no other error
 	if !informers.WaitForCacheSync(ctx) {
 		return fmt.Errorf("listing the objects: %w", context.Cause(ctx))
 	}
+	if again {
+		go w.checkAgain(ctx, informers)
+	}
 	return nil
+}
+
+// follow starts a watch of a kind.
+func (w *Cache) follow(ctx context.Context, informers cache.Cache, object client.Object) (cache.Informer, error) {
+	_, isPast := object.(*corev1.ConfigMap)
+	changed := func() {
+		if isPast {
+			w.past.version.Add(1)
+		}
+		w.notify()
+	}
+	informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watching %T: %w", object, err)
+	}
+	handler := toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, DeleteFunc: func(any) { changed() },
+		UpdateFunc: func(before, after any) {
+			if !same(before, after) {
+				changed()
+			}
+		},
+	}
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		return nil, fmt.Errorf("watching %T: %w", object, err)
+	}
+	return informer, nil
 }
 
 // same reports whether an informer repeats what it has.
@@ -194,7 +208,9 @@ func (w *Cache) Report(ctx context.Context) (get.Report, error) {
 	if err != nil {
 		return get.Report{}, err
 	}
-	o.IncompleteKinds = append(o.IncompleteKinds, w.past.notRead...)
+	if of := w.past.notRead.Load(); of != nil {
+		o.IncompleteKinds = append(o.IncompleteKinds, *of)
+	}
 	w.report, w.readAt = get.NewReport(o, now, w.types), now
 	return w.report, nil
 }

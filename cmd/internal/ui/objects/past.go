@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/get"
@@ -22,8 +25,10 @@ const kindConfigMaps = "configmaps"
 // past is the history, which is decoded once for each change of its ConfigMaps.
 type past struct {
 	namespace string
-	// notRead has why it cannot be read; empty where it can.
-	notRead []get.IncompleteKind
+	// cached has the ConfigMaps once they are watched.
+	cached client.Reader
+	// notRead has why it cannot be read; nil where it can.
+	notRead atomic.Pointer[get.IncompleteKind]
 	// version counts the changes of the ConfigMaps.
 	version atomic.Int64
 
@@ -33,25 +38,61 @@ type past struct {
 	decodedVersion int64
 }
 
-// check requests one ConfigMap of the history, and returns whether they can be read.
-func (p *past) check(ctx context.Context, from client.Reader) bool {
+// check requests one ConfigMap of the history, and returns whether they can be read. Where again is true it can be tried again: only a right
+// that is missing stays so.
+func (p *past) check(ctx context.Context, from client.Reader) (readable, again bool) {
 	err := from.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(p.namespace), client.MatchingLabels(store.Labels()), client.Limit(1))
 	switch {
 	case err == nil:
-		return true
+		return true, false
 	case apierrors.IsForbidden(err):
-		p.notRead = []get.IncompleteKind{{Kind: kindConfigMaps, Reason: get.Forbidden, Message: fmt.Sprintf("the history: you have no right to list configmaps in the namespace %[1]s; to check, run: kubectl auth can-i list configmaps -n %[1]s", p.namespace)}}
-	default:
-		p.notRead = []get.IncompleteKind{{Kind: kindConfigMaps, Reason: get.Failed, Message: "the history: " + sanitize.Text(err.Error())}}
+		p.notRead.Store(&get.IncompleteKind{Kind: kindConfigMaps, Reason: get.Forbidden, Message: fmt.Sprintf("the history: you have no right to list configmaps in the namespace %[1]s; to check, run: kubectl auth can-i list configmaps -n %[1]s", p.namespace)})
+		return false, false
 	}
-	return false
+	p.notRead.Store(&get.IncompleteKind{Kind: kindConfigMaps, Reason: get.Failed, Message: "the history: " + sanitize.Text(err.Error())})
+	return false, true
+}
+
+const (
+	// firstCheck is after how long what failed is checked again, and maxCheck the longest time between two checks.
+	firstCheck = 200 * time.Millisecond
+	maxCheck   = 30 * time.Second
+)
+
+// checkAgain checks until the history can be read, and then watches it, or the right for it is missing.
+func (w *Cache) checkAgain(ctx context.Context, informers cache.Cache) {
+	for pause := firstCheck; ; pause = min(2*pause, maxCheck) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		readable, again := w.past.check(ctx, w.reader.direct)
+		if !readable {
+			if !again {
+				w.notify()
+				return
+			}
+			continue
+		}
+		informer, err := w.follow(ctx, informers, &corev1.ConfigMap{})
+		if err != nil {
+			continue
+		}
+		if toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+			w.past.notRead.Store(nil)
+			w.past.version.Add(1)
+			w.notify()
+		}
+		return
+	}
 }
 
 // History is what is recorded of the cluster; the zero one where nothing is, or where the user may not read it, which the report
 // contains. Nobody may change it. It sends no request.
 func (w *Cache) History(ctx context.Context) (history.History, error) {
 	p := &w.past
-	if len(p.notRead) > 0 {
+	if p.notRead.Load() != nil {
 		return history.History{}, nil
 	}
 	p.decoding.Lock()
@@ -60,7 +101,7 @@ func (w *Cache) History(ctx context.Context) (history.History, error) {
 	if version == p.decodedVersion {
 		return p.decoded, nil
 	}
-	h, err := store.Read(ctx, w.reader, p.namespace)
+	h, err := store.Read(ctx, p.cached, p.namespace)
 	if err != nil {
 		return history.History{}, err
 	}

@@ -89,6 +89,24 @@ func TestWithoutRecordsTheHistoryIsEmpty(t *testing.T) {
 	}
 }
 
+// What fails for a moment is read once it no longer does, without a new start.
+func TestAHistoryThatFailsAtTheStartIsReadLater(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	api.failing = 1
+	api.objects["configmaps"], api.objects["nodepools"] = []string{configMap(t, 2, "gpu-a")}, []string{nodePool("gpu")}
+	c := &clock{time.Now()}
+	w, err := Start(t.Context(), cfg, Scope{History: "poolwright-system"}, c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return nodesOf(t, w) == "gpu-a" })
+	if r := c.read(t, w, reportAge); len(r.IncompleteKinds) > 0 || len(r.Pools) != 1 {
+		t.Errorf("the report has %+v", r.IncompleteKinds)
+	}
+	api.send("configmaps", "MODIFIED", configMap(t, 3, "gpu-a", "gpu-b"))
+	waitFor(t, func() bool { return nodesOf(t, w) == "gpu-a gpu-b" })
+}
+
 func TestAHistoryThatMayNotBeReadIsNamedAndTheRestIsServed(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	api.forbidden = []string{"configmaps"}

@@ -65,9 +65,13 @@ type explanationModel struct {
 }
 
 // RecordedNode is what the history has of a node, by its name or that of its NodeClaim, of several the latest; nil where it has nothing.
-func RecordedNode(h history.History, name string) *history.NodeClaim {
+// Of one that the report has it is that of its NodeClaim: AWS gives the address that a Node is named after to later instances, too.
+func RecordedNode(r get.Report, h history.History, name string) *history.NodeClaim {
+	live := slices.IndexFunc(r.Nodes, func(n get.Node) bool { return n.Name == name || n.NodeClaim == name })
 	for _, n := range slices.Backward(h.NodeClaims) {
-		if n.Name == name || n.Node == name {
+		switch {
+		case live >= 0 && n.Name != r.Nodes[live].NodeClaim:
+		case live >= 0, n.Name == name, n.Node == name:
 			return &n
 		}
 	}

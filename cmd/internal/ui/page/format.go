@@ -18,6 +18,8 @@ import (
 const (
 	// unknown stands for a value that is not known.
 	unknown = "–"
+	// atLeast is before what is only bounded below.
+	atLeast = "≥ "
 	// maxText is how many characters of a text a page has: a message may be a megabyte long.
 	maxText = 600
 	// hoursPerMonth is that of AWS' own estimates.
@@ -33,7 +35,7 @@ const (
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"text": clean, "money": money, "monthly": monthly, "number": number, "count": count, "percent": percent, "scale": scale, "short": short,
-		"windowName": windowName, "windowQuery": windowQuery, "stamp": stamp, "orDash": orDash, "pullSign": pullSign, "column": column,
+		"windowName": windowName, "windowQuery": windowQuery, "stamp": stamp, "orDash": orDash, "since": since, "pullSign": pullSign, "column": column,
 	}
 }
 
@@ -78,7 +80,7 @@ func monthly(u *get.USD) string {
 
 // priceRange is a price from the least to the most, as texts.
 func priceRange(u *get.USD, least, most string) string {
-	text := "$" + least
+	text := withSign(least)
 	if most != least {
 		text += "–" + most
 	}
@@ -86,6 +88,14 @@ func priceRange(u *get.USD, least, most string) string {
 		return "~" + text
 	}
 	return text
+}
+
+// withSign is a number of dollars with the sign of the currency, which is before the number of one that is only bounded, as in <$0.01.
+func withSign(dollars string) string {
+	if bound, found := strings.CutPrefix(dollars, "<"); found {
+		return "<$" + bound
+	}
+	return "$" + dollars
 }
 
 // amount is a number of dollars with cents. Only nothing is 0; what is less than a cent is not rounded to it.
@@ -176,6 +186,9 @@ func windowName(d time.Duration) string {
 	}
 	return fmt.Sprintf("%d h", d/time.Hour)
 }
+
+// since is a window as the flag --since takes it.
+func since(d time.Duration) string { return fmt.Sprintf("%dh", d/time.Hour) }
 
 // windowQuery is the query by which a page is requested with a timeline of some length.
 func windowQuery(d time.Duration) string {

@@ -67,7 +67,7 @@ func terminatedRow(n history.NodeClaim, now time.Time, window time.Duration) nod
 	if n.USDPerHour != nil {
 		row.USDPerHour = &get.USD{Least: *n.USDPerHour, Most: *n.USDPerHour, Approximate: n.PriceBasis.Approximate()}
 	}
-	row.Record = recordOf(n)
+	row.Record = recordOf(n, now)
 	row.Record.Gone, row.Record.Lifetime, row.Record.Ended = !n.Terminated.IsZero(), lifetime(n, now), n.Terminated
 	return row
 }
@@ -83,35 +83,52 @@ type recordedLife struct {
 	MorePods  int
 	// USD is what it has cost, and Revision what had it replaced; both are empty where that is not known.
 	USD, Revision string
+	// Accounted is from when or until when USD is, where that is not all of its life; else empty.
+	Accounted string
 }
 
-func recordOf(n history.NodeClaim) recordedLife {
+func recordOf(n history.NodeClaim, now time.Time) recordedLife {
 	var r recordedLife
 	for _, pod := range n.Pods[:min(len(n.Pods), maxFirstPods)] {
 		r.FirstPods = append(r.FirstPods, clean(pod))
 	}
 	r.MorePods = len(n.Pods) - len(r.FirstPods)
-	r.USD = spent(n)
+	r.USD, r.Accounted = spent(n, now)
 	if n.Revision != "" {
 		r.Revision = short(n.Revision)
 	}
 	return r
 }
 
-// spent is what a node has cost; empty where that is not known.
-func spent(n history.NodeClaim) string {
+// spent is what a node has cost, and the time for which that is where it is not all of its life; empty where it is not known.
+func spent(n history.NodeClaim, now time.Time) (usd, accounted string) {
 	if n.USD == nil {
-		return ""
+		return "", ""
 	}
-	return dollars(*n.USD, n.PriceBasis.Approximate())
+	var times []string
+	if !n.AccountedFrom.IsZero() {
+		times = append(times, "from "+clock(n.AccountedFrom.Time, now))
+	}
+	if n.TerminatedLatest {
+		times = append(times, "until "+clock(n.Terminated.Time, now))
+	}
+	return bound(n) + dollars(*n.USD, n.PriceBasis.Approximate()), strings.Join(times, " ")
+}
+
+// bound is before amounts of a node of whose life a part was not observed: they are lower bounds.
+func bound(n history.NodeClaim) string {
+	if n.TerminatedLatest || !n.AccountedFrom.IsZero() {
+		return atLeast
+	}
+	return ""
 }
 
 // dollars is an amount, with ~ where it is approximate.
 func dollars(usd float64, approximate bool) string {
 	if approximate && usd > 0 {
-		return "~$" + amount(usd)
+		return "~" + withSign(amount(usd))
 	}
-	return "$" + amount(usd)
+	return withSign(amount(usd))
 }
 
 // lifetime is how long the instance of a node ran, or has run until now.
@@ -122,7 +139,7 @@ func lifetime(n history.NodeClaim, now time.Time) string {
 	}
 	text := duration.HumanDuration(max(0, end.Sub(n.Launched.Time)))
 	if n.TerminatedLatest {
-		return "≥ " + text
+		return atLeast + text
 	}
 	return text
 }

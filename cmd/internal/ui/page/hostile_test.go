@@ -39,7 +39,7 @@ func plant(v reflect.Value, text string) {
 // hostilePages are all pages, with one text wherever content can be.
 func hostilePages(t testing.TB, text string) map[string]string {
 	t.Helper()
-	in := Input{Report: fleet(), History: night(), Interrupted: &Interruption{Since: now()}}
+	in := Input{Report: fleet(), Namespace: "poolwright-system", History: night(), Interrupted: &Interruption{Since: now()}}
 	e := pendingPod()
 	plant(reflect.ValueOf(&in).Elem(), text)
 	plant(reflect.ValueOf(&e).Elem(), text)
@@ -49,11 +49,11 @@ func hostilePages(t testing.TB, text string) map[string]string {
 	out["explanation"] = rendered(t, explained, err)
 	events, err := renderer(t).Events(EventsInput{Report: in.Report, History: in.History, Interrupted: in.Interrupted})
 	out["events"] = rendered(t, events, err)
-	pull, err := pulled(renderer(t).Pull(PullInput{Report: in.Report, History: in.History, Interrupted: in.Interrupted, Number: 38}))
+	pull, err := pulled(renderer(t).Pull(PullInput{Report: in.Report, Namespace: "poolwright-system", History: in.History, Interrupted: in.Interrupted, Number: 38}))
 	out["pull"] = rendered(t, pull, err)
 	savings, err := renderer(t).Savings(SavingsInput{Report: in.Report, History: in.History, Interrupted: in.Interrupted})
 	out["savings"] = rendered(t, savings, err)
-	node, err := renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/nodes/a", Name: text, Report: in.Report, Recorded: RecordedNode(in.History, text)})
+	node, err := renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/nodes/a", Name: text, Report: in.Report, Recorded: RecordedNode(in.Report, in.History, text)})
 	out["node"] = rendered(t, node, err)
 	failed, err := renderer(t).Failure(text, text, in.Report)
 	out["failure"] = rendered(t, failed, err)
@@ -153,11 +153,11 @@ func TestNoSecretIsOnAPage(t *testing.T) {
 
 // The rows and cells of a table are named for who cannot read its layout.
 func TestTablesHaveTheirHeaders(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet(), History: night()})
+	d, err := renderer(t).Overview(Input{Report: fleet(), Namespace: "poolwright-system", History: night()})
 	overview := rendered(t, d, err)
 	d, err = renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/", Name: "x", Report: fleet()})
 	pages := []string{overview, rendered(t, d, err)}
-	d, err = pulled(renderer(t).Pull(PullInput{Report: fleet(), History: night(), Number: 38}))
+	d, err = pulled(renderer(t).Pull(PullInput{Report: fleet(), Namespace: "poolwright-system", History: night(), Number: 38}))
 	pages = append(pages, rendered(t, d, err))
 	d, err = renderer(t).Savings(SavingsInput{Report: fleet(), History: night()})
 	for _, page := range append(pages, rendered(t, d, err)) {

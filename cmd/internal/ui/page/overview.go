@@ -96,7 +96,7 @@ func overviewOf(in Input) overviewModel {
 	for _, n := range nodes {
 		row := nodeRowOf(n, r.Time.Time, r.Time.Time, m.Window)
 		if recorded, found := running[n.NodeClaim]; found {
-			row.Record = recordOf(recorded)
+			row.Record = recordOf(recorded, r.Time.Time)
 		}
 		m.NodeRows = append(m.NodeRows, row)
 	}
@@ -105,7 +105,7 @@ func overviewOf(in Input) overviewModel {
 	slices.SortStableFunc(m.NodeRows, func(a, b nodeRow) int { return cmp.Compare(a.Pool, b.Pool) })
 	m.Events, m.EventsLeft = eventRows(in.History, r.Time.Time, m.Window, maxRecentEvents)
 	m.DriftRows, m.DriftLeft = driftRows(in.History, r.Time.Time)
-	pulls := pullRows(r, in.History)
+	pulls := pullRows(r, in.History, in.Namespace)
 	m.Pulls = pulls[:min(len(pulls), maxPulls)]
 	m.PullsLeft = len(pulls) - len(m.Pulls)
 	m.Title = m.overviewTitle()

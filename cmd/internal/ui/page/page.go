@@ -100,6 +100,8 @@ type Input struct {
 	Interrupted *Interruption
 	// History is what is recorded of the cluster; the zero one where nothing is.
 	History history.History
+	// Namespace is that of the Syncs that the history has.
+	Namespace string
 	// Window is how much of the past the timeline and the events have, one of Windows. Zero is the shortest that has all nodes of the last
 	// day from their beginning.
 	Window time.Duration

@@ -20,7 +20,7 @@ func TestThePages(t *testing.T) {
 	for name, of := range map[string]func() (Document, error){
 		"overview": func() (Document, error) { return renderer(t).Overview(Input{Report: fleet(), Window: 6 * time.Hour}) },
 		"history": func() (Document, error) {
-			return renderer(t).Overview(Input{Report: fleet(), History: night(), Window: time.Hour * 24})
+			return renderer(t).Overview(Input{Report: fleet(), Namespace: "poolwright-system", History: night(), Window: time.Hour * 24})
 		},
 		"empty": func() (Document, error) {
 			return renderer(t).Overview(Input{Report: get.Report{Time: metav1.NewTime(now())}})
@@ -34,10 +34,10 @@ func TestThePages(t *testing.T) {
 		"events":         func() (Document, error) { return renderer(t).Events(EventsInput{Report: fleet(), History: night()}) },
 		"events-nothing": func() (Document, error) { return renderer(t).Events(EventsInput{Report: fleet()}) },
 		"pull-merged": func() (Document, error) {
-			return pulled(renderer(t).Pull(PullInput{Report: fleet(), History: night(), Number: 38}))
+			return pulled(renderer(t).Pull(PullInput{Report: fleet(), Namespace: "poolwright-system", History: night(), Number: 38}))
 		},
 		"pull-open": func() (Document, error) {
-			return pulled(renderer(t).Pull(PullInput{Report: fleet(), History: night(), Number: 41}))
+			return pulled(renderer(t).Pull(PullInput{Report: fleet(), Namespace: "poolwright-system", History: night(), Number: 41}))
 		},
 		"savings": func() (Document, error) { return renderer(t).Savings(SavingsInput{Report: fleet(), History: night()}) },
 		"savings-hours": func() (Document, error) {
@@ -45,7 +45,7 @@ func TestThePages(t *testing.T) {
 		},
 		"node": func() (Document, error) {
 			e := explain.Explanation{Time: metav1.NewTime(now()), Object: "NodeClaim/gpu-old", Since: ago(200 * time.Minute)}
-			return renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/nodes/gpu-old", Name: "gpu-old", Report: fleet(), Recorded: RecordedNode(night(), "gpu-old"), Gone: true})
+			return renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/nodes/gpu-old", Name: "gpu-old", Report: fleet(), Recorded: RecordedNode(fleet(), night(), "gpu-old"), Gone: true})
 		},
 		"no-report": func() (Document, error) { return renderer(t).Failure("Not found", "there is no pod", get.Report{}) },
 		"failure":   func() (Document, error) { return renderer(t).Failure("Not found", "there is no pod", fleet()) },
@@ -69,7 +69,7 @@ func pulled(d Document, found bool, err error) (Document, error) {
 }
 
 func TestAPageIsAFunctionOfItsInput(t *testing.T) {
-	in := Input{Report: fleet(), History: night()}
+	in := Input{Report: fleet(), Namespace: "poolwright-system", History: night()}
 	a, err := renderer(t).Overview(in)
 	first := rendered(t, a, err)
 	for range 20 {
@@ -92,7 +92,7 @@ func TestTheTitleHasThePriceWhatIsIdleAndTheCluster(t *testing.T) {
 
 // What a Content-Security-Policy without unsafe-inline would refuse is not in a page.
 func TestAPageHasNothingInline(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet(), History: night()})
+	d, err := renderer(t).Overview(Input{Report: fleet(), Namespace: "poolwright-system", History: night()})
 	got := rendered(t, d, err)
 	for _, pattern := range []string{`<script>`, `<style`, ` style=`, ` on[a-z]+=`, `javascript:`, `https?://`, `<form`, `<iframe`} {
 		if at := regexp.MustCompile(pattern).FindString(got); at != "" {
@@ -148,7 +148,7 @@ func TestMoneyHasItsUnitAndNoPriceIsRoundedToNothing(t *testing.T) {
 	}{
 		{nil, "–", "–"},
 		{usd(0, 0), "$0", "$0"},
-		{usd(0.001, 0.001), "$<0.01", "$1"},
+		{usd(0.001, 0.001), "<$0.01", "$1"},
 		{usd(0.526, 0.526), "$0.53", "$384"},
 		{usd(0.05, 0.53), "$0.05–0.53", "$37–387"},
 		{usd(1234.5, 1234.5), "$1,234.50", "$901,185"},

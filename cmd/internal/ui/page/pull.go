@@ -35,7 +35,8 @@ type pullRow struct {
 }
 
 // pullRows are those of all Syncs, as their status and the history have them, the newest of each Sync first.
-func pullRows(r get.Report, h history.History) []pullRow {
+// The history is of the Syncs of one namespace.
+func pullRows(r get.Report, h history.History, namespace string) []pullRow {
 	type key struct {
 		sync   string
 		number int64
@@ -54,7 +55,7 @@ func pullRows(r get.Report, h history.History) []pullRow {
 			row.Merged = *p.Merged
 		}
 		at := key{p.Sync, p.Number}
-		if of, found := recorded[at]; found {
+		if of, found := recorded[at]; found && p.Namespace == namespace {
 			row.record(of)
 			delete(recorded, at)
 		}
@@ -106,8 +107,10 @@ func (row pullRow) written() pullRow {
 
 // PullInput is what the page of a pull request is made of.
 type PullInput struct {
-	Report      get.Report
-	History     history.History
+	Report  get.Report
+	History history.History
+	// Namespace is that of the Syncs that the history has.
+	Namespace   string
 	Interrupted *Interruption
 	// Number is that of the pull request. Several Syncs can have one of that number.
 	Number int64
@@ -137,7 +140,7 @@ type pullModel struct {
 func (r *Renderer) Pull(in PullInput) (d Document, found bool, err error) {
 	now := in.Report.Time.Time
 	m := pullModel{statusModel: statusOf(in.Report, in.Interrupted), Interrupted: interruptionText(in.Interrupted, now), Number: in.Number}
-	for _, row := range pullRows(in.Report, in.History) {
+	for _, row := range pullRows(in.Report, in.History, in.Namespace) {
 		if row.Number == in.Number {
 			m.Pulls = append(m.Pulls, detailOf(row, in.History, now))
 		}

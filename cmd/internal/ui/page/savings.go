@@ -40,14 +40,32 @@ func (u *usageTotal) add(p history.PoolHour) {
 	u.GPUSeconds, u.USD = u.GPUSeconds.Plus(p.GPUSeconds), u.USD.Plus(p.USD)
 }
 
-// Paid and Idle are amounts of dollars, Share is how much of what was paid was for idle GPUs.
-func (u usageTotal) Paid() string { return dollars(u.USD.Paid, u.Approximate) }
+// Paid and Idle are amounts of dollars, Share is how much of what was paid was for idle GPUs. Where the price of a node is not known, both
+// amounts are bounds, and the share is not known.
+func (u usageTotal) Paid() string { return u.dollars(u.USD.Paid) }
 
 // Idle is what was paid for GPUs that no pod requested.
-func (u usageTotal) Idle() string { return dollars(u.USD.Idle, u.Approximate) }
+func (u usageTotal) Idle() string { return u.dollars(u.USD.Idle) }
 
 // Share is the part of what was paid that was for idle GPUs.
-func (u usageTotal) Share() string { return share(u.USD.Idle, u.USD.Paid) }
+func (u usageTotal) Share() string {
+	if u.UnpricedSeconds > 0 {
+		return unknown
+	}
+	return share(u.USD.Idle, u.USD.Paid)
+}
+
+// dollars is an amount that lacks the nodes without a price.
+func (u usageTotal) dollars(usd float64) string {
+	const cent = 0.01
+	switch {
+	case u.UnpricedSeconds <= 0:
+		return dollars(usd, u.Approximate)
+	case usd < cent:
+		return unknown
+	}
+	return atLeast + dollars(usd, u.Approximate)
+}
 
 // Unpriced is how long nodes ran whose price is not known, in hours; empty where there are none.
 func (u usageTotal) Unpriced() string {
@@ -117,9 +135,11 @@ type idleNode struct {
 	Launched         metav1.Time
 	Lifetime         string
 	IdleHours, USD   string
-	usd              float64
-	FirstPods        []string
-	Reason           string
+	// usd is what its idle GPUs cost where it is priced, idle for how many seconds they were.
+	usd, idle float64
+	priced    bool
+	FirstPods []string
+	Reason    string
 }
 
 // savingsModel is what the page of savings is rendered from.
@@ -135,7 +155,9 @@ type savingsModel struct {
 	ByHour    bool
 	Chart     []stack
 	ChartMost string
-	IdleNodes []idleNode
+	// IdleNodes are at most maxIdleNodes. IdleLeft is how many more there are, and IdleUnpriced how many of these have no price.
+	IdleNodes              []idleNode
+	IdleLeft, IdleUnpriced int
 	// Recorded is until when the history is; empty without one.
 	Recorded string
 	CSV      string
@@ -169,7 +191,7 @@ func (r *Renderer) Savings(in SavingsInput) (Document, error) {
 	}
 	m.add(SavingsHours(in.History, now, window))
 	m.chart()
-	m.IdleNodes = idleNodes(in.History, now, window)
+	m.addIdleNodes(in.History, now)
 	m.Title = m.titled("Savings")
 	return r.render(Document{Title: m.Title, Updates: "/updates/savings" + windowQuery(in.Window), Data: "/api/v1/savings" + windowQuery(in.Window)}, m, "status", "savings")
 }
@@ -217,7 +239,7 @@ func (m *savingsModel) chart() {
 	if most <= 0 {
 		return
 	}
-	m.ChartMost = "$" + amount(most)
+	m.ChartMost = withSign(amount(most))
 	step := min(maxBarWidth, chartWidth/len(m.Periods))
 	for i, p := range m.Periods {
 		s := stack{X: i * step, Width: max(1, step-max(1, step/6)), Text: fmt.Sprintf("%s: %s, of it %s idle", p.Name, p.Paid(), p.Idle())}
@@ -235,25 +257,31 @@ func (m *savingsModel) chart() {
 	}
 }
 
-// idleNodes are the nodes whose idle GPUs cost most, of those that ran within the window.
-func idleNodes(h history.History, now time.Time, window time.Duration) []idleNode {
+// addIdleNodes adds the nodes whose idle GPUs cost most, of those that ran within the window. Those without a price follow, by idle hours.
+func (m *savingsModel) addIdleNodes(h history.History, now time.Time) {
 	var out []idleNode
-	for _, n := range past.Since(history.History{NodeClaims: h.NodeClaims}, now.Add(-window), "").NodeClaims {
+	for _, n := range past.Since(history.History{NodeClaims: h.NodeClaims}, now.Add(-m.Window), "").NodeClaims {
 		if n.GPUSeconds.Idle <= 0 || n.GPUs <= 0 {
 			continue
 		}
-		row := idleNode{Name: shortName(clean(cmp.Or(n.Node, n.Name))), Path: pathOf("nodes", n.Name), Pool: clean(n.NodePool), Launched: n.Launched, Lifetime: lifetime(n, now), IdleHours: hours(n.GPUSeconds.Idle), USD: unknown, Reason: clean(string(n.Reason))}
+		row := idleNode{Name: shortName(clean(cmp.Or(n.Node, n.Name))), Path: pathOf("nodes", n.Name), Pool: clean(n.NodePool), Launched: n.Launched, Lifetime: lifetime(n, now), IdleHours: bound(n) + hours(n.GPUSeconds.Idle), USD: unknown, idle: n.GPUSeconds.Idle, Reason: clean(string(n.Reason))}
 		if n.USDPerHour != nil {
 			row.usd = *n.USDPerHour * n.GPUSeconds.Idle / float64(n.GPUs) / time.Hour.Seconds()
-			row.USD = dollars(row.usd, n.PriceBasis.Approximate())
+			row.USD, row.priced = bound(n)+dollars(row.usd, n.PriceBasis.Approximate()), true
 		}
 		for _, pod := range n.Pods {
 			row.FirstPods = append(row.FirstPods, clean(pod))
 		}
 		out = append(out, row)
 	}
-	slices.SortStableFunc(out, func(a, b idleNode) int { return cmp.Compare(b.usd, a.usd) })
-	return out[:min(len(out), maxIdleNodes)]
+	slices.SortStableFunc(out, func(a, b idleNode) int { return cmp.Or(cmp.Compare(b.usd, a.usd), cmp.Compare(b.idle, a.idle)) })
+	m.IdleNodes = out[:min(len(out), maxIdleNodes)]
+	for _, row := range out[len(m.IdleNodes):] {
+		m.IdleLeft++
+		if !row.priced {
+			m.IdleUnpriced++
+		}
+	}
 }
 
 // WriteCSV writes hours of pools as CSV with a header, times as RFC 3339 in UTC. A text that a spreadsheet would take for a formula begins
@@ -281,19 +309,19 @@ func WriteCSV(w io.Writer, of []history.PoolHour) error {
 	return nil
 }
 
-// costsOf are what each pool has cost since the day began, UTC, and all of them together in the last 24 hours. Both are as of the
+// costsOf are what each pool has cost since the day began, UTC, and all of them together in the last 24 hours, of which the page of savings has the same. Both are as of the
 // history's time.
 func costsOf(h history.History, now time.Time) (today map[string]usageTotal, day usageTotal) {
 	today = map[string]usageTotal{}
+	for _, p := range SavingsHours(h, now, 24*time.Hour) {
+		day.add(p)
+	}
 	midnight := now.UTC().Truncate(24 * time.Hour)
 	for _, p := range h.PoolHours {
 		if !p.Hour.Time.Before(midnight) {
 			u := today[p.NodePool]
 			u.add(p)
 			today[p.NodePool] = u
-		}
-		if now.Sub(p.Hour.Time) < 24*time.Hour {
-			day.add(p)
 		}
 	}
 	return today, day

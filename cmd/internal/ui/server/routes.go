@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -110,7 +111,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 // entrance is the page that leads to the overview. Its place in the history of the browser is taken by the overview.
 const entrance = `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Poolwright</title></head>
+<head><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><link rel="icon" href="/favicon.svg"><title>Poolwright</title></head>
 <body><p><a href="/">Overview</a></p></body>
 </html>
 `
@@ -124,16 +125,22 @@ func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, 
 	if err != nil {
 		return page.Document{}, err
 	}
+	section := sectionOf(r)
 	h, err := s.Documents.History(ctx)
 	if err != nil {
-		return page.Document{}, err
+		if section == page.SectionPull || section == page.SectionEvents || section == page.SectionSavings {
+			return page.Document{}, fmt.Errorf("the history: %w", err)
+		}
+		// The other pages have the present, too: they name what they lack.
+		h = history.History{}
+		report.IncompleteKinds = append(slices.Clone(report.IncompleteKinds), get.IncompleteKind{Kind: "configmaps", Reason: get.Failed, Message: "the history: " + err.Error()})
 	}
 	interrupted, window := s.Documents.Interrupted(), windowOf(r)
-	switch sectionOf(r) {
+	switch section {
 	case page.SectionExplanation:
-		return s.explanation(ctx, r, report, h)
+		return s.explanation(ctx, r, report, h, err)
 	case page.SectionPull:
-		d, found, err := s.pages.Pull(page.PullInput{Report: report, History: h, Interrupted: interrupted, Number: numberOf(r)})
+		d, found, err := s.pages.Pull(page.PullInput{Report: report, History: h, Namespace: s.Namespace, Interrupted: interrupted, Number: numberOf(r)})
 		if err == nil && !found {
 			err = errNoPull
 		}
@@ -143,18 +150,19 @@ func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, 
 	case page.SectionSavings:
 		return s.pages.Savings(page.SavingsInput{Report: report, History: h, Interrupted: interrupted, Window: window})
 	}
-	return s.pages.Overview(page.Input{Report: report, History: h, Window: window, Interrupted: interrupted})
+	return s.pages.Overview(page.Input{Report: report, History: h, Namespace: s.Namespace, Window: window, Interrupted: interrupted})
 }
 
 // errNoPull reports a number of which there is no pull request.
 var errNoPull = explain.NotFound{Message: "no Sync has a pull request of this number, and none is recorded"}
 
-// explanation renders the page of a pod, a node or a pool. A node that is gone is what the history has of it.
-func (s *Server) explanation(ctx context.Context, r *http.Request, report get.Report, h history.History) (page.Document, error) {
+// explanation renders the page of a pod, a node or a pool. A node that is gone is what the history has of it, which could not be read
+// where unread is an error.
+func (s *Server) explanation(ctx context.Context, r *http.Request, report get.Report, h history.History, unread error) (page.Document, error) {
 	object, _ := objectOf(r)
 	in := page.ExplanationInput{Path: r.URL.EscapedPath(), Name: object.Name, Report: report, Interrupted: s.Documents.Interrupted()}
 	if object.Kind == explain.KindNode {
-		in.Recorded = page.RecordedNode(h, object.Name)
+		in.Recorded = page.RecordedNode(report, h, object.Name)
 	}
 	var err error
 	in.Explanation, err = s.Documents.Explain(ctx, object)
@@ -164,6 +172,9 @@ func (s *Server) explanation(ctx context.Context, r *http.Request, report get.Re
 	}
 	if err != nil {
 		return page.Document{}, err
+	}
+	if unread != nil && object.Kind == explain.KindNode {
+		in.Explanation.Unknown = append(slices.Clone(in.Explanation.Unknown), "The history could not be read: "+unread.Error())
 	}
 	return s.pages.Explanation(in)
 }
@@ -229,7 +240,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 		s.failed(w, r, err)
 		return
 	}
-	s.write(w, http.StatusOK, d)
+	s.write(w, r, http.StatusOK, d)
 }
 
 // failed is the response to a request whose documents could not be read.
@@ -254,29 +265,27 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, code int, title, m
 		http.Error(w, "rendering the page failed", http.StatusInternalServerError)
 		return
 	}
-	s.write(w, code, d)
+	s.write(w, r, code, d)
 }
 
-func (s *Server) write(w http.ResponseWriter, code int, d page.Document) {
+func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, d page.Document) {
 	var content bytes.Buffer
 	if err := s.pages.Write(&content, d); err != nil {
 		http.Error(w, "rendering the page failed", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(code)
-	_, _ = w.Write(content.Bytes()) // the reader is gone
+	send(w, r, code, "text/html; charset=utf-8", content.Bytes())
 }
 
 func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
 	report, err := s.Documents.Report(r.Context())
-	s.writeJSON(w, err, report.WriteJSON)
+	s.writeJSON(w, r, err, report.WriteJSON)
 }
 
 func (s *Server) explanationJSON(w http.ResponseWriter, r *http.Request) {
 	object, _ := objectOf(r)
 	e, err := s.Documents.Explain(r.Context(), object)
-	s.writeJSON(w, err, e.WriteJSON)
+	s.writeJSON(w, r, err, e.WriteJSON)
 }
 
 // recorded is the history, and the time of the report.
@@ -293,14 +302,14 @@ func since(r *http.Request, now time.Time) time.Time {
 func (s *Server) historyJSON(w http.ResponseWriter, r *http.Request) {
 	h, now, err := s.recorded(r)
 	h = past.Since(h, since(r, now), "")
-	s.writeJSON(w, err, func(out io.Writer) error { return document.Value(out, "json", document.History, h) })
+	s.writeJSON(w, r, err, func(out io.Writer) error { return document.Value(out, "json", document.History, h) })
 }
 
 func (s *Server) eventsJSON(w http.ResponseWriter, r *http.Request) {
 	h, now, err := s.recorded(r)
 	from := since(r, now)
 	events := slices.DeleteFunc(past.EventsOf(past.Since(h, from, "")), func(e past.Event) bool { return e.Time.Time.Before(from) })
-	s.writeJSON(w, err, func(out io.Writer) error {
+	s.writeJSON(w, r, err, func(out io.Writer) error {
 		return document.Value(out, "json", document.Events, past.Events{Events: append([]past.Event{}, events...)})
 	})
 }
@@ -311,7 +320,7 @@ func (s *Server) pullJSON(w http.ResponseWriter, r *http.Request) {
 	if err == nil && len(selected.PullRequests) == 0 {
 		err = errNoPull
 	}
-	s.writeJSON(w, err, func(out io.Writer) error { return document.Value(out, "json", document.History, selected) })
+	s.writeJSON(w, r, err, func(out io.Writer) error { return document.Value(out, "json", document.History, selected) })
 }
 
 // savings are the hours of pools that a request selects.
@@ -322,22 +331,22 @@ func (s *Server) savings(r *http.Request) (history.History, error) {
 
 func (s *Server) savingsJSON(w http.ResponseWriter, r *http.Request) {
 	h, err := s.savings(r)
-	s.writeJSON(w, err, func(out io.Writer) error { return document.Value(out, "json", document.History, h) })
+	s.writeJSON(w, r, err, func(out io.Writer) error { return document.Value(out, "json", document.History, h) })
 }
 
 func (s *Server) savingsCSV(w http.ResponseWriter, r *http.Request) {
 	h, err := s.savings(r)
 	w.Header().Set("Content-Disposition", `attachment; filename="poolwright-savings.csv"`)
-	s.writeAs(w, "text/csv; charset=utf-8", err, func(out io.Writer) error { return page.WriteCSV(out, h.PoolHours) })
+	s.writeAs(w, r, "text/csv; charset=utf-8", err, func(out io.Writer) error { return page.WriteCSV(out, h.PoolHours) })
 }
 
 // writeJSON writes a document of the API, or the error as text.
-func (s *Server) writeJSON(w http.ResponseWriter, err error, write func(io.Writer) error) {
-	s.writeAs(w, "application/json", err, write)
+func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, err error, write func(io.Writer) error) {
+	s.writeAs(w, r, "application/json", err, write)
 }
 
 // writeAs writes a document of a type, or the error as text.
-func (s *Server) writeAs(w http.ResponseWriter, contentType string, err error, write func(io.Writer) error) {
+func (s *Server) writeAs(w http.ResponseWriter, r *http.Request, contentType string, err error, write func(io.Writer) error) {
 	var content bytes.Buffer
 	if err == nil {
 		err = write(&content)
@@ -348,8 +357,7 @@ func (s *Server) writeAs(w http.ResponseWriter, contentType string, err error, w
 		http.Error(w, page.Text(err.Error()), code)
 		return
 	}
-	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(content.Bytes()) // the reader is gone
+	send(w, r, http.StatusOK, contentType, content.Bytes())
 }
 
 // favicon is the mark in a colour of the cluster's.

@@ -34,6 +34,8 @@ type Documents interface {
 // Config is what a server is made of.
 type Config struct {
 	Documents Documents
+	// Namespace is that of the history, and of the Syncs in it.
+	Namespace string
 	// Changed receives when documents may differ from those before.
 	Changed <-chan struct{}
 	// Hosts are the values of the header Host that are served, as host:port.

@@ -32,6 +32,7 @@ type documents struct {
 	err         error
 	interrupted *page.Interruption
 	history     history.History
+	historyErr  error
 }
 
 func (d *documents) Report(context.Context) (get.Report, error) {
@@ -56,7 +57,7 @@ func (d *documents) Explain(_ context.Context, o explain.Object) (explain.Explan
 	}, d.err
 }
 
-func (d *documents) History(context.Context) (history.History, error) { return d.history, d.err }
+func (d *documents) History(context.Context) (history.History, error) { return d.history, d.historyErr }
 
 func (d *documents) Interrupted() *page.Interruption { return d.interrupted }
 
@@ -352,10 +353,44 @@ func TestThePagesAndDocumentsOfTheHistory(t *testing.T) {
 			t.Errorf("%s: %s %s: %s", target, r.Status, r.Header.Get("Content-Type"), got)
 		}
 	}
-	d.err = errors.New("Get https://admin:hunter2@10.0.0.1: refused")
+	d.historyErr = errors.New("Get https://admin:hunter2@10.0.0.1: refused")
 	for _, target := range []string{"/api/v1/savings.csv", "/api/v1/history", "/api/v1/events", "/api/v1/pulls/38", "/events", "/savings", "/pulls/38"} {
 		r := do(h, http.MethodGet, target, cookie)
 		if got := body(t, r); r.StatusCode != http.StatusBadGateway || strings.Contains(got, "hunter2") || r.Header.Get("Content-Disposition") != "" {
+			t.Errorf("%s: %s: %s", target, r.Status, got)
+		}
+	}
+}
+
+// The present is served without the past: one damaged ConfigMap, or one of a newer version, is not the end of the page.
+func TestAHistoryThatCannotBeReadFailsItsOwnPagesOnly(t *testing.T) {
+	d := newDocuments()
+	d.history, d.historyErr = recorded(), errors.New("ConfigMap poolwright-history has the version 9: https://admin:hunter2@10.0.0.1")
+	h, _, token := started(t, d)
+	cookie := loggedIn(t, h, token)
+	for target, want := range map[string]struct {
+		code    int
+		has     string
+		doesNot string
+	}{
+		"/":                   {http.StatusOK, "Not read: the history: ConfigMap poolwright-history has the version 9", "$1.50"},
+		"/nodes/a":            {http.StatusOK, "The history could not be read: ConfigMap poolwright-history", "Its life"},
+		"/pods/a/b":           {http.StatusOK, "NotEmpty", "could not be read"},
+		"/pools/gpu":          {http.StatusOK, "NotEmpty", "could not be read"},
+		"/nodes/missing":      {http.StatusNotFound, "neither a node", "Its life"},
+		"/api/v1/overview":    {http.StatusOK, "Overview", "$1.50"},
+		"/api/v1/nodes/a":     {http.StatusOK, "NotEmpty", "could not be read"},
+		"/events":             {http.StatusBadGateway, "has the version 9", "/nodes/gone"},
+		"/savings":            {http.StatusBadGateway, "has the version 9", "$1.50"},
+		"/pulls/38":           {http.StatusBadGateway, "has the version 9", "/nodes/gone"},
+		"/api/v1/history":     {http.StatusBadGateway, "has the version 9", "gone"},
+		"/api/v1/events":      {http.StatusBadGateway, "has the version 9", "gone"},
+		"/api/v1/pulls/38":    {http.StatusBadGateway, "has the version 9", "gone"},
+		"/api/v1/savings":     {http.StatusBadGateway, "has the version 9", "1.5"},
+		"/api/v1/savings.csv": {http.StatusBadGateway, "has the version 9", "1.5"},
+	} {
+		r := do(h, http.MethodGet, target, cookie)
+		if got := body(t, r); r.StatusCode != want.code || !strings.Contains(got, want.has) || strings.Contains(got, want.doesNot) || strings.Contains(got, "hunter2") {
 			t.Errorf("%s: %s: %s", target, r.Status, got)
 		}
 	}
