@@ -20,7 +20,7 @@ type Status string
 const (
 	// Applied: the target accepted the change.
 	Applied Status = "applied"
-	// Held: the plan holds the change back; Change.Hold has the reason.
+	// Held: the plan holds or skips the change; Change.Hold has the reason.
 	Held Status = "held"
 	// Failed: the change was tried, or could not be, and Err is the reason.
 	Failed Status = "failed"
@@ -71,7 +71,7 @@ func (o Outcome) With(statuses ...Status) []Result {
 // Applied lists the changes that were made.
 func (o Outcome) Applied() []Result { return o.With(Applied) }
 
-// Held lists the changes that wait for a person.
+// Held lists the changes that the plan holds or skips.
 func (o Outcome) Held() []Result { return o.With(Held) }
 
 // Failed lists the changes that were wanted now and refused, conflicts

@@ -296,7 +296,7 @@ func (o Objects) empty(claim *karpv1.NodeClaim) bool {
 	})
 }
 
-// held are the changes of a NodePool that wait for a person.
+// held are the changes of a NodePool that are held until a confirmation.
 func (o Objects) held(pool string, possible bool) []Cause {
 	var out []Cause
 	for _, s := range o.Syncs {

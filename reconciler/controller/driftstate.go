@@ -108,8 +108,8 @@ func lossCount(c plan.Change) int {
 	return n
 }
 
-// awaited is the reason of a Sync that waits for a person to let a change go on; empty
-// where the change waits for nobody.
+// awaited is the reason of a Sync of which a change is held until a confirmation; empty
+// where no confirmation releases the change.
 func awaited(r apply.Result) string {
 	switch {
 	case r.Status != apply.Held, r.Change.Hold.Has(hold.HoldUntil):
@@ -249,7 +249,7 @@ func (p driftState) isPending(object string) bool {
 	return slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return listedName(l.Object) == object })
 }
 
-// waits reports whether changes wait for a person.
+// waits reports whether changes are held until a confirmation.
 func (p driftState) waits() bool {
 	return slices.ContainsFunc(p.pendingChanges, func(l pendingChange) bool { return l.waits != "" })
 }

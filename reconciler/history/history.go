@@ -192,8 +192,8 @@ type Apply struct {
 	// Time is when the run ended, Seconds how long it took.
 	Time    metav1.Time `json:"time"`
 	Seconds float64     `json:"seconds"`
-	// Created, Updated and Deleted count the objects that were, Failed those that could not be, and Held those that wait
-	// for a person.
+	// Created, Updated and Deleted count the objects that were, Failed those that could not be, and Held those that are held
+	// until a confirmation.
 	Created int `json:"created,omitempty"`
 	Updated int `json:"updated,omitempty"`
 	Deleted int `json:"deleted,omitempty"`

@@ -41,7 +41,7 @@ func blockedReasons(pending []v1alpha1.PendingChange) string {
 	return strings.Join(out, "; ")
 }
 
-// blocked fills in what keeps a merge from being applied: what waits for a person, or
+// blocked fills in what keeps a merge from being applied: what is held until a confirmation, or
 // the reason for which the last try failed.
 func (p *reviewRun) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
 	ready := conditionOf(p.sync, fluxmeta.ReadyCondition)

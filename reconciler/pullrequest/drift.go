@@ -65,6 +65,7 @@ func differing(r report.Report) report.Report {
 		switch {
 		case c.ReadOnly:
 			out.Summary.ReadOnly++
+			out.Summary.Skipped++
 			continue
 		case c.Action == "create":
 			out.Summary.Create++
@@ -73,7 +74,10 @@ func differing(r report.Report) report.Report {
 		default:
 			out.Summary.Update++
 		}
-		if c.Hold != "" {
+		switch {
+		case c.Skipped:
+			out.Summary.Skipped++
+		case c.Hold != "":
 			out.Summary.Held++
 		}
 	}

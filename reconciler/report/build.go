@@ -28,18 +28,12 @@ func New(p plan.Plan, problems []state.Problem) Report {
 func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 	b := builder{mask.New(p)}
 	r := b.build(p, problems)
-	r.Summary.Outcome = &OutcomeCounts{
-		Applied: len(o.Applied()), Held: len(o.Held()) - r.Summary.ReadOnly - r.Summary.Skipped, Failed: len(o.With(apply.Failed)),
-		Conflict: len(o.With(apply.Conflict)), Skipped: len(o.With(apply.Skipped)) + r.Summary.Skipped, ReadOnly: r.Summary.ReadOnly,
-	}
+	r.Summary.Outcome = &OutcomeCounts{ReadOnly: r.Summary.ReadOnly}
 	for i, res := range o.Results {
 		if i >= len(r.Changes) {
 			break
 		}
-		r.Changes[i].Status = string(res.Status)
-		if res.Status == apply.Held && res.Change.Hold.Skipped() {
-			r.Changes[i].Status = string(apply.Skipped)
-		}
+		r.Changes[i].Status = r.Summary.Outcome.add(res.Status, r.Changes[i].Skipped)
 		if res.Err != nil {
 			r.Changes[i].Error = b.Text(res.Message())
 		}
@@ -86,8 +80,37 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 	return r
 }
 
+// skipped reports whether nothing releases the change: its object is read-only, or drift is only reported.
+func skipped(c plan.Change) bool { return c.ReadOnly() || c.Hold.Skipped() }
+
+// add counts a change that has the status after a run, and returns what that is in a report. skipped is
+// whether nothing releases the change.
+func (t *OutcomeCounts) add(s apply.Status, skipped bool) string {
+	switch s {
+	case apply.Applied:
+		t.Applied++
+	case apply.Failed:
+		t.Failed++
+	case apply.Conflict:
+		t.Conflict++
+	case apply.Skipped:
+		t.NotAttempted++
+		return statusNotAttempted
+	case apply.Held:
+		if skipped {
+			t.Skipped++
+			return statusSkipped
+		}
+		t.Held++
+	}
+	return string(s)
+}
+
 // add counts a change.
 func (s *Summary) add(c plan.Change) {
+	if skipped(c) {
+		s.Skipped++
+	}
 	if c.ReadOnly() {
 		s.ReadOnly++
 		return
@@ -100,10 +123,7 @@ func (s *Summary) add(c plan.Change) {
 	case plan.Delete:
 		s.Delete++
 	}
-	switch {
-	case c.Hold.Skipped():
-		s.Skipped++
-	case c.Held():
+	if c.Held() && !skipped(c) {
 		s.Held++
 	}
 }
@@ -152,7 +172,7 @@ func (b builder) change(c plan.Change) Change {
 	origin := c.Origin()
 	out := Change{
 		Object: b.object(c.Key), Action: string(c.Action), Drift: c.Drift,
-		File: b.Text(origin.File), Line: origin.Line, Hold: b.Text(c.Hold.String()), Skipped: c.Hold.Skipped() && !c.ReadOnly(), ReadOnly: c.ReadOnly(),
+		File: b.Text(origin.File), Line: origin.Line, Hold: b.Text(c.Hold.String()), Skipped: skipped(c), ReadOnly: c.ReadOnly(),
 	}
 	switch c.Action {
 	case plan.Create:

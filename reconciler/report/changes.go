@@ -169,7 +169,7 @@ func (c Change) detail() string {
 	case c.ReadOnly:
 		out = append(out, "read-only")
 	case c.Status != "":
-		out = append(out, c.Status)
+		out = append(out, c.statusText())
 	case c.Hold != "":
 		out = append(out, c.heldOrSkipped())
 	}
@@ -282,7 +282,7 @@ func (o Options) body(c Change) []diff.Line {
 		out = append(out, diff.Line{Symbol: " ", Text: c.readOnlyDifference()})
 	}
 	if c.Error != "" {
-		out = append(out, diff.Line{Symbol: " ", Text: c.Status + ": " + markup.Cut(sanitize.Escape(c.Error), 5*markup.Width)})
+		out = append(out, diff.Line{Symbol: " ", Text: c.statusText() + ": " + markup.Cut(sanitize.Escape(c.Error), 5*markup.Width)})
 	}
 	return out
 }
@@ -299,9 +299,17 @@ func (c Change) readOnlyDifference() string {
 // heldOrSkipped is what becomes of a change that is not made.
 func (c Change) heldOrSkipped() string {
 	if c.Skipped {
-		return "skipped"
+		return statusSkipped
 	}
 	return "held"
+}
+
+// statusText is the status in words.
+func (c Change) statusText() string {
+	if c.Status == statusNotAttempted {
+		return "not attempted"
+	}
+	return c.Status
 }
 
 // title is a change's name with where it was declared and what became of it.
@@ -313,7 +321,7 @@ func (c Change) title() string {
 	switch {
 	case c.ReadOnly:
 	case c.Status != "":
-		out += " [" + c.Status + "]"
+		out += " [" + c.statusText() + "]"
 	case c.Hold != "":
 		out += " [" + c.heldOrSkipped() + "]"
 	}

@@ -187,7 +187,7 @@ func TestJSONSetsFindingsApart(t *testing.T) {
 	if err := json.Unmarshal([]byte(render(t, func(b *bytes.Buffer) error { return New(account(), nil).JSON(b) })), &r); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(Summary{Create: 1, Update: 2, ReadOnly: 2, Unknown: 2, Warnings: 1, Hash: r.Summary.Hash}, r.Summary); d != "" {
+	if d := cmp.Diff(Summary{Create: 1, Update: 2, Skipped: 2, ReadOnly: 2, Unknown: 2, Warnings: 1, Hash: r.Summary.Hash}, r.Summary); d != "" {
 		t.Errorf("summary (-want +got):\n%s", d)
 	}
 	if len(r.Unknown) != 2 || r.Unknown[1].Kind != "Queue" || r.Unknown[1].File != "cluster.yaml" || r.Unknown[1].Line != 9 || len(r.Notes) != 2 || r.Notes[0].Severity != finding.Warning || r.Notes[1].Severity == finding.Warning {

@@ -167,8 +167,8 @@ func (r Report) headline() string {
 	if s.Held > 0 {
 		out += fmt.Sprintf(" (%d held)", s.Held)
 	}
-	if s.Skipped > 0 {
-		out += fmt.Sprintf(" (%d skipped)", s.Skipped)
+	if skipped := s.Skipped - s.ReadOnly; skipped > 0 {
+		out += fmt.Sprintf(" (%d skipped)", skipped)
 	}
 	if s.ReadOnly > 0 {
 		out += fmt.Sprintf("; %d read-only", s.ReadOnly)
@@ -192,7 +192,7 @@ func (r Report) outcomeLine() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{t.Held, "held"}, {t.Failed, "failed"}, {t.Conflict, "in conflict"}, {t.Skipped, "skipped"}, {t.ReadOnly, "read-only"}} {
+	}{{t.Held, "held"}, {t.Failed, "failed"}, {t.Conflict, "in conflict"}, {t.NotAttempted, "not attempted"}, {t.Skipped - t.ReadOnly, "skipped"}, {t.ReadOnly, "read-only"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}

@@ -68,16 +68,17 @@ type Report struct {
 	Forecast *provision.Forecast `json:"forecast,omitempty"`
 }
 
-// Summary counts. Held and skipped changes count under their action as well; what is only
-// compared counts nowhere else.
+// Summary counts. Held and skipped changes count under their action as well, unless their object is
+// read-only.
 type Summary struct {
 	Create int `json:"create"`
 	Update int `json:"update"`
 	Delete int `json:"delete"`
 	Held   int `json:"held"`
-	// Skipped counts drift that is only reported.
+	// Skipped counts the changes that nothing releases, as Skipped of each: of read-only objects, and of drift that is
+	// only reported.
 	Skipped int `json:"skipped,omitempty"`
-	// ReadOnly counts the differences that Poolwright shows and never touches.
+	// ReadOnly is how many of the skipped changes are of read-only objects.
 	ReadOnly int `json:"readOnly"`
 	Unknown  int `json:"unknown"`
 	// Warnings counts the notes on what will go wrong.
@@ -95,15 +96,19 @@ type Summary struct {
 	Outcome *OutcomeCounts `json:"outcome,omitempty"`
 }
 
-// OutcomeCounts counts changes by what became of them. Their sum is the number of
+// OutcomeCounts counts changes by what became of them. Their sum, without ReadOnly, is the number of
 // changes.
 type OutcomeCounts struct {
 	Applied  int `json:"applied"`
 	Held     int `json:"held"`
 	Failed   int `json:"failed"`
 	Conflict int `json:"conflict"`
+	// Skipped counts the changes that nothing releases, as Summary.Skipped, and ReadOnly those of them of which the object is
+	// read-only.
 	Skipped  int `json:"skipped"`
 	ReadOnly int `json:"readOnly"`
+	// NotAttempted counts the changes that the run would have made and did not begin.
+	NotAttempted int `json:"notAttempted"`
 }
 
 // Object names a thing in its target.
@@ -149,17 +154,23 @@ type Change struct {
 	Findings []finding.Finding `json:"findings,omitempty"`
 	// Hold is why the change is held or skipped.
 	Hold string `json:"hold,omitempty"`
-	// Skipped is true where nothing releases the change, since its drift is only reported.
+	// Skipped is true where nothing releases the change, since its object is read-only or its drift is only reported.
 	Skipped bool `json:"skipped,omitempty"`
 	// ReadOnly is true for a thing that Poolwright compares and never writes:
 	// Hold is who changes it, and how.
 	ReadOnly bool `json:"readOnly,omitempty"`
-	// Status is "applied", "held", "failed", "conflict" or "skipped"; absent
-	// before the change was tried.
+	// Status is "applied", "held", "failed", "conflict", "skipped" where Skipped is true, or "notAttempted" where the
+	// run did not begin the change; absent before a run.
 	Status string `json:"status,omitempty"`
 	// Error is why the change was not made.
 	Error string `json:"error,omitempty"`
 }
+
+// Statuses of changes that were not made and did not fail. All others are those of the run.
+const (
+	statusSkipped      = "skipped"
+	statusNotAttempted = "notAttempted"
+)
 
 // Field is one field's difference.
 type Field = mask.Field

@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/reconciler/apply"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
@@ -186,6 +187,43 @@ func TestJSONCanBeReadBack(t *testing.T) {
 	}
 	if back.Summary.Create != 3 || len(back.Changes) != len(r.Changes) || back.Changes[0].Name != r.Changes[0].Name {
 		t.Errorf("read back %+v", back.Summary)
+	}
+}
+
+// What nothing releases is skipped in each count and status, and what a run did not begin in none.
+func TestSkippedHasOneMeaning(t *testing.T) {
+	key := func(name string) state.Key { return state.Key{Target: "kubernetes", Kind: "ConfigMap", Name: name} }
+	readOnly := &state.Item{Key: key("read-only"), CorrectionPolicy: state.CorrectionPolicy{ReadOnly: "run: x"}}
+	p := plan.Plan{Changes: []plan.Change{
+		{Key: key("read-only"), Action: plan.Update, Before: readOnly, After: readOnly, Hold: hold.Reasons{{Rule: hold.ReadOnly}}},
+		{Key: key("reported"), Action: plan.Delete, Before: &state.Item{}, Drift: true, Hold: hold.Reasons{{Rule: hold.DriftReported}}},
+		{Key: key("held"), Action: plan.Delete, Before: &state.Item{}, Hold: hold.Reasons{{Rule: hold.DriftReported}, {Rule: hold.QuotaExceeded, Facts: hold.Facts{Quota: &hold.Quota{}}}}},
+		{Key: key("late"), Action: plan.Delete, Before: &state.Item{}},
+	}}
+	o := apply.Outcome{}
+	for _, c := range p.Changes {
+		status := apply.Held
+		if !c.Held() {
+			status = apply.Skipped
+		}
+		o.Results = append(o.Results, apply.Result{Change: c, Status: status})
+	}
+	r := NewOutcome(p, nil, o)
+	got := map[string]string{}
+	for _, c := range r.Changes {
+		got[c.Name] = c.Status
+		if c.Skipped != (c.Status == "skipped") {
+			t.Errorf("%s has the status %s, and skipped is %v", c.Name, c.Status, c.Skipped)
+		}
+	}
+	if d := cmp.Diff(map[string]string{"read-only": "skipped", "reported": "skipped", "held": "held", "late": "notAttempted"}, got); d != "" {
+		t.Errorf("statuses (-want +got):\n%s", d)
+	}
+	if s := r.Summary; s.Skipped != 2 || s.ReadOnly != 1 || s.Held != 1 || s.Delete != 3 || s.Update != 0 {
+		t.Errorf("summary %+v", s)
+	}
+	if d := cmp.Diff(&OutcomeCounts{Held: 1, Skipped: 2, ReadOnly: 1, NotAttempted: 1}, r.Summary.Outcome); d != "" {
+		t.Errorf("outcome (-want +got):\n%s", d)
 	}
 }
 

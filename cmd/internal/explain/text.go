@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/causes"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -186,7 +188,7 @@ func (e Explanation) poolSentences() map[causes.Reason]func(causes.Cause) string
 			return fmt.Sprintf("AWS had no capacity for a node of NodePool %s in the last 20 minutes: allow more instance types, zones or capacity types", c.NodePool)
 		},
 		"ChangeHeld": func(c causes.Cause) string {
-			return fmt.Sprintf("%s has a change (%s) of NodePool %s that is held by %s until it is confirmed", c.Object, c.HeldChange.Action, c.NodePool, strings.Join(c.HeldChange.HeldBy, ", "))
+			return fmt.Sprintf("%s has a change (%s) of NodePool %s that is held by %s", c.Object, c.HeldChange.Action, c.NodePool, heldBy(c.HeldChange.HeldBy))
 		},
 		"BackOff": func(c causes.Cause) string {
 			return fmt.Sprintf("no node with GPUs of NodePool %s is launched%s: %d in a row did not advertise their GPUs", c.NodePool, e.until(c.Until), c.LaunchFailures)
@@ -208,6 +210,19 @@ func (e Explanation) poolSentences() map[causes.Reason]func(causes.Cause) string
 			return "nothing was found that keeps Karpenter from launching a node of NodePool " + c.NodePool
 		},
 	}
+}
+
+// heldBy are the rules that hold a change, with what releases it from them.
+func heldBy(rules []string) string {
+	confirmable := slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return rule == string(hold.HoldUntil) })
+	var out []string
+	if len(confirmable) > 0 {
+		out = append(out, strings.Join(confirmable, ", ")+" until a confirmation")
+	}
+	if len(confirmable) < len(rules) {
+		out = append(out, string(hold.HoldUntil)+" until a time")
+	}
+	return strings.Join(out, " and by ")
 }
 
 // nodeSentences are those of what keeps a node.

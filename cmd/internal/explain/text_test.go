@@ -63,6 +63,23 @@ func TestEveryReasonHasASentence(t *testing.T) {
 	}
 }
 
+func TestAHeldChangeIsReleasedByAConfirmationOrATime(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules []string
+		want  string
+	}{
+		"rules that a confirmation releases": {[]string{"QuotaExceeded", "MaxNodesReplaced"}, "QuotaExceeded, MaxNodesReplaced until a confirmation"},
+		"a time alone":                       {[]string{"HoldUntil"}, "HoldUntil until a time"},
+		"both":                               {[]string{"HoldUntil", "QuotaExceeded"}, "QuotaExceeded until a confirmation and by HoldUntil until a time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := heldBy(tt.rules); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestTextOfOthersCannotMoveTheCursor(t *testing.T) {
 	hostile := "a\x1b[2Jb\nc\u202ed"
 	e := Explanation{Time: noon, Since: noon, Object: hostile, Unknown: nil, Causes: []causes.Cause{

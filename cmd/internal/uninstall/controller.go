@@ -142,11 +142,11 @@ func (u *Uninstall) deleteSyncs(ctx context.Context) error {
 
 // forgetAll deletes the inventories of the Syncs.
 func (u *Uninstall) forgetAll(ctx context.Context) error {
-	memory, _, err := u.inventories(ctx)
+	inventories, _, err := u.inventories(ctx)
 	if err != nil {
 		return err
 	}
-	for _, object := range memory {
+	for _, object := range inventories {
 		if err := u.remover(ctx, object); err != nil {
 			return err
 		}

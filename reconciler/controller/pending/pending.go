@@ -68,6 +68,7 @@ func RetainedFrom(earlier v1alpha1.SyncStatus, confirmation string, computed Sco
 			continue
 		}
 		c.ConfirmationToken = tokens.Unused(c.ConfirmationToken)
+		c.HeldBy, c.SkippedBy = divided(c)
 		listed = append(listed, confirm.Tokens(c.ConfirmationToken)...)
 		out.Changes = append(out.Changes, c)
 	}
@@ -78,6 +79,21 @@ func RetainedFrom(earlier v1alpha1.SyncStatus, confirmation string, computed Sco
 		}
 	}
 	return out
+}
+
+// divided are the rules of a stored change that hold it, and those by which it is skipped: a former release stored
+// both as heldBy.
+func divided(c v1alpha1.PendingChange) (heldBy, skippedBy []string) {
+	skippedBy = slices.Clone(c.SkippedBy)
+	for _, rule := range c.HeldBy {
+		switch {
+		case !hold.Rule(rule).Skips():
+			heldBy = append(heldBy, rule)
+		case !slices.Contains(skippedBy, rule):
+			skippedBy = append(skippedBy, rule)
+		}
+	}
+	return heldBy, skippedBy
 }
 
 // MergeTokens is the one confirmation of what a run's own tokens are for, and of what is kept for other

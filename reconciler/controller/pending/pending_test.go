@@ -51,6 +51,36 @@ func TestWhatARunCannotComputeStaysPending(t *testing.T) {
 	}
 }
 
+// A former release stored in heldBy also the rules that skip a change.
+func TestAStoredRuleThatSkipsAChangeDoesNotHoldIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		heldBy, skippedBy         []string
+		wantHeldBy, wantSkippedBy []string
+	}{
+		"a read-only object":                       {[]string{"ReadOnly"}, nil, nil, []string{"ReadOnly"}},
+		"drift that is only reported":              {[]string{"DriftReported"}, nil, nil, []string{"DriftReported"}},
+		"a rule of each":                           {[]string{"ReadOnly", "MaxPrunePercent"}, nil, []string{"MaxPrunePercent"}, []string{"ReadOnly"}},
+		"what is stored as skipped stays":          {[]string{"HoldUntil"}, []string{"ReadOnly"}, []string{"HoldUntil"}, []string{"ReadOnly"}},
+		"what is stored as both is there once":     {[]string{"ReadOnly"}, []string{"ReadOnly"}, nil, []string{"ReadOnly"}},
+		"what failed has no rule before and after": {nil, nil, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := change("A/x", "delete", "")
+			stored.HeldBy, stored.SkippedBy = tt.heldBy, tt.skippedBy
+			earlier := v1alpha1.SyncStatus{Pending: []v1alpha1.PendingChange{stored}}
+			want := stored
+			want.HeldBy, want.SkippedBy = tt.wantHeldBy, tt.wantSkippedBy
+			kept := RetainedFrom(earlier, "", NoDeletions, false, func(string) bool { return false }, confirm.Scope{UID: "u"})
+			if d := cmp.Diff([]v1alpha1.PendingChange{want}, kept.Changes); d != "" {
+				t.Errorf("kept (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(tt.heldBy, earlier.Pending[0].HeldBy); d != "" {
+				t.Errorf("the stored status is written to (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
 func TestTheTokensOfARunReplaceThoseForTheSamePurpose(t *testing.T) {
 	in := confirm.Scope{UID: "u"}
 	first, second, deletion := in.Token("nodes", 1), in.Token("nodes", 2), in.Token("deletions", 1)

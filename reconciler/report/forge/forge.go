@@ -145,7 +145,7 @@ const (
 const (
 	// Neutral is for what a person should read and that forbids nothing.
 	Neutral State = "neutral"
-	// ActionRequired is for what waits for a person.
+	// ActionRequired is for what is held until a confirmation.
 	ActionRequired State = "action_required"
 )
 

@@ -33,7 +33,7 @@ type DeletionImpact struct {
 	// target refused. Nil where it never was. Only on observed things.
 	Allowed *Approval
 	// UsedBy is the part of another thing through which this one is used; zero
-	// where none is. As long as the deletion waits for a person, or while it is unknown
+	// where none is. As long as the deletion is held until a confirmation, or while it is unknown
 	// whether there is anything to delete, that part is not taken away.
 	UsedBy FieldRef
 	// AfterNodes is true where the change comes after the nodes that go with others: it ends

@@ -58,8 +58,8 @@ type commitStatus struct {
 	PipelineID int64 `json:"pipeline_id"`
 }
 
-// newStatus is one that is set.
-type newStatus struct {
+// setStatusOptions are the parameters of a status that is set.
+type setStatusOptions struct {
 	State       string `json:"state"`
 	Name        string `json:"name"`
 	Description string `json:"description"`

@@ -87,7 +87,7 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 // set sets a status in a pipeline. Where there is none, GitLab creates one for a branch that has the commit; for a commit that is
 // in no branch, such as a fork's, it has to have the reference.
 func (f *Forge) set(ctx context.Context, doing string, key statusKey, of head, target pipeline, want buildStatus) error {
-	sent := newStatus{
+	sent := setStatusOptions{
 		State: want.state, Name: key.context, Description: want.description, TargetURL: want.url, Ref: target.Ref, PipelineID: target.ID,
 	}
 	for {
