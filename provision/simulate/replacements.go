@@ -26,6 +26,7 @@ func (c *comparison) replacements(ctx context.Context) error {
 			claims[claim.Name] = claim
 		}
 	}
+	never := map[string]bool{} // By pool: each is worked out from all nodes of the pool.
 	for _, n := range c.replaced {
 		pool := c.after.Pools[n.Pool]
 		switch {
@@ -33,8 +34,10 @@ func (c *comparison) replacements(ctx context.Context) error {
 		case c.vanishes(n):
 			change.Gone[n.Name] = true
 		default:
-			_, _, never := c.replacementBatch(n.Pool)
-			change.Nodes = append(change.Nodes, placement.ReplacedNode{Name: n.Name, NodeClaim: n.NodeClaim, Pool: n.Pool, Was: ownOffer(claims[n.NodeClaim]), Last: never || kept(n)})
+			if _, known := never[n.Pool]; !known {
+				_, _, never[n.Pool] = c.replacementBatch(n.Pool)
+			}
+			change.Nodes = append(change.Nodes, placement.ReplacedNode{Name: n.Name, NodeClaim: n.NodeClaim, Pool: n.Pool, Was: ownOffer(claims[n.NodeClaim]), Last: never[n.Pool] || kept(n)})
 		}
 	}
 	for _, s := range c.waiting {
