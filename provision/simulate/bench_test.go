@@ -13,6 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/simulate"
 )
@@ -96,12 +97,16 @@ spec:
 
 // BenchmarkALargeFleet changes every class, so that every node is replaced: once
 // with room, once under limits that leave none, once with more pods declared
-// than are looked at one by one, and once with ten times the nodes and pods.
+// than are looked at one by one, and once with ten times the nodes and pods, which
+// take no more than ten times as long.
 func BenchmarkALargeFleet(b *testing.B) {
-	b.Run("with room", func(b *testing.B) { forecastLarge(b, 500, "10000", 1, 2*time.Second) })
-	b.Run("without", func(b *testing.B) { forecastLarge(b, 500, "10", 1, 2*time.Second) })
-	b.Run("with thousands declared", func(b *testing.B) { forecastLarge(b, 500, "10000", 1000, 2*time.Second) })
-	b.Run("of 5000 nodes", func(b *testing.B) { forecastLarge(b, 5000, "100000", 1, 5*time.Second) })
+	b.Run("with room", func(b *testing.B) { forecastLarge(b, 500, "10000", 1, 5*time.Second) })
+	b.Run("without", func(b *testing.B) { forecastLarge(b, 500, "10", 1, 5*time.Second) })
+	b.Run("with thousands declared", func(b *testing.B) { forecastLarge(b, 500, "10000", 1000, 5*time.Second) })
+	b.Run("of 5000 nodes", func(b *testing.B) {
+		one := forecastOnce(b, fleetOf(b, 20, 500), changedLarge(b, fleetOf(b, 20, 500), "10000", 1), prices(b), 500)
+		forecastLarge(b, 5000, "100000", 1, 10*one)
+	})
 }
 
 // changedLarge is a fleet after the change: every class differs, and so many replicas
@@ -122,22 +127,27 @@ func changedLarge(tb testing.TB, fleet provision.ClusterSnapshot, limit string, 
 // forecastLarge fails where a forecast takes more processor time than most.
 func forecastLarge(b *testing.B, nodes int, limit string, replicas int, most time.Duration) {
 	before, after, types := fleetOf(b, 20, nodes), changedLarge(b, fleetOf(b, 20, nodes), limit, replicas), prices(b)
-	ctx, least := engine.Offline(b.Context(), settings()), time.Hour
+	least := time.Hour
 	for b.Loop() {
-		start := worked(b)
-		got, err := simulate.Compare(ctx, before, after, types)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if len(got.Replaced) != nodes || got.Rollout.Pods != 10*nodes || len(got.PodScheduling.NewlySchedulable)+len(got.PodScheduling.Unschedulable) < 10 {
-			b.Fatalf("%d nodes, %d pods, and of those declared %v, %v", len(got.Replaced), got.Rollout.Pods, got.PodScheduling.NewlySchedulable, got.PodScheduling.Unschedulable)
-		}
-		least = min(least, worked(b)-start)
+		least = min(least, forecastOnce(b, before, after, types, nodes))
 	}
 	b.ReportMetric(least.Seconds(), "cpu-s")
 	if least > most {
 		b.Errorf("took %s of the processors at best, more than %s", least, most)
 	}
+}
+
+// forecastOnce is the processor time of a forecast in which all of so many nodes are replaced.
+func forecastOnce(b *testing.B, before, after provision.ClusterSnapshot, types *catalog.Catalog, nodes int) time.Duration {
+	start := worked(b)
+	got, err := simulate.Compare(engine.Offline(b.Context(), settings()), before, after, types)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if len(got.Replaced) != nodes || got.Rollout.Pods != 10*nodes || len(got.PodScheduling.NewlySchedulable)+len(got.PodScheduling.Unschedulable) < 10 {
+		b.Fatalf("%d nodes, %d pods, and of those declared %v, %v", len(got.Replaced), got.Rollout.Pods, got.PodScheduling.NewlySchedulable, got.PodScheduling.Unschedulable)
+	}
+	return worked(b) - start
 }
 
 // TestALargeFleetTakesInProportion holds on any machine: ten times the nodes and

@@ -14,6 +14,16 @@ var mostWork = 40_000
 
 // replacements finds what Karpenter launches in the place of the nodes that the change replaces.
 func (c *comparison) replacements(ctx context.Context) error {
+	found, err := c.after.Replace(ctx, c.replacement())
+	if err != nil {
+		return err
+	}
+	c.launched, c.assumptions = found.Launched, launchAssumptions(found)
+	return nil
+}
+
+// replacement is what of the change the simulation of launches needs.
+func (c *comparison) replacement() placement.Replacement {
 	change := placement.Replacement{Gone: map[string]bool{}, MostWork: mostWork}
 	for _, removal := range c.removed {
 		for _, n := range removal.Nodes {
@@ -26,6 +36,7 @@ func (c *comparison) replacements(ctx context.Context) error {
 			claims[claim.Name] = claim
 		}
 	}
+	never := map[string]bool{} // By pool: each is worked out from all nodes of the pool.
 	for _, n := range c.replaced {
 		pool := c.after.Pools[n.Pool]
 		switch {
@@ -33,23 +44,32 @@ func (c *comparison) replacements(ctx context.Context) error {
 		case c.vanishes(n):
 			change.Gone[n.Name] = true
 		default:
-			_, _, never := c.replacementBatch(n.Pool)
-			change.Nodes = append(change.Nodes, placement.ReplacedNode{Name: n.Name, NodeClaim: n.NodeClaim, Pool: n.Pool, Was: ownOffer(claims[n.NodeClaim]), Last: never || kept(n)})
+			if _, known := never[n.Pool]; !known {
+				_, _, never[n.Pool] = c.replacementBatch(n.Pool)
+			}
+			change.Nodes = append(change.Nodes, placement.ReplacedNode{Name: n.Name, NodeClaim: n.NodeClaim, Pool: n.Pool, Was: ownOffer(claims[n.NodeClaim]), Last: never[n.Pool] || kept(n)})
 		}
 	}
 	for _, s := range c.waiting {
 		change.Waiting = append(change.Waiting, s.pod)
 	}
-	found, err := c.after.Replace(ctx, change)
-	if err != nil {
-		return err
-	}
-	c.launched = found.Launched
+	return change
+}
+
+// launchAssumptions are those about what is launched.
+func launchAssumptions(found placement.Launches) []string {
+	var out []string
 	if found.Together {
-		c.assumptions = append(c.assumptions, "Many nodes are replaced: the pods of each are taken to move to one new node of the same NodePool, the cheapest that holds them.")
+		out = append(out, "Many nodes are replaced: the pods of each are taken to move to one new node of the same NodePool, the cheapest that holds them.")
+	}
+	if found.Reserved {
+		out = append(out, "Nodes in capacity reservations are taken to be launched in theirs again where that is allowed.")
+	}
+	if found.OtherPools {
+		out = append(out, "Some nodes are replaced by nodes of another NodePool: what these cost is counted with the NodePool of the replaced node.")
 	}
 	if found.Incomplete {
-		c.assumptions = append(c.assumptions, "Of some of these nodes no allowed instance type holds all pods: they are taken to keep theirs where it is allowed.")
+		out = append(out, "Of some of these nodes no allowed instance type holds all pods: they are taken to keep theirs where it is allowed.")
 	}
-	return nil
+	return out
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -154,8 +155,81 @@ func TestOfManyReplacedNodesEachIsReplacedAlone(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("what comes is (-want +got):\n%s", diff)
 			}
-			if n := len(f.Rollout.Assumptions) - 4; n != tt.assumptions {
+			if n := len(f.Rollout.Assumptions) - 5; n != tt.assumptions {
 				t.Errorf("%d assumptions are reported of what comes, want %d: %q", n, tt.assumptions, f.Rollout.Assumptions)
+			}
+		})
+	}
+}
+
+func TestPodsOfAReplacedNodeDoNotMoveToANodeThatComesForPodsThatWait(t *testing.T) {
+	before := read(t, generalPool, class)
+	generalNode(&before, "n", "c6i.xlarge", "2", 1, "1")
+	pod(&before, "waits", "", func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("2")}}
+	})
+	after := read(t, strings.Replace(generalPool, "    spec:\n", "    metadata: {labels: {a: b}}\n    spec:\n", 1), class)
+	types, usd, f := comingTypes(t, before, after)
+	if diff := cmp.Diff([]string{"c6i.xlarge"}, types); diff != "" || usd != f.Cost.Now.OnDemand || usd == 0 {
+		t.Errorf("$%g an hour become $%g, and what comes is (-want +got):\n%s", f.Cost.Now.OnDemand, usd, diff)
+	}
+}
+
+func TestWhatIsTakenForGrantedOfReplacedNodesIsListed(t *testing.T) {
+	label := func(pool string) string {
+		return strings.Replace(pool, "    metadata: {labels: {team: ml}}\n", "    metadata: {labels: {team: other}}\n", 1)
+	}
+	const another, reserved, incomplete = "another NodePool", "capacity reservations", "no allowed instance type"
+	tests := map[string]struct {
+		before, after func() provision.ClusterSnapshot
+		work          int
+		want          []string
+	}{
+		"a node of another pool comes": {
+			before: func() provision.ClusterSnapshot {
+				out := read(t, generalPool, class)
+				generalNode(&out, "n", "c6i.xlarge", "4", 1, "3")
+				return out
+			},
+			after: func() provision.ClusterSnapshot {
+				heavier := strings.NewReplacer("name: general", "name: heavier", "  disruption:", "  weight: 10\n  disruption:").Replace(generalPool)
+				return read(t, strings.Replace(generalPool, "    spec:\n", "    metadata: {labels: {a: b}}\n    spec:\n", 1), heavier, class)
+			},
+			work: 40_000, want: []string{another},
+		},
+		"one in a capacity reservation is not simulated beside many": {
+			before: func() provision.ClusterSnapshot {
+				out := read(t, reservedClass, reservedPool("reserved"))
+				reserve(&out, reservation(awsv1.CapacityReservationTypeDefault, 2, time.Time{}))
+				runReserved(&out, "a")
+				pod(&out, "on-a", "node-a")
+				return out
+			},
+			after: func() provision.ClusterSnapshot {
+				out := read(t, reservedClass, label(reservedPool("reserved")))
+				reserve(&out, reservation(awsv1.CapacityReservationTypeDefault, 2, time.Time{}))
+				return out
+			},
+			work: 1, want: []string{reserved},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			defer simulate.SetMostWork(tt.work)()
+			got, err := simulate.Compare(engine.Offline(t.Context(), settings()), tt.before(), tt.after(), prices(t, "m5", "c6i", "g4dn", "g5"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var listed []string
+			for _, assumption := range got.Rollout.Assumptions {
+				for _, one := range []string{another, reserved, incomplete} {
+					if strings.Contains(assumption, one) {
+						listed = append(listed, one)
+					}
+				}
+			}
+			if diff := cmp.Diff(tt.want, listed); diff != "" || len(got.Replaced) != 1 {
+				t.Errorf("%d nodes are replaced, and listed is (-want +got):\n%s", len(got.Replaced), diff)
 			}
 		})
 	}

@@ -104,6 +104,7 @@ func assumptions() []string {
 		fmt.Sprintf("A replacement is initialized within %d to %d minutes, one with GPUs within %d, and AWS has capacity for it.", minCome, maxCome, maxComeGPU),
 		fmt.Sprintf("A node is drained within %d to %d minutes, or within the longest termination grace period of its pods.", minDrain, maxDrain),
 		"Nodes of several pools are replaced in parallel; no other disruption counts against their budgets, and no scheduled budget opens or closes meanwhile.",
+		"Which zones the volumes of pods are in is not known: a pod with a volume of one zone is taken to run in any zone that its node selectors and affinities allow.",
 	}
 }
 

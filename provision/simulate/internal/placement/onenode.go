@@ -66,11 +66,8 @@ func (f *Simulation) OneNode() *OneNode {
 }
 
 // For returns what is launched for a node of the pool with these pods, with what was is in its place where prices are
-// equal; nil where no instance type holds them all, or where the node's place in a capacity reservation is its own.
+// equal; nil where no instance type holds them all.
 func (o *OneNode) For(pool *karpv1.NodePool, pods []*corev1.Pod, was *offerings.Offering) *offerings.Offering {
-	if was != nil && was.CapacityType == karpv1.CapacityTypeReserved {
-		return nil
-	}
 	required, ok := requirementsOf(pool, pods)
 	if !ok {
 		return nil

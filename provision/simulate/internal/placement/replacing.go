@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
@@ -47,8 +48,11 @@ type Launches struct {
 	// Launched are by the NodeClaim in whose place they come: none, one or several. Those for which it is not known are absent.
 	Launched map[string][]*offerings.Offering
 	// Together is set where the pods of each node are taken to move to one new node, without the other nodes, and
-	// Incomplete where there is none for those of some.
-	Together, Incomplete bool
+	// Incomplete where there is none for those of some. Reserved is set where some are left out for their place in a
+	// capacity reservation.
+	Together, Incomplete, Reserved bool
+	// OtherPools is set where some of what is launched is of another NodePool than the node in whose place it comes.
+	OtherPools bool
 }
 
 // Replace replaces nodes after pods that wait have found one: one after the other, or where that is too much work, each alone.
@@ -73,7 +77,7 @@ func (f *Simulation) Replace(ctx context.Context, change Replacement) (Launches,
 	nodes := slices.Clone(change.Nodes)
 	slices.SortStableFunc(nodes, func(a, b ReplacedNode) int { return order(a.Last) - order(b.Last) })
 	for _, n := range nodes {
-		launched, replaced, err := r.replace(ctx, n.Name, f.moving(n.Name), n.Was)
+		launched, replaced, err := r.replace(ctx, n, f.moving(n.Name))
 		if err != nil {
 			return out, err
 		}
@@ -81,6 +85,7 @@ func (f *Simulation) Replace(ctx context.Context, change Replacement) (Launches,
 			out.Launched[n.NodeClaim] = launched
 		}
 	}
+	out.OtherPools = r.otherPools
 	return out, nil
 }
 
@@ -109,6 +114,10 @@ func (f *Simulation) work(change Replacement) int {
 func (f *Simulation) replaceAlone(nodes []ReplacedNode, out *Launches) {
 	groups, oneNode := map[string]*offerings.Offering{}, f.OneNode()
 	for _, n := range nodes {
+		if n.Was.CapacityType == karpv1.CapacityTypeReserved {
+			out.Reserved = true
+			continue
+		}
 		key := f.groupOf(n)
 		launched, known := groups[key]
 		if !known {
@@ -169,6 +178,8 @@ type replacements struct {
 	moved map[string][]*corev1.Pod
 	// created counts the nodes and pods that the simulations made.
 	created int
+	// otherPools is set where a node of one pool is launched in the place of one of another.
+	otherPools bool
 }
 
 // replacements starts with all nodes but those that are gone, by name.
@@ -188,7 +199,8 @@ func (f *Simulation) replacements(ctx context.Context, gone map[string]bool) (*r
 	return out, nil
 }
 
-// schedule places pods that have no node. Those that find none are left out.
+// schedule places pods that have no node. Those that find none are left out. What is launched for them takes no other
+// pods: its price is in no amount, so that replaced nodes whose pods move there would be a saving that is none.
 func (r *replacements) schedule(ctx context.Context, pods []*corev1.Pod) error {
 	if len(pods) == 0 {
 		return nil
@@ -202,9 +214,10 @@ func (r *replacements) schedule(ctx context.Context, pods []*corev1.Pod) error {
 }
 
 // replace takes away a node with so many pods that must find another one, and returns what Karpenter launches
-// for them, with what was is in its place where prices are equal. It is false, and the node stays, where one of
+// for them, with what it was in its place where prices are equal. It is false, and the node stays, where one of
 // the pods finds none.
-func (r *replacements) replace(ctx context.Context, node string, pods []*corev1.Pod, was *offerings.Offering) ([]*offerings.Offering, bool, error) {
+func (r *replacements) replace(ctx context.Context, n ReplacedNode, pods []*corev1.Pod) ([]*offerings.Offering, bool, error) {
+	node := n.Name
 	for _, pod := range r.moved[node] {
 		pods = append(slices.Clip(pods), snapshot.Unbound(pod))
 	}
@@ -225,7 +238,7 @@ func (r *replacements) replace(ctx context.Context, node string, pods []*corev1.
 		return nil, false, nil
 	}
 	r.gone[node] = true
-	launched, err := r.apply(ctx, results, was)
+	launched, err := r.apply(ctx, results, &n)
 	return launched, true, err
 }
 
@@ -243,8 +256,12 @@ func (r *replacements) solve(ctx context.Context, without string, pods []*corev1
 	return r.simulation.solve(ctx, of, pods)
 }
 
-// apply moves the pods, and adds the nodes that are launched.
-func (r *replacements) apply(ctx context.Context, results scheduling.Results, was *offerings.Offering) ([]*offerings.Offering, error) {
+// apply moves the pods, and adds the nodes that are launched: in the place of a node, or for pods that wait, where it is nil.
+func (r *replacements) apply(ctx context.Context, results scheduling.Results, replaced *ReplacedNode) ([]*offerings.Offering, error) {
+	var was *offerings.Offering
+	if replaced != nil {
+		was = replaced.Was
+	}
 	for _, node := range results.ExistingNodes {
 		for _, pod := range node.Pods {
 			r.bind(ctx, node.Name(), pod)
@@ -259,6 +276,13 @@ func (r *replacements) apply(ctx context.Context, results scheduling.Results, wa
 		}
 		out = append(out, &offerings.Offering{InstanceType: it.Name, Zone: sold.Zone(), CapacityType: sold.CapacityType(), Type: it})
 		node := r.node(claim, it, sold)
+		if replaced == nil {
+			// The scheduler still counts it against the pool's limits.
+			node.Status.Allocatable = maps.Clone(node.Status.Allocatable)
+			node.Status.Allocatable[corev1.ResourcePods] = resource.Quantity{}
+		} else if claim.NodePoolName != replaced.Pool {
+			r.otherPools = true
+		}
 		if err := r.solving.cluster.UpdateNode(ctx, node); err != nil {
 			return nil, fmt.Errorf("adding a %s: %w", it.Name, err)
 		}
