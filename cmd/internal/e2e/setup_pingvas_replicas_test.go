@@ -73,7 +73,7 @@ func ownsReplicas(entry metav1.ManagedFieldsEntry) (bool, error) {
 	var fields struct {
 		Spec map[string]any `json:"f:spec"`
 	}
-	if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+	if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 		return false, fmt.Errorf("reading the fields of %s: %w", entry.Manager, err)
 	}
 	_, owns := fields.Spec["f:replicas"]
@@ -86,8 +86,8 @@ func TestReplicasThatTheSyncChangesAreFound(t *testing.T) {
 	state := func(replicas int32, sync, scale string) *appsv1.Deployment {
 		return &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
-				{Manager: v1alpha1.FieldManager, FieldsV1: &metav1.FieldsV1{Raw: []byte(sync)}},
-				{Manager: "kube-controller-manager", Subresource: "scale", FieldsV1: &metav1.FieldsV1{Raw: []byte(scale)}},
+				{Manager: v1alpha1.FieldManager, FieldsV1: metav1.NewFieldsV1(sync)},
+				{Manager: "kube-controller-manager", Subresource: "scale", FieldsV1: metav1.NewFieldsV1(scale)},
 			}},
 			Spec: appsv1.DeploymentSpec{Replicas: &replicas},
 		}

@@ -151,16 +151,14 @@ func TestAnnotationsThatGitHubWouldRefuseAreLeftOut(t *testing.T) {
 	h := newHub(t)
 	f, _ := installed(t, h)
 	c := annotated(1)
-	for _, a := range []forge.LineAnnotation{
-		{Path: "a.yaml", Line: 1, Level: forge.LevelWarning, Message: "held"}, // the same again
-		{Line: 1, Level: forge.LevelWarning, Message: "no file"},
-		{Path: "a.yaml", Level: forge.LevelWarning, Message: "no line"},
-		{Path: "/etc/passwd", Line: 1, Level: forge.LevelWarning, Message: "absolute"},
-		{Path: "../a.yaml", Line: 1, Level: forge.LevelWarning, Message: "outside"},
-		{Path: "a.yaml", Line: 1, Level: forge.LevelWarning},
-	} {
-		c.Annotations = append(c.Annotations, a)
-	}
+	c.Annotations = append(c.Annotations,
+		forge.LineAnnotation{Path: "a.yaml", Line: 1, Level: forge.LevelWarning, Message: "held"}, // the same again
+		forge.LineAnnotation{Line: 1, Level: forge.LevelWarning, Message: "no file"},
+		forge.LineAnnotation{Path: "a.yaml", Level: forge.LevelWarning, Message: "no line"},
+		forge.LineAnnotation{Path: "/etc/passwd", Line: 1, Level: forge.LevelWarning, Message: "absolute"},
+		forge.LineAnnotation{Path: "../a.yaml", Line: 1, Level: forge.LevelWarning, Message: "outside"},
+		forge.LineAnnotation{Path: "a.yaml", Line: 1, Level: forge.LevelWarning},
+	)
 	setCheck(t, f, c)
 	if got := h.posted(sha(1), c.Context); len(got) != 1 || len(got[0].Annotations) != 1 {
 		t.Errorf("got %+v", got)

@@ -1,7 +1,6 @@
 package ownership
 
 import (
-	"encoding/json"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +32,7 @@ func TestAnOwnerIsWhoStillManagesTheObject(t *testing.T) {
 			live := &metav1.PartialObjectMetadata{
 				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 				ObjectMeta: metav1.ObjectMeta{Name: "settings", Namespace: "web", Labels: tt.labels, ManagedFields: []metav1.ManagedFieldsEntry{
-					{Manager: tt.manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: json.RawMessage(`{"f:data":{"f:value":{}}}`)}},
+					{Manager: tt.manager, Operation: metav1.ManagedFieldsOperationApply, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:value":{}}}`)},
 				}},
 			}
 			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
