@@ -291,7 +291,7 @@ func check(t *testing.T, s Server) {
 		if len(posted) == 0 || len(posted) > step.most {
 			t.Fatalf("%s: %d checks", step.name, len(posted))
 		}
-		if got := posted[0]; !step.want.shown(got) {
+		if got := posted[0]; !step.want.matches(got) {
 			t.Errorf("%s: got %q %q %.100q", step.name, got.Conclusion, got.Title, got.Summary)
 		}
 		checkAnnotations(t, posted[0].Annotations, all[:min(step.lines, forge.MaxAnnotations)])
@@ -303,8 +303,8 @@ func check(t *testing.T, s Server) {
 	}
 }
 
-// shown reports whether what was posted has the conclusion, the title and the summary; an empty one matches any summary that is not empty.
-func (want PostedCheck) shown(got PostedCheck) bool {
+// matches reports whether what was posted has the conclusion, the title and the summary; an empty one matches any summary that is not empty.
+func (want PostedCheck) matches(got PostedCheck) bool {
 	summary := got.Summary == want.Summary || want.Summary == "" && got.Summary != ""
 	return got.Conclusion == want.Conclusion && got.Title == want.Title && summary
 }
