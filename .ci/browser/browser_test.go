@@ -267,7 +267,7 @@ func TestThePageInABrowser(t *testing.T) {
 					do(t, ctx, emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 						chromedp.EmulateViewport(width, 900), chromedp.Navigate(origin+path), live())
 					checkPage(t, ctx)
-					if *images != "" && pictured(name, scheme, width) {
+					if *images != "" && inDocumentation(name, scheme, width) {
 						screenshot(t, ctx, filepath.Join(*images, fmt.Sprintf("ui-%s-%s-%d.png", name, scheme, width)))
 					}
 				})
@@ -356,8 +356,8 @@ func TestThePageInABrowser(t *testing.T) {
 	})
 }
 
-// pictured reports whether a page is in the documentation.
-func pictured(name, scheme string, width int64) bool {
+// inDocumentation reports whether a page's screenshot is.
+func inDocumentation(name, scheme string, width int64) bool {
 	return name == "overview" && scheme == "light" && width == 1280
 }
 

@@ -100,12 +100,26 @@ spec:
 // than are looked at one by one, and once with ten times the nodes and pods, which
 // take no more than ten times as long.
 func BenchmarkALargeFleet(b *testing.B) {
-	b.Run("with room", func(b *testing.B) { forecastLarge(b, 500, "10000", 1, 5*time.Second) })
-	b.Run("without", func(b *testing.B) { forecastLarge(b, 500, "10", 1, 5*time.Second) })
-	b.Run("with thousands declared", func(b *testing.B) { forecastLarge(b, 500, "10000", 1000, 5*time.Second) })
+	const most = 2 * time.Second
+	for name, c := range map[string]struct {
+		limit    string
+		replicas int
+	}{
+		"with room":               {"10000", 1},
+		"without":                 {"10", 1},
+		"with thousands declared": {"10000", 1000},
+	} {
+		b.Run(name, func(b *testing.B) {
+			if took, _ := forecastFleet(b, 500, c.limit, c.replicas); took > most {
+				b.Errorf("took %s at best, more than %s", took, most)
+			}
+		})
+	}
 	b.Run("of 5000 nodes", func(b *testing.B) {
-		one := forecastOnce(b, fleetOf(b, 20, 500), changedLarge(b, fleetOf(b, 20, 500), "10000", 1), prices(b), 500)
-		forecastLarge(b, 5000, "100000", 1, 10*one)
+		_, one := forecast(b, fleetOf(b, 20, 500), changedLarge(b, fleetOf(b, 20, 500), "10000", 1), prices(b), 500)
+		if _, ten := forecastFleet(b, 5000, "100000", 1); ten > 10*one {
+			b.Errorf("took %s of the processors at best, more than ten times the %s of 500 nodes", ten, one)
+		}
 	})
 }
 
@@ -124,22 +138,21 @@ func changedLarge(tb testing.TB, fleet provision.ClusterSnapshot, limit string, 
 	return fleet
 }
 
-// forecastLarge fails where a forecast takes more processor time than most.
-func forecastLarge(b *testing.B, nodes int, limit string, replicas int, most time.Duration) {
+// forecastFleet is the least time of forecasts in which all of so many nodes are replaced, and of the processors' time.
+func forecastFleet(b *testing.B, nodes int, limit string, replicas int) (took, cpu time.Duration) {
 	before, after, types := fleetOf(b, 20, nodes), changedLarge(b, fleetOf(b, 20, nodes), limit, replicas), prices(b)
-	least := time.Hour
+	took, cpu = time.Hour, time.Hour
 	for b.Loop() {
-		least = min(least, forecastOnce(b, before, after, types, nodes))
+		t, c := forecast(b, before, after, types, nodes)
+		took, cpu = min(took, t), min(cpu, c)
 	}
-	b.ReportMetric(least.Seconds(), "cpu-s")
-	if least > most {
-		b.Errorf("took %s of the processors at best, more than %s", least, most)
-	}
+	b.ReportMetric(cpu.Seconds(), "cpu-s")
+	return took, cpu
 }
 
-// forecastOnce is the processor time of a forecast in which all of so many nodes are replaced.
-func forecastOnce(b *testing.B, before, after provision.ClusterSnapshot, types *catalog.Catalog, nodes int) time.Duration {
-	start := worked(b)
+// forecast is the time of one of them.
+func forecast(b *testing.B, before, after provision.ClusterSnapshot, types *catalog.Catalog, nodes int) (took, cpu time.Duration) {
+	start, used := time.Now(), worked(b)
 	got, err := simulate.Compare(engine.Offline(b.Context(), settings()), before, after, types)
 	if err != nil {
 		b.Fatal(err)
@@ -147,7 +160,7 @@ func forecastOnce(b *testing.B, before, after provision.ClusterSnapshot, types *
 	if len(got.Replaced) != nodes || got.Rollout.Pods != 10*nodes || len(got.PodScheduling.NewlySchedulable)+len(got.PodScheduling.Unschedulable) < 10 {
 		b.Fatalf("%d nodes, %d pods, and of those declared %v, %v", len(got.Replaced), got.Rollout.Pods, got.PodScheduling.NewlySchedulable, got.PodScheduling.Unschedulable)
 	}
-	return worked(b) - start
+	return time.Since(start), worked(b) - used
 }
 
 // TestALargeFleetTakesInProportion holds on any machine: ten times the nodes and

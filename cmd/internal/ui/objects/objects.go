@@ -51,7 +51,7 @@ type Cache struct {
 	report  get.Report
 	readAt  time.Time
 
-	past past
+	history historyReader
 }
 
 // explained is an explanation, and when it was made.
@@ -92,7 +92,7 @@ func Start(ctx context.Context, cfg *rest.Config, scope Scope, now func() time.T
 		return nil, err
 	}
 	w := &Cache{reader: &reader{direct: direct, kinds: map[reflect.Type]bool{}, unreadable: &unreadable{now: now, lists: map[listOf]refusal{}}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1), explanations: map[explain.Object]explained{}}
-	w.past.namespace = scope.History
+	w.history.namespace = scope.History
 	informers, err := cache.New(cfg, cache.Options{
 		Scheme:           scheme.Scheme,
 		Mapper:           direct.RESTMapper(),
@@ -116,7 +116,7 @@ func Start(ctx context.Context, cfg *rest.Config, scope Scope, now func() time.T
 	if err != nil {
 		return nil, fmt.Errorf("indexing events: %w", err)
 	}
-	w.reader.cached, w.past.cached = informers, informers
+	w.reader.cached, w.history.cached = informers, informers
 	if err := w.watch(ctx, informers); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (w *Cache) watch(ctx context.Context, informers cache.Cache) error {
 		}
 		w.reader.kinds[reflect.TypeOf(object).Elem()] = true
 	}
-	recorded, again := w.past.check(ctx, w.reader.direct)
+	recorded, again := w.history.check(ctx, w.reader.direct)
 	if recorded {
 		if _, err := w.follow(ctx, informers, &corev1.ConfigMap{}); err != nil {
 			return err
@@ -156,7 +156,7 @@ func (w *Cache) follow(ctx context.Context, informers cache.Cache, object client
 	_, isPast := object.(*corev1.ConfigMap)
 	changed := func() {
 		if isPast {
-			w.past.version.Add(1)
+			w.history.version.Add(1)
 		}
 		w.notify()
 	}
@@ -208,7 +208,7 @@ func (w *Cache) Report(ctx context.Context) (get.Report, error) {
 	if err != nil {
 		return get.Report{}, err
 	}
-	if of := w.past.notRead.Load(); of != nil {
+	if of := w.history.notRead.Load(); of != nil {
 		o.IncompleteKinds = append(o.IncompleteKinds, *of)
 	}
 	w.report, w.readAt = get.NewReport(o, now, w.types), now

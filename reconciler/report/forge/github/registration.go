@@ -22,8 +22,8 @@ type Registrar struct {
 	client      *github.Client
 }
 
-// Registered is an App that was registered.
-type Registered struct {
+// RegisteredApp is an App that was registered.
+type RegisteredApp struct {
 	ID int64
 	// URL is the page of the App.
 	URL string
@@ -63,26 +63,26 @@ func (r *Registrar) Permissions(contents bool) map[string]string {
 
 // Complete exchanges the code that GitHub sends the browser back with for what was registered. A code is good for one
 // request within an hour. No error has the code or what it was exchanged for.
-func (r *Registrar) Complete(ctx context.Context, code string) (Registered, error) {
+func (r *Registrar) Complete(ctx context.Context, code string) (RegisteredApp, error) {
 	const doing = "exchanging the code for the GitHub App"
 	if code == "" || strings.ContainsFunc(code, func(c rune) bool {
 		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 	}) {
-		return Registered{}, fmt.Errorf("%s: it is not letters and digits alone", doing)
+		return RegisteredApp{}, fmt.Errorf("%s: it is not letters and digits alone", doing)
 	}
 	made, response, err := r.client.Apps.CompleteAppManifest(ctx, code)
 	if err != nil {
-		return Registered{}, r.failed(doing, code, response, err)
+		return RegisteredApp{}, r.failed(doing, code, response, err)
 	}
-	out := Registered{ID: made.GetID(), URL: made.GetHTMLURL(), Key: made.GetPEM()}
+	out := RegisteredApp{ID: made.GetID(), URL: made.GetHTMLURL(), Key: made.GetPEM()}
 	if out.ID <= 0 || out.URL == "" || out.Key == "" {
-		return Registered{}, r.failed(doing, code, nil, errors.New("the response holds no App"))
+		return RegisteredApp{}, r.failed(doing, code, nil, errors.New("the response holds no App"))
 	}
 	return out, nil
 }
 
 // Installation is the number of the App's installation that reaches the repository; 0 where it is not installed there.
-func (r *Registrar) Installation(ctx context.Context, app Registered) (int64, error) {
+func (r *Registrar) Installation(ctx context.Context, app RegisteredApp) (int64, error) {
 	doing := fmt.Sprintf("reading the installation of App %d on %s/%s", app.ID, r.owner, r.name)
 	signing, err := (&App{ID: app.ID, Key: []byte(app.Key)}).jwt(r.address, r.transport)
 	if err != nil {

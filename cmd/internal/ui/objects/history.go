@@ -22,8 +22,8 @@ import (
 // kindConfigMaps are those of the history, as kubectl takes them.
 const kindConfigMaps = "configmaps"
 
-// past is the history, which is decoded once for each change of its ConfigMaps.
-type past struct {
+// historyReader reads the history, which is decoded once for each change of its ConfigMaps.
+type historyReader struct {
 	namespace string
 	// cached has the ConfigMaps once they are watched.
 	cached client.Reader
@@ -40,7 +40,7 @@ type past struct {
 
 // check requests one ConfigMap of the history, and returns whether they can be read. Where again is true it can be tried again: only a right
 // that is missing stays so.
-func (p *past) check(ctx context.Context, from client.Reader) (readable, again bool) {
+func (p *historyReader) check(ctx context.Context, from client.Reader) (readable, again bool) {
 	err := from.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(p.namespace), client.MatchingLabels(store.Labels()), client.Limit(1))
 	switch {
 	case err == nil:
@@ -67,7 +67,7 @@ func (w *Cache) checkAgain(ctx context.Context, informers cache.Cache) {
 			return
 		case <-time.After(pause):
 		}
-		readable, again := w.past.check(ctx, w.reader.direct)
+		readable, again := w.history.check(ctx, w.reader.direct)
 		if !readable {
 			if !again {
 				w.notify()
@@ -80,8 +80,8 @@ func (w *Cache) checkAgain(ctx context.Context, informers cache.Cache) {
 			continue
 		}
 		if toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			w.past.notRead.Store(nil)
-			w.past.version.Add(1)
+			w.history.notRead.Store(nil)
+			w.history.version.Add(1)
 			w.notify()
 		}
 		return
@@ -91,7 +91,7 @@ func (w *Cache) checkAgain(ctx context.Context, informers cache.Cache) {
 // History is what is recorded of the cluster; the zero one where nothing is, or where the user may not read it, which the report
 // contains. Nobody may change it. It sends no request.
 func (w *Cache) History(ctx context.Context) (history.History, error) {
-	p := &w.past
+	p := &w.history
 	if p.notRead.Load() != nil {
 		return history.History{}, nil
 	}

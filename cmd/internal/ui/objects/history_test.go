@@ -72,7 +72,7 @@ func TestTheHistoryFollowsItsConfigMapsWithoutRequests(t *testing.T) {
 			t.Errorf("it sent %s", r)
 		}
 	}
-	if w.past.decodedVersion == 0 {
+	if w.history.decodedVersion == 0 {
 		t.Error("it is decoded anew for each reader")
 	}
 }
