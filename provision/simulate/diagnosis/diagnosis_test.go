@@ -150,6 +150,15 @@ func daemonSet(cpu string) *appsv1.DaemonSet {
 	return out
 }
 
+func TestTheSmallestTypeIsNamedWhereALimitLeavesNoneAndAllHaveAsMuchOfIt(t *testing.T) {
+	pool := nodePool("a", "m5.2xlarge", "m5.4xlarge", "m5.xlarge")
+	pool.Spec.Limits = karpv1.Limits{"nodes": resource.MustParse("0")}
+	got := diagnose(t, provision.ClusterSnapshot{NodePools: []*karpv1.NodePool{pool}}, pending("p", "1"))
+	if len(got.Pools) != 1 || len(got.Pools[0].Reasons) != 1 || got.Pools[0].Reasons[0].InstanceType != "m5.xlarge" {
+		t.Errorf("got %+v", got.Pools)
+	}
+}
+
 func TestOtherPendingPodsCompeteForWhatALimitLeaves(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(limits karpv1.Limits, other *corev1.Pod)

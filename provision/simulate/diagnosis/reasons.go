@@ -87,9 +87,6 @@ func (d *diagnosis) compared(pool *karpv1.NodePool, v variant) nearestPool {
 	for _, it := range holding {
 		out.Types = append(out.Types, d.instanceType(it, has, v))
 	}
-	slices.SortFunc(out.Types, func(a, b InstanceType) int {
-		return cmp.Or(cmp.Compare(a.VCPUs, b.VCPUs), strings.Compare(a.Name, b.Name))
-	})
 	if len(d.pod.Spec.ResourceClaims) > 0 {
 		out.Reasons = append(out.Reasons, UnschedulableReason{Kind: ResourceClaims})
 	}
@@ -219,7 +216,8 @@ func (d *diagnosis) taints(pool *karpv1.NodePool) []UnschedulableReason {
 	return out
 }
 
-// holding are the instance types that match all that the pod requires, limits and DaemonSets aside.
+// holding are the instance types that match all that the pod requires, limits and DaemonSets aside, the one with the fewest
+// CPUs first: several have as many GPUs.
 func (d *diagnosis) holding(has scheduling.Requirements, from []*cloudprovider.InstanceType, v variant) []*cloudprovider.InstanceType {
 	all, requests := joined(has, v.all()), resources.RequestsForPods(d.pod)
 	if has.Compatible(v.all(), scheduling.AllowUndefinedWellKnownLabels) != nil {
@@ -231,6 +229,9 @@ func (d *diagnosis) holding(has scheduling.Requirements, from []*cloudprovider.I
 			out = append(out, it)
 		}
 	}
+	slices.SortFunc(out, func(a, b *cloudprovider.InstanceType) int {
+		return cmp.Or(a.Capacity.Cpu().Cmp(*b.Capacity.Cpu()), strings.Compare(a.Name, b.Name))
+	})
 	return out
 }
 
@@ -247,7 +248,8 @@ func (d *diagnosis) instanceType(it *cloudprovider.InstanceType, has scheduling.
 	return out
 }
 
-// limits is the limit that leaves none of the instance types, of that one that is over the fewest limits by the least type.
+// limits is the limit that leaves none of the instance types, of that one that is over the fewest limits by the least type;
+// of equal ones the first.
 func (d *diagnosis) limits(pool *karpv1.NodePool, holding []*cloudprovider.InstanceType) []UnschedulableReason {
 	used := corev1.ResourceList{}
 	for _, claim := range d.all.Claims[pool.Name] {
