@@ -52,7 +52,7 @@ PUSH ?=
 IMAGE ?= ghcr.io/poolwright/poolwright
 BUILDER ?= https://poolwright.dev/builders/local
 # The controllers of Flux that make interop runs.
-INTEROP := source-controller kustomize-controller
+INTEROP := source-controller kustomize-controller helm-controller
 # Packages that run at the same time. Sandboxes are heavy.
 PARALLEL ?= 2
 
@@ -112,13 +112,26 @@ gpu-recording: gpu-recorder ## Record NVIDIA's programs anew, as root on a machi
 
 # axe.min.js of axe-core, by which make browser checks every page besides its own checks.
 AXE ?=
+.PHONY: axe
+axe:
+	@if [[ '$(AXE)' != skip && ! -f '$(AXE)' ]]; then \
+		echo 'make browser checks each page by axe-core, which the Go module proxy does not have: give AXE=path/to/axe.min.js, which the npm package axe-core and the PyPI package axe-playwright-python contain, or AXE=skip to check without it' >&2; \
+		exit 2; \
+	fi
+
 .PHONY: browser
-browser: build ## Open the page of poolwright ui in Chromium, in a sandbox, and check what the browser reports (AXE=axe.min.js)
-	GOWORK=off GOFLAGS= go -C .ci/browser test -count=1 -timeout 20m . -root '$(CURDIR)' $(if $(AXE),-axe '$(abspath $(AXE))') $(ARGS)
+browser: axe build ## Open the page of poolwright ui in Chromium, in a sandbox, and check what the browser reports (AXE=axe.min.js or skip)
+	GOWORK=off GOFLAGS= go -C .ci/browser test -count=1 -timeout 20m . -root '$(CURDIR)' -axe '$(if $(filter skip,$(AXE)),skip,$(abspath $(AXE)))' $(ARGS)
 
 .PHONY: screenshots
 screenshots: ## Write the pictures of the page of poolwright ui in docs/images anew
 	@$(MAKE) browser ARGS='-images $(CURDIR)/docs/images'
+
+# Where make pages writes.
+PAGES ?= bin/pages
+.PHONY: pages
+pages: ## Write each page of poolwright ui as a picture and as text into PAGES, with questions for who reads nothing else
+	@$(MAKE) browser ARGS="-run 'TestThePageInABrowser/.*_light_1280' -pages '$(abspath $(PAGES))'"
 
 .PHONY: prove
 prove: build ## Prove every scenario with every fault, and every control (ARGS="-o json")
@@ -148,18 +161,30 @@ test: ## Run every test; the first time this also builds the sandbox's programs
 	GOWORK=off GOFLAGS= go -C .ci/gpu test ./...
 	GOWORK=off GOFLAGS= go -C examples/pingvas/worker test ./...
 
-# Flux's controllers and their CRDs, for what runs beside them.
+# Flux's controllers and their CRDs, for what runs beside them, and the registry from which source-controller fetches the chart.
 .PHONY: flux
 flux:
 	@mkdir -p $(CACHE)/interop/crds
-	GOWORK=off GOFLAGS= go build -C .ci/interop -trimpath -ldflags '-s -w' -o $(CACHE)/interop/ $(addprefix github.com/fluxcd/,$(INTEROP))
+	GOWORK=off GOFLAGS= go build -C .ci/interop -trimpath -ldflags '-s -w' -o $(CACHE)/interop/ $(addprefix github.com/fluxcd/,$(INTEROP)) github.com/google/go-containerregistry/cmd/registry
 	@for name in $(INTEROP); do \
 		install -m 644 $$(GOWORK=off GOFLAGS= go -C .ci/interop list -m -f '{{.Dir}}' github.com/fluxcd/$$name)/config/crd/bases/*.yaml $(CACHE)/interop/crds/; \
 	done
 
+# Argo CD, whose components are one program, its CRDs and the settings that it is installed with, the Redis that it needs, and what its repo-server runs: Helm, and a script beside Git.
+.PHONY: argocd
+argocd:
+	@mkdir -p $(CACHE)/interop/argocd/crds
+	GOWORK=off GOFLAGS= go build -C .ci/interop/argocd -trimpath -ldflags '-s -w' -o $(CACHE)/interop/argocd/argocd github.com/argoproj/argo-cd/v3/cmd
+	GOWORK=off GOFLAGS= go build -C .ci/interop/argocd -trimpath -o $(CACHE)/interop/argocd/redis ./redis
+	GOWORK=off GOFLAGS= go build -C .ci/chart -trimpath -ldflags '-s -w' -o $(CACHE)/interop/argocd/helm helm.sh/helm/v4/cmd/helm
+	@folder=$$(GOWORK=off GOFLAGS= go -C .ci/interop/argocd list -m -f '{{.Dir}}' github.com/argoproj/argo-cd/v3); \
+	install -m 644 $$folder/manifests/crds/*-crd.yaml $(CACHE)/interop/argocd/crds/; \
+	install -m 644 $$folder/manifests/base/config/argocd-cm.yaml $(CACHE)/interop/argocd/; \
+	install -m 755 $$folder/hack/git-verify-wrapper.sh $(CACHE)/interop/argocd/
+
 .PHONY: interop
-interop: flux ## Run Syncs beside Flux's real source-controller and kustomize-controller, built from their modules in .ci/interop
-	POOLWRIGHT_INTEROP=$(CACHE)/interop go test -count=1 -timeout 30m -v -run '^TestInterop' ./cmd/internal/e2e $(ARGS)
+interop: flux argocd ## Run Syncs beside the real Flux and the real Argo CD, built from their modules in .ci/interop and .ci/interop/argocd
+	POOLWRIGHT_INTEROP=$(CACHE)/interop go test -count=1 -timeout 60m -v -run '^TestInterop' ./cmd/internal/e2e $(ARGS)
 
 # What scales the workers of examples/pingvas, for its test. Prometheus is built without its service discoveries and its page.
 .PHONY: setups
@@ -187,6 +212,7 @@ vet: ## Run go vet on every module, and check the product for Linux on arm64 and
 	GOWORK=off GOFLAGS= go -C .ci/gpu vet ./...
 	GOWORK=off GOFLAGS= go -C .ci/browser vet ./...
 	GOWORK=off GOFLAGS= go -C examples/pingvas/worker vet ./...
+	GOWORK=off GOFLAGS= go -C .ci/interop/argocd vet ./redis
 	@# For the other platforms of a release by the sources: GOOS=darwin go vet compiles 1,500 packages first.
 	GOWORK=off GOFLAGS= go run -C .ci/release ./platforms -root '$(CURDIR)'
 	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off GOFLAGS= go vet -trimpath ./...
@@ -231,13 +257,29 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 		done; \
 	done
 
+# Karpenters that clusters move from, each with its CRDs, from the modules of .ci/karpenter.
+OLD_KARPENTERS := $(notdir $(wildcard .ci/karpenter/*))
+.PHONY: old-karpenters
+old-karpenters:
+	@for minor in $(OLD_KARPENTERS); do \
+		in="env GOWORK=off GOFLAGS= go -C .ci/karpenter/$$minor"; to=$(CACHE)/old-karpenters/$$minor; mkdir -p $$to/crds; \
+		version=$$($$in list -m -f '{{.Version}}' github.com/aws/karpenter-provider-aws); \
+		$$in build -trimpath -ldflags "-s -w -X sigs.k8s.io/karpenter/pkg/operator.Version=$${version#v}" -o $$to/controller github.com/aws/karpenter-provider-aws/cmd/controller; \
+		install -m 644 $$($$in list -m -f '{{.Dir}}' github.com/aws/karpenter-provider-aws)/pkg/apis/crds/*.yaml $$to/crds/; \
+	done
+
 .PHONY: test-long
-test-long: ## Run the long forms of randomised tests: 200 predicted changes
+test-long: old-karpenters ## Run what takes minutes: 200 predicted changes, clusters that move from an older Karpenter, delays as written, all demos, three ways of a newcomer
 	POOLWRIGHT_LONG=1 go test -timeout 60m ./provision/simulate -run TestRandomChanges -v
+	POOLWRIGHT_LONG=1 POOLWRIGHT_KARPENTER=$(CACHE)/old-karpenters go test -count=1 -timeout 90m ./cmd/internal/e2e -v \
+		-run '^(TestAClusterMovesFromItsCharts|TestAClusterOfV1alpha5IsDrained|TestAClusterIsDrained|TestDelaysAsWritten|TestTheDemosOfAllSetUps)$$'
+	@# Without anything beside them: they fail where a newcomer waits for more than five minutes.
+	POOLWRIGHT_LONG=1 go test -count=1 -timeout 60m -parallel 1 ./cmd/internal/e2e -v \
+		-run '^(TestTheChartIsInstalledUpgradedAndUninstalled|TestKustomizeInstallsByARemoteReference|TestInstallingAndUninstallingFromALaptop)$$'
 
 .PHONY: attack
 attack: ## Search SEARCHED hostile repositories for those that cost the most, by SEED
-	go test -count=1 -timeout 120m -run '^TestNoCandidateOfASeed' -v ./cmd/poolwright-sandbox/attack -seed $(SEED) -candidates $(SEARCHED) -seconds 20
+	go test -count=1 -timeout 120m -run '^TestNoTrialOfASeed' -v ./cmd/poolwright-sandbox/attack -seed $(SEED) -trials $(SEARCHED) -seconds 20
 
 .PHONY: race
 race: ## Run the tests of the packages in RACE with the race detector
@@ -262,6 +304,8 @@ bench: ## Measure what the design promises, as ratios within one run
 	go test -p 1 -timeout 30m -run '^$$' -bench . -benchmem $(ARGS) $(call packages_with,^func Benchmark)
 	@# Memory is a whole process's, so it is read from a real controller in a sandbox.
 	go test -count=1 -timeout 30m -run '^TestTheControllerStaysSmall' -v ./cmd/internal/e2e
+	@# Both are of one run: what else the machine does is in both.
+	POOLWRIGHT_LONG=1 go test -count=1 -timeout 30m -run '^TestViewersOfThePage' -v ./cmd/internal/e2e
 
 # The Karpenter that everybody runs, of the version that is embedded.
 KARPENTER_VERSION := $(shell sed -n 's|.*aws/karpenter-provider-aws v||p' go.mod)
@@ -277,7 +321,7 @@ bench-compare: build flux karpenter ## Measure Poolwright beside Flux and a stoc
 	go build -ldflags '-s -w' -o $(CACHE)/karpenter/poolwright ./cmd/poolwright
 	bin/poolwright-sandbox bench --poolwright $(CACHE)/karpenter/poolwright --flux $(CACHE)/interop --karpenter $(CACHE)/karpenter/controller \
 		--page docs/performance.md --results $(CACHE)/bench-compare.json $(ARGS) \
-		--versions "Poolwright $$(git describe --tags --always --dirty), Karpenter $(KARPENTER_VERSION), source-controller and kustomize-controller $$(sed -n 's|.*fluxcd/kustomize-controller \(v[^ ]*\).*|\1|p' .ci/interop/go.mod), built with $$(go env GOVERSION)"
+		--versions "Poolwright $$(git describe --tags --always)$$(git diff --quiet HEAD -- . ':!docs/performance.md' || echo -dirty), Karpenter $(KARPENTER_VERSION), source-controller and kustomize-controller $$(sed -n 's|.*fluxcd/kustomize-controller \(v[^ ]*\).*|\1|p' .ci/interop/go.mod), built with $$(go env GOVERSION)"
 
 .PHONY: image
 image: ## Write the container image to dist/image as an OCI image layout (VERSION=v1.0.0, PUSH=registry/name)

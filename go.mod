@@ -21,7 +21,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sqs v1.52.1
 	github.com/aws/aws-sdk-go-v2/service/ssm v1.78.1
 	github.com/aws/aws-sdk-go-v2/service/sts v1.51.1
-	github.com/aws/karpenter-provider-aws v1.15.1
+	github.com/aws/karpenter-provider-aws v1.15.2
 	github.com/aws/smithy-go v1.28.2
 	github.com/awslabs/operatorpkg v0.0.0-20261002163259-5e8ed3699dea
 	github.com/awslabs/operatorpkg/aws v0.0.0-20260903001236-7040d0c02b82
@@ -74,8 +74,8 @@ require (
 	sigs.k8s.io/kustomize/api v0.21.2
 	sigs.k8s.io/kustomize/kyaml v0.21.2
 	sigs.k8s.io/kwok v0.8.0
-	sigs.k8s.io/yaml v1.6.0
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -193,7 +193,7 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 )
 
-// The core 1.15.1 that the AWS provider 1.15.1 requires cannot be had from the module proxy.
+// The core 1.15.1 that the AWS provider 1.15.2 requires cannot be had from the module proxy.
 replace sigs.k8s.io/karpenter => sigs.k8s.io/karpenter v1.15.0
 
 // The same is true of these, whose clients only tests of the provider call.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -71,24 +72,42 @@ func TestFluxWaitsForASyncThatIsNotReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	reader := newReader(nil)
+	page, err := os.ReadFile("../docs/howto/beside-flux-or-argocd.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expression := regexp.MustCompile("(?m)^`current: (.*RolledOut.*)`\\.$").FindSubmatch(page)
+	if expression == nil {
+		t.Fatal("the page has no expression for the end of a roll-out")
+	}
+	example.Spec.HealthCheckExprs[0].Current = string(expression[1])
+	newRolledOut, err := cel.NewStatusReader(example.Spec.HealthCheckExprs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rolledOut := newRolledOut(nil)
 	want := map[string]status.Status{
-		"no run has begun":                                     status.UnknownStatus,
-		"the source has not responded yet":                     status.InProgressStatus,
-		"a revision is applied":                                status.CurrentStatus,
-		"a changed spec is not applied yet":                    status.InProgressStatus,
-		"a changed spec cannot be applied, and is tried again": status.InProgressStatus,
-		"the source cannot be reached":                         status.InProgressStatus,
-		"the repository has a problem":                         status.FailedStatus,
-		"the spec was changed since a problem":                 status.InProgressStatus,
-		"a deletion waits for a confirmation":                  status.FailedStatus,
-		"a deletion waits, and another token is quoted":        status.FailedStatus,
-		"drift is only reported":                               status.CurrentStatus,
-		"it is suspended":                                      status.CurrentStatus,
-		"it is suspended for a reason":                         status.CurrentStatus,
-		"it is suspended while a deletion waits":               status.InProgressStatus,
-		"replacing nodes waits for a confirmation":             status.InProgressStatus,
-		"an applied revision is loaded again":                  status.InProgressStatus,
-		"it is in another namespace":                           status.FailedStatus,
+		"no run has begun":                                           status.UnknownStatus,
+		"the source has not responded yet":                           status.InProgressStatus,
+		"a revision is applied":                                      status.CurrentStatus,
+		"a changed spec is not applied yet":                          status.InProgressStatus,
+		"a changed spec cannot be applied, and is tried again":       status.InProgressStatus,
+		"the source cannot be reached":                               status.InProgressStatus,
+		"the repository has a problem":                               status.FailedStatus,
+		"the spec was changed since a problem":                       status.InProgressStatus,
+		"a deletion waits for a confirmation":                        status.FailedStatus,
+		"a deletion waits, and another token is quoted":              status.FailedStatus,
+		"drift is only reported":                                     status.CurrentStatus,
+		"it is suspended":                                            status.CurrentStatus,
+		"it is suspended for a reason":                               status.CurrentStatus,
+		"it is suspended until a time":                               status.CurrentStatus,
+		"it is suspended until what is no time":                      status.CurrentStatus,
+		"it is suspended until what is a time but for its separator": status.CurrentStatus,
+		"it is suspended while a deletion waits":                     status.InProgressStatus,
+		"replacing nodes waits for a confirmation":                   status.InProgressStatus,
+		"nodes of an applied revision are to be replaced":            status.CurrentStatus,
+		"an applied revision is loaded again":                        status.InProgressStatus,
+		"it is in another namespace":                                 status.FailedStatus,
 	}
 	syncs := syncsByStatus(t)
 	if len(syncs) != len(want) {
@@ -110,6 +129,42 @@ func TestFluxWaitsForASyncThatIsNotReady(t *testing.T) {
 		if err != nil || read.Status != want[name] {
 			t.Errorf("%s: %+v by the expressions, %v, want %s", name, read, err, want[name])
 		}
+		// The end of a roll-out: only what is Current, and rolled out or suspended, is.
+		for _, nodes := range [][2]string{{"True", "UpToDate"}, {"False", "RollingOut"}, {"Unknown", "Progressing"}, {}} {
+			object := sync.DeepCopy()
+			suspended, _, _ := unstructured.NestedBool(object.Object, "spec", "suspend")
+			if suspended {
+				nodes = [2]string{"Unknown", "Suspended"}
+			}
+			setRolledOut(t, object, nodes[0], nodes[1])
+			expected := want[name]
+			if expected == status.CurrentStatus && nodes[0] != "True" && !suspended {
+				expected = status.InProgressStatus
+			}
+			read, err := rolledOut.ReadStatusForObject(t.Context(), nil, object)
+			if err != nil || read.Status != expected {
+				t.Errorf("%s, %v: %+v by the expressions for a roll-out, %v, want %s", name, nodes, read, err, expected)
+			}
+		}
+	}
+}
+
+// setRolledOut replaces the condition RolledOut of a Sync that has conditions; none with an empty status.
+func setRolledOut(t *testing.T, sync *unstructured.Unstructured, is, reason string) {
+	t.Helper()
+	all, found, err := unstructured.NestedSlice(sync.Object, "status", "conditions")
+	if err != nil || !found {
+		return
+	}
+	all = slices.DeleteFunc(all, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "RolledOut"
+	})
+	if is != "" {
+		all = append(all, map[string]any{"type": "RolledOut", "status": is, "reason": reason})
+	}
+	if err := unstructured.SetNestedSlice(sync.Object, all, "status", "conditions"); err != nil {
+		t.Fatal(err)
 	}
 }
 

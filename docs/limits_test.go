@@ -67,7 +67,7 @@ func limits() []limit {
 		{"the name of a file", "../gitsource/gogit/internal/tree/walker.go", "maxName", bytes},
 		{"folders within folders", ofSource, "Depth", number},
 		{"a file that is read", ofSource, "FileBytes", bytes},
-		{"commits that are read to find where two revisions parted", ofSource, "Commits", number},
+		{"commits that are read to find the merge base of two revisions", ofSource, "Commits", number},
 		{"a fetch", ofSource, "Timeout", seconds},
 		{"silence of the Git server", ofSource, "IdleTimeout", seconds},
 		{"an archive", ofArtifact, "ArchiveBytes", bytes},

@@ -77,7 +77,7 @@ func TestAPromiseIsProvedOrDeclaredNotToBeOne(t *testing.T) {
 }
 
 func TestTheFaultMatrixKeepsItsRows(t *testing.T) {
-	if n := len(promises.All()[0].Promises); n != 46 {
+	if n := len(promises.All()[0].Promises); n != 47 {
 		t.Errorf("it has %d", n)
 	}
 }

@@ -3,6 +3,7 @@ package docs_test
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -11,6 +12,11 @@ func TestTroubleshootingHasEveryReasonWithItsRemedy(t *testing.T) {
 	var listed []string
 	for _, m := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(rows(read(t, "troubleshooting.md")), -1) {
 		listed = append(listed, m[1])
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| (`[^|]*)\\|[^|]*\\|(.*)\\|$").FindAllStringSubmatch(read(t, "troubleshooting.md"), -1) {
+		if strings.TrimSpace(m[2]) == "" {
+			t.Errorf("docs/troubleshooting.md has an empty remedy for %s", m[1])
+		}
 	}
 	n := 0
 	for _, c := range namesOfTheCode {

@@ -60,17 +60,17 @@ func compare(t *testing.T, folder string) {
 	for _, problem := range d.Problems {
 		t.Errorf("the example has a problem: %s", problem)
 	}
-	wanted, problems := deviceplugin.Expand(d.Set)
+	desired, problems := deviceplugin.Expand(d.Set)
 	for _, problem := range problems {
 		t.Errorf("the example has a problem: %s", problem)
 	}
-	for _, item := range wanted.Items() {
+	for _, item := range desired.Items() {
 		if text := fmt.Sprint(item.Object); strings.Contains(text, "${") {
 			t.Errorf("%s has a variable without a value: %s", item.Key, text)
 		}
 	}
 	var got bytes.Buffer
-	fresh := plan.Compute(wanted, state.Set{})
+	fresh := plan.Compute(desired, state.Set{})
 	if err := report.New(fresh, d.Problems).Text(&got, report.Options{Lines: -1}); err != nil {
 		t.Fatal(err)
 	}

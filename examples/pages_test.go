@@ -71,6 +71,41 @@ func TestCommandsOfThePagesNameWhatTheExampleDeclares(t *testing.T) {
 	}
 }
 
+// The tests of the set-ups compare a comment behind a command with what it lists, and nothing else.
+func TestCommentsBehindCommandsOfThePagesAreNamesOfPoolsAndClasses(t *testing.T) {
+	block := regexp.MustCompile("(?ms)^```(?:sh|console)\n(.*?)^```$")
+	compared := regexp.MustCompile(`^(?:\$ )?kubectl get (?:nodepools|ec2nodeclasses) +#`)
+	for _, page := range readPages(t) {
+		for _, commands := range block.FindAllStringSubmatch(page.text, -1) {
+			for line := range strings.Lines(commands[1]) {
+				if strings.Contains(line, " #") && !compared.MatchString(line) {
+					t.Errorf("%s has a comment that no test compares with anything: %s", page.name, line)
+				}
+			}
+		}
+	}
+}
+
+// The page of altanova has a time of the printed demo beside the document's.
+func TestThePageOfAltanovaHasTheTimeOfThePrintedDemo(t *testing.T) {
+	demo, err := os.ReadFile(filepath.Join("..", "docs", "demo.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := regexp.MustCompile(`(?m)^ *pod pending +-> CreateFleet requested +([0-9.]+ s)  5 s$`).FindSubmatch(demo)
+	if printed == nil {
+		t.Fatal("docs/demo.md has no time from the pending pod to the CreateFleet request")
+	}
+	page, err := os.ReadFile(filepath.Join("altanova", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "| 5 s | " + string(printed[1]) + " from the pending pod to the CreateFleet request, in [the demo]"
+	if !strings.Contains(string(page), want) {
+		t.Errorf("the page of altanova has another time than docs/demo.md, which has %q", want)
+	}
+}
+
 // A metric that a page maps one of a document's to is one that the controller served in the
 // recorded demo, by the same name.
 func TestMetricsOfThePagesWereServedInTheDemo(t *testing.T) {
@@ -103,6 +138,55 @@ func TestMetricsOfThePagesWereServedInTheDemo(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("only %d metrics were found", n)
+	}
+}
+
+// A panel that a page maps one of a document's to is on the shipped dashboard that it names.
+func TestPanelsOfThePagesAreOnTheShippedDashboards(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "config", "monitoring", "dashboards", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	title := regexp.MustCompile(`"title": "([^"]*)"`)
+	shipped := map[string][]string{} // by the name of the dashboard
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var titles []string
+		name := ""
+		for _, m := range title.FindAllStringSubmatch(string(text), -1) {
+			if of, found := strings.CutPrefix(m[1], "Poolwright / "); found {
+				name = of
+			}
+			titles = append(titles, m[1])
+		}
+		shipped[name] = titles
+	}
+	n := 0
+	panel := regexp.MustCompile(`"([^"]*)"`)
+	for _, page := range readPages(t) {
+		_, table, found := strings.Cut(page.text, "\n| panel of the document |")
+		if !found {
+			continue
+		}
+		rows, _, _ := strings.Cut(table, "\n\n")
+		for _, row := range strings.Split(rows, "\n")[2:] {
+			cells := strings.Split(row, "|")
+			for group := range strings.SplitSeq(cells[2], ";") {
+				dashboard, panels, _ := strings.Cut(strings.TrimSpace(group), ":")
+				for _, m := range panel.FindAllStringSubmatch(panels, -1) {
+					n++
+					if !slices.Contains(shipped[dashboard], m[1]) {
+						t.Errorf("%s names the panel %q of %q, which that dashboard does not have", page.name, m[1], dashboard)
+					}
+				}
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("only %d panels were found", n)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Comparison is two revisions and the one where they parted. Its snapshots
+// Comparison is two revisions and their merge base. Its snapshots
 // stay readable while others are compared.
 type Comparison struct {
 	Base, Head Snapshot
@@ -23,7 +23,7 @@ type Merger interface {
 }
 
 // Merged is what Git makes of merging Head into Base, and true, where the result is
-// certain; false in all other cases, such as where the histories parted more than once.
+// certain; false in all other cases, such as where there is more than one merge base.
 func (c Comparison) Merged() (Snapshot, bool) {
 	base, ok := c.Base.FS.(Merger)
 	if !ok || !c.UniqueMergeBase {

@@ -24,7 +24,7 @@ func TestAMergeIsComputedOnlyWhereItIsCertain(t *testing.T) {
 	}{
 		"where the tree can be merged":                            {mergeable{fstest.MapFS{}, true}, true, true},
 		"not where both sides changed a path":                     {mergeable{fstest.MapFS{}, false}, true, false},
-		"not where the histories parted more than once":           {mergeable{fstest.MapFS{}, true}, false, false},
+		"not where there is more than one merge base":             {mergeable{fstest.MapFS{}, true}, false, false},
 		"not where the tree is of no repository that can compare": {fstest.MapFS{}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {

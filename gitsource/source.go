@@ -107,7 +107,7 @@ var (
 	ErrUnsafe = errors.New("unsafe tree")
 )
 
-// NotFastForwardError is a move of a branch that waits for a person.
+// NotFastForwardError is a move of a branch that is held until it is confirmed.
 type NotFastForwardError struct {
 	// Branch is the branch's name.
 	Branch string

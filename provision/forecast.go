@@ -69,8 +69,8 @@ type Unknown struct {
 	Object string `json:"object,omitempty"`
 	// Text is a sentence that names the object and the reason.
 	Text string `json:"text"`
-	// Drift is true where more nodes than those of Replaced may drift and be replaced.
-	Drift bool `json:"drift,omitempty"`
+	// MoreReplaced is true where more nodes than those of Replaced may be replaced.
+	MoreReplaced bool `json:"moreReplaced,omitempty"`
 }
 
 // Pool is what happens to one NodePool.
@@ -98,8 +98,8 @@ type Pool struct {
 	OverLimit []ExceededLimit `json:"overLimit,omitempty"`
 	// Cost is the pool's.
 	Cost Cost `json:"cost"`
-	// RolloutRate is how many nodes may be replaced at once, after the change.
-	RolloutRate RolloutRate `json:"rolloutRate"`
+	// Disruption is how many of its nodes may be disrupted at once, after the change.
+	Disruption PoolDisruption `json:"disruption"`
 }
 
 // ExceededLimit is a limit below what is in use.
@@ -161,9 +161,9 @@ func (n Node) Blocked() bool {
 type Pod struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Unowned is true in [Node.Pods] for a pod that has no owner and that no revision
+	// WithoutController is true in [Node.Pods] for a pod that has no owner and that no revision
 	// declares: once it is evicted, nothing makes it again.
-	Unowned bool `json:"unowned,omitempty"`
+	WithoutController bool `json:"withoutController,omitempty"`
 }
 
 // Blocker is something that protects a node.
@@ -190,14 +190,14 @@ type RemovedPool struct {
 	// Pods counts the pods on them.
 	Pods int `json:"pods"`
 	// Rescheduled counts those of the pods that find another node, Unschedulable those that are
-	// wanted and find none. Pods that end with the change or that nothing makes again
+	// desired and find none. Pods that end with the change or that nothing makes again
 	// are in neither.
 	Rescheduled   int `json:"rescheduled,omitempty"`
 	Unschedulable int `json:"unschedulable,omitempty"`
 }
 
-// RolloutRate is how many nodes of a pool may be replaced at once.
-type RolloutRate struct {
+// PoolDisruption is how many nodes of a pool may be disrupted at once.
+type PoolDisruption struct {
 	// AllowedDisruptions is what the pool's budgets allow for drift now, less the nodes that are
 	// on their way already.
 	AllowedDisruptions int `json:"allowedDisruptions"`
@@ -205,14 +205,14 @@ type RolloutRate struct {
 	// none.
 	Budget string `json:"budget,omitempty"`
 	// Blocking is true where that budget allows no node, however many the pool has, and none
-	// opens within a year.
+	// does within a year.
 	Blocking bool `json:"blocking,omitempty"`
-	// NextWindow is when a closed budget opens next; zero when none is closed or none
-	// opens within a year.
+	// NextWindow is when a blocking budget allows a node next; zero when none is blocking or none
+	// allows one within a year.
 	NextWindow time.Time `json:"nextWindow,omitzero"`
-	// LimitReached is a sentence that names the limit which leaves no room for replacements
+	// LimitMessage is for people: it names the limit which leaves no room for replacements
 	// beside the other nodes; empty where there is room.
-	LimitReached string `json:"limitReached,omitempty"`
+	LimitMessage string `json:"limitMessage,omitempty"`
 }
 
 // Rollout is how long the replacing takes. Karpenter turns to nodes without pods
@@ -293,6 +293,8 @@ type Cost struct {
 	// SpotUnchanged is that part of SpotAtMost which Now and After have in common: of instances
 	// that come to cost the same, whatever that is.
 	SpotUnchanged float64 `json:"spotUnchanged,omitempty"`
+	// UnpricedUnchanged is how many of the instances without a known price are in both Now and After.
+	UnpricedUnchanged int `json:"unpricedUnchanged,omitempty"`
 	// Min is what is paid after the change with no pod at all: 0, or the replicas
 	// of a static pool at the cheapest type allowed. MinAtMost is true where it is at most
 	// that, since these are spot instances whose price is not known, and MinUnknown where a
@@ -328,11 +330,11 @@ type NonCompute struct {
 	PublicIPv4Unknown bool    `json:"publicIPv4Unknown,omitempty"`
 }
 
-// Approximate reports whether some of the prices are those of the catalog, and not the region's
-// of today.
+// Approximate reports whether some of the prices are those of the catalog, or older than [pricelist.MaxAge], and not the
+// region's of today.
 func (c Cost) Approximate() bool {
 	return slices.ContainsFunc(c.Prices, func(p Price) bool {
-		return p.Basis == string(catalog.HomeRegion) || p.Basis == string(catalog.OtherRegion)
+		return p.Outdated || p.Basis == string(catalog.HomeRegion) || p.Basis == string(catalog.OtherRegion)
 	})
 }
 
@@ -341,11 +343,13 @@ func (c Cost) SpotUnknown() bool {
 	return slices.ContainsFunc(c.Prices, func(p Price) bool { return p.Basis == UnknownPrice })
 }
 
-// Difference is the least and the most that After is more than Now.
-func (c Cost) Difference() (least, most float64) {
+// Difference is the least and the most that After is more than Now, without the instances that have no known price. Where
+// unpriced of these come or go, the difference is not known, be it more or less.
+func (c Cost) Difference() (least, most float64, unpriced int) {
 	known := c.After.OnDemand + c.After.Spot - c.Now.OnDemand - c.Now.Spot
 	after, now := c.After.SpotAtMost-c.SpotUnchanged, c.Now.SpotAtMost-c.SpotUnchanged
-	return known + after*catalog.LowestSpot - now, known + after - now*catalog.LowestSpot
+	unpriced = max(c.Now.Unpriced, c.After.Unpriced) - c.UnpricedUnchanged
+	return known + after*catalog.LowestSpot - now, known + after - now*catalog.LowestSpot, unpriced
 }
 
 // Amount is money by how it was bought.
@@ -365,18 +369,3 @@ func (a Amount) Least() float64 { return a.OnDemand + a.Spot + a.SpotAtMost*cata
 
 // Most is the most that it may be.
 func (a Amount) Most() float64 { return a.OnDemand + a.Spot + a.SpotAtMost }
-
-// UnknownPrice is the basis of a price that is not known.
-const UnknownPrice = "unknown"
-
-// Price is where prices come from.
-type Price struct {
-	// CapacityType is "on-demand" or "spot".
-	CapacityType string `json:"capacityType"`
-	// Basis is "price-list" or "spot-price-history" for what AWS returned for the region, or the
-	// catalog's: "catalog" or "other-region". It is [UnknownPrice] for spot instances of which only the
-	// on-demand price is known.
-	Basis string `json:"basis"`
-	// Date is the day on which the prices were read, as YYYY-MM-DD; empty where they are not known.
-	Date string `json:"date,omitempty"`
-}

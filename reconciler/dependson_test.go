@@ -45,9 +45,9 @@ func newDependent(applied string, has map[string]string) *dependent {
 	return d
 }
 
-// Correct records what it applies. A Loop calls it for several changes at once.
-func (r *recorded) Correct(ctx context.Context, c plan.Change) error {
-	if err := r.fakeTarget.Correct(ctx, c); err != nil {
+// Apply records what it applies. A Loop calls it for several changes at once.
+func (r *recorded) Apply(ctx context.Context, c plan.Change) error {
+	if err := r.fakeTarget.Apply(ctx, c); err != nil {
 		return err
 	}
 	r.mu.Lock()

@@ -76,7 +76,7 @@ func (f *fleet) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, 
 	return all.Only(keys), err
 }
 
-func (f *fleet) Correct(_ context.Context, c plan.Change) error {
+func (f *fleet) Apply(_ context.Context, c plan.Change) error {
 	name := nameOf(c.Key)
 	f.writes = append(f.writes, string(c.Action)+" "+name)
 	if c.Action == plan.Delete {
@@ -93,8 +93,8 @@ func (f *fleet) Correct(_ context.Context, c plan.Change) error {
 type guard struct {
 	limit     int
 	requested [][]string
-	// wanted is how many pools, classes and overlays it was given as wanted.
-	wanted int
+	// desired is how many pools, classes and overlays it was given as desired.
+	desired int
 }
 
 func (g *guard) hold(_ context.Context, p plan.Plan) plan.Plan {
@@ -103,7 +103,7 @@ func (g *guard) hold(_ context.Context, p plan.Plan) plan.Plan {
 		for _, c := range p.Guarded() {
 			names = append(names, nameOf(c.Key))
 		}
-		g.requested, g.wanted = append(g.requested, names), len(p.Desired)
+		g.requested, g.desired = append(g.requested, names), len(p.Desired)
 		return hold.Nodes{Replaced: 4 * len(names)}
 	})
 }
@@ -258,8 +258,8 @@ func TestCorrectGuardsWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 			if d := cmp.Diff(c.requested, g.requested); d != "" {
 				t.Errorf("asked about (-want +got):\n%s", d)
 			}
-			if g.wanted != 2 {
-				t.Errorf("%d pools are said to be wanted, of two", g.wanted)
+			if g.desired != 2 {
+				t.Errorf("%d pools are said to be desired, of two", g.desired)
 			}
 			if f.live["NodePool/a"] != c.live || f.live["ConfigMap/m"] != "1" {
 				t.Errorf("live %v", f.live)

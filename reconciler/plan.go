@@ -33,7 +33,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		}
 	}()
 	all := map[string]state.Set{}
-	wanted, observed := state.Set{}, state.Set{}
+	allDesired, observed := state.Set{}, state.Set{}
 	problems := has.Problems
 	for _, w := range l.targets {
 		desired, more, err := l.last.desired(ctx, w.Target, has.Set)
@@ -47,22 +47,22 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		}
 		if revoker, ok := w.Target.(targets.ApprovalRevoker); ok && applying {
 			if err := revoker.RevokeApprovals(ctx); err != nil {
-				return result, fmt.Errorf("recording what is wanted again in %s: %w", w.Name, err)
+				return result, fmt.Errorf("recording what is desired again in %s: %w", w.Name, err)
 			}
 		}
 		all[w.Name] = desired
-		wanted, observed = wanted.Union(desired), observed.Union(found)
+		allDesired, observed = allDesired.Union(desired), observed.Union(found)
 	}
 	has.desired, l.last.problems, l.planned, l.plannedWaiting = all, problems, l.last, l.waiting
 	result.Problems = problems
 	// What could not be read may well be what would be deleted.
 	unsure := len(problems) > 0 || result.SourceError != nil
-	result.Plan = plan.Compute(wanted, observed, l.planPolicies(l.last, unsure, opts.Policies)...)
+	result.Plan = plan.Compute(allDesired, observed, l.planPolicies(l.last, unsure, opts.Policies)...)
 	if applying {
 		of := result.Plan
 		if unsure || l.onlyDrift(l.last) {
 			// What only a problem keeps from being deleted is not given up.
-			of = plan.Compute(wanted, observed, opts.Policies...)
+			of = plan.Compute(allDesired, observed, opts.Policies...)
 		}
 		if err := l.revokeApprovals(ctx, of.RevokedApprovals(observed)); err != nil {
 			return result, err
@@ -81,7 +81,7 @@ func (c *decodedRevision) activate() {
 }
 
 // desired is what a target makes of the revision. What an earlier process applied last may be what
-// it began to delete since, by a later revision: that is not wanted again.
+// it began to delete since, by a later revision: that is not desired again.
 func (r *revision) desired(ctx context.Context, t targets.Target, declared state.Set) (state.Set, []state.Problem, error) {
 	set, problems, err := computeDesired(ctx, t, declared)
 	revoker, ok := t.(targets.ApprovalRevoker)
@@ -150,7 +150,7 @@ func applyGuard(ctx context.Context, result Result, opts Options) Result {
 	return result
 }
 
-// recordPlan records what is held, and what is wanted, for reads some things only.
+// recordPlan records what is held, and what is desired, for reads some things only.
 func (r *revision) recordPlan(result Result) {
 	r.held, r.dependents, r.nodeConfiguration = map[state.Key]hold.Reasons{}, map[state.Key]hold.Reasons{}, result.Plan.Desired
 	for _, c := range result.Plan.Changes {
@@ -181,7 +181,7 @@ func (l *Loop) apply(ctx context.Context, result Result, opts Options) (Result, 
 	return result, nil
 }
 
-// trimming is the ability of a target to drop what only Correct needs, until its Desired is
+// trimming is the ability of a target to drop what only Apply needs, until its Desired is
 // called again.
 type trimming interface{ Trim() }
 
@@ -213,7 +213,7 @@ func (l *Loop) desired(ctx context.Context) (map[string]state.Set, error) {
 }
 
 // partial is the ability of a target to look at some things without taking
-// the others for unwanted.
+// the others for undesired.
 type partial interface {
 	ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error)
 }
@@ -234,7 +234,7 @@ func observeOnly(ctx context.Context, t targets.Target, some state.Set) (state.S
 func (r *revision) applyGuardToPart(ctx context.Context, result Result, opts Options) Result {
 	result.Plan.Desired = r.nodeConfiguration
 	result.Plan = result.Plan.KeepDependentHolds(r.dependents).KeepHolds(r.held)
-	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return !c.Held() }) {
+	if !slices.ContainsFunc(result.Plan.Guarded(), func(c plan.Change) bool { return c.Admitted() }) {
 		return result
 	}
 	return applyGuard(ctx, result, opts)

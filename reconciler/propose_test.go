@@ -71,7 +71,7 @@ func (w *recordingTarget) Observe(_ context.Context, desired state.Set) (state.S
 	return state.NewSet(w.live...), nil
 }
 
-func (w *recordingTarget) Correct(context.Context, plan.Change) error { return w.record("correct") }
+func (w *recordingTarget) Apply(context.Context, plan.Change) error { return w.record("correct") }
 
 func (w *recordingTarget) key(kind, name string) state.Key {
 	return state.Key{Target: w.name, Kind: kind, Name: name}
@@ -115,7 +115,7 @@ func lines(p plan.Plan) []string {
 	var out []string
 	for _, c := range p.Changes {
 		line := fmt.Sprintf("%s %s %s", c.Action, c.Key.Target, c.Key.Name)
-		if c.Held() {
+		if !c.Admitted() {
 			line += ": held"
 		}
 		out = append(out, line)
@@ -151,7 +151,7 @@ func TestAProposalReadsEachTargetForBothRevisionsAndChangesNothing(t *testing.T)
 	}
 }
 
-func TestOfflineAProposalNeedsOnlyWhatIsWanted(t *testing.T) {
+func TestOfflineAProposalNeedsOnlyWhatIsDesired(t *testing.T) {
 	aws, cluster, requested := recordingTargets()
 	before, after := of(cluster.declare("Pool", "pool", "1", "old", "1")), of(aws.declare("Role", "role", "1"), cluster.declare("Pool", "pool", "2"))
 	got, err := reconciler.Propose(t.Context(), before, after, true, namedTargets(aws, cluster), plan.NoPrune())

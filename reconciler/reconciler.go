@@ -56,7 +56,7 @@ type Loop struct {
 	// take minutes; taken before mu. last is written under both.
 	fetching sync.Mutex
 
-	// mu is one lock for all targets. A Correct in the cluster therefore waits for
+	// mu is one lock for all targets. An Apply in the cluster therefore waits for
 	// an Observe of AWS in a full run, which targets/aws bounds to half a minute.
 	// A lock for each target alone would not help: what drifts is a reconciliation of the
 	// Sync like the full run, reconciliations of one Sync never overlap, and what one

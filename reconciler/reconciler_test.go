@@ -60,7 +60,7 @@ func (w *fakeTarget) ObserveOnly(ctx context.Context, desired state.Set) (state.
 	return all.Only(keys), err
 }
 
-func (w *fakeTarget) Correct(_ context.Context, c plan.Change) error {
+func (w *fakeTarget) Apply(_ context.Context, c plan.Change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.writes = append(w.writes, string(c.Action)+" "+c.Key.Name)
@@ -263,7 +263,7 @@ func TestCorrectChangesOnlyTheGivenKeys(t *testing.T) {
 	w := &fakeTarget{objects: map[string]string{}}
 	loop := reconciler.NewLoop(&source{revision: "r1"}, revisions{"r1": things("a", "1", "b", "1")}.load, reconciler.NamedTarget{Name: "memory", Target: w})
 	if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a")}, reconciler.Options{}); err == nil {
-		t.Fatal("Correct worked before any revision was planned")
+		t.Fatal("Apply worked before any revision was planned")
 	}
 	if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); err != nil {
 		t.Fatal(err)

@@ -106,9 +106,9 @@ func TestDriftOfTheLastAppliedRevisionIsCorrectedAfterARestart(t *testing.T) {
 }
 
 // What the revision of an earlier process declares, and a later one asked to delete, is not
-// wanted again: how far its deletion was allowed stays recorded. A revision that is too large to
+// desired again: how far its deletion was allowed stays recorded. A revision that is too large to
 // be kept between runs is asked for anew.
-func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing.T) {
+func TestWhatALaterRevisionBeganToDeleteIsNotDesiredAgainAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		head string
 		err  error
@@ -128,17 +128,17 @@ func TestWhatALaterRevisionBeganToDeleteIsNotWantedAgainAfterARestart(t *testing
 			if _, err := loop.RunOnce(t.Context(), reconciler.Options{}); !errors.Is(err, c.err) {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, w.wanted); diff != "" {
+			if diff := cmp.Diff(c.want, w.desired); diff != "" {
 				t.Errorf("a run (-want +got):\n%s", diff)
 			}
 			if c.err != nil {
 				return
 			}
-			w.wanted = nil
+			w.desired = nil
 			if _, err := loop.CorrectDrift(t.Context(), []state.Key{key("a"), key("b")}, reconciler.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, w.wanted); diff != "" {
+			if diff := cmp.Diff(c.want, w.desired); diff != "" {
 				t.Errorf("a correction (-want +got):\n%s", diff)
 			}
 		})

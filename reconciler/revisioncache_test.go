@@ -48,11 +48,11 @@ type tracked struct {
 
 func (w *tracked) Trim() { w.trims++ }
 
-func (w *tracked) Correct(ctx context.Context, c plan.Change) error {
+func (w *tracked) Apply(ctx context.Context, c plan.Change) error {
 	if w.crowd.correcting != nil {
 		w.crowd.correcting()
 	}
-	return w.fakeTarget.Correct(ctx, c)
+	return w.fakeTarget.Apply(ctx, c)
 }
 
 type crowd struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/loss"
 )
 
-// allowing is a target that stores what is wanted again.
+// allowing is a target that stores what is desired again.
 type allowing struct {
 	fakeTarget
 	order []string
@@ -23,8 +23,8 @@ type allowing struct {
 	// deletion was given up.
 	allowed map[string]bool
 	revoked []string
-	// deleting are the names of what it began to delete, wanted those of the last Observe or ObserveOnly.
-	deleting, wanted []string
+	// deleting are the names of what it began to delete, desired those of the last Observe or ObserveOnly.
+	deleting, desired []string
 }
 
 func (w *allowing) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
@@ -46,9 +46,9 @@ func (w *allowing) ObserveOnly(ctx context.Context, desired state.Set) (state.Se
 }
 
 func (w *allowing) record(desired state.Set) {
-	w.wanted = nil
+	w.desired = nil
 	for _, i := range desired.Items() {
-		w.wanted = append(w.wanted, i.Key.Name)
+		w.desired = append(w.desired, i.Key.Name)
 	}
 }
 
@@ -70,8 +70,8 @@ func (w *allowing) Deleting(context.Context) ([]state.Key, error) {
 }
 
 // Looking ahead can take minutes, in which the process may end: what an observation found
-// wanted again is stored before. Who only plans stores nothing.
-func TestWhatIsWantedAgainIsStoredBeforeAnythingElseIsDone(t *testing.T) {
+// desired again is stored before. Who only plans stores nothing.
+func TestWhatIsDesiredAgainIsStoredBeforeAnythingElseIsDone(t *testing.T) {
 	revs := revisions{"r1": things("NodePool/a", "2")}
 	run := func(w *allowing, apply bool) error {
 		loop := reconciler.NewLoop(&source{revision: "r1"}, revs.load, reconciler.NamedTarget{Name: "kubernetes", Target: w})
@@ -108,7 +108,7 @@ func TestWhatIsWantedAgainIsStoredBeforeAnythingElseIsDone(t *testing.T) {
 	}
 }
 
-// What is not to be pruned any more is not waited for as a deletion; while what is wanted is not
+// What is not to be pruned any more is not waited for as a deletion; while what is desired is not
 // completely known, that nothing is deleted proves nothing.
 func TestADeletionThatIsGivenUpIsRecorded(t *testing.T) {
 	for _, tt := range []struct {

@@ -68,12 +68,12 @@ func (s *side) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, e
 	return all.Only(keys), err
 }
 
-func (s *side) Correct(ctx context.Context, c plan.Change) error {
+func (s *side) Apply(ctx context.Context, c plan.Change) error {
 	if why := s.refused[c.Key.Name]; why != "" {
 		return errors.New(why)
 	}
 	*s.journal = append(*s.journal, fmt.Sprintf("%s %s/%s", c.Action, s.name, c.Key.Name))
-	return s.fakeTarget.Correct(ctx, c)
+	return s.fakeTarget.Apply(ctx, c)
 }
 
 // plainSide is a side that can only look at everything.

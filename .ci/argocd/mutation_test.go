@@ -17,6 +17,8 @@ func TestEachErrorInAScriptIsFound(t *testing.T) {
 		{"a Sync that is not ready is Healthy", sync, `if ready.status == "True" then`, `if ready.status ~= "Unknown" then`},
 		{"a Sync that is tried again is Degraded", sync, `reconciling ~= nil and reconciling.status == "True" then`, `false then`},
 		{"a Sync without a status is an error", sync, `if ready == nil then`, `if false then`},
+		{"a suspension has an end that is no time", sync, `till and isTime(till)`, `till`},
+		{"the separators of a time are not read", sync, `{1, 31, "T"}`, `{1, 31, " "}`},
 		{"Lua's library for strings is used", sync, `if ready == nil then`, `if string.len("x") == 0 then`},
 		{"a Cluster's generation is not compared", cluster, `ready == nil or obj.status.observedGeneration ~= obj.metadata.generation`, `ready == nil and false`},
 		{"a blocked engine is Healthy", cluster, `ready.status == "True"`, `ready.status ~= nil`},

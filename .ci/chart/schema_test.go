@@ -43,6 +43,7 @@ func TestValuesThatContradictEachOtherOrAreInvalidAreRefused(t *testing.T) {
 		"identity: {type: IRSA, roleARN: poolwright}":                              "roleARN",
 		"identity: {type: Static}":                                                 "identity/type",
 		"rbac: {syncs: {rules: [{apiGroups: [a], resources: [b], verbs: [c]}]}}":   "anyObject",
+		"{publishPrices: false, publishReservations: true}":                        "publishPrices",
 		"webhook: {ingress: {enabled: true}}":                                      "host",
 		"webhook: {enabled: false, ingress: {enabled: true, host: a.example.com}}": "webhook/enabled",
 		"webhook: {ingress: {enabled: true, host: 'https://a.example.com'}}":       "host",

@@ -34,7 +34,9 @@ resources: {fleet: Large, goMemLimitMiB: 3000, requests: {cpu: 1, memory: 1Gi}}
 cache: {sizeGiB: 10}
 history: {enabled: false}
 publishPrices: true
+publishReservations: true
 noCrossNamespaceRefs: true
+watchLabelSelector: stage in (canary, dev)
 pod: {annotations: {example.com/scan: "no"}, labels: {example.com/team: nodes}, priorityClassName: system-node-critical, nodeSelector: {example.com/system: "true"}, tolerations: [{key: example.com/system, operator: Exists}], onOneNode: ScheduleAnyway}
 webhook: {enabled: true, ingress: {enabled: true, className: alb, host: hooks.example.com, tlsSecretName: hooks-tls, annotations: {example.com/scheme: internet-facing}}}
 networkPolicy: {enabled: true, httpsPorts: [443, 6443], sshPorts: [2222], metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}], webhookFrom: [{ipBlock: {cidr: 10.0.0.0/16}}], extraEgress: [{to: [{ipBlock: {cidr: 10.0.0.9/32}}], ports: [{port: 3128, protocol: TCP}]}]}
@@ -70,7 +72,9 @@ var sets = map[string]string{
 	"many repositories":                         "cache: {sizeGiB: 20}",
 	"no history":                                "history: {enabled: false}",
 	"sources of the own namespace alone":        "noCrossNamespaceRefs: true",
-	"prices are published":                      "publishPrices: true",
+	"Syncs with a label alone":                  "watchLabelSelector: stage=canary",
+	"no prices are published":                   "publishPrices: false",
+	"capacity reservations are published":       "publishReservations: true",
 	"a small disk":                              "cache: {sizeGiB: 1}",
 	"system nodes with a taint":                 "pod: {nodeSelector: {example.com/system: \"true\"}, tolerations: [{key: example.com/system, operator: Equal, value: \"true\", effect: NoSchedule}]}",
 	"labels of the company":                     "pod: {labels: {example.com/team: nodes}, annotations: {example.com/scan: \"no\"}}",

@@ -22,51 +22,51 @@ var alertCases = []struct {
 	// fires are the labels of those that fire.
 	fires []string
 }{
-	{"NoLeader", "no replica leads for five minutes", `leader_election_master_status{name="poolwright",instance="a"} 0x5`, []string{`{}`}},
-	{"NoLeader", "nothing is scraped", `up 0x5`, []string{`{}`}},
-	{"NoLeader", "a replica leads, and another does not", "leader_election_master_status{name=\"poolwright\",instance=\"a\"} 0x6\nleader_election_master_status{name=\"poolwright\",instance=\"b\"} 1x6", nil},
-	{"NoLeader", "the lease moves within four minutes", "leader_election_master_status{name=\"poolwright\",instance=\"a\"} 1 0x5\nleader_election_master_status{name=\"poolwright\",instance=\"b\"} 0x4 1", nil},
-	{"NoLeader", "only another controller leads", `leader_election_master_status{name="cert-manager"} 1x5`, []string{`{}`}},
+	{"PoolwrightNoLeader", "no replica leads for five minutes", `leader_election_master_status{name="poolwright",instance="a"} 0x5`, []string{`{}`}},
+	{"PoolwrightNoLeader", "nothing is scraped", `up 0x5`, []string{`{}`}},
+	{"PoolwrightNoLeader", "a replica leads, and another does not", "leader_election_master_status{name=\"poolwright\",instance=\"a\"} 0x6\nleader_election_master_status{name=\"poolwright\",instance=\"b\"} 1x6", nil},
+	{"PoolwrightNoLeader", "the lease moves within four minutes", "leader_election_master_status{name=\"poolwright\",instance=\"a\"} 1 0x5\nleader_election_master_status{name=\"poolwright\",instance=\"b\"} 0x4 1", nil},
+	{"PoolwrightNoLeader", "only another controller leads", `leader_election_master_status{name="cert-manager"} 1x5`, []string{`{}`}},
 
-	{"SyncNotReady", "one of two Syncs is not ready for 15 minutes", "poolwright_sync_ready{sync=\"dev\"} 0x15\npoolwright_sync_ready{sync=\"gpu\"} 1x15", []string{`{__name__="poolwright_sync_ready", sync="dev"}`}},
-	{"SyncNotReady", "it is ready for a moment in between", `poolwright_sync_ready{sync="dev"} 0x10 1 0x10`, nil},
-	{"SyncNotReady", "it was deleted", `poolwright_sync_ready{sync="dev"} 0x20 stale`, nil},
+	{"PoolwrightSyncNotReady", "one of two Syncs is not ready for 15 minutes", "poolwright_sync_ready{sync=\"dev\"} 0x15\npoolwright_sync_ready{sync=\"gpu\"} 1x15", []string{`{__name__="poolwright_sync_ready", sync="dev"}`}},
+	{"PoolwrightSyncNotReady", "it is ready for a moment in between", `poolwright_sync_ready{sync="dev"} 0x10 1 0x10`, nil},
+	{"PoolwrightSyncNotReady", "it was deleted", `poolwright_sync_ready{sync="dev"} 0x20 stale`, nil},
 
-	{"DriftStays", "an object differs for an hour", `poolwright_sync_drifted_objects{sync="dev"} 1x60`, []string{`{__name__="poolwright_sync_drifted_objects", sync="dev"}`}},
-	{"DriftStays", "it is as in Git before the hour ends", `poolwright_sync_drifted_objects{sync="dev"} 1x58 0`, nil},
+	{"PoolwrightDriftNotCorrected", "an object differs for an hour", `poolwright_sync_drifted_objects{sync="dev"} 1x60`, []string{`{__name__="poolwright_sync_drifted_objects", sync="dev"}`}},
+	{"PoolwrightDriftNotCorrected", "it is as in Git before the hour ends", `poolwright_sync_drifted_objects{sync="dev"} 1x58 0`, nil},
 
-	{"PartlyUnknown", "AWS refuses to have something read for 15 minutes", "poolwright_sync_unknown_objects{sync=\"dev\",target=\"aws\"} 2x15\npoolwright_sync_unknown_objects{sync=\"dev\",target=\"cluster\"} 0x15", []string{`{sync="dev", target="aws"}`}},
-	{"PartlyUnknown", "everything can be read", `poolwright_sync_unknown_objects{sync="dev",target="aws"} 0x15`, nil},
+	{"PoolwrightObjectsUnknown", "AWS refuses to have something read for 15 minutes", "poolwright_sync_unknown_objects{sync=\"dev\",target=\"aws\"} 2x15\npoolwright_sync_unknown_objects{sync=\"dev\",target=\"cluster\"} 0x15", []string{`{sync="dev", target="aws"}`}},
+	{"PoolwrightObjectsUnknown", "everything can be read", `poolwright_sync_unknown_objects{sync="dev",target="aws"} 0x15`, nil},
 
-	{"PullRequestCommentsFail", "the token is refused each minute", `poolwright_forge_errors_total{sync="dev",reason="Unauthorized"} 0+1x30`, []string{`{reason="Unauthorized", sync="dev"}`}},
+	{"PoolwrightForgeErrors", "the token is refused each minute", `poolwright_forge_errors_total{sync="dev",reason="Unauthorized"} 0+1x30`, []string{`{reason="Unauthorized", sync="dev"}`}},
 	// As limits.Backoff has them in the end.
-	{"PullRequestCommentsFail", "the token has been refused for hours, every five minutes", `poolwright_forge_errors_total{sync="dev",reason="Unauthorized"} ` + rises(5, 40), []string{`{reason="Unauthorized", sync="dev"}`}},
-	{"PullRequestCommentsFail", "the forge limits the rate", `poolwright_forge_errors_total{sync="dev",reason="RateLimited"} 0+10x30`, nil},
-	{"PullRequestCommentsFail", "it failed four times", `poolwright_forge_errors_total{sync="dev",reason="ForgeUnavailable"} 0x20 1 2 3 4x6`, nil},
+	{"PoolwrightForgeErrors", "the token has been refused for hours, every five minutes", `poolwright_forge_errors_total{sync="dev",reason="Unauthorized"} ` + rises(5, 40), []string{`{reason="Unauthorized", sync="dev"}`}},
+	{"PoolwrightForgeErrors", "the forge limits the rate", `poolwright_forge_errors_total{sync="dev",reason="RateLimited"} 0+10x30`, nil},
+	{"PoolwrightForgeErrors", "it failed four times", `poolwright_forge_errors_total{sync="dev",reason="ForgeUnavailable"} 0x20 1 2 3 4x6`, nil},
 
 	// As TestAnObjectThatIsAlwaysChangedIsCorrectedEveryHalfHourInTheEnd has them.
-	{"DriftRecurs", "two managers overwrite one object for an hour", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} 0 3 4x1 5x3 6x7 7x15 8x29 9x30`, []string{`{sync="dev"}`}},
-	{"DriftRecurs", "they have done so for a week", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} ` + rises(30, 7*48), []string{`{sync="dev"}`}},
-	{"DriftRecurs", "revisions change many objects", `poolwright_changes_total{sync="dev",action="update",cause="revision",result="applied"} 0+10x60`, nil},
-	{"DriftRecurs", "somebody edited three objects by hand", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} 0x30 3x30`, nil},
+	{"PoolwrightDriftRecurring", "two managers overwrite one object for an hour", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} 0 3 4x1 5x3 6x7 7x15 8x29 9x30`, []string{`{sync="dev"}`}},
+	{"PoolwrightDriftRecurring", "they have done so for a week", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} ` + rises(30, 7*48), []string{`{sync="dev"}`}},
+	{"PoolwrightDriftRecurring", "revisions change many objects", `poolwright_changes_total{sync="dev",action="update",cause="revision",result="applied"} 0+10x60`, nil},
+	{"PoolwrightDriftRecurring", "somebody edited three objects by hand", `poolwright_changes_total{sync="dev",action="update",cause="drift",result="applied"} 0x30 3x30`, nil},
 
-	{"GPUPoolBackoff", "no node is launched for another hour", fmt.Sprintf(`poolwright_gpu_pool_backoff_end_timestamp_seconds{nodepool="gpu"} %dx2`, start.Add(time.Hour).Unix()), []string{`{__name__="poolwright_gpu_pool_backoff_end_timestamp_seconds", nodepool="gpu"}`}},
-	{"GPUPoolBackoff", "the back-off has ended", fmt.Sprintf(`poolwright_gpu_pool_backoff_end_timestamp_seconds{nodepool="gpu"} %dx2`, start.Unix()), nil},
-	{"GPUPoolBackoff", "there was none", `poolwright_gpu_pool_backoff_end_timestamp_seconds{nodepool="gpu"} 0x2`, nil},
+	{"PoolwrightGPUPoolBackoff", "no node is launched for another hour", fmt.Sprintf(`poolwright_gpu_pool_backoff_end_timestamp_seconds{nodepool="gpu"} %dx2`, start.Add(time.Hour).Unix()), []string{`{__name__="poolwright_gpu_pool_backoff_end_timestamp_seconds", nodepool="gpu"}`}},
+	{"PoolwrightGPUPoolBackoff", "the back-off has ended", fmt.Sprintf(`poolwright_gpu_pool_backoff_end_timestamp_seconds{nodepool="gpu"} %dx2`, start.Unix()), nil},
+	{"PoolwrightGPUPoolBackoff", "there was none", `poolwright_gpu_pool_backoff_end_timestamp_seconds{nodepool="gpu"} 0x2`, nil},
 
-	{"GPUNodesUnhealthy", "two nodes lack their GPUs for ten minutes", `poolwright_gpu_nodes_unhealthy{nodepool="gpu",reason="NoDriver"} 2x10`, []string{`{nodepool="gpu", reason="NoDriver"}`}},
-	{"GPUNodesUnhealthy", "the node is replaced before", `poolwright_gpu_nodes_unhealthy{nodepool="gpu",reason="NoDriver"} 1x8 stale`, nil},
+	{"PoolwrightGPUNodesUnhealthy", "two nodes lack their GPUs for ten minutes", `poolwright_gpu_nodes_unhealthy{nodepool="gpu",reason="NoDriver"} 2x10`, []string{`{nodepool="gpu", reason="NoDriver"}`}},
+	{"PoolwrightGPUNodesUnhealthy", "the node is replaced before", `poolwright_gpu_nodes_unhealthy{nodepool="gpu",reason="NoDriver"} 1x8 stale`, nil},
 
-	{"NodePoolNearLimit", "15 of 16 GPUs", "karpenter_nodepools_usage{nodepool=\"gpu\",resource_type=\"nvidia.com/gpu\"} 15x15\nkarpenter_nodepools_limit{nodepool=\"gpu\",resource_type=\"nvidia.com/gpu\"} 16x15", []string{`{nodepool="gpu", resource_type="nvidia.com/gpu"}`}},
-	{"NodePoolNearLimit", "half of the GPUs, and CPUs without a limit", "karpenter_nodepools_usage{nodepool=\"gpu\",resource_type=\"nvidia.com/gpu\"} 8x15\nkarpenter_nodepools_usage{nodepool=\"gpu\",resource_type=\"cpu\"} 96x15\nkarpenter_nodepools_limit{nodepool=\"gpu\",resource_type=\"nvidia.com/gpu\"} 16x15", nil},
-	{"NodePoolNearLimit", "a limit of zero, by which a pool is switched off", "karpenter_nodepools_usage{nodepool=\"gpu\",resource_type=\"cpu\"} 0x15\nkarpenter_nodepools_limit{nodepool=\"gpu\",resource_type=\"cpu\"} 0x15", nil},
+	{"PoolwrightNodePoolNearLimit", "15 of 16 GPUs", "karpenter_nodepools_usage{nodepool=\"gpu\",resource_type=\"nvidia.com/gpu\"} 15x15\nkarpenter_nodepools_limit{nodepool=\"gpu\",resource_type=\"nvidia.com/gpu\"} 16x15", []string{`{nodepool="gpu", resource_type="nvidia.com/gpu"}`}},
+	{"PoolwrightNodePoolNearLimit", "half of the GPUs, and CPUs without a limit", "karpenter_nodepools_usage{nodepool=\"gpu\",resource_type=\"nvidia.com/gpu\"} 8x15\nkarpenter_nodepools_usage{nodepool=\"gpu\",resource_type=\"cpu\"} 96x15\nkarpenter_nodepools_limit{nodepool=\"gpu\",resource_type=\"nvidia.com/gpu\"} 16x15", nil},
+	{"PoolwrightNodePoolNearLimit", "a limit of zero, by which a pool is switched off", "karpenter_nodepools_usage{nodepool=\"gpu\",resource_type=\"cpu\"} 0x15\nkarpenter_nodepools_limit{nodepool=\"gpu\",resource_type=\"cpu\"} 0x15", nil},
 
-	{"PodsWithoutNode", "a pod waits for 20 minutes", `karpenter_pods_unbound_time_seconds{name="train",namespace="ml",dynamic_resources="false"} 0+60x21`, []string{`{}`}},
-	{"PodsWithoutNode", "a pod gets its node after ten", `karpenter_pods_unbound_time_seconds{name="train",namespace="ml",dynamic_resources="false"} 0+60x10 stale _x11`, nil},
+	{"PoolwrightPodsUnschedulable", "a pod waits for 20 minutes", `karpenter_pods_unbound_time_seconds{name="train",namespace="ml",dynamic_resources="false"} 0+60x21`, []string{`{}`}},
+	{"PoolwrightPodsUnschedulable", "a pod gets its node after ten", `karpenter_pods_unbound_time_seconds{name="train",namespace="ml",dynamic_resources="false"} 0+60x10 stale _x11`, nil},
 
-	{"LaunchesFail", "EC2 has no capacity", `karpenter_cloudprovider_errors_total{nodepool="gpu",error="InsufficientCapacityError",method="Create",controller="nodeclaim.lifecycle",provider="aws"} 0+1x30`, []string{`{error="InsufficientCapacityError", nodepool="gpu"}`}},
-	{"LaunchesFail", "types cannot be read, and nothing is launched", `karpenter_cloudprovider_errors_total{nodepool="gpu",error="unknown",method="GetInstanceTypes",controller="provisioner",provider="aws"} 0+1x30`, nil},
-	{"LaunchesFail", "the third attempt succeeds", `karpenter_cloudprovider_errors_total{nodepool="gpu",error="InsufficientCapacityError",method="Create",controller="nodeclaim.lifecycle",provider="aws"} 0x10 1 2x19`, nil},
+	{"PoolwrightNodeLaunchErrors", "EC2 has no capacity", `karpenter_cloudprovider_errors_total{nodepool="gpu",error="InsufficientCapacityError",method="Create",controller="nodeclaim.lifecycle",provider="aws"} 0+1x30`, []string{`{error="InsufficientCapacityError", nodepool="gpu"}`}},
+	{"PoolwrightNodeLaunchErrors", "types cannot be read, and nothing is launched", `karpenter_cloudprovider_errors_total{nodepool="gpu",error="unknown",method="GetInstanceTypes",controller="provisioner",provider="aws"} 0+1x30`, nil},
+	{"PoolwrightNodeLaunchErrors", "the third attempt succeeds", `karpenter_cloudprovider_errors_total{nodepool="gpu",error="InsufficientCapacityError",method="Create",controller="nodeclaim.lifecycle",provider="aws"} 0x10 1 2x19`, nil},
 }
 
 // rises is a counter with a sample a minute, which rises by one each so many minutes, so many times.

@@ -66,7 +66,11 @@ func Draw(board Dashboard, lines map[int][]Line) string {
 		}
 		fmt.Fprintf(&b, "<rect class=\"p\" x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" rx=\"3\"/>\n", d.x, d.y, d.w, d.h)
 		d.text("t", 10, 18, "start", cut(p.Title, int(d.w/7.4)))
-		switch of := lines[p.ID]; {
+		of := lines[p.ID]
+		if p.hidesZeros() {
+			of = slices.DeleteFunc(slices.Clone(of), zero)
+		}
+		switch {
 		case len(of) == 0:
 			d.text("a", d.w/2, d.h/2+8, "middle", "No data")
 		case p.Type == "stat":
@@ -80,6 +84,11 @@ func Draw(board Dashboard, lines map[int][]Line) string {
 	return b.String() + "</svg>\n"
 }
 
+// zero reports whether a line is 0 all the time.
+func zero(line Line) bool {
+	return !slices.ContainsFunc(line.Points, func(p Point) bool { return p.Value != 0 })
+}
+
 // drawing is where a panel is drawn.
 type drawing struct {
 	b          *strings.Builder
@@ -87,6 +96,16 @@ type drawing struct {
 	x, y, w, h float64
 	// end is when all of the dashboard's charts end, in seconds.
 	end float64
+}
+
+// hidesZeros reports whether the panel hides series that are 0 all the time.
+func (p Panel) hidesZeros() bool {
+	for _, override := range p.FieldConfig.Overrides {
+		if override.Matcher.ID == "byValue" && override.Matcher.Options.Reducer == "allIsZero" && override.Properties[0].ID == "custom.hideFrom" {
+			return true
+		}
+	}
+	return false
 }
 
 func (p Panel) unit() string { return p.FieldConfig.Defaults.Unit }

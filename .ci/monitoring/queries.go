@@ -69,6 +69,13 @@ type Panel struct {
 				Stacking    struct{ Mode string }
 			}
 		}
+		Overrides []struct {
+			Matcher struct {
+				ID      string
+				Options struct{ Reducer string }
+			}
+			Properties []struct{ ID string }
+		}
 	}
 	Targets []struct{ RefID, Expr, LegendFormat string }
 }

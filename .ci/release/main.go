@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -23,12 +24,17 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := interruptible(context.Background())
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
+}
+
+// interruptible ends a context when a person or a machine that shuts down ends the program, so that it removes its temporary folders.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
 // options are the flags.
@@ -90,6 +96,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := assets.CheckVersion(o.release.Version); err != nil {
 			return err
 		}
+		if err := assets.CheckChangelog(o.root, o.release.Version); err != nil {
+			return err
+		}
+		if err := o.checkPush(); err != nil {
+			return err
+		}
+		o.release.Repository = o.repository
 	}
 	dir, err := os.MkdirTemp("", "poolwright-release-")
 	if err != nil {
@@ -112,6 +125,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := made.Write(o.output, o.release.Version); err != nil {
 		return err
 	}
@@ -127,6 +143,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return nil
 	}
 	return made.Push(ctx, o.push, o.release.Version, authn.DefaultKeychain, out)
+}
+
+// checkPush refuses to push the image of a release to another place than its files name.
+func (o options) checkPush() error {
+	pushed := o.push
+	if i := strings.LastIndexByte(pushed, ':'); i > strings.LastIndexByte(pushed, '/') {
+		pushed = pushed[:i]
+	}
+	if pushed != "" && pushed != o.repository {
+		return fmt.Errorf("-push: %s is another repository than %s, which the files of the release name: give both the same, as make release IMAGE=%s PUSH=%s", pushed, o.repository, pushed, pushed)
+	}
+	return nil
 }
 
 // build builds the product for each platform.

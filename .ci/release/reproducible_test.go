@@ -22,10 +22,10 @@ const smallVersion = `package cli
 
 import "runtime"
 
-var version, revision string
+var version, revision, imageRepository string
 
 func Version() string {
-	return "{\"version\":\"" + version + "\",\"gitCommit\":\"" + revision + "\",\"platform\":\"" + runtime.GOOS + "/" + runtime.GOARCH + "\"}"
+	return "{\"version\":\"" + version + "\",\"gitCommit\":\"" + revision + "\",\"image\":\"" + imageRepository + ":" + version + "\",\"platform\":\"" + runtime.GOOS + "/" + runtime.GOARCH + "\"}"
 }
 `
 

@@ -68,7 +68,7 @@ func TestAReleaseIsTheSameFromTwoPathsAndVerified(t *testing.T) {
 func TestAFileThatIsNotAsItMustBeIsFound(t *testing.T) {
 	clone, folder := releasedClone(t)
 	makeRelease(t, clone, folder)
-	release := product.Release{Version: "v1.2.3", Revision: commit, Created: time.Unix(1_700_000_000, 0).UTC()}
+	release := product.Release{Version: "v1.2.3", Revision: commit, Repository: "ghcr.io/poolwright/poolwright", Created: time.Unix(1_700_000_000, 0).UTC()}
 	if err := verify.Folder(t.Context(), folder, release); err != nil {
 		t.Fatal(err)
 	}
@@ -148,6 +148,7 @@ func TestAFileThatIsNotAsItMustBeIsFound(t *testing.T) {
 	for name, unlike := range map[string]product.Release{
 		"another version": {Version: "v1.2.4", Revision: release.Revision},
 		"another commit":  {Version: "v1.2.3", Revision: other},
+		"another image":   {Version: "v1.2.3", Revision: commit, Repository: "example.com/poolwright", Created: release.Created},
 	} {
 		if err := verify.Folder(t.Context(), folder, unlike); err == nil {
 			t.Errorf("it was taken for one of %s", name)

@@ -43,7 +43,7 @@ func newBench() *cobra.Command {
 	flags.StringVar(&b.karpenter, "karpenter", "", "the controller of a stock Karpenter; make bench-compare builds it (default: no nodes are measured)")
 	flags.StringVar(&b.versions, "versions", "", "what the page has of the versions of what is measured")
 	flags.StringVar(&b.page, "page", "", "the page to write (default: to the standard output)")
-	flags.StringVar(&b.results, "results", "", "a file with what was measured: a run with the same file and versions goes on with the rounds that are missing (default: each run begins anew)")
+	flags.StringVar(&b.results, "results", "", "a file with what was measured: a run of the same versions goes on with the rounds that are missing, and one of other versions is refused (default: each run begins anew)")
 	flags.IntSliceVar(&b.objects, "objects", []int{200, 2000}, "with how many objects; none with 0")
 	flags.IntVar(&b.rounds, "rounds", 5, "how often each is measured")
 	flags.IntVar(&b.nodeRounds, "node-rounds", 5, "how often the life of a node is measured; 0 measures no nodes")
@@ -86,7 +86,8 @@ func (b *benchCommand) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// begun is the page of an earlier run on the same machine, of the same versions, or a new one.
+// begun is the page of an earlier run, or a new one where there is none. Results of another machine or of other versions are an error:
+// measuring takes long, and they would be lost.
 func (b *benchCommand) begun() (*benchmark.Page, error) {
 	fresh := &benchmark.Page{Machine: machine(), Versions: b.versions, Processors: runtime.NumCPU(), Head: benchHead, Foot: benchFoot}
 	if b.results == "" {
@@ -104,7 +105,8 @@ func (b *benchCommand) begun() (*benchmark.Page, error) {
 		return nil, fmt.Errorf("reading the results in %s: %w", b.results, err)
 	}
 	if earlier.Machine != fresh.Machine || earlier.Versions != fresh.Versions {
-		return fresh, nil
+		return nil, fmt.Errorf("%s has the results of %s on %s, which a run of %s on %s would replace: delete or move that file to begin anew",
+			b.results, earlier.Versions, earlier.Machine, fresh.Versions, fresh.Machine)
 	}
 	return earlier, nil
 }
@@ -148,8 +150,8 @@ func (b *benchCommand) measureNodes(cmd *cobra.Command, binary string, page *ben
 
 // measureObjects adds the rounds about objects that are missing.
 func (b *benchCommand) measureObjects(cmd *cobra.Command, binary string, page *benchmark.Page) (err error) {
-	wanted := slices.DeleteFunc(slices.Clone(b.objects), func(n int) bool { return n <= 0 })
-	if len(wanted) == 0 {
+	desired := slices.DeleteFunc(slices.Clone(b.objects), func(n int) bool { return n <= 0 })
+	if len(desired) == 0 {
 		return nil
 	}
 	environment, stop, err := b.environment(cmd, sandbox.DefaultConfig())
@@ -163,7 +165,7 @@ func (b *benchCommand) measureObjects(cmd *cobra.Command, binary string, page *b
 		flux := &benchmark.Flux{Environment: environment, Dir: b.flux, Namespace: "flux-system"}
 		systems = append(systems, flux.System())
 	}
-	for _, n := range wanted {
+	for _, n := range desired {
 		compared := page.Comparison(n, systems)
 		for len(compared.Load) < b.rounds {
 			if err := environment.AddRound(cmd.Context(), compared, systems, cmd.ErrOrStderr()); err != nil {

@@ -78,7 +78,7 @@ func (d *demoCommand) run(cmd *cobra.Command) (err error) {
 		return err
 	}
 	if err = run.Execute(ctx); ctx.Err() != nil {
-		// What failed then failed because somebody wanted it to end.
+		// What failed then failed because somebody requested it to end.
 		return errors.New("interrupted")
 	}
 	if (d.keep || d.ui) && run.Controller() != nil {

@@ -17,4 +17,4 @@ var Files embed.FS
 const SerialAnnotation = "poolwright.dev/crd-serial"
 
 // Serial grows by one with every change of the Files, which a test enforces.
-const Serial = 38
+const Serial = 41

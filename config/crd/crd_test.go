@@ -54,6 +54,9 @@ func digests() map[int]string {
 		36: "c8d3c6d4d57291780509b949aebe6eff",
 		37: "7953d27e61ad0a8bdc23a6cc043a3c03",
 		38: "af7eb17cf2f060ec4c156b9471d848dc",
+		39: "e91e0f88293ec54903f7374bc562d5af",
+		40: "0c5e0c6ee4f9c29a85e08557f9b4a04f",
+		41: "f4121aafcd4d330c79b8b6b5067ccfd9",
 	}
 }
 

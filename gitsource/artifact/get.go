@@ -62,7 +62,7 @@ func (s *Source) get(ctx context.Context, address, digest string, into io.Writer
 	if err := checkURL(address); err != nil {
 		return err
 	}
-	sum, want, err := parseDigest(digest)
+	sum, expected, err := parseDigest(digest)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (s *Source) get(ctx context.Context, address, digest string, into io.Writer
 	case n > s.limits.ArchiveBytes:
 		return tooLarge(s.limits)
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
+	if got := hex.EncodeToString(sum.Sum(nil)); got != expected {
 		return fmt.Errorf("%w: what its server sends does not have the digest %s; nothing of it was read", gitsource.ErrCorrupt, digest)
 	}
 	return nil
@@ -153,16 +153,16 @@ func checkURL(address string) error {
 // parseDigest takes algorithm:hex apart, by the algorithms of source-controller's --artifact-digest-algo
 // that the standard library has.
 func parseDigest(digest string) (hash.Hash, string, error) {
-	algorithm, want, _ := strings.Cut(digest, ":")
+	algorithm, expected, _ := strings.Cut(digest, ":")
 	sum := map[string]func() hash.Hash{"sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New}[algorithm]
 	if sum == nil {
 		return nil, "", fmt.Errorf("%w: its digest is by algorithm %q, and not by sha256, sha384 or sha512", gitsource.ErrInvalid, algorithm)
 	}
 	h := sum()
-	if b, err := hex.DecodeString(want); err != nil || len(b) != h.Size() || strings.ToLower(want) != want {
+	if b, err := hex.DecodeString(expected); err != nil || len(b) != h.Size() || strings.ToLower(expected) != expected {
 		return nil, "", fmt.Errorf("%w: its digest is not one of %s", gitsource.ErrInvalid, algorithm)
 	}
-	return h, want, nil
+	return h, expected, nil
 }
 
 // progress calls a function for each read that returned something.

@@ -61,7 +61,7 @@ func TestADamagedRepositoryCacheIsBegunAnew(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, moved: %v", name, moved), func(t *testing.T) {
 				t.Parallel()
 				srv := newForge(t)
-				parted, head := onePull(srv)
+				mergeBase, head := onePull(srv)
 				running := srv.repository()
 				mustCompare(t, running, mainRef, pullRef)
 				if err := damage(running.cache.Folder()); err != nil {
@@ -78,8 +78,8 @@ func TestADamagedRepositoryCacheIsBegunAnew(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if c.MergeBase.Commit != parted || c.Head.Commit != head {
-						t.Errorf("parted %s, head %s", c.MergeBase.Commit, c.Head.Commit)
+					if c.MergeBase.Commit != mergeBase || c.Head.Commit != head {
+						t.Errorf("merge base %s, head %s", c.MergeBase.Commit, c.Head.Commit)
 					}
 					if r == restarted {
 						readAll(t, c.Head.FS)
@@ -158,7 +158,7 @@ func TestKilledInTheMiddleOfAComparison(t *testing.T) {
 		t.Run(fmt.Sprintf("transfer %d", transfer+1), func(t *testing.T) {
 			t.Parallel()
 			srv := newForge(t)
-			parted, head := onePull(srv)
+			mergeBase, head := onePull(srv)
 			dir := t.TempDir()
 			in := func(c *Config) { c.Dir = dir }
 			if transfer >= 2 { // of an existing cache
@@ -173,8 +173,8 @@ func TestKilledInTheMiddleOfAComparison(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 			c := mustCompare(t, r, mainRef, pullRef)
-			if c.Head.Commit != head || c.MergeBase.Commit != parted {
-				t.Errorf("head %s, parted %s", c.Head.Commit, c.MergeBase.Commit)
+			if c.Head.Commit != head || c.MergeBase.Commit != mergeBase {
+				t.Errorf("head %s, merge base %s", c.Head.Commit, c.MergeBase.Commit)
 			}
 			readAll(t, c.Head.FS)
 		})

@@ -56,11 +56,11 @@ func (g *clone) deepenUntil(ctx context.Context, sess *remote.Connection, tips [
 		if depth == 0 {
 			return g.finish(v)
 		}
-		wanted := missing
+		desired := missing
 		if len(missing) == 0 {
-			wanted = tips
+			desired = tips
 		}
-		switch err = g.deepen(ctx, sess, wanted, depth); {
+		switch err = g.deepen(ctx, sess, desired, depth); {
 		case err == nil:
 			reach.got = depth
 		case errors.Is(err, gitsource.ErrLimit):
@@ -236,7 +236,7 @@ func (g *clone) comparison(base, head tip, p commitgraph.MergeBase) (c gitsource
 		return gitsource.Comparison{}, fmt.Errorf("reading %s: %w", head.name, err)
 	}
 	if c.MergeBase, err = g.snapshot(p.Commit, ""); err != nil {
-		return gitsource.Comparison{}, fmt.Errorf("reading commit %s, where they parted: %w", p.Commit, err)
+		return gitsource.Comparison{}, fmt.Errorf("reading the merge base, commit %s: %w", p.Commit, err)
 	}
 	return c, nil
 }

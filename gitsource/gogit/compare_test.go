@@ -121,7 +121,7 @@ func aYoungBranchIsComparedInTwoTransfers(t *testing.T, begin func(*testing.T) *
 	srv := begin(t).offers(true, true)
 	srv.push("a.yaml", "one\n")
 	srv.commits(10, "old")
-	parted := srv.push("a.yaml", "two\n")
+	mergeBase := srv.push("a.yaml", "two\n")
 	srv.git("checkout", "-q", "-b", "topic")
 	srv.push("b.yaml", "new\n")
 	head := srv.pull(7)
@@ -134,16 +134,16 @@ func aYoungBranchIsComparedInTwoTransfers(t *testing.T, begin func(*testing.T) *
 	if lists != 1 || packs != 2 {
 		t.Errorf("it took %d lists and %d transfers", lists, packs)
 	}
-	if c.Base.Revision != "main@sha1:"+base || c.Head.Revision != "refs/pull/7/head@sha1:"+head || c.MergeBase.Revision != "sha1:"+parted {
+	if c.Base.Revision != "main@sha1:"+base || c.Head.Revision != "refs/pull/7/head@sha1:"+head || c.MergeBase.Revision != "sha1:"+mergeBase {
 		t.Errorf("revisions %q %q %q", c.Base.Revision, c.Head.Revision, c.MergeBase.Revision)
 	}
-	if c.Base.Commit != base || c.Head.Commit != head || c.MergeBase.Commit != parted {
+	if c.Base.Commit != base || c.Head.Commit != head || c.MergeBase.Commit != mergeBase {
 		t.Errorf("commits %s %s %s", c.Base.Commit, c.Head.Commit, c.MergeBase.Commit)
 	}
 	if content(t, c.Base.FS, "a.yaml") != "three\n" || content(t, c.Head.FS, "b.yaml") != "new\n" || content(t, c.MergeBase.FS, "a.yaml") != "two\n" {
 		t.Error("wrong files")
 	}
-	if want := srv.git("rev-parse", parted+"^{tree}"); c.MergeBase.TreeID != want {
+	if want := srv.git("rev-parse", mergeBase+"^{tree}"); c.MergeBase.TreeID != want {
 		t.Errorf("tree %s, want %s", c.MergeBase.TreeID, want)
 	}
 	if lists, packs := srv.requests(func() { mustCompare(t, r, "refs/heads/main", "refs/pull/7/head") }); lists != 1 || packs != 0 {
@@ -179,59 +179,59 @@ func (s *gitServer) update(branch string) {
 func TestComparisons(t *testing.T) {
 	type scenario struct {
 		base, head string // references
-		parted     string // the commit
+		mergeBase  string // the commit
 		packs      int
 	}
 	for name, events := range map[string]func(*gitServer) scenario{
 		"a young branch at the tip of its base": func(s *gitServer) scenario {
-			parted := s.push("a.yaml", "one\n")
+			mergeBase := s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.files("b.yaml", "b\n")
 			s.pull(1)
-			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", mergeBase, 2}
 		},
 		"a base that moved on": func(s *gitServer) scenario {
-			parted := s.push("a.yaml", "one\n")
+			mergeBase := s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.files("b.yaml", "b\n")
 			s.pull(1)
 			s.git("checkout", "-q", "main")
 			s.commits(20, "main")
 			s.update("main")
-			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", mergeBase, 2}
 		},
 		"a base that moved on by more than the first step": func(s *gitServer) scenario {
-			parted := s.push("a.yaml", "one\n")
+			mergeBase := s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.files("b.yaml", "b\n")
 			s.pull(1)
 			s.git("checkout", "-q", "main")
 			s.commits(80, "main")
 			s.update("main")
-			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 3}
+			return scenario{"refs/heads/main", "refs/pull/1/head", mergeBase, 3}
 		},
 		"a branch that is longer than the second step": func(s *gitServer) scenario {
-			parted := s.push("a.yaml", "one\n")
+			mergeBase := s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.commits(600, "topic")
 			s.pull(1)
 			s.git("checkout", "-q", "main")
 			s.push("a.yaml", "two\n")
-			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 4}
+			return scenario{"refs/heads/main", "refs/pull/1/head", mergeBase, 4}
 		},
 		"a base that was merged into the head": func(s *gitServer) scenario {
 			s.push("a.yaml", "one\n")
 			s.topic("topic", "main")
 			s.files("b.yaml", "b\n")
 			s.git("checkout", "-q", "main")
-			parted := s.push("a.yaml", "two\n")
+			mergeBase := s.push("a.yaml", "two\n")
 			s.git("checkout", "-q", "topic")
 			s.date++
 			s.git("merge", "-q", "--no-edit", "main")
 			s.pull(1)
 			s.git("checkout", "-q", "main")
 			s.push("a.yaml", "three\n")
-			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", mergeBase, 2}
 		},
 		"a criss-cross of merges": func(s *gitServer) scenario {
 			s.push("a.yaml", "one\n")
@@ -258,17 +258,17 @@ func TestComparisons(t *testing.T) {
 			return scenario{"refs/heads/main", "refs/pull/1/head", head, 2}
 		},
 		"a head that is the base": func(s *gitServer) scenario {
-			parted := s.push("a.yaml", "one\n")
+			mergeBase := s.push("a.yaml", "one\n")
 			s.pull(1)
-			return scenario{"refs/heads/main", "refs/pull/1/head", parted, 2}
+			return scenario{"refs/heads/main", "refs/pull/1/head", mergeBase, 2}
 		},
 		"annotated tags": func(s *gitServer) scenario {
-			parted := s.push("a.yaml", "one\n")
+			mergeBase := s.push("a.yaml", "one\n")
 			s.git("tag", "-m", "release", "v1")
 			s.push("a.yaml", "two\n")
 			s.git("tag", "-m", "release", "v2")
 			s.git("push", "-q", "origin", "v1", "v2")
-			return scenario{"refs/tags/v2", "refs/tags/v1", parted, 2}
+			return scenario{"refs/tags/v2", "refs/tags/v1", mergeBase, 2}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -278,8 +278,8 @@ func TestComparisons(t *testing.T) {
 			r := srv.repository()
 			var c gitsource.Comparison
 			lists, packs := srv.requests(func() { c = mustCompare(t, r, s.base, s.head) })
-			if c.MergeBase.Commit != s.parted {
-				t.Errorf("parted at %s, want %s", c.MergeBase.Commit, s.parted)
+			if c.MergeBase.Commit != s.mergeBase {
+				t.Errorf("merge base %s, want %s", c.MergeBase.Commit, s.mergeBase)
 			}
 			if lists != 1 || packs != s.packs {
 				t.Errorf("it took %d lists and %d transfers, want 1 and %d", lists, packs, s.packs)
@@ -324,7 +324,7 @@ func TestAHundredPullRequestsFetchTheirBaseOnce(t *testing.T) {
 		pulls = 20
 	}
 	srv.pulls(pulls)
-	parted := strings.Fields(srv.git("rev-list", "--first-parent", "main"))
+	mergeBase := strings.Fields(srv.git("rev-list", "--first-parent", "main"))
 	r := srv.repository()
 	mustCompare(t, r, "refs/heads/main", "refs/pull/1/head")
 	first := packBytes(t, r)
@@ -332,8 +332,8 @@ func TestAHundredPullRequestsFetchTheirBaseOnce(t *testing.T) {
 		return func() {
 			for i := range n {
 				c := mustCompare(t, r, "refs/heads/main", fmt.Sprintf("refs/pull/%d/head", i+1))
-				if c.MergeBase.Commit != parted[i] {
-					t.Fatalf("pull request %d parted at %s, want %s", i+1, c.MergeBase.Commit, parted[i])
+				if c.MergeBase.Commit != mergeBase[i] {
+					t.Fatalf("pull request %d has merge base %s, want %s", i+1, c.MergeBase.Commit, mergeBase[i])
 				}
 			}
 		}

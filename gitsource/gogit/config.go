@@ -3,9 +3,9 @@
 // one, for pull requests, and a Local compares two revisions on disk.
 //
 // What comes over the network is kept in a cache on disk, in bare repositories. The server's references
-// are listed first, and objects are requested only when a wanted one moved, only that
+// are listed first, and objects are requested only when a desired one moved, only that
 // one, and only its newest tree; history is fetched without trees, and no deeper than
-// it takes to find where two commits parted. Files are read from Git objects: there is
+// it takes to find the merge base of two commits. Files are read from Git objects: there is
 // no worktree, nothing is ever written under a name that came from the repository.
 //
 // It refuses file and git URLs, plain http to anything but this machine,
@@ -86,8 +86,8 @@ type Limits struct {
 	// IndexBytes is about what the names of a tree's files may take in memory.
 	// Default 32 MiB: 100,000 files with names of 175 bytes.
 	IndexBytes int64
-	// Commits is how much history a Repository fetches to find where two
-	// revisions parted. Default 20,000.
+	// Commits is how much history a Repository fetches to find the merge base
+	// of two revisions. Default 20,000.
 	Commits int
 	// Depth is how deeply folders may nest. Default 64.
 	Depth int

@@ -303,6 +303,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		"ssh://git@:22/x", "ssh://-oProxyCommand=x@host/x", "ssh://git@host/x?a", "ssh://git@host/a%0ab", "ssh+git://git@host/x", "file:///etc", "git://host/x", "http://example.com/x", "https://user:" + password + "@host/x",
 		"https://host/x?token=" + password, "https://host/x#f", "https://", "https:///x", "https://host", "https://host/", "http://127.0.0.1.example.com/x",
 		"https://ho st/x", "ext::sh -c id", "https://host/x\n", "--upload-pack=x",
+		"https://dev.azure.com/o/p/_git/x", "ssh://git@ssh.dev.azure.com/v3/o/p/x", "https://o.visualstudio.com/p/_git/x",
 	} {
 		_, err := New(Config{URL: raw, Dir: t.TempDir()})
 		if !errors.Is(err, gitsource.ErrInvalid) || strings.Contains(err.Error(), password) {

@@ -26,14 +26,14 @@ func comparisonsAndReadersRunAtOnce(t *testing.T, begin func(*testing.T) *gitSer
 	srv.update("main")
 	const pulls = 8
 	srv.pulls(pulls)
-	parted := strings.Fields(srv.git("rev-list", "--first-parent", "main"))
+	mergeBase := strings.Fields(srv.git("rev-list", "--first-parent", "main"))
 	r := srv.repository()
 	var all sync.WaitGroup
 	for i := range pulls {
 		for range 2 {
 			all.Go(func() {
 				c, err := r.Compare(context.Background(), mainRef, fmt.Sprintf("refs/pull/%d/head", i+1))
-				if err != nil || c.MergeBase.Commit != parted[i] {
+				if err != nil || c.MergeBase.Commit != mergeBase[i] {
 					t.Errorf("pull request %d: %s, %v", i+1, c.MergeBase.Commit, err)
 					return
 				}
@@ -41,7 +41,7 @@ func comparisonsAndReadersRunAtOnce(t *testing.T, begin func(*testing.T) *gitSer
 					t.Errorf("pull request %d holds %q", i+1, got)
 				}
 				readAll(t, c.Base.FS)
-				if yes, err := r.Contains(context.Background(), mainRef, parted[0], parted[i]); err != nil || !yes {
+				if yes, err := r.Contains(context.Background(), mainRef, mergeBase[0], mergeBase[i]); err != nil || !yes {
 					t.Errorf("Contains: %v, %v", yes, err)
 				}
 			})

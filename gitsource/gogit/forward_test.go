@@ -136,7 +136,7 @@ func aBranchIsFollowedForwardOnly(t *testing.T, begin func(*testing.T) *gitServe
 	}
 }
 
-// waits looks at a source whose branch waits for a person: what was followed stays, also
+// waits looks at a source whose branch was moved, which is held until it is confirmed: what was followed stays, also
 // after a restart, and nothing is transferred for it again.
 func (m *recorded) waits(t *testing.T, srv *gitServer, src *Source, lost bool) {
 	t.Helper()

@@ -56,10 +56,10 @@ func TestTheMergeBaseOfTwoCommitsIsGits(t *testing.T) {
 						c := mustCompare(t, r, base, head)
 						all := strings.Fields(srv.git("merge-base", "--all", c.Base.Commit, c.Head.Commit))
 						if !slices.Contains(all, c.MergeBase.Commit) {
-							t.Errorf("%s and %s parted at %s, git says %v", base, head, c.MergeBase.Commit, all)
+							t.Errorf("%s and %s have merge base %s, git says %v", base, head, c.MergeBase.Commit, all)
 						}
 						if newest := srv.newest(all); c.MergeBase.Commit != newest {
-							t.Errorf("%s and %s parted at %s, the newest is %s", base, head, c.MergeBase.Commit, newest)
+							t.Errorf("%s and %s have merge base %s, the newest is %s", base, head, c.MergeBase.Commit, newest)
 						}
 						for _, s := range []struct{ commit, tree string }{{c.Base.Commit, c.Base.TreeID}, {c.MergeBase.Commit, c.MergeBase.TreeID}} {
 							if want := srv.git("rev-parse", s.commit+"^{tree}"); s.tree != want {

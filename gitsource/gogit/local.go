@@ -184,7 +184,7 @@ func gitFilesystem(git string) (billy.Filesystem, error) {
 	return dotgit.NewRepositoryFilesystem(own, osfs.New(common, osfs.WithBoundOS())), nil
 }
 
-// Compare reads two revisions and the commit where they parted, each named as
+// Compare reads two revisions and their merge base, the former named as
 // Git does: "main", "origin/main", "HEAD~1", a tag, a full or short commit id.
 func (l *Local) Compare(ctx context.Context, base, head string) (gitsource.Comparison, error) {
 	l.mu.Lock()
@@ -225,7 +225,7 @@ func (l *Local) mergeBase(ctx context.Context, base, head plumbing.Hash) (commit
 	case err != nil:
 		return commitgraph.MergeBase{}, hint(err)
 	case len(p.ShallowBoundary) > 0 && !p.BoundaryOlder:
-		return commitgraph.MergeBase{}, fmt.Errorf("%w: the commit where they parted is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
+		return commitgraph.MergeBase{}, fmt.Errorf("%w: the merge base is not here: the history was fetched in part only; %s", gitsource.ErrNotFound, unshallow)
 	case p.Commit.IsZero():
 		return commitgraph.MergeBase{}, fmt.Errorf("%w: %w; name revisions of one history", gitsource.ErrNotFound, errUnrelated)
 	}

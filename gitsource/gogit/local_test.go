@@ -62,8 +62,8 @@ func TestRevisionsAreNamedAsGitNamesThem(t *testing.T) {
 			if c.Base.Commit != want || c.Head.Commit != tip {
 				t.Errorf("got %s, git says %s", c.Base.Commit, want)
 			}
-			if parted := srv.git("merge-base", expression, "HEAD"); c.MergeBase.Commit != parted {
-				t.Errorf("parted at %s, git says %s", c.MergeBase.Commit, parted)
+			if mergeBase := srv.git("merge-base", expression, "HEAD"); c.MergeBase.Commit != mergeBase {
+				t.Errorf("merge base %s, git says %s", c.MergeBase.Commit, mergeBase)
 			}
 		})
 	}
@@ -215,18 +215,18 @@ func TestALocalRepositoryThatCannotBeReadWholeNamesTheReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := srv.gitIn(shallow, "merge-base", "origin/main", "origin/side"); c.MergeBase.Commit != want {
-		t.Errorf("parted at %s, git says %s", c.MergeBase.Commit, want)
+		t.Errorf("merge base %s, git says %s", c.MergeBase.Commit, want)
 	}
 }
 
-func TestOnlyTheHistorySinceTheyPartedIsRead(t *testing.T) {
+func TestOnlyTheHistorySinceTheMergeBaseIsRead(t *testing.T) {
 	srv := newForge(t)
 	srv.push("a.yaml", "one\n")
 	srv.commits(400, "old")
 	l := mustOpenLocal(t, srv.work)
 	c, err := l.Compare(t.Context(), "main~3", "main")
 	if err != nil || c.MergeBase.Commit != c.Base.Commit {
-		t.Fatalf("parted at %s, %v", c.MergeBase.Commit, err)
+		t.Fatalf("merge base %s, %v", c.MergeBase.Commit, err)
 	}
 	if n, _ := l.history.Size(); n > 20 {
 		t.Errorf("%d commits were read", n)

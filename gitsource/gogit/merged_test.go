@@ -14,9 +14,9 @@ import (
 
 // sides makes a commit and two branches from it, main and topic. Empty contents remove a
 // file.
-func (s *gitServer) sides(parted, base, head map[string]string) {
+func (s *gitServer) sides(mergeBase, base, head map[string]string) {
 	s.t.Helper()
-	s.put(parted)
+	s.put(mergeBase)
 	at := s.git("rev-parse", "HEAD")
 	s.topic("topic", at)
 	s.put(head)
@@ -83,8 +83,8 @@ func TestTheResultOfAMergeIsComputedWhereItIsCertain(t *testing.T) {
 	type files = map[string]string
 	a, b := text("a"), text("b")
 	for name, tt := range map[string]struct {
-		parted, base, head files
-		want               bool
+		mergeBase, base, head files
+		want                  bool
 	}{
 		"files of its own each":                    {files{"d/a": a, "d/b": b}, files{"d/a": a + "x"}, files{"d/b": b + "x"}, true},
 		"new files of one folder":                  {files{"d/a": a}, files{"d/x": "x"}, files{"d/y": "y"}, true},
@@ -102,7 +102,7 @@ func TestTheResultOfAMergeIsComputedWhereItIsCertain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := newForge(t)
-			srv.sides(tt.parted, tt.base, tt.head)
+			srv.sides(tt.mergeBase, tt.base, tt.head)
 			if got := srv.mergesAsGit(); got != tt.want {
 				t.Errorf("told is %t", got)
 			}
@@ -160,9 +160,9 @@ func TestAComputedMergeIsThatOfGit(t *testing.T) {
 	reported := 0
 	for range tries {
 		srv := newForge(t)
-		parted := map[string]string{}
+		mergeBase := map[string]string{}
 		for _, name := range names[:6] {
-			parted[name] = text(name)
+			mergeBase[name] = text(name)
 		}
 		side := func() map[string]string {
 			out := map[string]string{}
@@ -176,7 +176,7 @@ func TestAComputedMergeIsThatOfGit(t *testing.T) {
 				case 2:
 					out[to+"2"] = "new\n"
 				default:
-					if was := parted[from]; was != "" {
+					if was := mergeBase[from]; was != "" {
 						out[from], out[to+"3"] = "", was
 					}
 				}
@@ -184,7 +184,7 @@ func TestAComputedMergeIsThatOfGit(t *testing.T) {
 			return out
 		}
 		base, head := side(), side()
-		srv.sides(parted, base, head)
+		srv.sides(mergeBase, base, head)
 		if srv.mergesAsGit() {
 			reported++
 		}

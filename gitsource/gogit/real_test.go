@@ -33,7 +33,7 @@ func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clone{t: t, folder: t.TempDir()}
-	parted, base, head := c.pushHistory(nodes, ada)
+	mergeBase, base, head := c.pushHistory(nodes, ada)
 	number, err := target.Git.CreatePullRequest(ctx, ada, nodes, gitserver.PullRequest{Head: "change", Base: "main", Title: "Shorten consolidation"})
 	if err != nil {
 		t.Fatal(err)
@@ -53,14 +53,14 @@ func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Base.Commit != base || got.Head.Commit != head || got.MergeBase.Commit != parted {
-		t.Errorf("base %s, head %s, parted %s; want %s, %s, %s", got.Base.Commit, got.Head.Commit, got.MergeBase.Commit, base, head, parted)
+	if got.Base.Commit != base || got.Head.Commit != head || got.MergeBase.Commit != mergeBase {
+		t.Errorf("base %s, head %s, merge base %s; want %s, %s, %s", got.Base.Commit, got.Head.Commit, got.MergeBase.Commit, base, head, mergeBase)
 	}
 	if record, err := os.ReadFile(filepath.Join(cache, "last.json")); err != nil || !strings.Contains(string(record), `"Filtered":true`) {
 		t.Errorf("Gitea gave commits with their files: %s, %v", record, err)
 	}
 	merge := c.merge("change")
-	for _, commit := range []string{parted, head, base} {
+	for _, commit := range []string{mergeBase, head, base} {
 		if yes, err := r.Contains(ctx, "refs/heads/main", merge, commit); err != nil || !yes {
 			t.Errorf("the merge holds %s: %v, %v", commit, yes, err)
 		}
@@ -99,9 +99,9 @@ func (c clone) commit(file, content string) string {
 	return c.git("rev-parse", "HEAD")
 }
 
-// pushHistory pushes main with 120 commits and the branch "change" that parted from
+// pushHistory pushes main with 120 commits and the branch "change" that branched off
 // it 60 commits before its end.
-func (c clone) pushHistory(to gitserver.Repository, as gitserver.Account) (parted, base, head string) {
+func (c clone) pushHistory(to gitserver.Repository, as gitserver.Account) (mergeBase, base, head string) {
 	c.t.Helper()
 	address, err := url.Parse(to.URL)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c clone) pushHistory(to gitserver.Repository, as gitserver.Account) (parte
 	c.git("init", "-q", "-b", "main")
 	c.git("remote", "add", "origin", address.String())
 	for i := range 60 {
-		parted = c.commit("pool.yaml", fmt.Sprintf("kind: NodePool # %d\n", i))
+		mergeBase = c.commit("pool.yaml", fmt.Sprintf("kind: NodePool # %d\n", i))
 	}
 	c.git("branch", "change")
 	for i := range 60 {
@@ -121,7 +121,7 @@ func (c clone) pushHistory(to gitserver.Repository, as gitserver.Account) (parte
 	head = c.commit("new.yaml", "kind: NodeOverlay\n")
 	c.git("push", "-q", "origin", "main", "change")
 	c.git("checkout", "-q", "main")
-	return parted, base, head
+	return mergeBase, base, head
 }
 
 func (c clone) merge(branch string) string {

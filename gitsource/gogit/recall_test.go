@@ -43,7 +43,7 @@ func TestAComparisonIsRecalledWithoutTheServer(t *testing.T) {
 		t.Error("what was never compared is recalled")
 	}
 	if _, ok := recall(srv.repository(func(c *Config) { c.Dir = r.cache.Folder() })); ok {
-		t.Error("where they parted is only remembered, and this one is new")
+		t.Error("the merge base is only remembered, and this one is new")
 	}
 	if err := os.RemoveAll(filepath.Join(r.cache.Folder(), "gen-1")); err != nil {
 		t.Fatal(err)

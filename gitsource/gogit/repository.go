@@ -49,7 +49,7 @@ func Open(c Config) (*Repository, error) {
 }
 
 // Compare fetches what two full reference names ("refs/heads/main",
-// "refs/pull/7/head") point at, and the commit where they parted: the newest
+// "refs/pull/7/head") point at, and their merge base: the newest
 // one, if there are several. When neither has moved since an earlier call it
 // costs one request. Its errors are those of gitsource.Source; references
 // that are gone, and histories that share nothing, are ErrNotFound.

@@ -21,16 +21,16 @@ const (
 )
 
 // onePull makes a base of two commits and a pull request of one; it returns
-// where they parted and the head.
-func onePull(srv *gitServer) (parted, head string) {
+// the merge base and the head.
+func onePull(srv *gitServer) (mergeBase, head string) {
 	srv.t.Helper()
-	parted = srv.push("a.yaml", "one\n", "deep/b.yaml", strings.Repeat("b\n", 300))
+	mergeBase = srv.push("a.yaml", "one\n", "deep/b.yaml", strings.Repeat("b\n", 300))
 	srv.topic("topic", "main")
 	srv.files("c.yaml", "c\n")
 	head = srv.pull(1)
 	srv.git("checkout", "-q", "main")
 	srv.push("a.yaml", "two\n")
-	return parted, head
+	return mergeBase, head
 }
 
 func compareFails(t *testing.T, r *Repository, base, head string, want error) string {
@@ -92,7 +92,7 @@ func TestReferencesThatMoveOrGo(t *testing.T) {
 		gc(srv)
 		c := mustCompare(t, r, mainRef, pullRef)
 		if c.Head.Commit != head || c.MergeBase.Commit != c.Base.Commit || content(t, c.Head.FS, "c.yaml") != "other\n" {
-			t.Errorf("head %s, parted %s", c.Head.Commit, c.MergeBase.Commit)
+			t.Errorf("head %s, merge base %s", c.Head.Commit, c.MergeBase.Commit)
 		}
 		if content(t, old.Head.FS, "c.yaml") != "c\n" {
 			t.Error("the old snapshot changed")
@@ -101,14 +101,14 @@ func TestReferencesThatMoveOrGo(t *testing.T) {
 	t.Run("a base that is pushed by force, its old commits gone", func(t *testing.T) {
 		t.Parallel()
 		srv := newForge(t)
-		parted, _ := onePull(srv)
+		mergeBase, _ := onePull(srv)
 		r := srv.repository()
 		mustCompare(t, r, mainRef, pullRef)
-		srv.git("reset", "-q", "--hard", parted)
+		srv.git("reset", "-q", "--hard", mergeBase)
 		base := srv.push("a.yaml", "other\n")
 		gc(srv)
-		if c := mustCompare(t, r, mainRef, pullRef); c.Base.Commit != base || c.MergeBase.Commit != parted {
-			t.Errorf("base %s, parted %s", c.Base.Commit, c.MergeBase.Commit)
+		if c := mustCompare(t, r, mainRef, pullRef); c.Base.Commit != base || c.MergeBase.Commit != mergeBase {
+			t.Errorf("base %s, merge base %s", c.Base.Commit, c.MergeBase.Commit)
 		}
 	})
 	t.Run("a head that is deleted, and comes back", func(t *testing.T) {
@@ -210,15 +210,15 @@ func TestServersThatCanDoLess(t *testing.T) {
 			srv := newForge(t)
 			srv.push("a.yaml", "one\n")
 			srv.commits(60, "old")
-			parted, head := onePull(srv)
+			mergeBase, head := onePull(srv)
 			srv.commits(70, "more")
 			srv.update("main")
 			srv.during(without(texts...))
 			r := srv.repository()
 			for range 2 {
 				c := mustCompare(t, r, mainRef, pullRef)
-				if c.MergeBase.Commit != parted || c.Head.Commit != head || content(t, c.MergeBase.FS, "a.yaml") != "one\n" {
-					t.Fatalf("parted at %s, want %s", c.MergeBase.Commit, parted)
+				if c.MergeBase.Commit != mergeBase || c.Head.Commit != head || content(t, c.MergeBase.FS, "a.yaml") != "one\n" {
+					t.Fatalf("merge base %s, want %s", c.MergeBase.Commit, mergeBase)
 				}
 				for _, snap := range []gitsource.Snapshot{c.Base, c.Head, c.MergeBase} {
 					readAll(t, snap.FS)
@@ -228,8 +228,8 @@ func TestServersThatCanDoLess(t *testing.T) {
 			}
 			// The server learned to do more: a cache that suits.
 			srv.during(nil)
-			if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != parted {
-				t.Errorf("parted at %s, want %s", c.MergeBase.Commit, parted)
+			if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != mergeBase {
+				t.Errorf("merge base %s, want %s", c.MergeBase.Commit, mergeBase)
 			}
 		})
 	}
@@ -237,15 +237,15 @@ func TestServersThatCanDoLess(t *testing.T) {
 
 func TestAServerThatNoLongerFiltersIsFetchedFromOtherwise(t *testing.T) {
 	srv := newForge(t)
-	parted, _ := onePull(srv)
+	mergeBase, _ := onePull(srv)
 	r := srv.repository()
 	mustCompare(t, r, mainRef, pullRef)
 	srv.offers(false, true)
 	srv.git("checkout", "-q", "topic")
 	srv.files("c.yaml", "again\n")
 	head := srv.pull(1)
-	if c := mustCompare(t, r, mainRef, pullRef); c.Head.Commit != head || c.MergeBase.Commit != parted {
-		t.Errorf("head %s, parted %s", c.Head.Commit, c.MergeBase.Commit)
+	if c := mustCompare(t, r, mainRef, pullRef); c.Head.Commit != head || c.MergeBase.Commit != mergeBase {
+		t.Errorf("head %s, merge base %s", c.Head.Commit, c.MergeBase.Commit)
 	}
 }
 
@@ -322,7 +322,7 @@ func readAll(t *testing.T, fsys fs.FS) {
 
 func TestHistoryIsBounded(t *testing.T) {
 	few := func(c *Config) { c.Limits.Commits = 120 }
-	t.Run("a branch that parted too long ago", func(t *testing.T) {
+	t.Run("a merge base too long ago", func(t *testing.T) {
 		t.Parallel()
 		srv := newForge(t)
 		onePull(srv)
@@ -354,7 +354,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		r := srv.repository(few)
 		compareFails(t, r, mainRef, pullRef, gitsource.ErrLimit)
 		if c := mustCompare(t, r, mainRef, "refs/pull/2/head"); c.MergeBase.Commit != srv.git("rev-parse", "main~70") {
-			t.Errorf("parted at %s", c.MergeBase.Commit)
+			t.Errorf("merge base %s", c.MergeBase.Commit)
 		}
 	})
 	t.Run("a step that has too many commits is made smaller", func(t *testing.T) {
@@ -367,7 +367,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		srv.pull(1)
 		r := srv.repository(func(c *Config) { c.Limits.Commits = 250 })
 		if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != srv.git("rev-parse", "main~75") {
-			t.Errorf("parted at %s", c.MergeBase.Commit)
+			t.Errorf("merge base %s", c.MergeBase.Commit)
 		}
 	})
 	t.Run("old side branches that reach further back than may be fetched", func(t *testing.T) {
@@ -379,7 +379,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		srv.files("s.yaml", "s\n")
 		srv.git("checkout", "-q", "main")
 		srv.commits(200, "newer")
-		parted := srv.git("rev-parse", "HEAD")
+		mergeBase := srv.git("rev-parse", "HEAD")
 		srv.topic("topic", "main")
 		srv.files("c.yaml", "c\n")
 		srv.pull(1)
@@ -389,8 +389,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		srv.update("main")
 		// All of it is too much, but what was seen leaves no doubt that matters.
 		r := srv.repository(few)
-		if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != parted {
-			t.Errorf("parted at %s, want %s", c.MergeBase.Commit, parted)
+		if c := mustCompare(t, r, mainRef, pullRef); c.MergeBase.Commit != mergeBase {
+			t.Errorf("merge base %s, want %s", c.MergeBase.Commit, mergeBase)
 		}
 	})
 	t.Run("more commits at once than announced as allowed", func(t *testing.T) {

@@ -18,6 +18,8 @@ func TestCount(t *testing.T) {
 		{1, "policy", "1 policy"},
 		{2, "policy", "2 policies"},
 		{3, "key", "3 keys"},
+		{1, "EC2NodeClass", "1 EC2NodeClass"},
+		{2, "EC2NodeClass", "2 EC2NodeClasses"},
 	} {
 		if got := plural.Count(tt.n, tt.noun); got != tt.want {
 			t.Errorf("%d of %q are %q, not %q", tt.n, tt.noun, got, tt.want)

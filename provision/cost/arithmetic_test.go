@@ -110,6 +110,9 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 		if r.IntN(2) == 0 {
 			pool.PluginConfig = gpu.PluginConfig{Name: "x", Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 1 + r.IntN(20), Renamed: r.IntN(2) == 0}
 		}
+		if r.IntN(4) == 0 {
+			pool.PluginConfig = gpu.PluginConfig{Name: "x", Strategy: gpu.StrategyMIG, Replicas: 3, MIGDevices: map[string]int{"1g.5gb": 2, "3g.20gb": 1}}
+		}
 		hours := float64(1+r.IntN(48)) / 2
 		got := cost.NewTable(cost.Query{Region: "us-east-1", HoursPerDay: hours, Pools: []cost.Pool{pool}}, all)
 		c := checked{t, hours, pool}
@@ -129,8 +132,8 @@ func TestFiguresAreThoseOfAnExactArithmetic(t *testing.T) {
 		slices.Sort(names)
 		sold := slices.DeleteFunc(slices.Compact(names), func(name string) bool {
 			it, _ := all.Lookup(name)
-			wanted := pool.Requirements[1].Values
-			return !slices.ContainsFunc(wanted, func(capacity string) bool { return slices.Contains(it.UsageClasses, capacity) })
+			desired := pool.Requirements[1].Values
+			return !slices.ContainsFunc(desired, func(capacity string) bool { return slices.Contains(it.UsageClasses, capacity) })
 		})
 		if counted != len(sold) {
 			t.Errorf("%d types of %v are counted", counted, sold)
@@ -171,7 +174,7 @@ func (c checked) ends(row cost.Row, names []string, all *catalog.Catalog) {
 func TestAFigureAgreesWhenItIsRoundedOrCutOff(t *testing.T) {
 	const price = 0.526 // of a g4dn.xlarge, as us-east-1 lists it
 	stated := func(from, to float64, decimals int) cost.Range {
-		return cost.Range{From: from, To: to, Decimals: decimals}
+		return cost.Range{Min: from, Max: to, Decimals: decimals}
 	}
 	tests := map[string]struct {
 		hours, month float64
@@ -209,7 +212,7 @@ func TestAFigureAgreesWhenItIsRoundedOrCutOff(t *testing.T) {
 			if got.MatchesStated != tt.agrees || !within(*got.Recomputed, exact(price, tt.hours), 2) || *got.Today != *got.Recomputed {
 				t.Errorf("agrees %t, recomputed %g, today %g", got.MatchesStated, *got.Recomputed, *got.Today)
 			}
-			if near := min(max(*got.Today, tt.stated.From), tt.stated.To); math.Abs(got.Difference.USD-(*got.Today-near)) > 0.006 || (got.Difference.Percent == nil) != (near == 0) {
+			if near := min(max(*got.Today, tt.stated.Min), tt.stated.Max); math.Abs(got.Difference.USD-(*got.Today-near)) > 0.006 || (got.Difference.Percent == nil) != (near == 0) {
 				t.Errorf("the difference is %+v of %g", got.Difference, near)
 			}
 		})
@@ -217,7 +220,7 @@ func TestAFigureAgreesWhenItIsRoundedOrCutOff(t *testing.T) {
 }
 
 func TestSavingsAreAgainstTheFirstScenario(t *testing.T) {
-	one := func(usd float64) cost.Range { return cost.Range{From: usd, To: usd} }
+	one := func(usd float64) cost.Range { return cost.Range{Min: usd, Max: usd} }
 	tests := map[string]struct {
 		first, second, stated cost.Range
 		quoted                bool
@@ -231,8 +234,8 @@ func TestSavingsAreAgainstTheFirstScenario(t *testing.T) {
 		"nothing":                      {one(100), one(100), one(0), false, 0, true},
 		"less than nothing":            {one(100), one(150), one(-50), false, -50, true},
 		"of nothing":                   {one(0), one(50), one(0), false, 0, true},
-		"by the middle of ranges":      {cost.Range{From: 80, To: 120}, cost.Range{From: 20, To: 30}, one(75), false, 75, true},
-		"in a range":                   {one(100), one(30), cost.Range{From: 60, To: 80}, false, 70, true},
+		"by the middle of ranges":      {cost.Range{Min: 80, Max: 120}, cost.Range{Min: 20, Max: 30}, one(75), false, 75, true},
+		"in a range":                   {one(100), one(30), cost.Range{Min: 60, Max: 80}, false, 70, true},
 		"by the document's own prices": {one(1), one(2), one(50), true, 50, true},
 		"by those, not what is stated": {one(100), one(20), one(80), true, 50, false},
 	}

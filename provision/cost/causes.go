@@ -20,9 +20,9 @@ func own(s Scenario, month, price float64) []Cause {
 	makes := price * s.Hours
 	stated := s.Stated
 	switch {
-	case stated.contains(makes) && stated.From < stated.To:
-		return []Cause{newCause("range", "%s/h for %s h make %s; %s would be %s h", hourly(price), hours(s.Hours), dollars(makes), Range{From: stated.To, To: stated.To, Decimals: stated.Decimals}.dollars(), hours(stated.To/price))}
-	case stated.contains(makes) && math.Abs(stated.From-makes) < 0.005:
+	case stated.contains(makes) && stated.Min < stated.Max:
+		return []Cause{newCause("range", "%s/h for %s h make %s; %s would be %s h", hourly(price), hours(s.Hours), dollars(makes), Range{Min: stated.Max, Max: stated.Max, Decimals: stated.Decimals}.dollars(), hours(stated.Max/price))}
+	case stated.contains(makes) && math.Abs(stated.Min-makes) < 0.005:
 		return nil
 	case stated.contains(makes):
 		return []Cause{newCause("rounding", "%s is stated as %s", dollars(makes), stated.dollars())}
@@ -67,9 +67,9 @@ func (m *pricedCatalog) drifted(s Scenario, today catalog.Price) []Cause {
 	if s.Stated.contains(today.USDPerHour * s.Hours) {
 		return nil
 	}
-	was := hourly(s.Stated.From / s.Hours)
-	if s.Stated.From < s.Stated.To {
-		was += " to " + hourly(s.Stated.To/s.Hours)
+	was := hourly(s.Stated.Min / s.Hours)
+	if s.Stated.Min < s.Stated.Max {
+		was += " to " + hourly(s.Stated.Max/s.Hours)
 	}
 	return m.since(was+"/h by its figure", today)
 }

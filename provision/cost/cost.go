@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -50,6 +51,8 @@ type Query struct {
 	// Offerings are what AWS returned of the region's prices and offerings; nil where nothing was
 	// read, and then the catalog's count.
 	Offerings *pricelist.List
+	// Time is when the table is made, by which prices of Offerings are outdated.
+	Time time.Time
 	// Pools are the cluster's, in any order.
 	Pools []Pool
 	// Document is a table to do again; nil for none.
@@ -137,7 +140,8 @@ func nonCompute(costs ebs.Costs) (out NonCompute) {
 type Node struct {
 	InstanceType string `json:"instanceType"`
 	// GPUs is how many there are; Shares how many pods can have a GPU or a slice of
-	// one at once, and Sharing how: "none", "time-slicing" or "mps"; empty without.
+	// one at once, and Sharing how: "none", "time-slicing", "mps" or "mig"; empty
+	// without.
 	GPUs    int    `json:"gpus"`
 	Shares  int    `json:"shares"`
 	Sharing string `json:"sharing,omitempty"`
@@ -175,7 +179,7 @@ func NewTable(q Query, types *catalog.Catalog) Table {
 	if listed != nil && listed.Region != q.Region {
 		listed = nil
 	}
-	m := &pricedCatalog{region: q.Region, types: types, listed: listed, notes: map[string]bool{}, prices: map[provision.Price]bool{}}
+	m := &pricedCatalog{region: q.Region, types: types, listed: listed, at: q.Time, notes: map[string]bool{}, prices: map[provision.Price]bool{}}
 	out := Table{Region: name(q.Region), HoursPerMonth: HoursPerMonth, HoursPerDay: q.HoursPerDay, Pools: []Row{}}
 	if all := types.Types(); len(all) == 0 || (listed == nil || listed.OnDemandAt.IsZero()) && m.onDemand(all[0].Name) == nil {
 		m.addNote("Region %s: the catalog of %s has no prices of it, so that costs are left out.", name(q.Region), types.PriceDate())
@@ -219,7 +223,7 @@ func (m *pricedCatalog) row(p Pool, need string, types []catalog.InstanceType, h
 	slices.SortFunc(nodes, func(a, b Node) int {
 		return cmp.Or(cmp.Compare(a.hour(), b.hour()), strings.Compare(a.InstanceType, b.InstanceType))
 	})
-	// One without a price is not the dearest of those with.
+	// One without a price is not the most expensive of those with.
 	priced := slices.IndexFunc(nodes, func(n Node) bool { return math.IsInf(n.hour(), 1) })
 	if priced < 1 {
 		priced = len(nodes)
@@ -259,7 +263,10 @@ func (m *pricedCatalog) node(p Pool, t catalog.InstanceType, hoursPerDay float64
 		out.Sharing = string(gpu.SharingStrategyNone)
 	}
 	if t.GPU.Manufacturer == "NVIDIA" && p.PluginConfig.Strategy != "" && p.PluginConfig.Strategy != gpu.SharingStrategyNone {
-		out.Shares, out.Sharing = int(p.PluginConfig.Allocatable(t.GPU.Count)[p.PluginConfig.Resource()]), string(p.PluginConfig.Strategy)
+		out.Shares, out.Sharing = 0, string(p.PluginConfig.Strategy)
+		for _, n := range p.PluginConfig.Allocatable(t.GPU.Count) {
+			out.Shares += int(n)
+		}
 	}
 	if p.reservedOnly() {
 		out.CapacityType = reserved

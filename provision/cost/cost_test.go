@@ -68,7 +68,7 @@ func pools() []cost.Pool {
 }
 
 func one(usd float64, decimals int) cost.Range {
-	return cost.Range{From: usd, To: usd, Decimals: decimals}
+	return cost.Range{Min: usd, Max: usd, Decimals: decimals}
 }
 
 // document has a scenario for each cause of a difference.
@@ -95,10 +95,10 @@ func document() *cost.Document {
 			row("cut off", "g5.xlarge", "spot", 100, one(100, 0)),
 			row("of another month", "g4dn.xlarge", "on-demand", 720, one(384, 0)),
 			row("wrong", "g4dn.xlarge", "spot", 60, one(20, 0)),
-			row("a range", "g4dn.xlarge", "spot", 60, cost.Range{From: 10, To: 30}),
+			row("a range", "g4dn.xlarge", "spot", 60, cost.Range{Min: 10, Max: 30}),
 			row("dearer today", "g5.xlarge", "on-demand", 10, one(11, 0)),
 			row("no price", "g5.2xlarge", "on-demand", 720, one(800, 0)),
-			row("no price, a range", "g5.2xlarge", "spot", 720, cost.Range{From: 8, To: 10}),
+			row("no price, a range", "g5.2xlarge", "spot", 720, cost.Range{Min: 8, Max: 10}),
 			row("a type that nobody knows", "g99.xlarge", "on-demand", 100, one(200, 0)),
 			row("그것도 아무도 모른다", "g99.2xlarge", "spot", 100, one(1234567, 0)),
 			row("free", "g5.2xlarge", "on-demand", 1, one(0, 0)),

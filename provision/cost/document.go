@@ -45,10 +45,10 @@ type Scenario struct {
 	Saving *Range
 }
 
-// Range is a stated figure: From and To are equal unless it was written as a range.
+// Range is a stated figure: Min and Max are equal unless it was written as a range.
 type Range struct {
-	From float64 `json:"from"`
-	To   float64 `json:"to"`
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
 	// Decimals is how many digits after the point were written, so that a rounded
 	// figure can be distinguished from a wrong one.
 	Decimals int `json:"-"`
@@ -58,11 +58,11 @@ type Range struct {
 // within it: $100.60 is stated as $100 as often as it is as $101.
 func (r Range) contains(value float64) bool {
 	unit := math.Pow10(-r.Decimals) - 1e-9
-	return value > r.From-unit && value < r.To+unit
+	return value > r.Min-unit && value < r.Max+unit
 }
 
 // nearest is the figure of the range that is closest to a value.
-func (r Range) nearest(value float64) float64 { return min(max(value, r.From), r.To) }
+func (r Range) nearest(value float64) float64 { return min(max(value, r.Min), r.Max) }
 
 // Recomputed is a document's table done again.
 type Recomputed struct {
@@ -203,7 +203,7 @@ func (f *RecomputedScenario) save(stated Range, first RecomputedScenario) {
 		if f.Recomputed != nil {
 			return *f.Recomputed
 		}
-		return (f.Stated.From + f.Stated.To) / 2
+		return (f.Stated.Min + f.Stated.Max) / 2
 	}
 	percent := func(part, whole float64) float64 {
 		if whole <= 0 {
@@ -257,8 +257,8 @@ func digits(x float64, most int) string {
 
 // withoutUnit writes a range without a unit.
 func (r Range) withoutUnit() string {
-	if r.From == r.To {
-		return digits(r.From, 2)
+	if r.Min == r.Max {
+		return digits(r.Min, 2)
 	}
-	return digits(r.From, 2) + "–" + digits(r.To, 2)
+	return digits(r.Min, 2) + "–" + digits(r.Max, 2)
 }

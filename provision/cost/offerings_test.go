@@ -63,7 +63,7 @@ func TestPricesAndOfferingsOfAWSPrecedeTheCatalog(t *testing.T) {
 }
 
 func TestATableByPricesOfAWSNamesThemAndIsNotMarked(t *testing.T) {
-	table := cost.NewTable(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Offerings: returned(), Pools: pools()[:1]}, types(t, "g4dn", "g5"))
+	table := cost.NewTable(cost.Query{Region: "eu-west-1", HoursPerDay: 8, Offerings: returned(), Time: returned().OnDemandAt, Pools: pools()[:1]}, types(t, "g4dn", "g5"))
 	want := []provision.Price{{CapacityType: "on-demand", Basis: "price-list", Date: "2026-11-24"}, {CapacityType: "spot", Basis: "spot-price-history", Date: "2026-11-24"}}
 	if diff := cmp.Diff(want, table.Prices); diff != "" {
 		t.Errorf("prices (-want +got):\n%s", diff)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/catalog"
@@ -21,6 +22,7 @@ type pricedCatalog struct {
 	types  *catalog.Catalog
 	// listed is what AWS returned of the region; nil where nothing was read.
 	listed *pricelist.List
+	at     time.Time
 	notes  map[string]bool
 	prices map[provision.Price]bool
 }
@@ -177,7 +179,9 @@ func (m *pricedCatalog) source(capacity string, basis catalog.Basis, atMost bool
 		m.prices[provision.Price{CapacityType: capacity, Basis: provision.UnknownPrice}] = true
 		capacity = onDemand
 	}
-	m.prices[provision.Price{CapacityType: capacity, Basis: string(basis), Date: cmp.Or(m.listed.Date(basis), m.types.PriceDate())}] = true
+	m.prices[provision.Price{
+		CapacityType: capacity, Basis: string(basis), Date: cmp.Or(m.listed.Date(basis), m.types.PriceDate()), Outdated: m.listed.IsOutdated(basis, m.at),
+	}] = true
 }
 
 func (m *pricedCatalog) sources() []provision.Price {

@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// about marks what is reckoned with prices of the catalog. A tilde would strike text through in
+// about marks what is reckoned with prices of the catalog, or with old ones. A tilde would strike text through in
 // Markdown.
 const about = "≈"
 
@@ -97,7 +97,7 @@ func (r Row) nonCompute() [][]cell {
 	return [][]cell{line(named(r.Pool), textCell(": beside the instance, %s a month.", strings.Join(parts, " and ")))}
 }
 
-// approximate marks a table with prices of the catalog.
+// approximate marks a table with prices of the catalog, or with old ones.
 func (t Table) approximate() string {
 	if (provision.Cost{Prices: t.Prices}).Approximate() {
 		return ", " + about
@@ -278,25 +278,19 @@ func (t Table) footnotes() [][]cell {
 	for _, n := range t.Notes {
 		out = append(out, line(textCell("%s", n)))
 	}
-	var bases []string
+	var sources []string
 	for _, p := range t.Prices {
+		source := p.Source(name)
 		if p.Basis == provision.UnknownPrice {
-			bases = append(bases, p.CapacityType+" not known, from 10 to 100 % of on-demand; what is cheapest and dearest goes by on-demand")
-			continue
+			source += "; the cheapest and the most expensive node are those by on-demand prices"
 		}
-		basis := map[string]string{
-			"catalog":            "by the shipped catalog (" + about + ") of the region",
-			"other-region":       "by the shipped catalog (" + about + ") of us-east-1, as the region's are not known",
-			"price-list":         "by AWS's price list of the region",
-			"spot-price-history": "by EC2's spot price history",
-		}[p.Basis]
-		bases = append(bases, fmt.Sprintf("%s %s, %s", p.CapacityType, basis, p.Date))
+		sources = append(sources, source)
 	}
 	if slices.ContainsFunc(t.Pools, func(r Row) bool { return len(r.nonCompute()) > 0 }) {
 		out = append(out, line(textCell("Prices of volumes and addresses: as AWS publishes them for us-east-1 (%s), of gp3, gp2, io1, io2, st1 and sc1.", about)))
 	}
-	if len(bases) > 0 {
-		out = append(out, line(textCell("Prices of instances before tax, what the account saves by savings plans and reservations not being known: %s.", strings.Join(bases, "; "))))
+	if len(sources) > 0 {
+		out = append(out, line(textCell("%s", provision.PriceNote(sources))))
 	}
 	return out
 }
@@ -324,10 +318,10 @@ func (r Range) dollars() string {
 		}
 		return strings.TrimSuffix(dollars(usd), ".00")
 	}
-	if r.From == r.To {
-		return one(r.From)
+	if r.Min == r.Max {
+		return one(r.Min)
 	}
-	return one(r.From) + "–" + one(r.To)
+	return one(r.Min) + "–" + one(r.Max)
 }
 
 // hourly writes a price of an hour: cents at least, and four decimals at most.

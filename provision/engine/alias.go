@@ -54,9 +54,9 @@ func aliasFamilies() []string {
 	}
 }
 
-// tameTransform runs on every EC2NodeClass before it enters the cache, after the
+// aliasTransform runs on every EC2NodeClass before it enters the cache, after the
 // transform that the cache had anyway.
-func tameTransform(logger logr.Logger, first toolscache.TransformFunc) toolscache.TransformFunc {
+func aliasTransform(logger logr.Logger, first toolscache.TransformFunc) toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if first != nil {
 			var err error

@@ -74,7 +74,7 @@ func FuzzReplaceInvalidAliasesLeavesNothingThatEndsTheProcess(f *testing.F) {
 func TestTheCacheTransformReplacesInvalidQuantitiesAndReportsThem(t *testing.T) {
 	var logged strings.Builder
 	logger := funcr.New(func(_, args string) { logged.WriteString(args) }, funcr.Options{})
-	transform := tameTransform(logger, nil)
+	transform := aliasTransform(logger, nil)
 	class := classWith("al2@1@2")
 	class.Name = "gpu"
 	if _, err := transform(class); err != nil {
@@ -87,7 +87,7 @@ func TestTheCacheTransformReplacesInvalidQuantitiesAndReportsThem(t *testing.T) 
 		t.Error("another kind did not pass")
 	}
 	broken := errors.New("broken")
-	if _, err := tameTransform(logger, func(any) (any, error) { return nil, broken })(class); !errors.Is(err, broken) {
+	if _, err := aliasTransform(logger, func(any) (any, error) { return nil, broken })(class); !errors.Is(err, broken) {
 		t.Error("the cache's own transform was skipped")
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// engineClient is the client that every controller of the engine gets. It tames
-// EC2NodeClasses in the API server's responses to writes; the cache is tamed by a
-// transform.
+// engineClient is the client that every controller of the engine gets. It replaces invalid AMI aliases of
+// EC2NodeClasses in the API server's responses to writes; the cache has a
+// transform for the same.
 type engineClient struct{ client.Client }
 
 // newClientFunc wraps the manager's way of building its client.
@@ -28,37 +28,37 @@ func newClientFunc(build client.NewClientFunc) client.NewClientFunc {
 }
 
 func (c *engineClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	return tamed(object, c.Client.Get(ctx, key, object, options...))
+	return withValidAliases(object, c.Client.Get(ctx, key, object, options...))
 }
 
 func (c *engineClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
-	return tamed(object, c.Client.Create(ctx, object, options...))
+	return withValidAliases(object, c.Client.Create(ctx, object, options...))
 }
 
 func (c *engineClient) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
-	return tamed(object, c.Client.Update(ctx, object, options...))
+	return withValidAliases(object, c.Client.Update(ctx, object, options...))
 }
 
 func (c *engineClient) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-	return tamed(object, c.Client.Patch(ctx, object, patch, options...))
+	return withValidAliases(object, c.Client.Patch(ctx, object, patch, options...))
 }
 
 func (c *engineClient) Status() client.SubResourceWriter {
 	return engineStatus{c.Client.Status()}
 }
 
-// engineStatus tames the responses to status writes.
+// engineStatus replaces them in the responses to status writes.
 type engineStatus struct{ client.SubResourceWriter }
 
 func (s engineStatus) Update(ctx context.Context, object client.Object, options ...client.SubResourceUpdateOption) error {
-	return tamed(object, s.SubResourceWriter.Update(ctx, object, options...))
+	return withValidAliases(object, s.SubResourceWriter.Update(ctx, object, options...))
 }
 
 func (s engineStatus) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-	return tamed(object, s.SubResourceWriter.Patch(ctx, object, patch, options...))
+	return withValidAliases(object, s.SubResourceWriter.Patch(ctx, object, patch, options...))
 }
 
-func tamed(object client.Object, err error) error {
+func withValidAliases(object client.Object, err error) error {
 	if class, ok := object.(*awsv1.EC2NodeClass); ok {
 		ReplaceInvalidAliases(class)
 	}

@@ -72,7 +72,7 @@ func TestInstancesWithoutALiveNodeClaimAreTerminatedWhateverTheCachesHold(t *tes
 			}
 			slices.Sort(cloud.terminated)
 			if diff := cmp.Diff(step.want, cloud.terminated); diff != "" {
-				t.Errorf("terminated (-wanted +got):\n%s", diff)
+				t.Errorf("terminated (-desired +got):\n%s", diff)
 			}
 		})
 	}

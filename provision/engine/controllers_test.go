@@ -56,7 +56,7 @@ func TestOurListIsKarpenters(t *testing.T) {
 			t.Errorf("controllers with %s on (-Karpenter with our checks +ours):\n%s", variant, diff)
 		}
 		if diff := cmp.Diff(fast(theirs), list(t, "ours Fast "+variant)); diff != "" {
-			t.Errorf("controllers with %s on, at the pace Fast (-wanted +ours):\n%s", variant, diff)
+			t.Errorf("controllers with %s on, at the pace Fast (-desired +ours):\n%s", variant, diff)
 		}
 		if len(ours) < 40 {
 			t.Errorf("only %d controllers with %s on", len(ours), variant)
@@ -83,7 +83,8 @@ func stock(theirs []string) []string {
 
 // fast is that list as the pace Fast changes it: the disruption controller runs twice, once for
 // empty nodes, triggered by a watch, and its queue validates them; batches and pod events have
-// controllers of ours, and the lock of the disruption controllers counts what the provisioner creates.
+// controllers of ours, the lock of the disruption controllers counts what the provisioner creates, and that has
+// its finalizer from the beginning.
 func fast(theirs []string) []string {
 	const own = "github.com/poolwright/poolwright/provision/engine/"
 	return changed(stock(theirs), map[string][]string{
@@ -91,7 +92,7 @@ func fast(theirs []string) []string {
 		karpenters + "disruption.Queue by engine.guardedClient if fresh": {
 			karpenters + "disruption.Queue by emptiness.Client with live reads by engine.guardedClient if fresh",
 		},
-		karpenters + "provisioning.Provisioner":       {own + "batcher.Provisioner of provisioning.Provisioner by emptiness.countingClient"},
+		karpenters + "provisioning.Provisioner":       {own + "batcher.Provisioner of provisioning.Provisioner by batcher.finalizedClient by emptiness.countingClient"},
 		karpenters + "provisioning.PodController":     {own + "batcher.PodTrigger"},
 		karpenters + "provisioning.NodeController":    {own + "batcher.NodeTrigger"},
 		karpenters + "nodeclaim/podevents.Controller": {own + "podevents.Controller"},

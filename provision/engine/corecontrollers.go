@@ -51,6 +51,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine/emptiness"
 	"github.com/poolwright/poolwright/provision/engine/instancetypes"
 	"github.com/poolwright/poolwright/provision/engine/podevents"
+	"github.com/poolwright/poolwright/provision/engine/repairbackoff"
 )
 
 // coreControllers are the controllers of Karpenter's core for the gates in the
@@ -61,7 +62,7 @@ func coreControllers(ctx context.Context, p *parts) []controller.Controller {
 	buffers := virtualpods.NewVirtualPodCache(p.client)
 	lock, creates := emptiness.NewLock(p.client, p.cluster.Synced), p.client
 	if p.settings.Pace != PaceStock {
-		creates = lock.Client(p.client)
+		creates = batcher.FinalizedClient(lock.Client(p.client))
 	}
 	provisioner := provisioning.NewProvisioner(creates, p.recorder, p.cloud, p.cluster, p.clock, devices, buffers)
 	costs := cost.NewClusterCost(ctx, p.cloud, p.client)
@@ -123,7 +124,7 @@ func provisioningControllers(p *parts, provisioner *provisioning.Provisioner, lo
 		return p.cluster.Synced(ctx) && evaluated && overlaid
 	}
 	return []controller.Controller{
-		batcher.NewProvisioner(provisioner, batch, p.client, synced, lock.Launches()),
+		batcher.NewProvisioner(provisioner, batch, p.client, synced, lock.LaunchLocker()),
 		batcher.NewPodTrigger(p.client, batch, p.cluster),
 		batcher.NewNodeTrigger(p.client, batch),
 	}, batch
@@ -161,7 +162,13 @@ func disruptionControllers(ctx context.Context, p *parts, provisioner *provision
 	careful := guardedClient{p.client, p.synced}
 	if p.settings.Pace == PaceStock {
 		queue := disruption.NewQueue(careful, p.recorder, p.cluster, p.clock, provisioner)
-		decide := disruption.NewController(ctx, p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs)
+		methods := disruption.NewMethods(ctx, p.clock, p.cluster, p.client, provisioner, p.cloud, p.recorder, queue)
+		for i, m := range methods {
+			if m.Reason() == karpv1.DisruptionReasonUnhealthy {
+				methods[i] = boundedRepair(p, m)
+			}
+		}
+		decide := disruption.NewController(ctx, p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs, disruption.WithMethods(methods...))
 		return []controller.Controller{
 			queue,
 			&gatedController{name: decide.Name(), inner: decide, allowed: p.synced, retryAfter: disruptionRetry},
@@ -173,16 +180,16 @@ func disruptionControllers(ctx context.Context, p *parts, provisioner *provision
 	controllerOf := func(methods ...disruption.Method) *disruption.Controller {
 		return disruption.NewController(ctx, p.clock, p.client, provisioner, p.cloud, p.recorder, p.cluster, queue, costs, disruption.WithMethods(methods...))
 	}
-	lock.Releases(p.cluster.NodePoolState.ReleaseNodeCount)
+	lock.SetReleaseFunc(p.cluster.NodePoolState.ReleaseNodeCount)
 	var methods []disruption.Method
 	if coreoptions.FromContext(ctx).FeatureGates.NodeRepair {
-		methods = append(methods, lock.Unlocked(disruption.NewRepair(consolidation)))
+		methods = append(methods, lock.Decorate(boundedRepair(p, disruption.NewRepair(consolidation))))
 	}
 	others := controllerOf(append(methods,
-		lock.Unlocked(disruption.NewStaticDrift(p.cluster, provisioner, p.cloud, p.recorder)),
-		lock.Unlocked(disruption.NewDrift(p.client, p.cluster, provisioner, p.recorder, p.clock)),
-		lock.Unlocked(disruption.NewMultiNodeConsolidation(consolidation)),
-		lock.Unlocked(disruption.NewSingleNodeConsolidation(consolidation)),
+		lock.Decorate(disruption.NewStaticDrift(p.cluster, provisioner, p.cloud, p.recorder)),
+		lock.Decorate(disruption.NewDrift(p.client, p.cluster, provisioner, p.recorder, p.clock)),
+		lock.Decorate(disruption.NewMultiNodeConsolidation(consolidation)),
+		lock.Decorate(disruption.NewSingleNodeConsolidation(consolidation)),
 	)...)
 	empty := controllerOf(emptiness.NewMethod(disruption.NewEmptiness(consolidation), lock))
 	watch := emptiness.NewWatch(p.client, p.cluster)
@@ -192,6 +199,13 @@ func disruptionControllers(ctx context.Context, p *parts, provisioner *provision
 		&gatedController{name: others.Name(), inner: lock.Reconciler(others), allowed: p.synced, retryAfter: disruptionRetry},
 		&gatedController{name: others.Name() + ".emptiness", inner: lock.Reconciler(empty), allowed: p.synced, retryAfter: disruptionRetry, trigger: watch.Source()},
 	}
+}
+
+// boundedRepair is Karpenter's method for unhealthy nodes, with a bound over time.
+func boundedRepair(p *parts, repair disruption.Method) disruption.Method {
+	return repairbackoff.Decorate(repair, repairbackoff.Config{
+		Live: p.live, Writer: guardedClient{p.client, p.synced}, Clock: p.clock, Recorder: p.recorder, Release: p.cluster.NodePoolState.ReleaseNodeCount,
+	})
 }
 
 // poolControllers keep NodePools' hashes, counters and conditions, and the

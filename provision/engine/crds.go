@@ -15,7 +15,7 @@ import (
 
 // KarpenterVersion is the embedded Karpenter's version, core and AWS provider; a
 // test compares it with the module that is linked.
-const KarpenterVersion = "1.15.1"
+const KarpenterVersion = "1.15.2"
 
 // CRDKept is a CRD that InstallCRDs left as it is because it is newer.
 type CRDKept struct {

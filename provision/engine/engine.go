@@ -181,7 +181,7 @@ func (e *Engine) cached(own cache.Options) map[client.Object]cache.ByObject {
 	objects := make(map[client.Object]cache.ByObject, len(own.ByObject)+3)
 	maps.Copy(objects, own.ByObject)
 	objects[&coordinationv1.Lease{}] = cache.ByObject{Field: fields.OneTermEqualSelector("metadata.namespace", "kube-node-lease")}
-	objects[&awsv1.EC2NodeClass{}] = cache.ByObject{Transform: tameTransform(e.log, own.DefaultTransform)}
+	objects[&awsv1.EC2NodeClass{}] = cache.ByObject{Transform: aliasTransform(e.log, own.DefaultTransform)}
 	if e.config.TransformNode != nil {
 		objects[&corev1.Node{}] = cache.ByObject{Transform: chainTransform(e.config.TransformNode, own.DefaultTransform)}
 	}

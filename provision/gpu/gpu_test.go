@@ -40,6 +40,8 @@ func TestWhatANodeAdvertisesIsTheConfigsSharesOfAllGPUs(t *testing.T) {
 		"whole GPUs":    {gpu.PluginConfig{Strategy: gpu.SharingStrategyNone}, 4, "nvidia.com/gpu=4,nvidia.com/gpu.shared=0"},
 		"time slices":   {gpu.PluginConfig{Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, 4, "nvidia.com/gpu=40,nvidia.com/gpu.shared=0"},
 		"renamed ones":  {gpu.PluginConfig{Strategy: gpu.SharingStrategyMPS, Replicas: 3, Renamed: true}, 8, "nvidia.com/gpu=0,nvidia.com/gpu.shared=24"},
+		"MIG devices":   {gpu.PluginConfig{Strategy: gpu.StrategyMIG, Replicas: 4, MIGDevices: map[string]int{"1g.10gb": 2, "2g.20gb": 1, "3g.40gb": 1}}, 8, "nvidia.com/gpu=0,nvidia.com/gpu.shared=0,nvidia.com/mig-1g.10gb=16,nvidia.com/mig-2g.20gb=8,nvidia.com/mig-3g.40gb=8"},
+		"as whole GPUs": {gpu.PluginConfig{Strategy: gpu.StrategyMIG, Replicas: 7, MIGSingle: true, MIGDevices: map[string]int{"1g.10gb": 7}}, 8, "nvidia.com/gpu=56,nvidia.com/gpu.shared=0"},
 		"no GPU at all": {gpu.PluginConfig{Strategy: gpu.SharingStrategyTimeSlicing, Replicas: 10}, 0, "nvidia.com/gpu=0,nvidia.com/gpu.shared=0"},
 	} {
 		allocatable := c.config.Allocatable(c.gpus)
@@ -79,6 +81,34 @@ func TestANodeDiffersFromWhatItMustAdvertise(t *testing.T) {
 		if got := allocatable.Differs(c.has); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+func TestAdvertisedGPUsAreOfEveryName(t *testing.T) {
+	quantity := *resource.NewQuantity(3, resource.DecimalSI)
+	got := gpu.Resources{gpu.Resource: 0, gpu.SharedResource: 0}
+	got.Add(corev1.ResourceList{"cpu": quantity, "nvidia.com/mig-1g.10gb": quantity, "nvidia.com/mig-2g.20gb": {}, "nvidia.com/other": quantity})
+	if diff := cmp.Diff(gpu.Resources{gpu.Resource: 0, gpu.SharedResource: 0, "nvidia.com/mig-1g.10gb": 3, "nvidia.com/mig-2g.20gb": 0}, got); diff != "" {
+		t.Error(diff)
+	}
+	if !got.Any() || (gpu.Resources{gpu.Resource: 0}).Any() {
+		t.Error("whether any is advertised")
+	}
+}
+
+func TestPartitionsAreComparedByProfilesNumbersAndName(t *testing.T) {
+	mig := gpu.PluginConfig{Name: "a", Strategy: gpu.StrategyMIG, MIGDevices: map[string]int{"2g.20gb": 1, "1g.10gb": 2}}
+	single := gpu.PluginConfig{Strategy: gpu.StrategyMIG, MIGSingle: true, MIGDevices: map[string]int{"1g.10gb": 7}}
+	for want, p := range map[string]gpu.PluginConfig{"mixed,1g.10gb=2,2g.20gb=1": mig, "single,1g.10gb=7": single, "": {Strategy: gpu.SharingStrategyMPS, Replicas: 2}} {
+		if got := p.Partitions(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if diff := cmp.Diff([]corev1.ResourceName{"nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"}, mig.Resources()); diff != "" || single.Resource() != gpu.Resource {
+		t.Error(diff, single.Resource())
+	}
+	if got := mig.ResourceNames(); got != "nvidia.com/mig-1g.10gb, nvidia.com/mig-2g.20gb" || !mig.Advertises("nvidia.com/mig-2g.20gb") || mig.Advertises("nvidia.com/gpu") {
+		t.Error(got)
 	}
 }
 

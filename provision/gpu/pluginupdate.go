@@ -2,37 +2,38 @@ package gpu
 
 import (
 	"cmp"
-	"fmt"
+	"encoding/json"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// updateStopped is the fourth field of a PluginUpdateAnnotation.
-const updateStopped = "stopped"
+// formerUpdateStopped is the fourth field of the annotation as earlier releases wrote it, with blanks between fields.
+const formerUpdateStopped = "stopped"
 
 // PluginUpdate is the value of the annotation PluginUpdateAnnotation: for any later process, what is
 // being done to a node's plugin. The zero value is no record.
 type PluginUpdate struct {
 	// Hash is the PluginHash of what the plugin is updated to.
-	Hash string
+	Hash string `json:"hash"`
 	// Pod is the UID of the one that goes.
-	Pod types.UID
+	Pod types.UID `json:"pod"`
 	// Time is when that began, in whole seconds.
-	Time time.Time
+	Time time.Time `json:"time"`
 	// Stopped reports that the new plugin did not come to agree in time, and that this has
 	// been reported.
-	Stopped bool
+	Stopped bool `json:"stopped,omitempty"`
 }
 
-// String writes the record as the annotation has it.
+// String writes the record as the annotation has it, in JSON.
 func (r PluginUpdate) String() string {
-	text := fmt.Sprintf("%s %s %s", r.Hash, r.Pod, r.Time.UTC().Format(time.RFC3339))
-	if r.Stopped {
-		text += " " + updateStopped
+	r.Time = r.Time.UTC().Truncate(time.Second)
+	text, err := json.Marshal(r)
+	if err != nil { // Of texts and a time there is always a JSON.
+		return ""
 	}
-	return text
+	return string(text)
 }
 
 // ReadPluginUpdate is the record on a Node with these annotations.
@@ -46,11 +47,23 @@ func DeletePluginUpdate(annotations map[string]string) {
 	delete(annotations, formerUpdateAnnotation)
 }
 
-// ParsePluginUpdate reads what String wrote. Anything else is no record: the worst that comes
+// ParsePluginUpdate reads what String wrote, or an earlier release. Anything else is no record: the worst that comes
 // of it is one more restart of a plugin.
 func ParsePluginUpdate(text string) PluginUpdate {
+	var out PluginUpdate
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return parseFormer(text)
+	}
+	if out.Hash == "" || out.Pod == "" || out.Time.IsZero() {
+		return PluginUpdate{}
+	}
+	out.Time = out.Time.UTC()
+	return out
+}
+
+func parseFormer(text string) PluginUpdate {
 	fields := strings.Split(text, " ")
-	stopped := len(fields) == 4 && fields[3] == updateStopped
+	stopped := len(fields) == 4 && fields[3] == formerUpdateStopped
 	if len(fields) != 3 && !stopped {
 		return PluginUpdate{}
 	}

@@ -9,11 +9,36 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/poolwright/poolwright/provision/gpu/migprofile"
 )
 
 // Resources is how many of each GPU resource a node advertises. A resource with 0 must
 // not be advertised.
 type Resources map[corev1.ResourceName]int64
+
+func isResource(name corev1.ResourceName) bool {
+	return name == Resource || name == SharedResource || migprofile.IsResource(name)
+}
+
+// Add adds the GPU resources in a list, such as a node's.
+func (o Resources) Add(list corev1.ResourceList) {
+	for name, quantity := range list {
+		if isResource(name) {
+			o[name] += quantity.Value()
+		}
+	}
+}
+
+// Any reports whether one of the numbers is above 0.
+func (o Resources) Any() bool {
+	for _, n := range o {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // Differs describes how a node's resources differ from these, as "nvidia.com/gpu: 4
 // of 40"; empty when they agree. Resources that these do not name are passed
@@ -79,7 +104,7 @@ func ParseResources(text string) (Resources, error) {
 		name, number, ok := strings.Cut(part, "=")
 		n, err := strconv.ParseInt(number, 10, 64)
 		resourceName := corev1.ResourceName(name)
-		if !ok || err != nil || n < 0 || n > maxAllocatable || (resourceName != Resource && resourceName != SharedResource) {
+		if !ok || err != nil || n < 0 || n > maxAllocatable || !isResource(resourceName) {
 			return nil, fmt.Errorf("reading the allocatable GPUs of a node: %q is not a resource and its number, such as %s=4", part, Resource)
 		}
 		if _, twice := out[resourceName]; twice {

@@ -2,11 +2,15 @@ package gpu
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/poolwright/poolwright/provision/gpu/migprofile"
 )
 
 const (
@@ -64,6 +68,8 @@ const (
 	SharingStrategyTimeSlicing SharingStrategy = "time-slicing"
 	// SharingStrategyMPS divides a GPU's memory and threads.
 	SharingStrategyMPS SharingStrategy = "mps"
+	// StrategyMIG partitions GPUs by NVIDIA's Multi-Instance GPU, once, when their node starts.
+	StrategyMIG SharingStrategy = "mig"
 	// StrategyDRA is no strategy of NVIDIA's device plugin: NVIDIA's DRA driver publishes whole GPUs in
 	// ResourceSlices, and a node has none of them among its allocatable resources.
 	StrategyDRA SharingStrategy = "dra"
@@ -77,8 +83,13 @@ type PluginConfig struct {
 	Pools []string
 	// Strategy is how the GPUs are shared.
 	Strategy SharingStrategy
-	// Replicas is how many shares each GPU has; 1 for SharingStrategyNone.
+	// Replicas is how many shares each GPU has; 1 for SharingStrategyNone, and the number of MIG devices for StrategyMIG.
 	Replicas int
+	// MIGDevices is how many MIG devices each GPU has, by the name of their profile, such as 1g.10gb. Only for StrategyMIG.
+	MIGDevices map[string]int
+	// MIGSingle is true when MIG devices, all of one profile, are advertised as Resource, by the plugin's migStrategy single,
+	// and not each by a name that has its profile (mixed).
+	MIGSingle bool
 	// Renamed is true when shares are advertised as SharedResource.
 	Renamed bool
 	// OnePerRequest is true when the plugin refuses requests for more than one.
@@ -150,12 +161,53 @@ func (s Sharing) Others(name string) []string {
 	return slices.Compact(out)
 }
 
-// Resource is the name under which the configuration advertises its GPUs or shares.
-func (p PluginConfig) Resource() corev1.ResourceName {
-	if p.Renamed {
-		return SharedResource
+// Resource is the name under which the configuration advertises its GPUs or shares; of several, the first.
+func (p PluginConfig) Resource() corev1.ResourceName { return p.Resources()[0] }
+
+// Resources are the names under which the configuration advertises its GPUs or shares, sorted. There is more than one where
+// GPUs are partitioned into MIG devices of several profiles.
+func (p PluginConfig) Resources() []corev1.ResourceName {
+	switch {
+	case p.Strategy == StrategyMIG && !p.MIGSingle && len(p.MIGDevices) > 0:
+		var out []corev1.ResourceName
+		for _, profile := range slices.Sorted(maps.Keys(p.MIGDevices)) {
+			out = append(out, migprofile.Resource(profile))
+		}
+		return out
+	case p.Renamed:
+		return []corev1.ResourceName{SharedResource}
 	}
-	return Resource
+	return []corev1.ResourceName{Resource}
+}
+
+// Advertises reports whether nodes of the configuration advertise a resource.
+func (p PluginConfig) Advertises(name string) bool {
+	return slices.Contains(p.Resources(), corev1.ResourceName(name))
+}
+
+// ResourceNames are Resources, separated by commas.
+func (p PluginConfig) ResourceNames() string {
+	var out []string
+	for _, name := range p.Resources() {
+		out = append(out, string(name))
+	}
+	return strings.Join(out, ", ")
+}
+
+// Partitions is how the configuration partitions a GPU by MIG, and as what the partitions are advertised; empty for any other
+// strategy. Nodes of two configurations that differ in it must not be changed from one to the other.
+func (p PluginConfig) Partitions() string {
+	if p.Strategy != StrategyMIG {
+		return ""
+	}
+	parts := []string{"mixed"}
+	if p.MIGSingle {
+		parts[0] = "single"
+	}
+	for _, profile := range slices.Sorted(maps.Keys(p.MIGDevices)) {
+		parts = append(parts, fmt.Sprintf("%s=%d", profile, p.MIGDevices[profile]))
+	}
+	return strings.Join(parts, ",")
 }
 
 // PluginHash is the PluginHashAnnotation of a pod or of the pod template of a DaemonSet; empty where it has none.
@@ -189,9 +241,14 @@ func (p PluginConfig) EncodeSharing() string {
 // devices are in ResourceSlices and must not be counted a second time as resources.
 func (p PluginConfig) Allocatable(gpus int) Resources {
 	allocatable := Resources{Resource: 0, SharedResource: 0}
-	if p.Strategy == StrategyDRA {
-		return allocatable
+	switch {
+	case p.Strategy == StrategyDRA:
+	case p.Strategy == StrategyMIG && !p.MIGSingle:
+		for profile, n := range p.MIGDevices {
+			allocatable[migprofile.Resource(profile)] = int64(gpus * n)
+		}
+	default:
+		allocatable[p.Resource()] = int64(gpus * max(p.Replicas, 1))
 	}
-	allocatable[p.Resource()] = int64(gpus * max(p.Replicas, 1))
 	return allocatable
 }

@@ -13,6 +13,9 @@ type PoolState struct {
 	Allocatable Resources
 	// Unhealthy are the nodes that do not advertise what they should, by name.
 	Unhealthy []UnhealthyNode
+	// Unknown is why it cannot be determined whether nodes of the pool are as they should be; "" where it can. Such nodes
+	// are neither in Updated nor in Unhealthy.
+	Unknown string
 	// Failures counts the nodes replaced in a row because they never advertised
 	// their GPUs; BackoffUntil is until when none is launched, zero for not held.
 	Failures     int

@@ -12,6 +12,12 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
+// MaxAge is how old a price that was read may be. What is older is approximate.
+const MaxAge = 7 * 24 * time.Hour
+
+// maxSkew is how far clocks may differ.
+const maxSkew = 24 * time.Hour
+
 const (
 	// OnDemand is the basis of a price that the Price List API returned for the region.
 	OnDemand catalog.Basis = "price-list"
@@ -61,6 +67,11 @@ func (l *List) Or(other *List) *List {
 // Complete reports whether prices of both kinds and offerings were read.
 func (l *List) Complete() bool { return len(l.Missing()) == 0 }
 
+// IsEmpty reports whether none of them were.
+func (l *List) IsEmpty() bool {
+	return l == nil || l.OnDemandAt.IsZero() && l.SpotAt.IsZero() && l.ZonesAt.IsZero()
+}
+
 // Missing names what was not read.
 func (l *List) Missing() []string {
 	if l == nil {
@@ -99,6 +110,20 @@ func (l *List) SpotPrice(instanceType, zone string) (price catalog.Price, known 
 		return catalog.Price{}, false
 	}
 	return catalog.Price{USDPerHour: l.Spot[zone][instanceType], Basis: Spot}, true
+}
+
+// IsOutdated reports whether the prices of a basis were read longer than [MaxAge] before the time, or have a date of more
+// than a day after it, by which their age is not known; false for another basis.
+func (l *List) IsOutdated(basis catalog.Basis, at time.Time) bool {
+	read := at
+	switch {
+	case l == nil:
+	case basis == OnDemand:
+		read = l.OnDemandAt
+	case basis == Spot:
+		read = l.SpotAt
+	}
+	return at.Sub(read) > MaxAge || read.Sub(at) > maxSkew
 }
 
 // Date is the day on which the prices of a basis were read, as YYYY-MM-DD; empty for another

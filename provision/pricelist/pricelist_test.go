@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/pricelist"
 )
 
@@ -38,6 +39,33 @@ func TestWhatAListLacksIsTheOthers(t *testing.T) {
 				t.Errorf("complete is %t of %+v", complete, got)
 			}
 		})
+	}
+}
+
+func TestPricesAreOutdatedAfterSevenDays(t *testing.T) {
+	read := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	list := &pricelist.List{OnDemandAt: read, SpotAt: read.Add(24 * time.Hour)}
+	for name, c := range map[string]struct {
+		list  *pricelist.List
+		basis catalog.Basis
+		after time.Duration
+		want  bool
+	}{
+		"today's":                      {list, pricelist.OnDemand, 0, false},
+		"of seven days ago":            {list, pricelist.OnDemand, 7 * 24 * time.Hour, false},
+		"older ones":                   {list, pricelist.OnDemand, 7*24*time.Hour + 1, true},
+		"spot prices of another day":   {list, pricelist.Spot, 7*24*time.Hour + 1, false},
+		"older spot prices":            {list, pricelist.Spot, 8*24*time.Hour + 1, true},
+		"the catalog's have a mark":    {list, catalog.HomeRegion, 365 * 24 * time.Hour, false},
+		"of nothing that was read":     {nil, pricelist.OnDemand, 365 * 24 * time.Hour, false},
+		"a clock that is behind AWS's": {list, pricelist.OnDemand, -time.Hour, false},
+		"of tomorrow":                  {list, pricelist.OnDemand, -24 * time.Hour, false},
+		"of a later day":               {list, pricelist.OnDemand, -24*time.Hour - 1, true},
+		"spot prices of a later day":   {list, pricelist.Spot, -1, true},
+	} {
+		if got := c.list.IsOutdated(c.basis, read.Add(c.after)); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,12 +46,17 @@ func TestAnInstanceThatTheSDKLaunchesBecomesANodeAndGoes(t *testing.T) {
 	settings.WithoutGit = true
 	settings.AWS.Delays.Fleet, settings.AWS.Delays.Running, settings.AWS.Delays.Shutdown = 0, 50*time.Millisecond, 50*time.Millisecond
 	settings.Nodes.Join, settings.Nodes.NodeGone = 50*time.Millisecond, 50*time.Millisecond
+	settings.SystemTaints = []corev1.Taint{{Key: "CriticalAddonsOnly", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	target := start(t, settings)
 	cloud := connect(t, target)
 	api, err := kubernetes.NewForConfig(target.REST())
 	if err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the system node has its taint and no other", func() bool {
+		list, err := api.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "sandbox.poolwright.dev/system=true"})
+		return err == nil && len(list.Items) == 1 && slices.Equal(list.Items[0].Spec.Taints, settings.SystemTaints)
+	})
 	id := cloud.launch(t, settings.AWS.Cluster.Name)
 	instances := target.AWS.Instances()
 	if len(instances) != 1 || instances[0].ID != id {

@@ -23,7 +23,7 @@ func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pending
 	var movers []*corev1.Pod
 	for _, name := range slices.Sorted(maps.Keys(leave)) {
 		for _, pod := range c.before.Bound[name] {
-			if !gone[name] && podutil.IsReschedulable(pod) && !ending[workload.NameOf(pod)] && !c.alone(pod) {
+			if !gone[name] && podutil.IsReschedulable(pod) && !ending[workload.NameOf(pod)] && !c.hasNoController(pod) {
 				movers = append(movers, pod)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/simulate"
+	"github.com/poolwright/poolwright/provision/simulate/reduce"
 )
 
 // large is 20 pools, 500 nodes and 5,000 pods.
@@ -61,6 +62,15 @@ func fleetOf(tb testing.TB, pools, nodes int) provision.ClusterSnapshot {
 	for i := range 20 {
 		pod(&fleet, fmt.Sprint("waits-", i), "")
 	}
+	// Those of one shape share it, as where the pods of a cluster are read.
+	var shapes reduce.Pods
+	for i, p := range fleet.Pods {
+		shaped, err := shapes.Pod(p)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		fleet.Pods[i] = shaped
+	}
 	return fleet
 }
 
@@ -100,7 +110,8 @@ spec:
 // than are looked at one by one, and once with ten times the nodes and pods, which
 // take no more than ten times as long.
 func BenchmarkALargeFleet(b *testing.B) {
-	const most = 2 * time.Second
+	// Of the processors: how long it takes on the clock depends on what else the machine does.
+	const most = time.Second
 	for name, c := range map[string]struct {
 		limit    string
 		replicas int
@@ -110,14 +121,14 @@ func BenchmarkALargeFleet(b *testing.B) {
 		"with thousands declared": {"10000", 1000},
 	} {
 		b.Run(name, func(b *testing.B) {
-			if took, _ := forecastFleet(b, 500, c.limit, c.replicas); took > most {
-				b.Errorf("took %s at best, more than %s", took, most)
+			if cpu := measureFleetForecast(b, 500, c.limit, c.replicas); cpu > most {
+				b.Errorf("took %s of the processors at best, more than %s", cpu, most)
 			}
 		})
 	}
 	b.Run("of 5000 nodes", func(b *testing.B) {
-		_, one := forecast(b, fleetOf(b, 20, 500), changedLarge(b, fleetOf(b, 20, 500), "10000", 1), prices(b), 500)
-		if _, ten := forecastFleet(b, 5000, "100000", 1); ten > 10*one {
+		one := forecast(b, fleetOf(b, 20, 500), changedLarge(b, fleetOf(b, 20, 500), "10000", 1), prices(b), 500)
+		if ten := measureFleetForecast(b, 5000, "100000", 1); ten > 10*one {
 			b.Errorf("took %s of the processors at best, more than ten times the %s of 500 nodes", ten, one)
 		}
 	})
@@ -138,21 +149,20 @@ func changedLarge(tb testing.TB, fleet provision.ClusterSnapshot, limit string, 
 	return fleet
 }
 
-// forecastFleet is the least time of forecasts in which all of so many nodes are replaced, and of the processors' time.
-func forecastFleet(b *testing.B, nodes int, limit string, replicas int) (took, cpu time.Duration) {
+// measureFleetForecast is the least time of the processors for a forecast in which all of so many nodes are replaced.
+func measureFleetForecast(b *testing.B, nodes int, limit string, replicas int) time.Duration {
 	before, after, types := fleetOf(b, 20, nodes), changedLarge(b, fleetOf(b, 20, nodes), limit, replicas), prices(b)
-	took, cpu = time.Hour, time.Hour
+	cpu := time.Hour
 	for b.Loop() {
-		t, c := forecast(b, before, after, types, nodes)
-		took, cpu = min(took, t), min(cpu, c)
+		cpu = min(cpu, forecast(b, before, after, types, nodes))
 	}
 	b.ReportMetric(cpu.Seconds(), "cpu-s")
-	return took, cpu
+	return cpu
 }
 
-// forecast is the time of one of them.
-func forecast(b *testing.B, before, after provision.ClusterSnapshot, types *catalog.Catalog, nodes int) (took, cpu time.Duration) {
-	start, used := time.Now(), worked(b)
+// forecast is the processors' time of one of them.
+func forecast(b *testing.B, before, after provision.ClusterSnapshot, types *catalog.Catalog, nodes int) time.Duration {
+	used := worked(b)
 	got, err := simulate.Compare(engine.Offline(b.Context(), settings()), before, after, types)
 	if err != nil {
 		b.Fatal(err)
@@ -160,7 +170,7 @@ func forecast(b *testing.B, before, after provision.ClusterSnapshot, types *cata
 	if len(got.Replaced) != nodes || got.Rollout.Pods != 10*nodes || len(got.PodScheduling.NewlySchedulable)+len(got.PodScheduling.Unschedulable) < 10 {
 		b.Fatalf("%d nodes, %d pods, and of those declared %v, %v", len(got.Replaced), got.Rollout.Pods, got.PodScheduling.NewlySchedulable, got.PodScheduling.Unschedulable)
 	}
-	return time.Since(start), worked(b) - used
+	return worked(b) - used
 }
 
 // TestALargeFleetTakesInProportion holds on any machine: ten times the nodes and

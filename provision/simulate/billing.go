@@ -48,7 +48,7 @@ func (c *comparison) cost(name string) provision.Cost {
 		}
 	}
 	out.Now, out.After, unblocked = rounded(out.Now), rounded(out.After), rounded(unblocked)
-	out.SpotUnchanged = cents(same.SpotAtMost)
+	out.SpotUnchanged, out.UnpricedUnchanged = cents(same.SpotAtMost), same.Unpriced
 	if unblocked != out.After {
 		out.Unblocked = &unblocked
 	}
@@ -126,7 +126,7 @@ func (c *comparison) vanishes(n provision.Node) bool {
 	if pool == nil || pool.Spec.Replicas != nil || starts {
 		return false
 	}
-	return !slices.ContainsFunc(n.Pods, func(p provision.Pod) bool { return !p.Unowned }) &&
+	return !slices.ContainsFunc(n.Pods, func(p provision.Pod) bool { return !p.WithoutController }) &&
 		(len(n.Pods) == 0 || pool.Spec.Disruption.ConsolidateAfter.Duration != nil)
 }
 
@@ -170,6 +170,7 @@ func (c *comparison) total(pools []provision.Pool) provision.Cost {
 		unblocked = plus(unblocked, final)
 		out.Notes = append(out.Notes, p.Cost.Notes...)
 		out.Min, out.SpotUnchanged = out.Min+p.Cost.Min, out.SpotUnchanged+p.Cost.SpotUnchanged
+		out.UnpricedUnchanged += p.Cost.UnpricedUnchanged
 		out.MinUnknown, out.MinAtMost = out.MinUnknown || p.Cost.MinUnknown, out.MinAtMost || p.Cost.MinAtMost
 		if p.Action != "delete" {
 			after.add(p.Cost.Max, p.Cost.MaxUnknown)

@@ -143,7 +143,7 @@ func TestNodesMadeByAnotherKarpenterAreUnknown(t *testing.T) {
 				t.Errorf("replaced: %v", replacedText(got.Replaced))
 			}
 			// maxNodesReplaced holds the change for Drift, not for the text.
-			if len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0].Text, tt.want) || !got.Unknown[0].Drift {
+			if len(got.Unknown) != 1 || !strings.HasPrefix(got.Unknown[0].Text, tt.want) || !got.Unknown[0].MoreReplaced {
 				t.Errorf("unknown: %+v", got.Unknown)
 			}
 			if got = compare(t, before, before); len(got.Unknown) != 0 {
@@ -165,7 +165,7 @@ func TestASelectorThatOnlyAWSResolvesMayReplaceMoreNodes(t *testing.T) {
 			got := compare(t, three(t, pool, class), read(t, pool, strings.Replace(class, c.old, c.new, 1)))
 			var drift []string
 			for _, u := range got.Unknown {
-				if u.Drift {
+				if u.MoreReplaced {
 					drift = append(drift, u.Text)
 				}
 			}

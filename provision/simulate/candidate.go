@@ -109,7 +109,7 @@ func (c *comparison) budgets(name string) map[karpv1.DisruptionReason]AllowedDis
 			one.Budget = budget.Written(*least)
 		}
 		if configured == 0 && nodes > 0 {
-			if opens, ok := budget.Opening(pool, nodes, c.before.Now, reason); ok {
+			if opens, ok := budget.NextWindow(pool, nodes, c.before.Now, reason); ok {
 				one.NextWindow = opens.UTC()
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/drift"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
+	"github.com/poolwright/poolwright/provision/simulate/reduce"
 )
 
 // poolRemoved is the reason of nodes whose pool goes or has gone.
@@ -48,7 +49,7 @@ func (c *comparison) classify(ctx context.Context) error {
 			continue
 		}
 		for _, claim := range claims {
-			if !claim.DeletionTimestamp.IsZero() || !claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() {
+			if !claim.DeletionTimestamp.IsZero() || !snapshot.Condition(claim, karpv1.ConditionTypeLaunched).IsTrue() {
 				continue // It goes already, or Karpenter does not evaluate it yet.
 			}
 			already, next := c.drift.ReasonBefore(claim, was), c.drift.ReasonAfter(claim, was, is)
@@ -128,7 +129,7 @@ func (c *comparison) node(claim *karpv1.NodeClaim, limits pdb.Limits) provision.
 	for _, pod := range c.before.Bound[node.Name] {
 		if podutil.IsReschedulable(pod) {
 			named := workload.NameOf(pod)
-			named.Unowned = c.alone(pod)
+			named.WithoutController = c.hasNoController(pod)
 			out.Pods = append(out.Pods, named)
 		}
 		if found, ok := c.blocker(pod, claim, limits); ok {
@@ -150,15 +151,32 @@ func (c *comparison) blocker(pod *corev1.Pod, claim *karpv1.NodeClaim, limits pd
 		out.Kind = blocker.DoNotDisrupt
 		return out, true
 	}
-	if budgets, free := limits.CanEvictPods([]*corev1.Pod{pod}, c.before.Clock, nil); !free {
-		out.Kind = blocker.PDB
-		for _, b := range budgets {
-			out.PodDisruptionBudgets = append(out.PodDisruptionBudgets, b.String())
-		}
-		slices.Sort(out.PodDisruptionBudgets)
+	if budgets := c.blockingBudgets(pod, limits); len(budgets) > 0 {
+		out.Kind, out.PodDisruptionBudgets = blocker.PDB, budgets
 		return out, true
 	}
 	return provision.Blocker{}, false
+}
+
+// blockingBudgets are the PodDisruptionBudgets that keep a pod from being evicted, found once for pods of one shape: Karpenter
+// compares each pod with each of them. A pod that must not be disrupted, which depends on its age, is none of these.
+func (c *comparison) blockingBudgets(pod *corev1.Pod, limits pdb.Limits) []string {
+	key := reduce.ShapeKeyOf(pod)
+	if known, ok := c.evictions[key]; ok {
+		return slices.Clone(known)
+	}
+	var out []string
+	if budgets, free := limits.CanEvictPods([]*corev1.Pod{pod}, c.before.Clock, nil); !free {
+		for _, b := range budgets {
+			out = append(out, b.String())
+		}
+	}
+	slices.Sort(out)
+	if c.evictions == nil {
+		c.evictions = map[reduce.ShapeKey][]string{}
+	}
+	c.evictions[key] = out
+	return slices.Clone(out)
 }
 
 // draining are the blockers that hold a node even though it is deleted: pods that
@@ -193,7 +211,7 @@ func inDisruptionOrder(nodes []drainCandidate) []provision.Node {
 
 // driftedAt is when Karpenter marked a NodeClaim as drifted.
 func driftedAt(claim *karpv1.NodeClaim) time.Time {
-	if found := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted); found.IsTrue() {
+	if found := snapshot.Condition(claim, karpv1.ConditionTypeDrifted); found.IsTrue() {
 		return found.LastTransitionTime.Time
 	}
 	return time.Unix(1<<40, 0)

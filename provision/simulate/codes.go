@@ -8,6 +8,7 @@ const (
 	codeSubnetZonesUnknown     provision.UnknownCode = "SubnetZonesUnknown"
 	codeNodesUnknown           provision.UnknownCode = "NodesUnknown"
 	codeNodeClassOutdated      provision.UnknownCode = "NodeClassOutdated"
+	codeNodeClassNotReady      provision.UnknownCode = "NodeClassNotReady"
 	codeTooManyPods            provision.UnknownCode = "TooManyPods"
 	codeNamespaceLabelsUnknown provision.UnknownCode = "NamespaceLabelsUnknown"
 	codeTooManyPodKinds        provision.UnknownCode = "TooManyPodKinds"

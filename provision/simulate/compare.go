@@ -133,7 +133,7 @@ func (c *comparison) pool(name string) provision.Pool {
 	out.ReplacesAll, out.ReplacesSome = c.drift.Extent(name)
 	out.OverLimit = c.over(name)
 	out.Cost = c.cost(name)
-	out.RolloutRate = c.rolloutRate(name)
+	out.Disruption = c.disruption(name)
 	return out
 }
 

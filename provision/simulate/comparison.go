@@ -7,6 +7,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/offerings"
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
+	"github.com/poolwright/poolwright/provision/simulate/reduce"
 )
 
 // comparison is one Compare at work.
@@ -32,6 +33,8 @@ type comparison struct {
 	successors map[string]*offerings.Offering
 	// fullPools are the sentences about limits, by pool.
 	fullPools map[string]string
+	// evictions are the budgets that block pods, by their shapes; see blockingBudgets.
+	evictions map[reduce.ShapeKey][]string
 	// managed are pods without an owner that somebody makes again; see alone.
 	managed map[provision.Pod]bool
 }

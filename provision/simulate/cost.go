@@ -1,9 +1,12 @@
 package simulate
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -24,11 +27,24 @@ type ledger struct {
 	catalog *offerings.Catalog
 	unknown snapshot.Unknowns
 	prices  map[provision.Price]bool
+	// known are the prices of which it is recorded where they are from.
+	known map[recorded]bool
+	// at is when the nodes are paid for, by which prices are outdated.
+	at time.Time
 }
 
-func (c *comparison) ledger() *ledger {
-	return &ledger{catalog: c.catalog, unknown: c.unknown, prices: map[provision.Price]bool{}}
+// recorded is by what prices are from the same.
+type recorded struct {
+	capacity string
+	basis    catalog.Basis
+	atMost   bool
 }
+
+func newLedger(from *offerings.Catalog, unknown snapshot.Unknowns, at time.Time) *ledger {
+	return &ledger{catalog: from, unknown: unknown, prices: map[provision.Price]bool{}, known: map[recorded]bool{}, at: at}
+}
+
+func (c *comparison) ledger() *ledger { return newLedger(c.catalog, c.unknown, c.before.Clock.Now()) }
 
 // pay adds one node. What has no price was reported when it was read.
 func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
@@ -53,11 +69,18 @@ func (l *ledger) pay(to *provision.Amount, name, zone, capacity string) {
 // record records where a price is from: that of a spot instance that is not known, from nowhere,
 // and its bound from the on-demand price.
 func (l *ledger) record(capacity string, price catalog.Price) {
+	key := recorded{capacity, price.Basis, price.AtMost}
+	if l.known[key] {
+		return
+	}
+	l.known[key] = true
 	if price.AtMost {
 		l.prices[provision.Price{CapacityType: capacity, Basis: provision.UnknownPrice}] = true
 		capacity = karpv1.CapacityTypeOnDemand
 	}
-	l.prices[provision.Price{CapacityType: capacity, Basis: string(price.Basis), Date: l.catalog.PriceDate(price.Basis)}] = true
+	l.prices[provision.Price{
+		CapacityType: capacity, Basis: string(price.Basis), Date: l.catalog.PriceDate(price.Basis), Outdated: l.catalog.IsOutdated(price.Basis, l.at),
+	}] = true
 }
 
 func (l *ledger) sources() []provision.Price {
@@ -127,43 +150,60 @@ func (c *comparison) minCost(pool *karpv1.NodePool, out *provision.Cost, book *l
 // the type that costs most for a unit; of these the least. Nil without a limit, and where no
 // price of what the pool may buy is known.
 func (c *comparison) maxCost(f *placement.Simulation, pool *karpv1.NodePool, book *ledger) (bound *float64, unknown bool) {
-	// A type of which one is too large for a limit is never bought.
-	var offers []offerings.Offering
-	for _, o := range f.Offerings[pool.Name].Offerings {
-		if !tooLarge(o.Type, pool.Spec.Limits) {
-			offers = append(offers, o)
-		}
-	}
-	if len(f.Offerings[pool.Name].Offerings) == 0 {
+	sold := f.Offerings[pool.Name].Offerings
+	if len(sold) == 0 {
 		return nil, pool.Spec.Replicas != nil || len(pool.Spec.Limits) > 0
+	}
+	// A type of which one is too large for a limit is never bought. The offerings of a type follow each other.
+	large := make([]bool, len(sold))
+	for i := range sold {
+		if i > 0 && sold[i].Type == sold[i-1].Type {
+			large[i] = large[i-1]
+		} else {
+			large[i] = tooLarge(sold[i].Type, pool.Spec.Limits)
+		}
 	}
 	most := math.Inf(1)
 	for name, limit := range pool.Spec.Limits {
-		dearest := 0.0
-		for _, o := range offers {
-			if per := units(o.Type, name); per > 0 {
-				book.record(o.CapacityType, o.Price)
-				dearest = max(dearest, o.Price.USDPerHour/per)
-			} else {
-				dearest = math.Inf(1) // As many of it as one likes.
-			}
-		}
-		if !math.IsInf(dearest, 1) {
-			most = min(most, dearest*limit.AsApproximateFloat64())
+		highest := maxPerUnit(sold, large, name, book)
+		if !math.IsInf(highest, 1) {
+			most = min(most, highest*limit.AsApproximateFloat64())
 		}
 	}
 	if static := pool.Spec.Replicas; static != nil {
-		dearest := 0.0
-		for _, o := range offers {
-			dearest = max(dearest, o.Price.USDPerHour)
+		highest := 0.0
+		for i := range sold {
+			if !large[i] {
+				highest = max(highest, sold[i].Price.USDPerHour)
+			}
 		}
-		most = min(most, dearest*float64(*static))
+		most = min(most, highest*float64(*static))
 	}
 	if math.IsInf(most, 1) {
 		return nil, false
 	}
 	most = cents(most)
 	return &most, false
+}
+
+// maxPerUnit is the most that a unit of a resource costs among what is sold and not too large; infinite where a type has
+// none of it, of which a limit allows any number.
+func maxPerUnit(sold []offerings.Offering, large []bool, name corev1.ResourceName, book *ledger) float64 {
+	most, per := 0.0, 0.0
+	for i := range sold {
+		if i == 0 || sold[i].Type != sold[i-1].Type {
+			per = units(sold[i].Type, name)
+		}
+		switch {
+		case large[i]:
+		case per > 0:
+			book.record(sold[i].CapacityType, sold[i].Price)
+			most = max(most, sold[i].Price.USDPerHour/per)
+		default:
+			most = math.Inf(1)
+		}
+	}
+	return most
 }
 
 func tooLarge(it *cloudprovider.InstanceType, limits karpv1.Limits) bool {
@@ -193,3 +233,24 @@ func rounded(a provision.Amount) provision.Amount {
 
 // cents rounds to a hundredth of a cent, as EC2 writes prices.
 func cents(usd float64) float64 { return math.Round(usd*1e4) / 1e4 }
+
+// PoolCosts are what the nodes of a live cluster cost an hour, by NodePool: what [Compare] has as the cost of now.
+// The context must be one of engine.Offline. An error is of a catalog that is empty.
+func PoolCosts(ctx context.Context, live provision.ClusterSnapshot, types *catalog.Catalog) (map[string]provision.Amount, error) {
+	book := newLedger(nil, snapshot.Unknowns{}, live.Now)
+	var err error
+	if book.catalog, err = offerings.NewCatalog(ctx, live.Cluster, types, book.unknown); err != nil {
+		return nil, fmt.Errorf("pricing nodes: %w", err)
+	}
+	out := map[string]provision.Amount{}
+	for _, claim := range live.NodeClaims {
+		kind, pool := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[karpv1.NodePoolLabelKey]
+		if kind == "" {
+			continue // It was not launched yet.
+		}
+		of := out[pool]
+		book.pay(&of, kind, claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey])
+		out[pool] = of
+	}
+	return out, nil
+}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,8 +64,8 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 		for _, claim := range claims {
 			reason := poolRemoved
 			if pool != nil {
-				c.warnUnsynced(pool)
-				reason = c.drift.ReasonBefore(claim, pool)
+				class := c.warnUnsynced(pool)
+				reason = cmp.Or(c.drift.ReasonBefore(claim, pool), drift.ImageReason(claim, class))
 			}
 			if reason != "" {
 				node := drainCandidate{Node: c.node(claim, limits), since: driftedAt(claim)}
@@ -83,20 +84,24 @@ func Drifted(ctx context.Context, live provision.ClusterSnapshot) (nodes []provi
 }
 
 // warnUnsynced warns where Karpenter has not yet reconciled what a pool's class is now:
-// its hash, by which nodes are compared, may be of what it was.
-func (c *comparison) warnUnsynced(pool *karpv1.NodePool) {
+// its hash, by which nodes are compared, may be of what it was. It returns the class where
+// its status is that of what it is now, else nil.
+func (c *comparison) warnUnsynced(pool *karpv1.NodePool) *awsv1.EC2NodeClass {
 	class := c.before.Class(pool)
 	if class == nil {
 		c.unknown.Add(snapshot.NodeClassMissing, "NodePool/"+pool.Name, "NodePool %s: there is no usable EC2NodeClass %s: whether its nodes drift is not known.", pool.Name, pool.Spec.Template.Spec.NodeClassRef.Name)
-		return
+		return nil
 	}
-	if c.before.Cluster.CABundle == "" && (unsynced(class) || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == "") {
+	ready := snapshot.Condition(class, status.ConditionReady)
+	unsynced := ready == nil || ready.ObservedGeneration != class.Generation
+	switch {
+	case c.before.Cluster.CABundle == "" && (unsynced || class.Annotations[awsv1.AnnotationEC2NodeClassHash] == ""):
 		c.unknown.Add(codeNodeClassOutdated, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: Karpenter has not reconciled its newest generation yet: whether its nodes drift is not known.", class.Name)
+	case !unsynced && !ready.IsTrue():
+		// Without an AMI, a subnet or a security group Karpenter compares none of its nodes.
+		c.unknown.Add(codeNodeClassNotReady, "EC2NodeClass/"+class.Name, "EC2NodeClass %s is not Ready (%s): whether its nodes drift is not known.", class.Name, ready.Reason)
+	case !unsynced:
+		return class
 	}
-}
-
-// unsynced reports whether the class has changed since Karpenter evaluated it.
-func unsynced(class *awsv1.EC2NodeClass) bool {
-	ready := class.StatusConditions().Get(status.ConditionReady)
-	return ready == nil || ready.ObservedGeneration != class.Generation
+	return nil
 }

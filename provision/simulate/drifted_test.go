@@ -24,6 +24,17 @@ func became(t testing.TB, was provision.ClusterSnapshot, documents ...string) pr
 	return was
 }
 
+// discovers has images be those of the class, and the nodes a and b of the images ami-1 and ami-2; that of c is not known.
+func discovers(f *provision.ClusterSnapshot, images ...string) {
+	for _, id := range images {
+		f.NodeClasses[0].Status.AMIs = append(f.NodeClasses[0].Status.AMIs, awsv1.AMI{ID: id})
+	}
+	f.NodeClasses[0].Status.Conditions = []status.Condition{{Type: status.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: f.NodeClasses[0].Generation}}
+	for i, id := range []string{"ami-1", "ami-2", ""} {
+		f.NodeClaims[i].Status.ImageID = id
+	}
+}
+
 func TestDriftedNodesOfALiveCluster(t *testing.T) {
 	gone := metav1.NewTime(noon)
 	tests := map[string]struct {
@@ -86,6 +97,22 @@ func TestDriftedNodesOfALiveCluster(t *testing.T) {
 			f.NodeClasses[0].StatusConditions().SetTrue(status.ConditionReady)
 			f.NodeClasses[0].Generation++
 		}, []string{}, "EC2NodeClass gpu: Karpenter has not reconciled its newest generation yet"},
+		"a class that is not Ready for what it is now is reported": {func(_ *testing.T, f *provision.ClusterSnapshot) {
+			f.NodeClasses[0].Status.Conditions = []status.Condition{{Type: status.ConditionReady, Status: metav1.ConditionFalse, Reason: "AMINotFound", ObservedGeneration: f.NodeClasses[0].Generation}}
+		}, []string{}, "EC2NodeClass gpu is not Ready (AMINotFound)"},
+		"a class of which it is Unknown whether it is Ready is reported": {func(_ *testing.T, f *provision.ClusterSnapshot) {
+			f.NodeClasses[0].Status.Conditions = []status.Condition{{Type: status.ConditionReady, Status: metav1.ConditionUnknown, Reason: "AwaitingReconciliation", ObservedGeneration: f.NodeClasses[0].Generation}}
+		}, []string{}, "EC2NodeClass gpu is not Ready (AwaitingReconciliation)"},
+		"an image that the class has no more, before Karpenter has marked its nodes": {func(_ *testing.T, f *provision.ClusterSnapshot) {
+			discovers(f, "ami-2", "ami-3")
+		}, []string{"a AMIDrift"}, ""},
+		"none by the images of a class of before its change": {func(_ *testing.T, f *provision.ClusterSnapshot) {
+			discovers(f, "ami-2")
+			f.NodeClasses[0].Generation++
+		}, []string{}, ""},
+		"none by a class for which AWS has found no image": {func(_ *testing.T, f *provision.ClusterSnapshot) {
+			discovers(f)
+		}, []string{}, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -27,8 +27,8 @@ func (c *comparison) fit(ctx context.Context) error {
 	if err := c.checkReservations(ctx); err != nil {
 		return err
 	}
-	gone, movers, uncontrolled := c.terminating(ending)
-	if err := c.blockUncontrolled(ctx, movers, uncontrolled, gone); err != nil {
+	gone, movers, withoutController := c.terminating(ending)
+	if err := c.blockWithoutController(ctx, movers, withoutController, gone); err != nil {
 		return err
 	}
 	before, after := c.queues(was, is)
@@ -122,7 +122,7 @@ func (c *comparison) recordStuck(moving []pendingPod, now map[types.UID]placemen
 	for i, removal := range c.removed {
 		for _, node := range removal.Nodes {
 			for _, pod := range node.Pods {
-				pod.Unowned = false
+				pod.WithoutController = false
 				switch lost, sought := stuck[pod]; {
 				case lost:
 					c.removed[i].Unschedulable++

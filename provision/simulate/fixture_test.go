@@ -24,7 +24,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate"
 )
 
-const authority = "Y2EtYnVuZGxl"
+const caBundle = "Y2EtYnVuZGxl"
 
 // noon is a Friday.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -66,7 +66,7 @@ func read(tb testing.TB, documents ...string) provision.ClusterSnapshot {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	fleet := provision.ClusterSnapshot{Now: noon, Cluster: provision.Cluster{Region: "us-east-1", CABundle: authority}}
+	fleet := provision.ClusterSnapshot{Now: noon, Cluster: provision.Cluster{Region: "us-east-1", CABundle: caBundle}}
 	for _, text := range documents {
 		object := map[string]any{}
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {

@@ -209,7 +209,7 @@ func (c *liveCluster) startKarpenter(set engine.Settings, url string) {
 	}
 	resolver := amifamily.NewDefaultResolver(set.Region, instances.ENILimits, expressions)
 	profiles := instanceprofile.NewDefaultProvider(iam.NewFromConfig(config), keep(time.Minute), keep(time.Minute), keep(time.Minute), set.Region)
-	bundle := authority
+	bundle := caBundle
 	templates := launchtemplate.NewDefaultProvider(c.ctx, keep(time.Minute), compute, cluster, resolver, groups, subnets, placements, &bundle, nil, nil, "https://api.example.com")
 	launches := instance.NewDefaultProvider(c.ctx, set.Region, recorder, compute, unavailable, subnets, templates, reservations, placements, shift.NewNoopProvider(), keep(cache.NoExpiration))
 

@@ -67,7 +67,7 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 			var is outlook
 			for _, n := range nodes {
 				for _, p := range n.Pods {
-					if p.Unowned {
+					if p.WithoutController {
 						is.Alone = append(is.Alone, p.Name)
 					}
 				}

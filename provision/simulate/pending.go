@@ -12,6 +12,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/placement"
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
+	"github.com/poolwright/poolwright/provision/simulate/reduce"
 )
 
 // mostPods are placed one by one; of more, one of each shape.
@@ -161,16 +162,23 @@ func each(pods []*corev1.Pod) []pendingPod {
 // shapes are pods by their shape.
 func shapes(pods []*corev1.Pod) []pendingPod {
 	var out []pendingPod
-	at := map[string]int{}
+	at, byKey := map[string]int{}, map[reduce.ShapeKey]int{}
 	for _, pod := range pods {
-		key := placement.Shape(pod)
-		if i, ok := at[key]; ok {
-			out[i].like = append(out[i].like, pod)
-			out[i].more++
+		i, known := byKey[reduce.ShapeKeyOf(pod)]
+		if !known {
+			shape := placement.Shape(pod)
+			if i, known = at[shape]; !known {
+				i = len(out)
+				at[shape] = i
+			}
+			byKey[reduce.ShapeKeyOf(pod)] = i
+		}
+		if i == len(out) {
+			out = append(out, unbound(pod))
 			continue
 		}
-		at[key] = len(out)
-		out = append(out, unbound(pod))
+		out[i].like = append(out[i].like, pod)
+		out[i].more++
 	}
 	return out
 }

@@ -39,6 +39,24 @@ func listedPrices(tb testing.TB, changed map[string]float64) *pricelist.List {
 	return out
 }
 
+func TestSumsByOldPricesAreApproximate(t *testing.T) {
+	for name, c := range map[string]struct {
+		age time.Duration
+		old bool
+	}{"a week": {7 * 24 * time.Hour, false}, "eight days": {8 * 24 * time.Hour, true}} {
+		t.Run(name, func(t *testing.T) {
+			fleet := read(t, pool, class)
+			fleet.Cluster.Offerings = listedPrices(t, nil)
+			run(&fleet, "gpu", "one", time.Hour)
+			fleet.Now = fleet.Cluster.Offerings.OnDemandAt.Add(c.age)
+			got := compare(t, fleet, fleet).Cost
+			if len(got.Prices) == 0 || got.Prices[0].Outdated != c.old || got.Approximate() != c.old {
+				t.Errorf("%t, by %+v", got.Approximate(), got.Prices)
+			}
+		})
+	}
+}
+
 func TestPricesAndOfferingsOfAWSPrecedeTheCatalog(t *testing.T) {
 	date := "2026-11-24"
 	onDemand := provision.Price{CapacityType: "on-demand", Basis: "price-list", Date: date}
@@ -68,6 +86,7 @@ func TestPricesAndOfferingsOfAWSPrecedeTheCatalog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := three(t, pool, class)
 			before.Cluster.Offerings = listedPrices(t, tt.changed)
+			before.Now = before.Cluster.Offerings.OnDemandAt
 			if _, spotUnread := tt.changed[""]; spotUnread {
 				before.Cluster.Offerings.SpotAt = time.Time{}
 			}

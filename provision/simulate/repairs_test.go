@@ -30,6 +30,15 @@ func TestUnhealthyNodesAreRepairedAsKarpenterDoes(t *testing.T) {
 	one := func(from time.Time, reason string, blocked noderepair.BlockReason) []noderepair.Repair {
 		return []noderepair.Repair{{Node: "node-0", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: reason, From: from, Blocked: blocked}}
 	}
+	heldUntil := func(from, until int) []noderepair.Repair {
+		out := one(at(from), "NvidiaXID79Error", noderepair.BlockedByBackoff)
+		out[0].Until = at(until)
+		return out
+	}
+	twoWent := fmt.Sprintf(`{"unhealthySince":%q,"repaired":["x","y"],"lastRepair":%q}`, at(-240).Format(time.RFC3339), at(-60).Format(time.RFC3339))
+	backedOff := func(until int) string {
+		return fmt.Sprintf(`{"unhealthySince":%q,"lastRepair":%q,"backoffs":1,"until":%q}`, at(-240).Format(time.RFC3339), at(-60).Format(time.RFC3339), at(until).Format(time.RFC3339))
+	}
 	for name, c := range map[string]struct {
 		gate      bool
 		faults    []corev1.NodeCondition // of as many nodes, of six
@@ -38,7 +47,10 @@ func TestUnhealthyNodesAreRepairedAsKarpenterDoes(t *testing.T) {
 		// going are nodes that go already, of the last of them; notReady and uninitialized the first.
 		going                   int
 		notReady, uninitialized bool
-		want                    []noderepair.Repair
+		// backoff is the engine's annotation of the NodePool, and initialized how long ago the first node was.
+		backoff     string
+		initialized time.Duration
+		want        []noderepair.Repair
 	}{
 		"a fault by which the GPU is lost": {gate: true, faults: []corev1.NodeCondition{xid}, want: one(at(5), "NvidiaXID79Error", "")},
 		"a fault that has another toleration": {
@@ -60,6 +72,25 @@ func TestUnhealthyNodesAreRepairedAsKarpenterDoes(t *testing.T) {
 		},
 		"a node that goes already is not repaired, and counts as unhealthy": {
 			gate: true, faults: []corev1.NodeCondition{xid, {}, {}, {}, xid, xid}, going: 2, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByThreshold),
+		},
+		"a pool that is backed off":                         {gate: true, faults: []corev1.NodeCondition{xid}, backoff: backedOff(20), want: heldUntil(5, 20)},
+		"a back-off that ends before the node's toleration": {gate: true, faults: []corev1.NodeCondition{xid}, backoff: backedOff(4), want: one(at(5), "NvidiaXID79Error", "")},
+		"a replacement that became unhealthy soon, after two went": {
+			gate: true, faults: []corev1.NodeCondition{fault("AcceleratedHardwareReady", "NvidiaXID79Error", 40*time.Minute)},
+			backoff: twoWent, initialized: 50 * time.Minute, want: heldUntil(-30, 5),
+		},
+		"a replacement that becomes unhealthy soon, after two went, and is tolerated until later": {
+			gate: true, faults: []corev1.NodeCondition{xid}, backoff: twoWent, initialized: 50 * time.Minute, want: heldUntil(5, 10),
+		},
+		"a replacement that became unhealthy late, after two went": {
+			gate: true, faults: []corev1.NodeCondition{xid}, backoff: twoWent, initialized: 2 * time.Hour, want: one(at(5), "NvidiaXID79Error", ""),
+		},
+		"a back-off that cannot be read is none": {gate: true, faults: []corev1.NodeCondition{xid}, backoff: "x", want: one(at(5), "NvidiaXID79Error", "")},
+		"a back-off of a pool whose budget allows no repair": {
+			gate: true, faults: []corev1.NodeCondition{xid}, backoff: backedOff(20), budgets: []karpv1.Budget{{Nodes: "0"}}, want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByBudget),
+		},
+		"a back-off of a pool with too many unhealthy nodes": {
+			gate: true, faults: []corev1.NodeCondition{xid, {}, {}, {}, xid, xid}, going: 2, backoff: backedOff(20), want: one(at(5), "NvidiaXID79Error", noderepair.BlockedByThreshold),
 		},
 		"more than a fifth of six, rounded": {gate: true, faults: []corev1.NodeCondition{xid, xid, xid}, want: []noderepair.Repair{
 			{Node: "node-0", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: "NvidiaXID79Error", From: at(5), Blocked: noderepair.BlockedByThreshold},
@@ -88,6 +119,11 @@ func TestUnhealthyNodesAreRepairedAsKarpenterDoes(t *testing.T) {
 				if i == 0 && c.uninitialized {
 					delete(node.Labels, karpv1.NodeInitializedLabelKey)
 				}
+				if i == 0 && c.initialized != 0 {
+					for at := range claim.Status.Conditions {
+						claim.Status.Conditions[at].LastTransitionTime = metav1.NewTime(noon.Add(-c.initialized))
+					}
+				}
 				if c.annotated {
 					node.Annotations = map[string]string{karpv1.DoNotRepairAnnotationKey: "true"}
 				}
@@ -95,9 +131,15 @@ func TestUnhealthyNodesAreRepairedAsKarpenterDoes(t *testing.T) {
 			if c.budgets != nil {
 				before.NodePools[0].Spec.Disruption.Budgets = c.budgets
 			}
+			after := before
+			if c.backoff != "" {
+				// The change declares the NodePool without what the engine has recorded on it.
+				after.NodePools = []*karpv1.NodePool{before.NodePools[0].DeepCopy()}
+				before.NodePools[0].Annotations = map[string]string{noderepair.BackoffAnnotation: c.backoff}
+			}
 			s := settings()
 			s.FeatureGates["NodeRepair"] = c.gate
-			got, err := simulate.Compare(engine.Offline(t.Context(), s), before, before, prices(t, "g4dn", "g5"))
+			got, err := simulate.Compare(engine.Offline(t.Context(), s), before, after, prices(t, "g4dn", "g5"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/provision/engine"
+	"github.com/poolwright/poolwright/provision/simulate"
 )
 
 // serve is a Deployment as teams write it: only limits, no toleration of what the
@@ -257,6 +259,50 @@ func TestATimeSlicedPoolTakesAPodForEachSlice(t *testing.T) {
 	want := map[string][]string{"scheduled": {"Deployment serve gpu and 6 more"}}
 	if diff := cmp.Diff(want, placed(compare(t, read(t, one, class, eight), read(t, one, class, slices8, eight)).PodScheduling)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A p5.48xlarge has eight H100, each of which MIG partitions into seven. The overlay is that of a DevicePlugin with strategy single.
+func TestAPoolPartitionedByMIGTakesAPodForEachDevice(t *testing.T) {
+	const sevenths = `
+apiVersion: karpenter.sh/v1alpha1
+kind: NodeOverlay
+metadata: {name: poolwright-gpu-8-gpu}
+spec:
+  requirements:
+  - {key: karpenter.sh/nodepool, operator: In, values: [gpu]}
+  - {key: karpenter.k8s.aws/instance-gpu-manufacturer, operator: In, values: [nvidia]}
+  - {key: karpenter.k8s.aws/instance-gpu-count, operator: In, values: ["8"]}
+  capacity: {nvidia.com/gpu: "56", nvidia.com/gpu.shared: "0"}
+  weight: 10000
+`
+	of := func(replicas, nodes int) map[string][]string {
+		t.Helper()
+		pods := strings.Replace(serve, "replicas: 2", fmt.Sprintf("replicas: %d", replicas), 1)
+		pods = strings.Replace(pods, "{requests: {cpu: 1}, ", "{", 1)
+		limited := strings.Replace(pool, "nvidia.com/gpu: 8", fmt.Sprintf("cpu: %d", 192*nodes), 1)
+		limited = strings.Replace(limited, "g4dn.xlarge, g5.xlarge", "p5.48xlarge", 1)
+		f, err := simulate.Compare(engine.Offline(t.Context(), settings()), read(t, limited, class), read(t, limited, class, sevenths, pods), prices(t, "p5"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return placed(f.PodScheduling)
+	}
+	for name, tt := range map[string]struct {
+		replicas, nodes int
+		want            map[string][]string
+	}{
+		"56 pods fit on one node":   {56, 1, map[string][]string{"scheduled": {"Deployment serve gpu new and 55 more"}}},
+		"the 57th finds no other":   {57, 1, map[string][]string{"scheduled": {"Deployment serve gpu new and 55 more"}, "waiting": {"Deployment serve new"}}},
+		"57 pods fit on two nodes":  {57, 2, map[string][]string{"scheduled": {"Deployment serve gpu new and 56 more"}}},
+		"112 pods fit on two nodes": {112, 2, map[string][]string{"scheduled": {"Deployment serve gpu new and 111 more"}}},
+		"the 113th finds no other":  {113, 2, map[string][]string{"scheduled": {"Deployment serve gpu new and 111 more"}, "waiting": {"Deployment serve new"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, of(tt.replicas, tt.nodes)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

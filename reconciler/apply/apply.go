@@ -22,7 +22,7 @@ import (
 
 // Options shape a run. The zero value is ready to use.
 type Options struct {
-	// Order lists the targets in the order in which they are corrected;
+	// Order lists the targets in the order in which they are applied to;
 	// deletions go through it backwards. Targets that it does not name follow
 	// in the order of their names.
 	Order []string
@@ -35,9 +35,9 @@ type Options struct {
 	// ChangeTimeout bounds one change, so that a target that does not respond cannot hold
 	// a run for ever; one minute when zero or less.
 	ChangeTimeout time.Duration
-	// NoDeletes reports that the wanted set is incomplete (a file could not be
+	// NoDeletes reports that the desired set is incomplete (a file could not be
 	// read, a kind could not be discovered), so that what is missing from it proves
-	// nothing: every deletion is skipped.
+	// nothing: no deletion is attempted.
 	NoDeletes bool
 	// BeforeDeletes checks right before the first deletion, and before the first of those that come
 	// after nodes, whether the plan still holds; with an error, they fail with it. It is called before
@@ -85,7 +85,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 //   - Then deletions, backwards, unless NoDeletes is set or something that is
 //     not there yet may need what would go (deletionGuard): a rename never
 //     loses both. InventoryWriters get Begin for those that are about to be sent, before
-//     the first of them, and for those that a person confirmed: what is skipped
+//     the first of them, and for those that a person confirmed: what is not attempted
 //     must not be recorded as allowed where nobody allowed it.
 //   - Then, in the same order, the updates and deletions that come after the nodes
 //     that go with others ([loss.DeletionImpact]), unless one of these others is held or
@@ -94,7 +94,7 @@ var errNotRecorded = errors.New("not started: the intent could not be recorded")
 //
 // One thing that is refused does not stop the others, and an error in one target does
 // not stop the next. When ctx ends (shutdown, lost leadership) no further write starts
-// and the rest is skipped. End is called on each InventoryWriter that began, also then, and on
+// and the rest is not attempted. End is called on each InventoryWriter that began, also then, and on
 // all of them where there is nothing to do. A panic in a target becomes the error of
 // the change that it was making.
 func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, opts Options) Outcome {
@@ -111,13 +111,13 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, op
 		if r.delete(ctx, r.deletions(p, false), deletes) {
 			r.work(ctx, phases(r.afterNodes(last.makes), r.Results, r.opts.Order))
 			left := r.afterNodes(last.deletes)
-			r.begin(ctx, r.skippedOf(last.deletes))
+			r.begin(ctx, r.confirmedWaiting(last.deletes))
 			r.delete(ctx, r.deletions(p, true), left)
 		} else {
-			r.skip(slices.Concat(last.makes, last.deletes), errNotRecorded)
+			r.recordNotAttempted(slices.Concat(last.makes, last.deletes), errNotRecorded)
 		}
 	} else {
-		r.skip(slices.Concat(deletes, last.deletes), errNotRecorded)
+		r.recordNotAttempted(slices.Concat(deletes, last.deletes), errNotRecorded)
 	}
 	r.end(ctx, r.begun)
 	return r.Outcome
@@ -139,10 +139,12 @@ func (r *execution) triage(p plan.Plan) []int {
 	for i, c := range p.Changes {
 		r.Results[i].Change = c
 		switch {
+		case c.Skipped():
+			r.Results[i].Status = Skipped
 		case c.Held():
 			r.Results[i].Status = Held
 		case c.Action == plan.Delete && r.opts.NoDeletes:
-			r.skip([]int{i}, errIncomplete)
+			r.recordNotAttempted([]int{i}, errIncomplete)
 		case r.targets[c.Key.Target] == nil:
 			err := fmt.Errorf("making %s: no target is called %q", c.Key, c.Key.Target)
 			r.record(i, state.Fail(state.Stalled, "UnknownTarget", err))
@@ -198,13 +200,13 @@ func (r *execution) split(todo []int) (makes, deletes []int, last lastChanges) {
 
 // begin records the intent in every target, before any of it is written anywhere; in
 // one that has nothing to do, what its observation has changed in the record, such as
-// an approval that was revoked. Where one refuses, it skips the changes and returns
+// an approval that was revoked. Where one refuses, the changes are not attempted, and it returns
 // false.
 func (r *execution) begin(ctx context.Context, todo []int) bool {
 	err := r.intend(ctx, todo)
 	if err != nil {
 		r.recordErrs = append(r.recordErrs, err)
-		r.skip(todo, errNotRecorded)
+		r.recordNotAttempted(todo, errNotRecorded)
 	}
 	return err == nil
 }

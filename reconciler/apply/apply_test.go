@@ -49,18 +49,18 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 			name:    "a failed creation keeps what it replaces",
 			changes: []plan.Change{change(plan.Create, "w", "renamed", 0), change(plan.Delete, "w", "old", 0)},
 			correct: refuse("renamed"),
-			want:    map[string]Status{"renamed": Failed, "old": Skipped},
+			want:    map[string]Status{"renamed": Failed, "old": NotAttempted},
 		},
 		{
 			name:    "a failed update keeps everything too",
 			changes: []plan.Change{change(plan.Update, "w", "edited", 0), change(plan.Delete, "w", "old", 0)},
 			correct: refuse("edited"),
-			want:    map[string]Status{"edited": Failed, "old": Skipped},
+			want:    map[string]Status{"edited": Failed, "old": NotAttempted},
 		},
 		{
 			name:    "a held creation keeps what it replaces",
 			changes: []plan.Change{held(change(plan.Create, "w", "renamed", 0)), change(plan.Delete, "w", "old", 0)},
-			want:    map[string]Status{"renamed": Held, "old": Skipped},
+			want:    map[string]Status{"renamed": Held, "old": NotAttempted},
 		},
 		{
 			name:    "a held creation that is drift does not stop deletions",
@@ -70,7 +70,7 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 		{
 			name:    "a held update keeps what it may still need",
 			changes: []plan.Change{held(change(plan.Update, "w", "class", 0)), change(plan.Delete, "w", "old", 0)},
-			want:    map[string]Status{"class": Held, "old": Skipped},
+			want:    map[string]Status{"class": Held, "old": NotAttempted},
 		},
 		{
 			name:    "a held update that is drift does not stop deletions",
@@ -89,10 +89,10 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 			want:    map[string]Status{"pool": Held, "old": Applied},
 		},
 		{
-			name:    "an incomplete wanted set deletes nothing and still creates",
+			name:    "an incomplete desired set deletes nothing and still creates",
 			changes: []plan.Change{change(plan.Create, "w", "new", 0), change(plan.Delete, "w", "old", 0)},
 			opts:    Options{NoDeletes: true},
-			want:    map[string]Status{"new": Applied, "old": Skipped},
+			want:    map[string]Status{"new": Applied, "old": NotAttempted},
 		},
 		{
 			name:    "a conflict is its own status and keeps deletions back",
@@ -100,7 +100,7 @@ func TestRunGivesEachChangeOneStatus(t *testing.T) {
 			correct: func(_ context.Context, c plan.Change) error {
 				return fmt.Errorf("fields of flux: %w", targets.ErrConflict)
 			},
-			want: map[string]Status{"theirs": Conflict, "old": Skipped},
+			want: map[string]Status{"theirs": Conflict, "old": NotAttempted},
 		},
 		{
 			name:    "a target that is not there fails its changes only",
@@ -148,7 +148,7 @@ func TestRunWritesNothingWhenTheIntentCannotBeRecorded(t *testing.T) {
 	if d := cmp.Diff([]string{"begin first", "begin second", "finish first"}, j.list()); d != "" {
 		t.Errorf("events (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(map[string]Status{"a": Skipped, "b": Skipped}, statuses(got)); d != "" {
+	if d := cmp.Diff(map[string]Status{"a": NotAttempted, "b": NotAttempted}, statuses(got)); d != "" {
 		t.Errorf("statuses (-want +got):\n%s", d)
 	}
 	if err := got.Err(); err == nil || !strings.Contains(err.Error(), "etcd is full") {
@@ -246,7 +246,7 @@ func TestRunDeletesNothingWhenThatCannotBeRecorded(t *testing.T) {
 		return nil
 	}
 	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{change(plan.Create, "w", "new", 0), change(plan.Delete, "w", "old", 0)}}, one(w), Options{})
-	if d := cmp.Diff(map[string]Status{"new": Applied, "old": Skipped}, statuses(got)); d != "" || w.ended != 1 {
+	if d := cmp.Diff(map[string]Status{"new": Applied, "old": NotAttempted}, statuses(got)); d != "" || w.ended != 1 {
 		t.Errorf("ended %d times, statuses (-want +got):\n%s", w.ended, d)
 	}
 	if err := got.Err(); err == nil || !strings.Contains(err.Error(), "etcd is full") {

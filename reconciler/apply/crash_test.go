@@ -62,7 +62,7 @@ func TestTheIntentCoversEverythingWrittenWhereverTheRunIsKilled(t *testing.T) {
 			if len(got.Applied()) != len(w.writes) {
 				t.Errorf("%d applied, %d written", len(got.Applied()), len(w.writes))
 			}
-			if n := len(got.Applied()) + len(got.With(Skipped)); n != len(got.Results) {
+			if n := len(got.Applied()) + len(got.With(NotAttempted)); n != len(got.Results) {
 				t.Errorf("%d results are applied or skipped, want %d", n, len(got.Results))
 			}
 			if begun := len(w.intent) > 0; begun != (w.ended == 1) {
@@ -96,8 +96,8 @@ func TestTheIntentCoversEverythingWrittenWhereverATargetPanics(t *testing.T) {
 			t.Errorf("panic at %d: %d failed, ended %d times", k, len(got.Failed()), w.ended)
 		}
 		// A creation that panicked keeps all deletions back.
-		if want := map[bool]int{true: 6, false: 0}[k <= 12]; len(got.With(Skipped)) != want {
-			t.Errorf("panic at %d: %d skipped, want %d", k, len(got.With(Skipped)), want)
+		if want := map[bool]int{true: 6, false: 0}[k <= 12]; len(got.With(NotAttempted)) != want {
+			t.Errorf("panic at %d: %d skipped, want %d", k, len(got.With(NotAttempted)), want)
 		}
 	}
 }
@@ -125,8 +125,8 @@ func TestTheOutcomeIsRecordedOnAFreshContextAfterTheRunWasStopped(t *testing.T) 
 	if len(got.recordErrs) != 0 {
 		t.Errorf("End's context had ended: %v", got.recordErrs)
 	}
-	if len(got.Applied()) != 1 || len(got.With(Skipped)) != 17 {
-		t.Errorf("applied %d, skipped %d", len(got.Applied()), len(got.With(Skipped)))
+	if len(got.Applied()) != 1 || len(got.With(NotAttempted)) != 17 {
+		t.Errorf("applied %d, skipped %d", len(got.Applied()), len(got.With(NotAttempted)))
 	}
 }
 
@@ -148,7 +148,7 @@ func TestNothingIsWrittenWhenTheRunIsStoppedWhileTheIntentIsRecorded(t *testing.
 	w := newFakeTarget("w", &journal{})
 	w.begin = func([]plan.Change) error { cancel(); return nil }
 	got := Run(ctx, plannedWaves(), one(w), Options{})
-	if len(w.writes) != 0 || len(got.With(Skipped)) != len(got.Results) || w.ended != 1 {
-		t.Errorf("%d writes, %d skipped, ended %d", len(w.writes), len(got.With(Skipped)), w.ended)
+	if len(w.writes) != 0 || len(got.With(NotAttempted)) != len(got.Results) || w.ended != 1 {
+		t.Errorf("%d writes, %d skipped, ended %d", len(w.writes), len(got.With(NotAttempted)), w.ended)
 	}
 }

@@ -10,37 +10,37 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Why deletions are skipped. They are values of Result.Err.
+// Why deletions are not attempted. They are values of Result.Err.
 var (
-	errIncomplete  = errors.New("not deleted: what is wanted is not completely known")
+	errIncomplete  = errors.New("not deleted: what is desired is not completely known")
 	errNotReplaced = errors.New("not deleted: a creation or update failed, and what is left may be needed until it succeeds")
 	errHeldChange  = errors.New("not deleted: a creation or update is held, and what is left may be needed until it is made")
-	errNodesStay   = errors.New("not changed: nodes need the engine and what they use until they are gone")
+	errNodesStay   = errors.New("not changed yet: nodes still need this")
 	errUnknown     = errors.New("not deleted: something of the same kind could not be compared, and may be what was to replace it")
 )
 
 // delete makes the deletions that need not wait, and returns false where the intent could not be
 // recorded.
 func (r *execution) delete(ctx context.Context, guard deletionGuard, deletions []int) bool {
-	safe := r.skipBlocked(ctx, guard, deletions)
-	if !r.begin(ctx, slices.Concat(safe, r.skippedOf(deletions))) {
+	safe := r.withoutBlocked(ctx, guard, deletions)
+	if !r.begin(ctx, slices.Concat(safe, r.confirmedWaiting(deletions))) {
 		return false
 	}
 	r.work(ctx, phases(safe, r.Results, r.opts.Order))
 	return true
 }
 
-// skippedOf are those of the deletions that a person confirmed and that have to wait.
-func (r *execution) skippedOf(deletions []int) []int {
+// confirmedWaiting are those of the deletions that a person confirmed and that have to wait.
+func (r *execution) confirmedWaiting(deletions []int) []int {
 	return slices.DeleteFunc(slices.Clone(deletions), func(i int) bool {
-		return r.Results[i].Status != Skipped || r.Results[i].Change.Confirmed == nil
+		return r.Results[i].Status != NotAttempted || r.Results[i].Change.Confirmed == nil
 	})
 }
 
-// skipBlocked skips the deletions that must wait and returns the others.
-func (r *execution) skipBlocked(ctx context.Context, guard deletionGuard, deletions []int) []int {
+// withoutBlocked records the deletions that must wait as not attempted and returns the others.
+func (r *execution) withoutBlocked(ctx context.Context, guard deletionGuard, deletions []int) []int {
 	if ctx.Err() != nil {
-		r.skip(deletions, stopped(ctx))
+		r.recordNotAttempted(deletions, stopped(ctx))
 		return nil
 	}
 	if r.opts.BeforeDeletes != nil && len(deletions) > 0 {
@@ -54,7 +54,7 @@ func (r *execution) skipBlocked(ctx context.Context, guard deletionGuard, deleti
 	var safe []int
 	for _, i := range deletions {
 		if why := guard.why(r.Results[i].Change); why != nil {
-			r.skip([]int{i}, why)
+			r.recordNotAttempted([]int{i}, why)
 			continue
 		}
 		safe = append(safe, i)
@@ -74,7 +74,7 @@ func (r *execution) skipBlocked(ctx context.Context, guard deletionGuard, deleti
 //     with a pool come back only where everything is there that they need;
 //   - while a thing of its own kind is unknown, for that may be its successor.
 //
-// Not made is what failed, was refused or skipped, and what a revision declares and is
+// Not made is what failed, was refused or not attempted, and what a revision declares and is
 // held: a class that is not updated yet still needs the role that it names. What is
 // read-only is waited for by nobody, or it would be for ever; and what is held and
 // only puts back what somebody changed by hand replaces nothing. Nor does what comes
@@ -98,14 +98,13 @@ func (r *execution) deletions(p plan.Plan, last bool) deletionGuard {
 		}
 		target := res.Change.Key.Target
 		switch res.Status {
-		case Failed, Conflict, Skipped:
+		case Failed, Conflict, NotAttempted:
 			k.missing[target] = errNotReplaced
 		case Held:
-			declared := !res.Change.Drift && !res.Change.ReadOnly()
-			if declared && k.missing[target] == nil {
+			if !res.Change.Drift && k.missing[target] == nil {
 				k.missing[target] = errHeldChange
 			}
-		case Applied:
+		case Applied, Skipped:
 		}
 	}
 	for _, u := range p.Unknown {
@@ -139,12 +138,12 @@ func kindOf(k state.Key) state.Key {
 // afterNodes reports whether a change comes after the nodes that go with others.
 func afterNodes(c plan.Change) bool { return c.Before != nil && c.Before.AfterNodes }
 
-// afterNodes skips the changes that come after nodes where a deletion with which nodes go is held
+// afterNodes does not attempt the changes that come after nodes where a deletion with which nodes go is held
 // or was not made, in whatever target, or may be missing in the plan since the run deletes nothing.
 // It returns the changes otherwise.
 func (r *execution) afterNodes(last []int) []int {
 	if r.opts.NoDeletes {
-		r.skip(last, fmt.Errorf("%w, and this run deletes nothing", errNodesStay))
+		r.recordNotAttempted(last, fmt.Errorf("%w, and this run deletes nothing", errNodesStay))
 		return nil
 	}
 	for _, res := range r.Results {
@@ -154,7 +153,7 @@ func (r *execution) afterNodes(last []int) []int {
 			if res.Status == Held {
 				was = "is held"
 			}
-			r.skip(last, fmt.Errorf("%w, and the deletion of %s, with which they go, %s", errNodesStay, c.Key, was))
+			r.recordNotAttempted(last, fmt.Errorf("%w, and the deletion of %s, with which they go, %s", errNodesStay, c.Key, was))
 			return nil
 		}
 	}

@@ -127,11 +127,11 @@ func TestADeletionWaitsOnlyForWhatMayNeedWhatGoes(t *testing.T) {
 			for _, r := range got.Results {
 				name := r.Change.Key.Name
 				switch why := tt.why[name]; {
-				case why != nil && (r.Status != Skipped || !errors.Is(r.Err, why)):
+				case why != nil && (r.Status != NotAttempted || !errors.Is(r.Err, why)):
 					t.Errorf("%s is %s: %v, want %v", name, r.Status, r.Err, why)
 				case why == nil && slices.Contains(tt.refused, name) != (r.Status == Failed):
 					t.Errorf("%s is %s: %v", name, r.Status, r.Err)
-				case why == nil && !r.Change.Held() && r.Status != Applied && r.Status != Failed:
+				case why == nil && r.Change.Admitted() && r.Status != Applied && r.Status != Failed:
 					t.Errorf("%s is %s: %v", name, r.Status, r.Err)
 				}
 			}
@@ -193,7 +193,7 @@ func TestWhatIsOnlyComparedReachesNoTarget(t *testing.T) {
 	aws, _, byName := two(j, nil)
 	p := plan.Plan{Changes: []plan.Change{standing(change(plan.Create, "aws", "addon", 0)), standing(change(plan.Update, "aws", "version", 0)), standing(change(plan.Delete, "aws", "role", 0))}}
 	got := Run(t.Context(), p, byName, inOrder)
-	if d := cmp.Diff(map[string]Status{"addon": Held, "version": Held, "role": Held}, statuses(got)); d != "" || got.Err() != nil {
+	if d := cmp.Diff(map[string]Status{"addon": Skipped, "version": Skipped, "role": Skipped}, statuses(got)); d != "" || got.Err() != nil {
 		t.Errorf("statuses (-want +got):\n%s\nerr %v", d, got.Err())
 	}
 	if len(aws.intent) != 0 || len(aws.writes) != 0 {
@@ -234,51 +234,51 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 		{
 			name:    "the deletion of the pool is held",
 			changes: []plan.Change{engineOff(), role(), held(pool())},
-			want:    map[string]Status{"engine": Skipped, "role": Skipped, "pool": Held},
+			want:    map[string]Status{"engine": NotAttempted, "role": NotAttempted, "pool": Held},
 		},
 		{
 			name:    "the deletion of the pool is refused",
 			changes: []plan.Change{engineOff(), role(), pool()},
 			refused: []string{"pool"},
-			want:    map[string]Status{"engine": Skipped, "role": Skipped, "pool": Failed},
+			want:    map[string]Status{"engine": NotAttempted, "role": NotAttempted, "pool": Failed},
 			order:   []string{"pool"},
 		},
 		{
 			name:    "the deletion of the pool waits for a creation",
 			changes: []plan.Change{engineOff(), role(), pool(), change(plan.Create, "kubernetes", "new", 0)},
 			refused: []string{"new"},
-			want:    map[string]Status{"engine": Skipped, "role": Skipped, "pool": Skipped, "new": Failed},
+			want:    map[string]Status{"engine": NotAttempted, "role": NotAttempted, "pool": NotAttempted, "new": Failed},
 			order:   []string{"new"},
 		},
 		{
 			name:    "nothing may be deleted",
 			changes: []plan.Change{engineOff(), pool()},
 			opts:    Options{NoDeletes: true},
-			want:    map[string]Status{"engine": Skipped, "pool": Skipped},
+			want:    map[string]Status{"engine": NotAttempted, "pool": NotAttempted},
 		},
 		{
 			name:    "the deletion of the pool is held, and only the role's deletion comes last",
 			changes: []plan.Change{role(), held(pool())},
-			want:    map[string]Status{"role": Skipped, "pool": Held},
+			want:    map[string]Status{"role": NotAttempted, "pool": Held},
 		},
 		{
 			name:    "nothing may be deleted, so that the plan has no deletion",
 			changes: []plan.Change{engineOff(), change(plan.Update, "kubernetes", "map", 5)},
 			opts:    Options{NoDeletes: true},
-			want:    map[string]Status{"engine": Skipped, "map": Applied},
+			want:    map[string]Status{"engine": NotAttempted, "map": Applied},
 			order:   []string{"map"},
 		},
 		{
 			name:    "the engine's update is held and the pool goes, the role does not",
 			changes: []plan.Change{held(engineOff()), role(), pool()},
-			want:    map[string]Status{"engine": Held, "role": Skipped, "pool": Applied},
+			want:    map[string]Status{"engine": Held, "role": NotAttempted, "pool": Applied},
 			order:   []string{"pool"},
 		},
 		{
 			name:    "the engine's update waits and the pool goes, the role does not",
 			changes: []plan.Change{engineOff(), role(), pool()},
 			refused: []string{"engine"},
-			want:    map[string]Status{"engine": Failed, "role": Skipped, "pool": Applied},
+			want:    map[string]Status{"engine": Failed, "role": NotAttempted, "pool": Applied},
 			order:   []string{"pool", "engine"},
 		},
 		{
@@ -290,7 +290,7 @@ func TestWhatNodesNeedChangesAfterTheDeletionsWithWhichNodesGo(t *testing.T) {
 		{
 			name:    "a deletion that is read-only keeps nothing",
 			changes: []plan.Change{engineOff(), standing(pool())},
-			want:    map[string]Status{"engine": Applied, "pool": Held},
+			want:    map[string]Status{"engine": Applied, "pool": Skipped},
 			order:   []string{"engine"},
 		},
 		{
@@ -333,7 +333,7 @@ func TestNothingComesAfterDeletionsThatCouldNotBeRecorded(t *testing.T) {
 	got := Run(t.Context(), plan.Plan{Changes: []plan.Change{
 		last(change(plan.Update, "w", "engine", 0)), change(plan.Delete, "w", "old", 0), last(change(plan.Delete, "w", "role", 0)),
 	}}, one(w), Options{})
-	if d := cmp.Diff(map[string]Status{"engine": Skipped, "old": Skipped, "role": Skipped}, statuses(got)); d != "" || got.Err() == nil {
+	if d := cmp.Diff(map[string]Status{"engine": NotAttempted, "old": NotAttempted, "role": NotAttempted}, statuses(got)); d != "" || got.Err() == nil {
 		t.Errorf("statuses (-want +got):\n%s\nerr %v", d, got.Err())
 	}
 }

@@ -22,8 +22,8 @@ func (r refusing) Desired(_ context.Context, declared state.Set) (state.Set, err
 // Observe implements targets.Target.
 func (r refusing) Observe(context.Context, state.Set) (state.Set, error) { return state.Set{}, nil }
 
-// Correct implements targets.Target.
-func (r refusing) Correct(_ context.Context, c plan.Change) error {
+// Apply implements targets.Target.
+func (r refusing) Apply(_ context.Context, c plan.Change) error {
 	if c.Key.Name == r.name {
 		return errors.New("admission webhook denied the request")
 	}

@@ -51,7 +51,7 @@ func newFakeTarget(name string, j *journal) *fakeTarget {
 func (w *fakeTarget) Desired(context.Context, state.Set) (state.Set, error) { return state.Set{}, nil }
 func (w *fakeTarget) Observe(context.Context, state.Set) (state.Set, error) { return state.Set{}, nil }
 
-func (w *fakeTarget) Correct(ctx context.Context, c plan.Change) error {
+func (w *fakeTarget) Apply(ctx context.Context, c plan.Change) error {
 	w.journal.add("start %s %s", c.Action, c.Key.Name)
 	defer w.journal.add("end %s %s", c.Action, c.Key.Name)
 	if w.correct != nil {

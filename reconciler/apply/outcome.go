@@ -20,20 +20,25 @@ type Status string
 const (
 	// Applied: the target accepted the change.
 	Applied Status = "applied"
-	// Held: the plan holds or skips the change; Change.Hold has the reason.
+	// Held: the plan holds the change until a confirmation, or until a time; Change.Hold has the reasons.
 	Held Status = "held"
+	// Skipped: the plan skips the change, and nothing releases it; Change.Hold has the reasons.
+	Skipped Status = "skipped"
 	// Failed: the change was tried, or could not be, and Err is the reason.
 	Failed Status = "failed"
-	// Skipped: the change was not tried; Err is the reason.
-	Skipped Status = "skipped"
+	// NotAttempted: the run did not begin the change; Err is the reason.
+	NotAttempted Status = "not_attempted"
 	// Conflict: another manager owns what would change; Err names it.
 	Conflict Status = "conflict"
 )
 
+// Statuses are all of them.
+func Statuses() []Status { return []Status{Applied, Held, Skipped, Failed, NotAttempted, Conflict} }
+
 // Result is what became of one change.
 type Result struct {
 	plan.Change
-	// Err is nil for Applied and Held. It states why, and not what was being done to
+	// Err is nil for Applied, Held and Skipped. It states why, and not what was being done to
 	// what: Change has that.
 	Err    error
 	Status Status
@@ -71,10 +76,10 @@ func (o Outcome) With(statuses ...Status) []Result {
 // Applied lists the changes that were made.
 func (o Outcome) Applied() []Result { return o.With(Applied) }
 
-// Held lists the changes that the plan holds or skips.
+// Held lists the changes that the plan holds.
 func (o Outcome) Held() []Result { return o.With(Held) }
 
-// Failed lists the changes that were wanted now and refused, conflicts
+// Failed lists the changes that were made and refused, conflicts
 // included.
 func (o Outcome) Failed() []Result { return o.With(Failed, Conflict) }
 
@@ -85,7 +90,7 @@ const conflictWait = 5 * time.Minute
 // Err is nil when everything that was not held is done, ready where a later
 // wave needed it, and recorded. Otherwise it names the first failure and
 // counts the others, and has the class with the earliest next run (Retry before Wait
-// before Stalled) with the reason of the first failure of that class. Skipped deletions are
+// before Stalled) with the reason of the first failure of that class. Deletions that are not attempted are
 // no failure of their own: what made them unsafe is, and the caller has that failure.
 func (o Outcome) Err() error {
 	errs := slices.Clone(o.recordErrs)
@@ -115,7 +120,7 @@ func resultErr(r Result) error {
 		return classified(named(r), state.Retry, "Conflict", 0)
 	case r.Status == Failed:
 		return classified(named(r), state.Retry, "ApplyFailed", 0)
-	case r.Status == Skipped && errors.Is(r.Err, errStopped):
+	case r.Status == NotAttempted && errors.Is(r.Err, errStopped):
 		return classified(named(r), state.Retry, "Stopped", 0)
 	}
 	return nil

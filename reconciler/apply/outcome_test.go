@@ -62,7 +62,7 @@ func TestErrIsNilWhenNothingIsLeftToTry(t *testing.T) {
 	o := Outcome{Results: []Result{
 		{Change: change(plan.Create, "w", "a", 0), Status: Applied},
 		{Change: change(plan.Delete, "w", "b", 0), Status: Held},
-		{Change: change(plan.Delete, "w", "c", 0), Status: Skipped, Err: errIncomplete},
+		{Change: change(plan.Delete, "w", "c", 0), Status: NotAttempted, Err: errIncomplete},
 	}}
 	if err := o.Err(); err != nil {
 		t.Error(err)

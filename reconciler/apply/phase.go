@@ -69,10 +69,10 @@ func rank(order []string, name string) int {
 func (r *execution) work(ctx context.Context, all []phase) {
 	for n, ph := range all {
 		if ctx.Err() != nil {
-			r.skip(ph.changes, stopped(ctx))
+			r.recordNotAttempted(ph.changes, stopped(ctx))
 			continue
 		}
-		r.correct(ctx, ph)
+		r.applyPhase(ctx, ph)
 		// Another target waits for none of this one's: what needs both tries again
 		// by itself, and AWS can take minutes.
 		if n+1 < len(all) && !all[n+1].deletes && all[n+1].target == ph.target {
@@ -89,8 +89,8 @@ func stopped(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", errStopped, context.Cause(ctx))
 }
 
-// correct makes the changes of one phase, some at a time.
-func (r *execution) correct(ctx context.Context, ph phase) {
+// applyPhase makes the changes of one phase, some at a time.
+func (r *execution) applyPhase(ctx context.Context, ph phase) {
 	each(ctx, r.opts.Concurrency, ph.changes, func(i int) {
 		c := r.Results[i].Change
 		callCtx, cancel := context.WithTimeout(ctx, r.opts.ChangeTimeout)
@@ -101,10 +101,10 @@ func (r *execution) correct(ctx context.Context, ph phase) {
 					return err
 				}
 			}
-			return r.targets[ph.target].Correct(callCtx, c)
+			return r.targets[ph.target].Apply(callCtx, c)
 		}))
 	}, func(i int) {
-		r.skip([]int{i}, stopped(ctx))
+		r.recordNotAttempted([]int{i}, stopped(ctx))
 	})
 }
 
@@ -144,9 +144,9 @@ func (r *execution) record(i int, err error) {
 	}
 }
 
-func (r *execution) skip(changes []int, why error) {
+func (r *execution) recordNotAttempted(changes []int, why error) {
 	for _, i := range changes {
-		r.Results[i].Status, r.Results[i].Err = Skipped, why
+		r.Results[i].Status, r.Results[i].Err = NotAttempted, why
 	}
 }
 

@@ -31,23 +31,23 @@ type Objects struct {
 	Pods []*corev1.Pod
 	// Events are those of the last hour on the pod, and on NodeClaims and Nodes.
 	Events []corev1.Event
-	// UnusableClaims are the PersistentVolumeClaims of the pod for which Karpenter launches no node, with why.
-	UnusableClaims map[string]ClaimState
+	// UnusableVolumeClaims are the PersistentVolumeClaims of the pod for which Karpenter launches no node, with why.
+	UnusableVolumeClaims map[string]VolumeClaimState
 }
 
-// ClaimState is why a PersistentVolumeClaim cannot be used, in CamelCase.
-type ClaimState string
+// VolumeClaimState is why a PersistentVolumeClaim cannot be used, in CamelCase.
+type VolumeClaimState string
 
 // The states of PersistentVolumeClaims whose pods Karpenter leaves out, as its ValidatePersistentVolumeClaims has them.
 const (
-	// ClaimNotFound is one that is not there, or whose PersistentVolume or StorageClass is not.
-	ClaimNotFound ClaimState = "NotFound"
-	// ClaimTerminating is one that is being deleted, or whose PersistentVolume is.
-	ClaimTerminating ClaimState = "Terminating"
-	// ClaimLost is one that is bound to a PersistentVolume that is gone.
-	ClaimLost ClaimState = "Lost"
-	// ClaimUnbound is one that is to be bound before its pod has a node, and is not.
-	ClaimUnbound ClaimState = "Unbound"
+	// VolumeClaimNotFound is one that is not there, or whose PersistentVolume or StorageClass is not.
+	VolumeClaimNotFound VolumeClaimState = "NotFound"
+	// VolumeClaimTerminating is one that is being deleted, or whose PersistentVolume is.
+	VolumeClaimTerminating VolumeClaimState = "Terminating"
+	// VolumeClaimLost is one that is bound to a PersistentVolume that is gone.
+	VolumeClaimLost VolumeClaimState = "Lost"
+	// VolumeClaimUnbound is one that is to be bound before its pod has a node, and is not.
+	VolumeClaimUnbound VolumeClaimState = "Unbound"
 )
 
 // Reason is what a cause is, in CamelCase. In JSON, reasons are added, never renamed or given another meaning.
@@ -73,8 +73,8 @@ const (
 	reasonQuotaExceeded Reason = "QuotaExceeded"
 	// reasonChangeHeld is a change of a NodePool in the repository that waits for a confirmation.
 	reasonChangeHeld Reason = "ChangeHeld"
-	// reasonBudgetClosed is a disruption budget that allows no node now.
-	reasonBudgetClosed Reason = "BudgetClosed"
+	// reasonBudgetBlocking is a disruption budget that allows no node now, Karpenter's "blocking budget".
+	reasonBudgetBlocking Reason = "BudgetBlocking"
 	// reasonInsufficientCapacity is that AWS had no capacity for the nodes that were to be launched for the pod.
 	reasonInsufficientCapacity Reason = "InsufficientCapacity"
 	// reasonOtherScheduler is a pod that another scheduler than kube-scheduler is to schedule.
@@ -180,12 +180,12 @@ type Cause struct {
 	Pods *Pods `json:"pods,omitempty"`
 	// HeldChange is a change of the NodePool that waits for a confirmation.
 	HeldChange *HeldChange `json:"heldChange,omitempty"`
-	// LaunchFailures is how many nodes in a row did not advertise their GPUs.
-	LaunchFailures int `json:"launchFailures,omitempty"`
+	// Failures is how many nodes in a row did not advertise their GPUs, as status.pools[].failures of the DevicePlugin.
+	Failures int `json:"failures,omitempty"`
 	// ConditionReason is the reason of a condition of the object, or of the node in the status of its DevicePlugin, in CamelCase.
 	ConditionReason string `json:"conditionReason,omitempty"`
-	// ClaimState is why the PersistentVolumeClaim cannot be used.
-	ClaimState ClaimState `json:"claimState,omitempty"`
+	// VolumeClaimState is why the PersistentVolumeClaim cannot be used.
+	VolumeClaimState VolumeClaimState `json:"volumeClaimState,omitempty"`
 	// EngineMode is spec.engine.mode of the Cluster.
 	EngineMode v1alpha1.EngineMode `json:"engineMode,omitempty"`
 	// Until is when it ends by itself.
@@ -289,7 +289,7 @@ func limitField(resource string) string { return `spec.limits["` + resource + `"
 func Reasons() []Reason {
 	return []Reason{
 		reasonAtLimit, reasonTaintNotTolerated, reasonZoneNotOffered, reasonInstanceTypeNotOffered, reasonLabelMismatch, reasonGPUSharesNotAllocatable, reasonRequestTooLarge, reasonQuotaExceeded, reasonChangeHeld,
-		reasonBudgetClosed, reasonInsufficientCapacity, reasonOtherScheduler, reasonVolumeZone, reasonVolumeClaimUnusable, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonResourceClaims, reasonDaemonSets,
+		reasonBudgetBlocking, reasonInsufficientCapacity, reasonOtherScheduler, reasonVolumeZone, reasonVolumeClaimUnusable, reasonBackOff, reasonStaticPool, reasonPoolNotReady, reasonNoInstanceType, reasonNoPool, reasonCombination, reasonResourceClaims, reasonDaemonSets,
 		reasonTopology, reasonUnschedulable, reasonCompetingPods, reasonSchedulingGated, reasonDaemonSetPod, reasonSchedulingNotAttempted, reasonPreempting, reasonEngineNotRunning, reasonNodeStarting, reasonNodeAvailable, reasonLaunchable,
 		reasonScheduled, reasonDoNotDisrupt, reasonPodDisruptionBudget, reasonConsolidateAfter, reasonConsolidateAfterNever, reasonBarePod, reasonGPUsInitializing, reasonInitializing, reasonAwaitingDisruption, reasonWhenEmpty,
 		reasonUnconsolidatable, reasonNotEmpty, reasonTerminating, reasonDisruptable,

@@ -14,6 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/gpu/migprofile"
 	"github.com/poolwright/poolwright/provision/quota"
 	"github.com/poolwright/poolwright/provision/simulate"
 	"github.com/poolwright/poolwright/provision/simulate/diagnosis"
@@ -103,7 +104,7 @@ func (o Objects) backOff(pool string) (Cause, bool) {
 	if !found || p.BackoffUntil == nil || !p.BackoffUntil.After(o.Now) {
 		return Cause{}, false
 	}
-	return Cause{Reason: reasonBackOff, NodePool: pool, Object: "DevicePlugin/" + plugin, Until: at(p.BackoffUntil.Time), LaunchFailures: int(p.Failures), Message: p.LastFailure}, true
+	return Cause{Reason: reasonBackOff, NodePool: pool, Object: "DevicePlugin/" + plugin, Until: at(p.BackoffUntil.Time), Failures: int(p.Failures), Message: p.LastFailure}, true
 }
 
 // configuration is the one that serves a pool, with its DevicePlugin.
@@ -116,8 +117,10 @@ func (o Objects) config(pool string) (config gpu.PluginConfig, plugin string, se
 	return gpu.PluginConfig{}, "", false
 }
 
-// isGPU reports whether a resource is GPUs or shares of them.
-func isGPU(name corev1.ResourceName) bool { return name == gpu.Resource || name == gpu.SharedResource }
+// isGPU reports whether a resource is GPUs, shares of them or MIG devices.
+func isGPU(name corev1.ResourceName) bool {
+	return name == gpu.Resource || name == gpu.SharedResource || migprofile.IsResource(name)
+}
 
 // quota is the cause where no vCPU quota has enough left for any of a pool's instance types. Known is false where that cannot be
 // computed, since the Cluster's status lacks a quota.

@@ -131,12 +131,12 @@ func (n nodeCauses) stays() []Cause {
 		return append(out, c)
 	}
 	if len(n.candidate.Pods) == 0 {
-		if c, is := n.closed(karpv1.DisruptionReasonEmpty); is {
+		if c, is := n.blockingBudget(karpv1.DisruptionReasonEmpty); is {
 			return append(out, c)
 		}
 		return append(out, Cause{Reason: reasonDisruptable, NodePool: n.pool.Name})
 	}
-	if c, is := n.closed(karpv1.DisruptionReasonUnderutilized); is {
+	if c, is := n.blockingBudget(karpv1.DisruptionReasonUnderutilized); is {
 		return append(out, c)
 	}
 	return append(out, n.notEmpty())
@@ -144,7 +144,7 @@ func (n nodeCauses) stays() []Cause {
 
 // drifted is why a drifted node is not replaced yet.
 func (n nodeCauses) drifted() Cause {
-	if c, is := n.closed(karpv1.DisruptionReasonDrifted); is {
+	if c, is := n.blockingBudget(karpv1.DisruptionReasonDrifted); is {
 		c.Disruption.DriftReason = n.candidate.Reason
 		return c
 	}
@@ -154,14 +154,14 @@ func (n nodeCauses) drifted() Cause {
 	}}
 }
 
-// closed is the cause of budgets that allow no node of the pool now.
-func (n nodeCauses) closed(reason karpv1.DisruptionReason) (Cause, bool) {
+// blockingBudget is the cause of budgets that allow no node of the pool now.
+func (n nodeCauses) blockingBudget(reason karpv1.DisruptionReason) (Cause, bool) {
 	budget, known := n.candidate.Budgets[reason]
 	if !known || budget.Configured > 0 {
 		return Cause{}, false
 	}
 	return Cause{
-		Reason: reasonBudgetClosed, NodePool: n.candidate.Pool, Disruption: &Disruption{Reason: string(reason), Budget: budget.Budget}, Until: at(budget.NextWindow),
+		Reason: reasonBudgetBlocking, NodePool: n.candidate.Pool, Disruption: &Disruption{Reason: string(reason), Budget: budget.Budget}, Until: at(budget.NextWindow),
 		Changes: []Remedy{{Object: "NodePool/" + n.candidate.Pool, Field: "spec.disruption.budgets"}},
 	}, true
 }
@@ -185,7 +185,7 @@ func (n nodeCauses) underConsolidateAfter() (Cause, bool) {
 
 // bare is the cause of a node on which all pods have no controller.
 func (n nodeCauses) bare() (Cause, bool) {
-	if len(n.candidate.Pods) == 0 || slices.ContainsFunc(n.candidate.Pods, func(p provision.Pod) bool { return !p.Unowned }) {
+	if len(n.candidate.Pods) == 0 || slices.ContainsFunc(n.candidate.Pods, func(p provision.Pod) bool { return !p.WithoutController }) {
 		return Cause{}, false
 	}
 	c := Cause{Reason: reasonBarePod, NodePool: n.pool.Name, Pods: podsOf(n.candidate.Pods)}

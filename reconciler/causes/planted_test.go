@@ -35,8 +35,8 @@ func (r recorded) compare(t *testing.T, path string) {
 // gQuota is the quota of the pool's instance types.
 const gQuota = "Running On-Demand G and VT instances"
 
-// closed are budgets that allow no node during the day.
-const closed = `disruption: {consolidateAfter: 1m, consolidationPolicy: WhenEmptyOrUnderutilized, budgets: [{nodes: "0", schedule: "0 9 * * *", duration: 8h}]}`
+// blocking are budgets that allow no node during the day.
+const blocking = `disruption: {consolidateAfter: 1m, consolidationPolicy: WhenEmptyOrUnderutilized, budgets: [{nodes: "0", schedule: "0 9 * * *", duration: 8h}]}`
 
 const open = `disruption: {consolidateAfter: 1m, consolidationPolicy: WhenEmptyOrUnderutilized}`
 
@@ -70,16 +70,16 @@ spec:
 		"a limit whose change is held":        {nil, func(w *target) { full(w); w.hold("gpu", "update") }, "AtLimit ChangeHeld?"},
 		"empty nodes that a budget keeps": {
 			func(t *testing.T) []string {
-				return []string{class, with(t, with(t, gpuPool, open, closed), "g4dn.xlarge, g5.xlarge", "g4dn.xlarge, g4dn.12xlarge"), generalPool}
+				return []string{class, with(t, with(t, gpuPool, open, blocking), "g4dn.xlarge, g5.xlarge", "g4dn.xlarge, g4dn.12xlarge"), generalPool}
 			},
-			func(w *target) { w.run("gpu-a", "gpu"); w.requests("nvidia.com/gpu", "4") }, "BudgetClosed AtLimit"},
+			func(w *target) { w.run("gpu-a", "gpu"); w.requests("nvidia.com/gpu", "4") }, "BudgetBlocking AtLimit"},
 		"AWS has no capacity":                {nil, func(w *target) { w.quota(96, 8); w.soldOut() }, "InsufficientCapacity"},
 		"no capacity, and no quota is known": {nil, (*target).soldOut, "InsufficientCapacity?"},
 		"no capacity an hour ago":            {nil, func(w *target) { w.soldOut(); w.objects.Events[0].LastTimestamp = metav1.NewTime(noon.Add(-time.Hour)) }, "Launchable"},
 		"another scheduler":                  {nil, func(w *target) { w.pod.Spec.SchedulerName = "volcano"; w.pod.Status.Conditions = nil }, "OtherScheduler"},
 		"a volume in another zone":           {nil, func(w *target) { w.volumes = volumeIn("us-east-1c") }, "VolumeZone"},
 		"a PersistentVolumeClaim that is not there": {nil, func(w *target) {
-			w.objects.UnusableClaims = map[string]causes.ClaimState{"data": causes.ClaimNotFound}
+			w.objects.UnusableVolumeClaims = map[string]causes.VolumeClaimState{"data": causes.VolumeClaimNotFound}
 		}, "VolumeClaimUnusable"},
 		"more GPUs than any instance type has":   {nil, func(w *target) { w.requests("nvidia.com/gpu", "16") }, "RequestTooLarge"},
 		"more memory than any instance type has": {nil, func(w *target) { w.requests("memory", "900Gi") }, "RequestTooLarge"},
@@ -117,16 +117,17 @@ func TestTheCauseOfANodeThatStaysIsFirst(t *testing.T) {
 		"the annotation of its pod": {plant: func(w *target, c *karpv1.NodeClaim) {
 			w.bind("train", c).Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"
 		}, want: "DoNotDisrupt"},
-		"a PodDisruptionBudget":   {plant: func(w *target, c *karpv1.NodeClaim) { w.bind("train", c); w.protect("train") }, want: "PodDisruptionBudget"},
-		"a budget that is closed": {pool: [2]string{open, closed}, want: "BudgetClosed"},
+		"a PodDisruptionBudget":     {plant: func(w *target, c *karpv1.NodeClaim) { w.bind("train", c); w.protect("train") }, want: "PodDisruptionBudget"},
+		"a budget that is blocking": {pool: [2]string{open, blocking}, want: "BudgetBlocking"},
 		"consolidateAfter has not passed": {
 			pool: [2]string{"consolidateAfter: 1m", "consolidateAfter: 30m"},
 			plant: func(_ *target, c *karpv1.NodeClaim) {
 				c.Status.LastPodEventTime = metav1.NewTime(noon.Add(-10 * time.Minute))
 			}, want: "ConsolidateAfter"},
-		"a pod without a controller":  {plant: bare, want: "BarePod NotEmpty?"},
-		"a static pool":               {pool: [2]string{"limits: {nvidia.com/gpu: 4}", "replicas: 1"}, want: "StaticPool"},
-		"GPUs that are not there yet": {plant: func(w *target, c *karpv1.NodeClaim) { w.share(4, false); w.initializes(c) }, want: "GPUsInitializing"},
+		"a pod without a controller":                        {plant: bare, want: "BarePod NotEmpty?"},
+		"a static pool":                                     {pool: [2]string{"limits: {nvidia.com/gpu: 4}", "replicas: 1"}, want: "StaticPool"},
+		"GPUs that are not there yet":                       {plant: func(w *target, c *karpv1.NodeClaim) { w.share(4, false); w.initializes(c) }, want: "GPUsInitializing"},
+		"GPUs in a pool that no configuration has any more": {plant: func(w *target, c *karpv1.NodeClaim) { w.initializes(c) }, want: "GPUsInitializing"},
 		"its turn as a drifted node": {plant: func(w *target, c *karpv1.NodeClaim) {
 			other := w.run("gpu-b", "gpu")
 			for i, one := range []*karpv1.NodeClaim{other, c} {
@@ -134,10 +135,10 @@ func TestTheCauseOfANodeThatStaysIsFirst(t *testing.T) {
 				drifted(one, noon.Add(time.Duration(i-10)*time.Minute))
 			}
 		}, want: "AwaitingDisruption"},
-		"a drifted node under a closed budget": {pool: [2]string{open, closed}, plant: func(_ *target, c *karpv1.NodeClaim) {
+		"a drifted node under a blocking budget": {pool: [2]string{open, blocking}, plant: func(_ *target, c *karpv1.NodeClaim) {
 			c.Annotations[karpv1.NodePoolHashAnnotationKey] = "old"
 			drifted(c, noon.Add(-time.Minute))
-		}, want: "BudgetClosed"},
+		}, want: "BudgetBlocking"},
 		"WhenEmpty, and a pod": {pool: [2]string{"WhenEmptyOrUnderutilized", "WhenEmpty"}, plant: func(w *target, c *karpv1.NodeClaim) { w.bind("train", c) }, want: "WhenEmpty"},
 		"WhenEmpty, and a pod that must not be disrupted": {pool: [2]string{"WhenEmptyOrUnderutilized", "WhenEmpty"}, plant: func(w *target, c *karpv1.NodeClaim) {
 			w.bind("train", c).Annotations[karpv1.DoNotDisruptAnnotationKey] = "true"

@@ -19,7 +19,7 @@ func Pod(o Objects, pod *corev1.Pod, found diagnosis.Result, budgets Budgets) []
 	if out := unscheduled(pod); len(out) > 0 {
 		return out
 	}
-	if out := o.unusableClaims(pod.Namespace); len(out) > 0 {
+	if out := o.unusableVolumeClaims(pod.Namespace); len(out) > 0 {
 		return out
 	}
 	p := podCauses{Objects: o, pod: pod, name: "Pod/" + pod.Namespace + "/" + pod.Name, found: found, budgets: budgets}
@@ -68,16 +68,16 @@ func unscheduled(pod *corev1.Pod) []Cause {
 	return []Cause{{Reason: reasonSchedulingNotAttempted}}
 }
 
-// unusableClaims are the causes of PersistentVolumeClaims for which Karpenter leaves the pod out.
-func (o Objects) unusableClaims(namespace string) []Cause {
+// unusableVolumeClaims are the causes of PersistentVolumeClaims for which Karpenter leaves the pod out.
+func (o Objects) unusableVolumeClaims(namespace string) []Cause {
 	var out []Cause
-	for _, name := range slices.Sorted(maps.Keys(o.UnusableClaims)) {
+	for _, name := range slices.Sorted(maps.Keys(o.UnusableVolumeClaims)) {
 		verb := "describe"
-		if o.UnusableClaims[name] == ClaimNotFound {
+		if o.UnusableVolumeClaims[name] == VolumeClaimNotFound {
 			verb = "get" // It is not there, or its columns name the volume or class that is not.
 		}
 		out = append(out, Cause{
-			Reason: reasonVolumeClaimUnusable, Object: "PersistentVolumeClaim/" + namespace + "/" + name, ClaimState: o.UnusableClaims[name],
+			Reason: reasonVolumeClaimUnusable, Object: "PersistentVolumeClaim/" + namespace + "/" + name, VolumeClaimState: o.UnusableVolumeClaims[name],
 			Changes: []Remedy{{Command: "kubectl -n " + namespace + " " + verb + " pvc " + name}},
 		})
 	}
@@ -280,7 +280,7 @@ func (p *podCauses) keptByBudget(pool string, o diagnosis.UnschedulableReason) [
 		return nil
 	}
 	return []Cause{{
-		Reason: reasonBudgetClosed, NodePool: pool, Until: at(budget.NextWindow), Shortage: &Shortage{Resource: string(o.Resource)},
+		Reason: reasonBudgetBlocking, NodePool: pool, Until: at(budget.NextWindow), Shortage: &Shortage{Resource: string(o.Resource)},
 		Disruption: &Disruption{Reason: string(karpv1.DisruptionReasonEmpty), Budget: budget.Budget, EmptyNodes: count},
 		Changes:    []Remedy{{Object: "NodePool/" + pool, Field: "spec.disruption.budgets"}},
 	}}

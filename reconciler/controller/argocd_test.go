@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/internal/golden"
+	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -22,12 +23,15 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 	generation := func(n int64) func(*stage) {
 		return func(s *stage) { s.edit(func(sync *v1alpha1.Sync) { sync.Generation = n }) }
 	}
-	suspend := func(reason string) func(*stage) {
+	suspend := func(reason, until string) func(*stage) {
 		return func(s *stage) {
 			s.edit(func(sync *v1alpha1.Sync) {
 				sync.Generation, sync.Spec.Suspend = 2, true
 				if reason != "" {
 					metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.SuspendReasonAnnotation, reason)
+				}
+				if until != "" {
+					metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.SuspendUntilAnnotation, until)
 				}
 			})
 		}
@@ -70,9 +74,12 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 			s.clock.Step(reportGap)
 			s.drift(at("kubernetes", "map"))
 		}}},
-		{"it is suspended", []func(*stage){suspend(""), (*stage).runLater}},
-		{"it is suspended for a reason", []func(*stage){suspend("EKS is upgraded until Friday"), (*stage).runLater}},
-		{"it is suspended while a deletion waits", []func(*stage){(*stage).hold, suspend(""), (*stage).runLater}},
+		{"it is suspended", []func(*stage){suspend("", ""), (*stage).runLater}},
+		{"it is suspended for a reason", []func(*stage){suspend("EKS is upgraded until Friday", ""), (*stage).runLater}},
+		{"it is suspended until a time", []func(*stage){suspend("EKS is upgraded", "2026-01-02T05:00:00Z"), (*stage).runLater}},
+		{"it is suspended until what is no time", []func(*stage){suspend("EKS is upgraded", "2h"), (*stage).runLater}},
+		{"it is suspended until what is a time but for its separator", []func(*stage){suspend("", "2026-01-02 05:00:00Z"), (*stage).runLater}},
+		{"it is suspended while a deletion waits", []func(*stage){(*stage).hold, suspend("", ""), (*stage).runLater}},
 	} {
 		s := newStage(t, nil)
 		s.commit("kubernetes/map=1", "kubernetes/old=1", "aws/queue=1")
@@ -83,6 +90,11 @@ func TestTheSyncsThatArgoCDsScriptsAreTestedWithHaveTheStatusOfRealRuns(t *testi
 		add(test.name, s.sync())
 	}
 	add("replacing nodes waits for a confirmation", heldStage(t).sync())
+	replacing := newRolling(t)
+	replacing.commit("kubernetes/np-gpu=1")
+	replacing.reconcile()
+	replacing.read(provision.Node{Pool: "gpu", Name: "node-1", Reason: "NodePoolDrifted"})
+	add("nodes of an applied revision are to be replaced", replacing.sync())
 	again := newStage(t, nil)
 	again.commit("kubernetes/map=1")
 	again.reconcile()

@@ -18,7 +18,7 @@ import (
 // pass, and what confirmation tokens are bound to after it: those that were used, by this
 // run or by one whose status could not be written, are used up.
 func (d reconciliation) use(sync *v1alpha1.Sync, s *syncState) reconciliation {
-	out := syncpolicy.Scope(sync)
+	out := syncpolicy.Binding(sync)
 	if s != nil {
 		out = out.Use(confirm.Tokens(s.used)...)
 	}
@@ -41,7 +41,7 @@ func (d reconciliation) use(sync *v1alpha1.Sync, s *syncState) reconciliation {
 			others = append(others, revoked(sync, part))
 		}
 	}
-	d.scope = out.Use(used...).Use(others...)
+	d.binding = out.Use(used...).Use(others...)
 	return d
 }
 
@@ -113,7 +113,7 @@ func (d reconciliation) awaitsNodes(purpose string) bool {
 }
 
 // unknownUpdates reports whether a part of the Sync's confirmation let pass updates alone in the run before, one of
-// which cannot be computed now. A deletion goes on by its record, and may be wanted again by now.
+// which cannot be computed now. A deletion goes on by its record, and may be desired again by now.
 func (s *syncState) unknownUpdates(sync *v1alpha1.Sync, part string, unknown []plan.Unknown) bool {
 	if s == nil {
 		return false
@@ -156,7 +156,7 @@ func fits(sync *v1alpha1.Sync, part string, tokens []hold.Token) bool {
 // quotedToken is the one of the tokens that a part of the Sync's confirmation quotes, as it was
 // reported: what is recorded holds no text of the annotation. Empty where the part quotes none.
 func quotedToken(sync *v1alpha1.Sync, part string, tokens []hold.Token) string {
-	return hold.Quoted(tokens, part, syncpolicy.Scope(sync))
+	return hold.Quoted(tokens, part, syncpolicy.Binding(sync))
 }
 
 func commitOf(revision string) string {

@@ -1,12 +1,15 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -125,7 +128,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 		"nothing was to do":     {reconciliation{}, true},
 		"it is applied":         {with(func(*reconciliation) {}), true},
 		"it failed":             {change(func(r *apply.Result) { r.Status = apply.Failed }), false},
-		"it was skipped":        {change(func(r *apply.Result) { r.Status = apply.Skipped }), false},
+		"it was not attempted":  {change(func(r *apply.Result) { r.Status = apply.NotAttempted }), false},
 		"another change failed": {change(func(r *apply.Result) { r.Status, r.Change.Tokens = apply.Failed, nil }), true},
 		"another change requires a token": {change(func(r *apply.Result) {
 			r.Change = plan.Change{Hold: hold.Reasons{{Rule: hold.SyncChangeHeld, Token: &x}}}
@@ -142,8 +145,8 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := &v1alpha1.Sync{}
-			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: x.Encode(syncpolicy.Scope(sync))}
-			if got := tt.done.use(sync, nil).scope.Handled; (got != "") != tt.want {
+			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: x.Encode(syncpolicy.Binding(sync))}
+			if got := tt.done.use(sync, nil).binding.Handled; (got != "") != tt.want {
 				t.Errorf("handled: %q", got)
 			}
 		})
@@ -161,7 +164,7 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 		return plan.Compute(state.NewSet(state.Item{Key: key, Object: spec(90)}), state.NewSet(before), syncpolicy.ForRun(sync, time.Time{})...).Changes[0]
 	}
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}}
-	token := hold.Join(compute(sync, 50).Hold.Tokens(), syncpolicy.Scope(sync))
+	token := hold.Join(compute(sync, 50).Hold.Tokens(), syncpolicy.Binding(sync))
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: token}
 	if c := compute(sync, 50); c.Held() {
 		t.Fatalf("confirmed, it waits: %s", c.Hold)
@@ -340,5 +343,35 @@ func TestWhatEndsTheEngineIsConfirmedOnceBesideAPool(t *testing.T) {
 				t.Errorf("it was not made: %v", s.cluster.live)
 			}
 		})
+	}
+}
+
+// The response to the write of the status has what was changed in the Sync during the run, and that was not run.
+func TestWhatIsChangedInASyncDuringARunIsRunAfterIt(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("kubernetes/map=1")
+	s.reconcile()
+	s.later()
+	changed := false
+	s.intercept(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, api client.Client, subresource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		if !changed {
+			changed = true
+			var live v1alpha1.Sync
+			if err := api.Get(ctx, client.ObjectKeyFromObject(object), &live); err != nil {
+				return err
+			}
+			live.Generation++
+			if err := api.Update(ctx, &live); err != nil {
+				return err
+			}
+		}
+		return api.SubResource(subresource).Patch(ctx, object, patch, options...)
+	}})
+	s.commit("kubernetes/map=2")
+	s.later()
+	compared := s.cluster.fullComparisons
+	s.reconcile()
+	if n := s.cluster.fullComparisons - compared; !changed || n != 1 {
+		t.Errorf("changed %t, and everything was compared %d times after that", changed, n)
 	}
 }

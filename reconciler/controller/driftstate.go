@@ -34,7 +34,7 @@ type driftState struct {
 	// complete is false as long as the last comparison failed as a whole.
 	complete bool
 	// computes is which changes the last full comparison could compute.
-	computes pending.Scope
+	computes pending.Computable
 }
 
 // holdUntil is the reason of a Sync of whose revision a person marked something to stay as it is until a time.
@@ -71,7 +71,7 @@ func driftStateOf(done reconciliation) driftState {
 			continue
 		}
 		c := r.Change
-		l := pendingChange{key: c.Key, readOnly: r.Status == apply.Held && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, PendingChange: v1alpha1.PendingChange{
+		l := pendingChange{key: c.Key, readOnly: r.Status == apply.Skipped && c.ReadOnly(), held: c.Hold, tokens: c.Tokens, PendingChange: v1alpha1.PendingChange{
 			Object: state.QualifiedName(c.Key), Action: string(c.Action), Reason: c.Hold.String(), Source: c.Origin().String(),
 		}}
 		for _, rule := range c.Hold.Rules() {
@@ -87,7 +87,7 @@ func driftStateOf(done reconciliation) driftState {
 		l.waits, l.losses = awaited(r), lossCount(c)
 		l.missing = !c.ReadOnly() && (c.Action == plan.Create || r.Status == apply.Conflict && c.Action == plan.Update)
 		switch {
-		case l.readOnly, c.Drift && r.Status == apply.Held && l.waits == "":
+		case l.readOnly, c.Drift && !c.Admitted() && l.waits == "":
 			l.drift = driftReported
 		case c.Drift:
 			l.drift = driftNotCorrected
@@ -212,7 +212,7 @@ func managed(done reconciliation) int {
 
 // pending are the changes that were not made, as a status lists them: those that lose the
 // most come first, so that none of them is left out for what loses nothing.
-func (p driftState) pending(in confirm.Scope) []v1alpha1.PendingChange {
+func (p driftState) pending(in confirm.Binding) []v1alpha1.PendingChange {
 	left := slices.Clone(p.pendingChanges)
 	slices.SortStableFunc(left, func(a, b pendingChange) int {
 		return cmp.Or(cmp.Compare(b.losses, a.losses), strings.Compare(a.Object, b.Object))
@@ -279,6 +279,18 @@ func (p driftState) heldSentence() string {
 		}
 	}
 	return ""
+}
+
+// heldKey is what heldSentence is of: the object, the end of its hold and the revision.
+func (p driftState) heldKey(revision string) string {
+	for _, l := range p.pendingChanges {
+		for _, reason := range l.held {
+			if reason.Rule == hold.HoldUntil {
+				return strings.Join([]string{l.Object, reason.Key(), revision}, "\x00")
+			}
+		}
+	}
+	return revision
 }
 
 // heldUntil is when the first hold ends for which a change waits; zero where none does.

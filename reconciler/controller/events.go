@@ -74,7 +74,7 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *syncState, done reconc
 	if done.kind != full && v.ready {
 		return
 	}
-	logged := v.reason + "\x00" + cmp.Or(v.eventKey, v.message)
+	logged := v.reason + "\x00" + v.eventKey
 	if v.ready {
 		// How many objects there are is nothing new of the revision.
 		logged = v.reason + "\x00" + done.Revision
@@ -201,7 +201,7 @@ func (r *SyncReconciler) recordAttemptedConfirmation(ctx context.Context, sync *
 	updated := sync.DeepCopy()
 	updated.Status.LastAttemptedConfirmationTokens = strings.Join(union(confirm.Tokens(sync.Status.LastAttemptedConfirmationTokens), parts), ",")
 	if err := r.writeStatus(ctx, sync, updated); err != nil {
-		return state.Fail(state.Retry, "NotRecorded", fmt.Errorf("not started: the confirmation could not be recorded: %w", err))
+		return state.Fail(state.Retry, "PatchOperationFailed", fmt.Errorf("not started: the confirmation could not be recorded: %w", err))
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (r *SyncReconciler) finalize(ctx context.Context, sync *v1alpha1.Sync) (ctr
 	}
 	current, err := r.states.get(ctx, sync, r.assemble)
 	if err == nil {
-		// It needs no revision, and may wait for a person: others need the memory.
+		// A deletion needs no revision, and may be held: others need the memory.
 		current.revisions.Cancel()
 		current.revisions.Unload()
 	}
@@ -104,8 +104,8 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil
 	}
-	done.scope = syncpolicy.Scope(sync)
-	v.required.retained = pending.RetainedFrom(r.states.expectations.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(pending.Everything), false, v.drift.isPending, done.scope)
+	done.binding = syncpolicy.Binding(sync)
+	v.required.retained = pending.RetainedFrom(r.states.expectations.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(pending.Everything), false, v.drift.isPending, done.binding)
 	v.requireConfirmation(sync, done)
 	if v.reason == pruneHeld {
 		v.message = "the Sync is being deleted with what it applied (deletionPolicy: Delete; Orphan leaves it): " + v.message

@@ -106,7 +106,7 @@ func TestMemoryThatNobodyUsesIsGivenBack(t *testing.T) {
 			s.edit(func(sync *v1alpha1.Sync) { sync.Spec.Path = "elsewhere" })
 			s.reconcile()
 		},
-		"the Sync's own deletion waits for a person": deletionWaits,
+		"the Sync's own deletion is held until it is confirmed": deletionWaits,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)

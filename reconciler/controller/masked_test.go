@@ -29,7 +29,7 @@ func TestTheCommandOfASyncWhoseNameResemblesASecretCanBeCopied(t *testing.T) {
 			{Rule: hold.SyncChangeHeld, Token: &hold.Token{Purpose: "guard." + sync.Name, Digest: confirm.Digest("x")}, Facts: hold.Facts{Object: "A/a"}},
 		}
 	}))
-	done.Outcome.Results[0].Status, done.scope = "held", confirm.Scope{UID: "u"}
+	done.Outcome.Results[0].Status, done.binding = "held", confirm.Binding{UID: "u"}
 	v := resultOf(done)
 	v.requireConfirmation(sync, done)
 	v.write(sync, sync, done)
@@ -54,7 +54,7 @@ func TestTheNameOfAnObjectIsReadableWhateverItsForm(t *testing.T) {
 		done := ran(change("a", plan.Update, nil))
 		r := &done.Outcome.Results[0]
 		r.Change.Key, r.Change.After.Key, r.Change.After.Origin, r.Status = key, key, file, status
-		r.Change.Before, done.scope = r.Change.After, confirm.Scope{UID: "u"}
+		r.Change.Before, done.binding = r.Change.After, confirm.Binding{UID: "u"}
 		edit(r)
 		return done
 	}
@@ -114,7 +114,7 @@ func TestAReasonThatIsMaskedHidesNoOther(t *testing.T) {
 		{Rule: hold.UpdateLosses, Token: token, Facts: hold.Facts{Object: "Cluster.poolwright.dev/cluster", Detail: "the engine stops: 40 NodeClaims keep running unmanaged"}},
 		{Rule: hold.DeletionLosses, Token: token, Facts: hold.Facts{Object: "VolumeSnapshotClass/z", Detail: "x"}},
 	}
-	for _, got := range []string{summary(reasons, confirm.Scope{}, false), limited(reasons.String(), reasonLimit)} {
+	for _, got := range []string{summary(reasons, confirm.Binding{}, false), limited(reasons.String(), reasonLimit)} {
 		if !strings.Contains(got, "the engine stops") || !strings.Contains(got, "VolumeSnapshotClass/z") || strings.Contains(got, "PRIVATE KEY") {
 			t.Errorf("got %s", got)
 		}

@@ -57,7 +57,7 @@ func (s *stage) heal() {
 	s.commit("kubernetes/map=1", "kubernetes/other=2")
 }
 
-// What waits for a person still waits while a run cannot compute it, by the same token, and a person who
+// What is held until it is confirmed stays so while a run cannot compute it, by the same token, and a person who
 // quotes that has mistaken nothing.
 func TestADeletionThatWaitsStaysPendingWhileNoRunCanComputeIt(t *testing.T) {
 	for name, tt := range uncomputable {
@@ -207,7 +207,7 @@ func TestWhatWaitedForAnotherSourceIsNotPending(t *testing.T) {
 // A new process that goes on with what an earlier one applied puts back drift alone: of updates that wait
 // it knows no more than of deletions.
 func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
-	in := confirm.Scope{UID: "u"}
+	in := confirm.Binding{UID: "u"}
 	update, deletion, move := in.Token("nodes", 1), in.Token("deletions", 1)+"+1Node", in.Token("force-push", 1)
 	earlier := v1alpha1.SyncStatus{ConfirmationToken: deletion + "," + move + "," + update, Pending: []v1alpha1.PendingChange{
 		{Object: "A/a", Action: "update", ConfirmationToken: update}, {Object: "A/b", Action: "delete", ConfirmationToken: deletion},
@@ -219,7 +219,7 @@ func TestARunThatOnlyPutsBackDriftKeepsAllThatWaits(t *testing.T) {
 	resumed.OnlyDrift = true
 	for name, tt := range map[string]struct {
 		run     reconciliation
-		last    pending.Scope
+		last    pending.Computable
 		objects string
 		tokens  []string
 	}{

@@ -129,7 +129,7 @@ func TestADeletionOfASyncThatWaitsForAConfirmationIsHeldAsAnyOther(t *testing.T)
 	s.expectCondition("Drifted", metav1.ConditionUnknown, "Terminating")
 	status := s.sync().Status
 	if meta.FindStatusCondition(status.Conditions, "Reconciling") != nil || status.ObservedGeneration != s.sync().Generation {
-		t.Errorf("it waits for a person, and is Reconciling: %+v", status.Conditions)
+		t.Errorf("it is held until it is confirmed, and is Reconciling: %+v", status.Conditions)
 	}
 	if status.LastHandledReconcileAt != "now" {
 		t.Errorf("who asked for a run waits for an answer, the last is %q", status.LastHandledReconcileAt)

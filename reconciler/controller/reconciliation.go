@@ -43,8 +43,8 @@ type reconciliation struct {
 	applied string
 	// partly is true where the revision of the run was never applied in full.
 	partly bool
-	// scope is what the confirmation tokens of what waits after the run are bound to.
-	scope confirm.Scope
+	// binding is what the confirmation tokens of what waits after the run are bound to.
+	binding confirm.Binding
 	// used are the parts of the confirmation by which all is done that they let pass.
 	used []string
 	// after is when a waiting pass is to be repeated; 0 leaves it to others. loading is
@@ -54,7 +54,7 @@ type reconciliation struct {
 }
 
 // computable is which changes the run could compute; last is that of the last full one.
-func (d reconciliation) computable(last pending.Scope) pending.Scope {
+func (d reconciliation) computable(last pending.Computable) pending.Computable {
 	switch {
 	case d.err != nil || d.OnlyDrift:
 		return pending.Nothing

@@ -10,6 +10,7 @@ import (
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
@@ -228,12 +229,16 @@ func TestAChangeIsCountedByItsCause(t *testing.T) {
 	s.cluster.live["pool"] = "edited"
 	s.drift(at("kubernetes", "pool"))
 	for cause, labels := range map[string]map[string]string{
-		"read_only": {"action": "update", "result": "held"}, "revision": {"action": "create", "result": "applied"}, "drift": {"action": "update", "result": "applied"},
+		"read_only": {"action": "update", "result": "skipped"}, "revision": {"action": "create", "result": "applied"}, "drift": {"action": "update", "result": "applied"},
 	} {
 		labels["cause"], labels["sync"] = cause, "dev"
 		if got := s.counter("poolwright_changes_total", labels); got != 1 {
 			t.Errorf("cause %s: %v, want 1", cause, got)
 		}
+	}
+	// Each combination of labels was there before its first change, so that increase() counts that one.
+	if n, err := testutil.GatherAndCount(s.registry, "poolwright_changes_total"); n != 54 || err != nil {
+		t.Errorf("%d series, %v", n, err)
 	}
 }
 

@@ -40,9 +40,11 @@ type requeueState struct {
 	next time.Time
 }
 
-// record keeps what the next reconciliation needs of this one.
+// record keeps what the next reconciliation needs of this one. It does nothing for nil.
 func (s *syncState) record(sync *v1alpha1.Sync, done reconciliation, v runResult) {
 	switch {
+	case s == nil:
+		return
 	case v.reason == holdUntil:
 		s.failures = 0 // Nothing failed.
 	case !v.ready:

@@ -41,8 +41,8 @@ type runResult struct {
 	cleared bool
 	// required is all that waits for a confirmation.
 	required requiredConfirmation
-	// eventKey is what must change for a failure to be reported again; the message where
-	// it is empty.
+	// eventKey is what must change, beside the reason, for a failure to be reported again: of an error its text, else
+	// the objects. It has no sentence of ours.
 	eventKey string
 }
 
@@ -79,6 +79,7 @@ func resultOf(done reconciliation) runResult {
 		var class state.FailureClass
 		class, v.reason, v.after = state.Classify(applyErr)
 		v.message, v.stalled = sanitize.Text(applyErr.Error()), class == state.Stalled
+		v.eventKey = v.message
 	case v.drift.waits():
 		v.wait(done.Revision)
 	case len(done.Plan.Unknown) > 0:
@@ -86,6 +87,7 @@ func resultOf(done reconciliation) runResult {
 		v.message = unknowns(done.Plan.Unknown) + remainderMessage(done)
 	case v.drift.holdsRevision():
 		v.reason, v.message = holdUntil, fmt.Sprintf("Not all of revision %s is applied: %s", done.Revision, v.drift.heldSentence())
+		v.eventKey = v.drift.heldKey(done.Revision)
 	default:
 		v.ready, v.converged = true, v.drift.converged()
 		v.reason = fluxmeta.ReconciliationSucceededReason
@@ -122,7 +124,7 @@ func schemaProblems(failed []apply.Result) []state.Problem {
 	for _, r := range failed {
 		if r.IsSchemaError() {
 			out = append(out, state.NewProblem(r.Change.Origin(), finding.New(finding.RefusedByAPIServer, "%s: %s",
-				finding.Of("object", state.QualifiedName(r.Change.Key)), finding.Of("reason", sanitize.Text(r.Message())))))
+				finding.NewFact("object", state.QualifiedName(r.Change.Key)), finding.NewFact("reason", sanitize.Text(r.Message())))))
 		}
 	}
 	return out
@@ -141,7 +143,7 @@ func failure(err error, more string) runResult {
 	if reason == limitExceeded {
 		message += "; no setting raises this limit: declare less, or split the folder between Syncs"
 	}
-	return runResult{reason: reason, message: message + more, stalled: class == state.Stalled, after: after}
+	return runResult{reason: reason, message: message + more, eventKey: sanitize.Text(err.Error()), stalled: class == state.Stalled, after: after}
 }
 
 // deletionFailed is the reason of a Sync that is being deleted and whose things cannot be
@@ -164,7 +166,7 @@ func (d reconciliation) notCorrectedMessage() string {
 // never taken for success: what could not be read may differ.
 const partlyUnknown = "PartlyUnknown"
 
-// The reasons of a Sync of which changes wait for a person: deletions, what costs
+// The reasons of a Sync of which changes are held until they are confirmed: deletions, what costs
 // nodes, what exceeds a quota, or a change that loosens a protected field of a Sync.
 const (
 	pruneHeld           = "PruneHeld"
@@ -180,7 +182,7 @@ var heldReasons = []string{quotaHeld, nodeReplacementHeld, pruneHeld, syncChange
 // enough nodes, or enough of a quota.
 func endsByItself(reason string) bool { return reason == nodeReplacementHeld || reason == quotaHeld }
 
-// wait is what waits for a person. For kstatus that is stalled: no progress is made,
+// wait reports changes that are held until they are confirmed. For kstatus that is stalled: no progress is made,
 // and a person must act. What ends by itself goes on without.
 func (v *runResult) wait(revision string) {
 	v.reason, v.message, v.eventKey = v.drift.pendingReason(revision)
@@ -233,14 +235,18 @@ func countInSync(p plan.Plan) int {
 
 // remainderMessage is what became of what is not unknown, where the run read it.
 func remainderMessage(done reconciliation) string {
-	waiting := len(done.Outcome.With(apply.Skipped))
+	waiting := len(done.Outcome.With(apply.NotAttempted))
 	switch {
 	case done.kind != full:
 		return ""
 	case waiting > 0:
-		return fmt.Sprintf("; all else of revision %s is applied, but for %s waiting for that", done.Revision, plural.Count(waiting, "deletion"))
+		verb := "wait"
+		if waiting == 1 {
+			verb = "waits"
+		}
+		return fmt.Sprintf("; the rest of revision %s is applied; %s %s until this is resolved", done.Revision, plural.Count(waiting, "deletion"), verb)
 	}
-	return fmt.Sprintf("; all else of revision %s is applied", done.Revision)
+	return fmt.Sprintf("; the rest of revision %s is applied", done.Revision)
 }
 
 // otherObjectsMessage is what became of the objects beside those with problems, of which so many are

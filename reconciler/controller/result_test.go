@@ -47,7 +47,10 @@ func ran(changes ...plan.Change) reconciliation {
 	d.Plan.Changes = changes
 	for _, c := range changes {
 		status := apply.Applied
-		if c.Held() {
+		switch {
+		case c.Skipped():
+			status = apply.Skipped
+		case c.Held():
 			status = apply.Held
 		}
 		d.Outcome.Results = append(d.Outcome.Results, apply.Result{Change: c, Status: status})
@@ -67,7 +70,7 @@ func concluded(v runResult) conclusion {
 	drifted, _ := v.drift.drifted()
 	return conclusion{
 		ready: v.ready, converged: v.converged, stalled: v.stalled, reason: v.reason,
-		drifted: drifted, unknown: len(v.drift.unknown), pending: v.drift.pending(confirm.Scope{}),
+		drifted: drifted, unknown: len(v.drift.unknown), pending: v.drift.pending(confirm.Binding{}),
 	}
 }
 

@@ -209,13 +209,13 @@ func TestTheTokenForARoleIsGoodForNoOtherContentOfIt(t *testing.T) {
 	}
 }
 
-// A deletion that is wanted again asks again, also where that commit has a problem, or something is unknown.
-func TestADeletionThatWasWantedAgainNeedsAnotherConfirmation(t *testing.T) {
+// A deletion that is desired again asks again, also where that commit has a problem, or something is unknown.
+func TestADeletionThatWasDesiredAgainNeedsAnotherConfirmation(t *testing.T) {
 	for name, tt := range map[string]struct{ begin, end func(*stage) }{
 		"a plain commit": {func(*stage) {}, func(*stage) {}},
 		"a problem in another file": {
 			func(s *stage) { s.problems = []state.Problem{{Message: "no such field"}} }, func(s *stage) { s.problems = nil }},
-		"something that is not wanted is unknown": {
+		"something that is not desired is unknown": {
 			func(s *stage) { s.aws.live["lost"], s.aws.applied["lost"], s.aws.unknown["lost"] = "1", "1", "denied" },
 			func(s *stage) {}},
 	} {
@@ -246,7 +246,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmation(t *testing.T) {
 				s.commit("kubernetes/map=1", "kubernetes/other=1")
 				s.later()
 				if s.cluster.live["pool"] == "" {
-					t.Errorf("refused %v: it was wanted again, and is deleted by %q", refused, token)
+					t.Errorf("refused %v: it was desired again, and is deleted by %q", refused, token)
 				}
 			})
 		}
@@ -287,8 +287,8 @@ func TestTheCommandKeepsTheTokenOfADeletionThatCannotBeComputed(t *testing.T) {
 	}
 }
 
-// A deletion that is wanted again asks again, also where something declared cannot be read meanwhile.
-func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationWhateverElseIsUnknown(t *testing.T) {
+// A deletion that is desired again asks again, also where something declared cannot be read meanwhile.
+func TestADeletionThatWasDesiredAgainNeedsAnotherConfirmationWhateverElseIsUnknown(t *testing.T) {
 	for _, how := range []string{"refused", "skipped"} {
 		for _, restart := range []bool{false, true} {
 			t.Run(how, func(t *testing.T) {
@@ -319,7 +319,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationWhateverElseIsUnknow
 				s.commit("kubernetes/map=1", "kubernetes/other=1")
 				s.later()
 				if s.cluster.live["pool"] == "" {
-					t.Errorf("%s, restart %v: wanted again, deleted by %q; handled %q", how, restart, token, s.sync().Status.LastHandledConfirmationTokens)
+					t.Errorf("%s, restart %v: desired again, deleted by %q; handled %q", how, restart, token, s.sync().Status.LastHandledConfirmationTokens)
 				}
 			})
 		}
@@ -353,8 +353,8 @@ func TestADeletionThatIsGivenUpDuringAProblemNeedsAnotherConfirmation(t *testing
 	}
 }
 
-// A token let pass a deletion and an update: the one is wanted again, while the thing of the other cannot be read.
-func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationBesideAnUpdateThatIsUnknown(t *testing.T) {
+// A token let pass a deletion and an update: the one is desired again, while the thing of the other cannot be read.
+func TestADeletionThatWasDesiredAgainNeedsAnotherConfirmationBesideAnUpdateThatIsUnknown(t *testing.T) {
 	for _, runs := range []int{1, 2} {
 		s := newStage(t, nil)
 		s.commit("kubernetes/map=1", "kubernetes/pool=1", "aws/group=2")
@@ -379,7 +379,7 @@ func TestADeletionThatWasWantedAgainNeedsAnotherConfirmationBesideAnUpdateThatIs
 		s.commit("kubernetes/map=1", "aws/group=1")
 		s.later()
 		if s.cluster.live["pool"] == "" {
-			t.Errorf("after %d runs: wanted again, and deleted by %q", runs, token)
+			t.Errorf("after %d runs: desired again, and deleted by %q", runs, token)
 		}
 	}
 }

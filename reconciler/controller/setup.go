@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,14 +29,14 @@ func (r *SyncReconciler) SetupWithManager(mgr manager.Manager) error {
 		case <-stopped:
 		}
 	}
-	err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+	err := errors.Join(r.RollOut.AddTo(mgr, r.states.notify), mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
 		close(stopped)
 		r.states.close()
 		return nil
-	}))
+	})))
 	if err != nil {
-		return fmt.Errorf("registering the end of what Syncs keep: %w", err)
+		return fmt.Errorf("registering what Syncs keep: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("poolwright.sync").

@@ -168,7 +168,7 @@ func (p *place) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, 
 	return all.Only(keys), err
 }
 
-func (p *place) Correct(_ context.Context, c plan.Change) error {
+func (p *place) Apply(_ context.Context, c plan.Change) error {
 	if p.meanwhile != nil {
 		p.meanwhile()
 	}

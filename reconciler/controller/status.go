@@ -23,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 // write puts the result into the status of updated, a copy of the Sync.
@@ -43,8 +44,8 @@ func (v runResult) write(updated, sync *v1alpha1.Sync, done reconciliation) {
 	if v.ready {
 		status.LastAppliedRevision, status.LastAppliedTreeID, status.SourceVerificationMode = done.Revision, done.TreeID, verification.Mode(sync)
 	}
-	status.LastHandledConfirmationTokens = done.scope.Handled
-	status.LastAttemptedConfirmationTokens = done.scope.Unused(status.LastAttemptedConfirmationTokens)
+	status.LastHandledConfirmationTokens = done.binding.Handled
+	status.LastAttemptedConfirmationTokens = done.binding.Unused(status.LastAttemptedConfirmationTokens)
 	v.conditions(updated, sync, done)
 }
 
@@ -82,7 +83,7 @@ func (v runResult) conditions(updated, sync *v1alpha1.Sync, done reconciliation)
 // findings sets Drifted, and what is pending.
 func (v runResult) findings(updated, sync *v1alpha1.Sync, done reconciliation) {
 	status := &updated.Status
-	status.Pending, status.PendingOmitted = v.required.retained.MergeChanges(v.drift.pending(done.scope), len(v.drift.pendingChanges), int(status.PendingOmitted))
+	status.Pending, status.PendingOmitted = v.required.retained.MergeChanges(v.drift.pending(done.binding), len(v.drift.pendingChanges), int(status.PendingOmitted))
 	if v.drift.complete {
 		status.Objects = int32(v.drift.objects)
 	}
@@ -136,7 +137,7 @@ const (
 func (v runResult) confirmation(updated, sync *v1alpha1.Sync, done reconciliation) {
 	status := &updated.Status
 	status.ConfirmationToken = v.required.quote
-	handled := confirm.Tokens(done.scope.Handled)
+	handled := confirm.Tokens(done.binding.Handled)
 	known := slices.Concat(done.used, confirm.Tokens(sync.Status.LastHandledConfirmationTokens), confirm.Tokens(sync.Status.ConfirmationToken))
 	var strange []string
 	served := false
@@ -144,7 +145,7 @@ func (v runResult) confirmation(updated, sync *v1alpha1.Sync, done reconciliatio
 		switch {
 		case hold.Find(handled, part) != "" && hold.Find(known, part) != "":
 			served = true
-		case fits(sync, part, v.drift.quoted()) || hold.Find(confirm.Tokens(done.scope.Unused(sync.Status.LastAttemptedConfirmationTokens)), part) != "":
+		case fits(sync, part, v.drift.quoted()) || hold.Find(confirm.Tokens(done.binding.Unused(sync.Status.LastAttemptedConfirmationTokens)), part) != "":
 			// What it let pass is not made yet.
 		case !fits(sync, part, v.required.tokens) && hold.Find(v.required.retained.Tokens, part) == "":
 			strange = append(strange, part)
@@ -158,7 +159,7 @@ func (v runResult) confirmation(updated, sync *v1alpha1.Sync, done reconciliatio
 	if v.required.quote != "" {
 		waits = "what waits is confirmed by " + status.ConfirmationToken
 	}
-	if same := hold.Join(instead(sync, strange, v.required.tokens), done.scope); same != "" && same != status.ConfirmationToken {
+	if same := hold.Join(instead(sync, strange, v.required.tokens), done.binding); same != "" && same != status.ConfirmationToken {
 		waits = "what waits for the same purpose is confirmed by " + same
 	}
 	for i := range strange {
@@ -221,7 +222,7 @@ func suspended(sync *v1alpha1.Sync) *v1alpha1.Sync {
 	updated.Status.LastHandledReconcileAt = sync.Annotations[fluxmeta.ReconcileRequestAnnotation]
 	conditions.Delete(updated, fluxmeta.ReconcilingCondition)
 	conditions.Delete(updated, fluxmeta.StalledCondition)
-	conditions.MarkUnknown(updated, "Drifted", fluxmeta.SuspendedReason, "Drift is not detected while the Sync is suspended")
+	conditions.MarkUnknown(updated, "Drifted", fluxmeta.SuspendedReason, "%s", conditionMessage("Drift is not detected while the Sync is suspended"+suspension.Details(sync)))
 	return updated
 }
 
@@ -230,6 +231,7 @@ func suspended(sync *v1alpha1.Sync) *v1alpha1.Sync {
 // fluxcd/pkg/runtime to merge, which does not return the resource version that the cache of statuses compares with.
 func (r *SyncReconciler) writeStatus(ctx context.Context, sync, updated *v1alpha1.Sync) error {
 	rollback.Mark(updated)
+	r.RollOut.SetCondition(sync, updated)
 	if equality.Semantic.DeepEqual(sync.Status, updated.Status) {
 		return nil
 	}

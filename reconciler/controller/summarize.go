@@ -35,17 +35,16 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	last := pending.Everything
 	if s != nil {
 		s.drift = s.drift.observe(done, sync.Status.Pending, &result)
-		s.used, last = done.scope.Handled, s.drift.computes
+		s.used, last = done.binding.Handled, s.drift.computes
 	}
-	result.required.retained = pending.RetainedFrom(r.states.expectations.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.isPending, done.scope)
+	result.required.retained = pending.RetainedFrom(r.states.expectations.Previous(sync, fingerprintOf(sync)), sync.Annotations[v1alpha1.ConfirmAnnotation], done.computable(last), done.mayHaveMoved(), result.drift.isPending, done.binding)
 	result.requireConfirmation(sync, done)
 	updated := s.statusOf(sync)
 	switch {
 	case done.kind != partial || !result.ready:
 		result.write(updated, sync, done)
 	case result.drift.complete:
-		// Some things are as they should be, or are known to differ; whether the Sync is
-		// ready does not follow from them.
+		// Some things are as they should be, or are known to differ; whether the Sync is ready does not follow.
 		result.findings(updated, sync, done)
 		result.confirmation(updated, sync, done)
 	}
@@ -58,10 +57,9 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	healthy := r.addHealth(sync, s, updated)
 	r.report(sync, s, done, result, healthy.Healthy())
 	r.reportHealth(updated, healthy)
-	if s != nil {
-		s.record(sync, done, result)
-	}
 	r.mismatch(sync, updated)
+	r.RollOut.Applied(sync, done.Outcome.Results)
+	s.record(sync, done, result) // The response to the status has the newest Sync, and what was changed in it meanwhile was not run.
 	err := r.writeStatus(ctx, sync, updated)
 	if err == nil {
 		r.states.expectations.RecordSource(sync, fingerprintOf(sync))
@@ -86,10 +84,10 @@ func isLastApplied(sync *v1alpha1.Sync, revision, treeID string) bool {
 	return revision == last.LastAppliedRevision && (last.LastAppliedTreeID == "" || treeID == last.LastAppliedTreeID)
 }
 
-// onlyHealth reports whether nothing but the health of objects can have brought the reconciliation:
-// it then costs no request but that for the status.
-func (s *syncState) onlyHealth(sync *v1alpha1.Sync, now time.Time) bool {
-	if s.ready == nil || s.statusWriteFailures > 0 || !s.health.Due(now) || !now.Before(s.nextFetch) || !now.Before(s.next) || s.forced(sync, now) {
+// onlyConditions reports whether nothing but the health of objects, or the end of a roll-out, can have brought the
+// reconciliation: it then costs no request but that for the status.
+func (s *syncState) onlyConditions(sync *v1alpha1.Sync, now time.Time, rolloutDue func(*v1alpha1.Sync) bool) bool {
+	if s.ready == nil || s.statusWriteFailures > 0 || !now.Before(s.nextFetch) || !now.Before(s.next) || s.forced(sync, now) || !s.health.Due(now) && !rolloutDue(sync) {
 		return false
 	}
 	s.mu.Lock()

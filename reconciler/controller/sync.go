@@ -18,9 +18,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/dependency"
 	"github.com/poolwright/poolwright/reconciler/controller/metrics"
+	"github.com/poolwright/poolwright/reconciler/controller/rollout"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
-// SyncReconciler leads each Sync's repository to the cluster. All fields are
+// SyncReconciler leads each Sync's repository to the cluster. All fields but RollOut are
 // needed.
 type SyncReconciler struct {
 	Client client.Client
@@ -36,6 +38,8 @@ type SyncReconciler struct {
 	// Jitter varies the interval at which Git is fetched, so that many clusters do not fetch from
 	// one server in the same second. Several workers call it at a time.
 	Jitter jitter.Duration
+	// RollOut reads whether nodes are yet to be replaced, for the condition RolledOut. May be nil.
+	RollOut *rollout.Poller
 
 	states syncStates
 }
@@ -46,6 +50,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	if err := r.Client.Get(ctx, req.NamespacedName, &sync); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.states.drop(req.NamespacedName)
+			r.RollOut.Drop(req.NamespacedName)
 			r.Metrics.Drop(req.Name)
 			return ctrl.Result{}, nil
 		}
@@ -59,13 +64,19 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 		return r.refuse(ctx, &sync)
 	case !sync.DeletionTimestamp.IsZero():
 		return r.finalize(ctx, &sync)
+	case suspension.Over(&sync, r.Clock.Now()):
+		// The write starts a run, as a person's does.
+		return requeueOnConflict(suspension.Resume(ctx, r.Client, r.Recorder, &sync))
 	case sync.Spec.Suspend:
 		r.states.stop(req.NamespacedName)
-		return ctrl.Result{}, r.writeStatus(ctx, &sync, suspended(&sync))
+		return ctrl.Result{RequeueAfter: suspension.Remaining(&sync, r.Clock.Now())}, r.writeStatus(ctx, &sync, suspended(&sync))
 	}
-	if controllerutil.AddFinalizer(&sync, v1alpha1.Finalizer) {
-		if err := r.Client.Update(ctx, &sync); err != nil {
-			return requeueOnConflict(fmt.Errorf("adding the finalizer to Sync %s: %w", sync.Name, err))
+	before := sync.DeepCopy()
+	removed := suspension.RemoveUntil(&sync)
+	if controllerutil.AddFinalizer(&sync, v1alpha1.Finalizer) || removed {
+		// An update would remove the fields that only a later release has.
+		if err := r.Client.Patch(ctx, &sync, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return requeueOnConflict(fmt.Errorf("updating the finalizer and the annotations of Sync %s: %w", sync.Name, err))
 		}
 	}
 	current, err := r.states.get(ctx, &sync, r.assemble)
@@ -74,7 +85,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	}
 	current.health.Require(sync.Spec.HealthCheckSpec)
 	dependencies := r.dependencies().Fingerprint(ctx, &sync) + current.inputs.Fingerprint()
-	if dependencies == current.dependencies && current.onlyHealth(&sync, r.Clock.Now()) {
+	if dependencies == current.dependencies && current.onlyConditions(&sync, r.Clock.Now(), r.RollOut.Due) {
 		return r.updateHealth(ctx, &sync, current)
 	}
 	return r.summarize(ctx, &sync, current, r.run(ctx, &sync, current, dependencies))
@@ -82,6 +93,7 @@ func (r *SyncReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 
 // assemble is Build for a Sync that is applied only once those that it depends on are.
 func (r *SyncReconciler) assemble(ctx context.Context, sync *v1alpha1.Sync) (SyncRuntime, error) {
+	r.Metrics.Begin(sync.Name)
 	out, err := r.Build(ctx, sync)
 	if err == nil {
 		name := client.ObjectKeyFromObject(sync)

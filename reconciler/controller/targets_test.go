@@ -44,7 +44,7 @@ func TestWhatIsUnknownIsNeverCalledInSync(t *testing.T) {
 		t.Errorf("aws %v, cluster %v", s.aws.live, s.cluster.live)
 	}
 	message := s.expectCondition("Ready", metav1.ConditionFalse, "PartlyUnknown")
-	if message != "1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): "+denied+"; all else of revision main@sha1:11 is applied" {
+	if message != "1 thing could not be compared: aws Thing.sqs/queue (cluster.yaml:9): "+denied+"; the rest of revision main@sha1:11 is applied" {
 		t.Errorf("message %q", message)
 	}
 	s.expectCondition("Drifted", metav1.ConditionUnknown, "PartlyUnknown")

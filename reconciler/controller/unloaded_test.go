@@ -63,8 +63,8 @@ func TestARevisionThatCannotBeLoadedLeavesTheLastOneApplied(t *testing.T) {
 	}
 }
 
-// A Sync that waits for a person makes no progress by itself: for kstatus it is stalled.
-func TestWhatWaitsForAPersonIsStalled(t *testing.T) {
+// A Sync whose changes are held until they are confirmed makes no progress by itself: for kstatus it is stalled.
+func TestWhatIsHeldUntilItIsConfirmedIsStalled(t *testing.T) {
 	for _, tt := range []struct {
 		name, reason string
 		hold         func(s *stage)

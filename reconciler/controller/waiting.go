@@ -19,7 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/syncpolicy"
 )
 
-// pendingReason is the Sync's reason while changes wait for a person, and why they do. The
+// pendingReason is the Sync's reason while changes are held until they are confirmed, and why they are. The
 // key stays the same while only numbers of nodes and vCPUs move.
 func (p driftState) pendingReason(revision string) (reason, message, key string) {
 	var of []string
@@ -39,10 +39,10 @@ func (p driftState) pendingReason(revision string) (reason, message, key string)
 			of = append(of, t.Digest)
 		}
 	}
-	return cmp.Or(reason, pruneHeld), summary(p.reasons(), confirm.Scope{}, false), strings.Join(of, "\x00")
+	return cmp.Or(reason, pruneHeld), summary(p.reasons(), confirm.Binding{}, false), strings.Join(of, "\x00")
 }
 
-// reasons are those of all changes that wait for a person.
+// reasons are those of all changes that are held until they are confirmed.
 func (p driftState) reasons() hold.Reasons {
 	var all hold.Reasons
 	for _, l := range p.pendingChanges {
@@ -55,7 +55,7 @@ func (p driftState) reasons() hold.Reasons {
 
 // summary names reasons, each once: first those that are about all changes. Where there
 // are several tokens, those of one token are together, and followed by it.
-func summary(reasons hold.Reasons, in confirm.Scope, several bool) string {
+func summary(reasons hold.Reasons, in confirm.Binding, several bool) string {
 	var all hold.Reasons
 	listed := map[string]bool{}
 	for _, r := range reasons {
@@ -136,14 +136,14 @@ func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation
 	if move {
 		v.required.tokens = append(v.required.tokens, syncpolicy.ForcePushToken(moved.From, moved.To))
 	}
-	if v.required.quote = v.required.retained.MergeTokens(confirm.Tokens(hold.Join(v.required.tokens, done.scope))); v.required.quote == "" || v.ready {
+	if v.required.quote = v.required.retained.MergeTokens(confirm.Tokens(hold.Join(v.required.tokens, done.binding))); v.required.quote == "" || v.ready {
 		return
 	}
 	several := len(confirm.Tokens(v.required.quote)) > 1
 	if several && move {
-		v.message += " (confirmation token " + syncpolicy.ForcePushToken(moved.From, moved.To).Encode(done.scope) + ")"
+		v.message += " (confirmation token " + syncpolicy.ForcePushToken(moved.From, moved.To).Encode(done.binding) + ")"
 	}
-	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.scope, several), v.required.retained.Reasons(several)},
+	reasons := strings.Join(slices.DeleteFunc([]string{summary(v.drift.reasons(), done.binding, several), v.required.retained.Reasons(several)},
 		func(text string) bool { return text == "" }), "; ")
 	switch {
 	case slices.Contains(heldReasons, v.reason):
@@ -153,6 +153,7 @@ func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation
 		}
 	case reasons != "":
 		v.message += "; also waiting for a confirmation: " + reasons
+		v.eventKey += "\x00" + v.required.retained.MergeTokens(confirm.Tokens(hold.Join(hold.WithoutLosses(v.required.tokens), done.binding)))
 	}
 	quoted := confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation])
 	if !slices.ContainsFunc(confirm.Tokens(v.required.quote), func(token string) bool { return !slices.Contains(quoted, token) }) {
@@ -167,7 +168,7 @@ func (v *runResult) requireConfirmation(sync *v1alpha1.Sync, done reconciliation
 	v.message = truncate.Bytes(v.message, pending.MessageLimit*3/4) + what + confirm.Command(sync.Namespace, sync.Name, v.required.quote)
 }
 
-// remedy is what ends the wait for a person, where the source waits for one.
+// remedy is how a person releases a move of the branch that is held; empty for every other error.
 func remedy(err error) string {
 	if _, moved := errors.AsType[*gitsource.NotFastForwardError](err); !moved {
 		return ""

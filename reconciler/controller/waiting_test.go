@@ -258,7 +258,7 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 	rollout := s.required("NodeReplacementHeld")
 	s.unread = &gitsource.NotFastForwardError{Branch: "main", From: here, To: there}
 	s.later()
-	move := syncpolicy.ForcePushToken(here, there).Encode(syncpolicy.Scope(s.sync()))
+	move := syncpolicy.ForcePushToken(here, there).Encode(syncpolicy.Binding(s.sync()))
 	if got := s.required("NotFastForward"); got != move+","+rollout {
 		t.Errorf("it asks for %s, want %s,%s", got, move, rollout)
 	}
@@ -269,12 +269,12 @@ func TestAMoveAndWhatWaitsBesideItHaveOneToken(t *testing.T) {
 
 func TestAnAcceptedMoveIsUsedUp(t *testing.T) {
 	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{UID: "a"}, Status: v1alpha1.SyncStatus{LastAttemptedRevision: "main@sha1:" + here}}
-	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: syncpolicy.ForcePushToken(here, there).Encode(confirm.Scope{UID: "a"})}
+	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: syncpolicy.ForcePushToken(here, there).Encode(confirm.Binding{UID: "a"})}
 	waits := apply.Result{Change: plan.Change{Hold: hold.Reasons{{Rule: hold.DeletionLosses, Token: &hold.Token{Purpose: "force-push"}}}}, Status: apply.Held}
 	for to, want := range map[string]bool{there: true, here: false, strings.Repeat("3", 40): false} {
 		d := reconciliation{Result: reconciler.Result{Revision: "main@sha1:" + to}}
 		d.Outcome.Results = []apply.Result{waits}
-		if got := d.use(sync, nil).scope.Handled; (got != "") != want {
+		if got := d.use(sync, nil).binding.Handled; (got != "") != want {
 			t.Errorf("followed to %s: handled %q", to, got)
 		}
 	}
@@ -291,7 +291,7 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 	v := runResult{drift: driftState{pendingChanges: left}}
 	v.wait("r")
 	v.requireConfirmation(&v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "poolwright-system", Name: "dev"}}, reconciliation{})
-	token := hold.Join(v.required.tokens, confirm.Scope{})
+	token := hold.Join(v.required.tokens, confirm.Binding{})
 	if len(v.message) > pending.MessageLimit || !strings.HasSuffix(v.message, "; confirm"+withToken+token) || strings.Contains(token, ",") {
 		t.Errorf("%d bytes, the end %q", len(v.message), v.message[len(v.message)-100:])
 	}
@@ -416,5 +416,29 @@ func TestATokenThatWasTakenBackIsNotGoodAgain(t *testing.T) {
 	s.later()
 	if s.cluster.live["pool"] == "" {
 		t.Error("deleted by a token that was used")
+	}
+}
+
+// Autoscaling changes what goes with a deletion, and with that the losses in its token: that is no other failure.
+func TestAFailureIsNotReportedAgainWhenTheLossesOfWhatWaitsBesideItChange(t *testing.T) {
+	s := newStage(t, nil)
+	s.commit("kubernetes/map=1", "aws/queue=1", "aws/role=1")
+	s.reconcile()
+	lost := func(nodes int) {
+		s.aws.removals["queue"] = loss.DeletionImpact{Impact: fmt.Sprintf("%d nodes are not drained any more", nodes), Losses: loss.Counts{"Node": nodes}}
+	}
+	lost(3)
+	s.cluster.refused["map"] = "busy"
+	s.takeEvents()
+	s.commit("kubernetes/map=2", "aws/role=1")
+	s.later()
+	before := s.sync().Status.ConfirmationToken
+	if events := s.takeEvents(); len(events) == 0 || !strings.HasSuffix(before, "+3Node") {
+		t.Fatalf("it asks for %s, with the events %v", before, events)
+	}
+	lost(4)
+	s.later()
+	if after, events := s.sync().Status.ConfirmationToken, s.takeEvents(); len(events) > 0 || !strings.HasSuffix(after, "+4Node") {
+		t.Errorf("it asks for %s, with the events %v", after, events)
 	}
 }

@@ -23,7 +23,7 @@ func (d *Declared) collect(objects []manifest.Object) error {
 		}
 		if at, dup := first[item.Key]; dup {
 			d.Problems = append(d.Problems, state.NewProblem(o.Origin, finding.New(finding.DuplicateObject, "%s is declared twice, %s",
-				finding.Of("object", item.Key), finding.As("declaredAt", objects[at].Origin, twice(objects[at], o)))))
+				finding.NewFact("object", item.Key), finding.As("declaredAt", objects[at].Origin, twice(objects[at], o)))))
 			continue
 		}
 		first[item.Key] = i
@@ -46,7 +46,7 @@ func (d *Declared) collect(objects []manifest.Object) error {
 
 // invalid is the problem of what is no object.
 func invalid(at state.Origin, err error) state.Problem {
-	return state.NewProblem(at, finding.New(finding.ObjectInvalid, "%v", finding.Of("reason", err)))
+	return state.NewProblem(at, finding.New(finding.ObjectInvalid, "%v", finding.NewFact("reason", err)))
 }
 
 // twice names where an object was found first, and the remedy.
@@ -60,10 +60,10 @@ func twice(first, again manifest.Object) string {
 	return fmt.Sprintf("once by %s and once by %s, which both include this file; choose the folder of one of them instead", first.Kustomization, again.Kustomization)
 }
 
-// confirmations are the annotations by which a person lets pass what a guard holds, or has a Sync apply
-// another commit than that which the repository leads to.
+// confirmations are the annotations by which a person lets pass what a guard holds, has a Sync apply
+// another commit than that which the repository leads to, or has a suspension end.
 func confirmations() []string {
-	return []string{v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmGarbageCollectionAnnotation, v1alpha1.RollbackAnnotation, v1alpha1.RollbackReasonAnnotation}
+	return []string{v1alpha1.ConfirmAnnotation, v1alpha1.ConfirmGarbageCollectionAnnotation, v1alpha1.RollbackAnnotation, v1alpha1.RollbackReasonAnnotation, v1alpha1.SuspendUntilAnnotation}
 }
 
 // confirming is the Problem of an object that brings a confirmation along: it would let
@@ -84,7 +84,7 @@ func (d *Declared) confirming(item state.Item, documents func(state.Origin) (man
 		}
 		return state.NewProblem(at, finding.New(codeConfirmationInRepository,
 			"%s: the annotation %s is a person's consent and never comes from a repository; take it out here, and set it on the live object with kubectl annotate",
-			finding.Of("object", item.Key), finding.Of("annotation", name))), true
+			finding.NewFact("object", item.Key), finding.NewFact("annotation", name))), true
 	}
 	return state.Problem{}, false
 }

@@ -21,6 +21,10 @@ func TestAConfirmationNeverComesFromARepository(t *testing.T) {
 			"apiVersion: poolwright.dev/v1alpha1\nkind: Sync\nmetadata:\n  name: dev\n  annotations:\n    poolwright.dev/rollback-to: e15a32f0000000000000000000000000000000aa\n",
 			"x/a.yaml:6: Sync.poolwright.dev/dev: the annotation poolwright.dev/rollback-to" + reported,
 		},
+		"to end a suspension": {
+			"apiVersion: poolwright.dev/v1alpha1\nkind: Sync\nmetadata:\n  name: dev\n  annotations:\n    poolwright.dev/suspend-until: 2026-11-28T18:00:00Z\n",
+			"x/a.yaml:6: Sync.poolwright.dev/dev: the annotation poolwright.dev/suspend-until" + reported,
+		},
 		"within a list": {
 			"apiVersion: v1\nkind: List\nitems:\n- apiVersion: poolwright.dev/v1alpha1\n  kind: Sync\n  metadata: {name: dev, annotations: {poolwright.dev/confirm: ''}}\n",
 			"x/a.yaml:6: Sync.poolwright.dev/dev: the annotation poolwright.dev/confirm" + reported,

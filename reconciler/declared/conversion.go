@@ -48,7 +48,7 @@ func (d *Declared) distinct(items []state.Item) state.Set {
 			d.Problems = append(d.Problems, invalid(item.Origin, err))
 		case twice:
 			d.Problems = append(d.Problems, state.NewProblem(item.Origin, finding.New(finding.DuplicateObject,
-				"%s is declared twice once the old API of Karpenter is converted, first in %s; rename one", finding.Of("object", item.Key), finding.Of("declaredAt", at))))
+				"%s is declared twice once the old API of Karpenter is converted, first in %s; rename one", finding.NewFact("object", item.Key), finding.NewFact("declaredAt", at))))
 		default:
 			first[item.Key] = item.Origin
 			kept = append(kept, item)

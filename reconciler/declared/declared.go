@@ -123,7 +123,7 @@ func Load(fsys fs.FS, folder string, options Options) (Declared, error) {
 	if err != nil {
 		return Declared{}, err
 	}
-	kustomization, err := render.File(tree, folder)
+	kustomization, err := render.KustomizationFile(tree, folder)
 	if tree.Err() != nil {
 		return Declared{}, fmt.Errorf("reading %s: %w", called(folder), tree.Err())
 	}

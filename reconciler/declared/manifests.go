@@ -65,7 +65,7 @@ func (w *manifestWalker) folder(folder string, depth int) error {
 
 // below renders a folder below that has a kustomization of its own.
 func (w *manifestWalker) below(folder string) (bool, error) {
-	file, err := render.File(w.tree, folder)
+	file, err := render.KustomizationFile(w.tree, folder)
 	if w.tree.Err() != nil {
 		return false, w.tree.Err()
 	}
@@ -118,7 +118,7 @@ func (w *manifestWalker) link(name string) error {
 	case w.tree.Err() != nil:
 		return w.tree.Err()
 	case err != nil:
-		w.problem(name, finding.New(codeSymbolicLinkInvalid, "this symbolic link cannot be followed: %v", finding.Of("reason", err)))
+		w.problem(name, finding.New(codeSymbolicLinkInvalid, "this symbolic link cannot be followed: %v", finding.NewFact("reason", err)))
 		return nil
 	case info.IsDir():
 		w.problem(name, finding.New(codeSymbolicLinkInvalid, "this symbolic link leads to a folder, which plain manifests do not follow; use a kustomization, or move the folder here"))
@@ -164,5 +164,5 @@ func manifests(tree *manifest.Tree, name string) ([]manifest.Object, []state.Pro
 }
 
 func unreadable(name string, err error) state.Problem {
-	return state.NewProblem(state.Origin{File: name}, finding.New(finding.FileUnreadable, "this cannot be read: %v", finding.Of("reason", err)))
+	return state.NewProblem(state.Origin{File: name}, finding.New(finding.FileUnreadable, "this cannot be read: %v", finding.NewFact("reason", err)))
 }

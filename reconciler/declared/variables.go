@@ -27,7 +27,7 @@ func (d *Declared) refuseUnfilled(objects []manifest.Object) []manifest.Object {
 		d.Problems = append(d.Problems, state.NewProblem(at, finding.New(codeVariableNotSubstituted,
 			"%v %s holds ${%s}, and the Sync has no variables: set %s in its spec.substitute, or on a command line with --substitute %s=VALUE or --sync-file; "+
 				"where the text is meant as it is, put the annotation %s: disabled on the object",
-			finding.Of("kind", o.Object["kind"]), finding.Of("name", named(o.Object)), finding.Of("variable", name), name, name, substitute.SubstituteKey)))
+			finding.NewFact("kind", o.Object["kind"]), finding.NewFact("name", named(o.Object)), finding.NewFact("variable", name), name, name, substitute.SubstituteKey)))
 		return true
 	})
 }

@@ -108,15 +108,15 @@ func TestWithoutVariablesNoNodeIsMadeOfTextThatHoldsOne(t *testing.T) {
 	const class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\nspec:\n"
 	const reported = " has no variables: set CLUSTER_NAME in its spec.substitute, or on a command line with --substitute CLUSTER_NAME=VALUE or --sync-file; " +
 		"where the text is meant as it is, put the annotation kustomize.toolkit.fluxcd.io/substitute: disabled on the object"
-	const wanted = "x/a.yaml:6: EC2NodeClass gpu holds ${CLUSTER_NAME}, and the Sync" + reported
+	const desired = "x/a.yaml:6: EC2NodeClass gpu holds ${CLUSTER_NAME}, and the Sync" + reported
 	for name, c := range map[string]struct {
 		file, want string
 		options    Options
 	}{
-		"a text":                               {file: class + "  role: a\n  tags: {a: 'x-${CLUSTER_NAME}'}\n", want: wanted},
-		"a key":                                {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME}': a}\n", want: wanted},
-		"a default":                            {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME:=a}': a}\n", want: wanted},
-		"the second text of a list":            {file: class + "  subnetSelectorTerms:\n  - id: a\n    tags: {a: '${CLUSTER_NAME}'}\n", want: strings.Replace(wanted, ":6:", ":7:", 1)},
+		"a text":                               {file: class + "  role: a\n  tags: {a: 'x-${CLUSTER_NAME}'}\n", want: desired},
+		"a key":                                {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME}': a}\n", want: desired},
+		"a default":                            {file: class + "  role: a\n  tags: {'k/${CLUSTER_NAME:=a}': a}\n", want: desired},
+		"the second text of a list":            {file: class + "  subnetSelectorTerms:\n  - id: a\n    tags: {a: '${CLUSTER_NAME}'}\n", want: strings.Replace(desired, ":6:", ":7:", 1)},
 		"a name":                               {file: "apiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata:\n  name: ${CLUSTER_NAME}\n", want: "x/a.yaml:4: Cluster ${CLUSTER_NAME} holds ${CLUSTER_NAME}, and the Sync" + reported},
 		"an old API":                           {file: "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: gpu}\nspec:\n  labels: {a: '${CLUSTER_NAME}'}\n", want: "x/a.yaml:5: Provisioner gpu holds ${CLUSTER_NAME}, and the Sync" + reported},
 		"not user data":                        {file: class + "  userData: 'echo ${HOME}'\n"},

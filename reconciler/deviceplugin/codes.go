@@ -13,4 +13,7 @@ const (
 	codeGPULimitByDRADriver     finding.Code = "GPULimitByDRADriver"
 	codeDRADriverOnBottlerocket finding.Code = "DRADriverOnBottlerocket"
 	codeDRAGateRequired         finding.Code = "DRAGateRequired"
+	codeMIGOnBottlerocket       finding.Code = "MIGOnBottlerocket"
+	codeMIGDevicesNotSupported  finding.Code = "MIGDevicesNotSupported"
+	codeDRADriverSharesNoGPUs   finding.Code = "DRADriverSharesNoGPUs"
 )

@@ -7,13 +7,18 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// configKey is the file's name in the ConfigMap and in the containers.
-const configKey = "config.yaml"
+// configKey is the file's name in the ConfigMap and in the containers, partitionsKey that of what nvidia-mig-parted reads.
+const (
+	configKey     = "config.yaml"
+	partitionsKey = "mig-parted.yaml"
+)
 
 // config is a configuration in the plugin's own configuration format.
 type config struct {
 	pluginConfig string
 	text         string
+	// partitions is the file of nvidia-mig-parted; empty where GPUs are not partitioned.
+	partitions string
 }
 
 // configure writes the configuration's configuration. The same configuration gives the same
@@ -22,7 +27,7 @@ func configure(p gpu.PluginConfig) config {
 	lines := []string{
 		"version: v1",
 		"flags:",
-		"  migStrategy: none",
+		"  migStrategy: " + migStrategy(p),
 		// A node without a driver must show it. The plugin would wait in silence.
 		"  failOnInitError: true",
 	}
@@ -38,7 +43,7 @@ func configure(p gpu.PluginConfig) config {
 			fmt.Sprintf("        replicas: %d", p.Replicas),
 		)
 	}
-	return config{pluginConfig: p.Name, text: strings.Join(lines, "\n") + "\n"}
+	return config{pluginConfig: p.Name, text: strings.Join(lines, "\n") + "\n", partitions: partitions(p)}
 }
 
 // name changes with the content, so that the pods of a DaemonSet read the file that
@@ -49,11 +54,17 @@ func configure(p gpu.PluginConfig) config {
 // and a container that only restarts would not notice; but after a reboot of the node, or
 // a restart of its kubelet, the volume is set up anew, which fails without the ConfigMap,
 // and an update that waits can leave old pods for a long time.
-func (c config) name() string { return pluginName + "-" + c.pluginConfig + "-" + short(c.text, 8) }
+func (c config) name() string {
+	return pluginName + "-" + c.pluginConfig + "-" + short(c.text+c.partitions, 8)
+}
 
 func (c config) object() map[string]any {
 	object := named("v1", "ConfigMap", gpu.PluginNamespace, c.name(), c.pluginConfig)
 	object["immutable"] = true
-	object["data"] = map[string]any{configKey: c.text}
+	data := map[string]any{configKey: c.text}
+	if c.partitions != "" {
+		data[partitionsKey] = c.partitions
+	}
+	object["data"] = data
 	return object
 }

@@ -23,7 +23,7 @@ const (
 // is for those who compare, and rolls no pods.
 func daemonSet(spec v1alpha1.DevicePluginSpec, p gpu.PluginConfig, c config, on selection) map[string]any {
 	pod := podSpec(spec, p, c)
-	revision := short([]any{pod, c.text}, 16)
+	revision := short([]any{pod, c.text + c.partitions}, 16)
 	pod["affinity"] = map[string]any{"nodeAffinity": map[string]any{
 		"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": []any{
 			// A pool may have nodes with and without GPUs.
@@ -77,6 +77,11 @@ func podSpec(spec v1alpha1.DevicePluginSpec, p gpu.PluginConfig, c config) map[s
 	}
 	if p.Strategy == gpu.SharingStrategyMPS {
 		addMPS(pod, plugin, image)
+	}
+	for _, declared := range spec.Configs {
+		if declared.Name == p.Name && declared.MIG != nil {
+			addMIG(pod, plugin, *declared.MIG, p.Name)
+		}
 	}
 	return pod
 }

@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"slices"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/nvidiadra"
+
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -29,7 +32,7 @@ const (
 )
 
 // draDriver makes what a configuration by the DRA driver needs beside its overlays, by which Karpenter counts no
-// nvidia.com/gpu on the nodes: the same GPU would otherwise be offered twice.
+// nvidia.com/gpu on the nodes: the same GPU would otherwise be advertised twice.
 func (e *expander) draDriver(from state.Item, spec v1alpha1.DevicePluginSpec, p gpu.PluginConfig) {
 	on := e.selection(p)
 	if !e.driverMade {
@@ -46,13 +49,38 @@ func (e *expander) draDriver(from state.Item, spec v1alpha1.DevicePluginSpec, p 
 	}
 }
 
-// refuseOnBottlerocket reports pools of the DRA driver whose nodes offer the same GPUs by a device plugin already.
+// refuseOnBottlerocket reports pools of the DRA driver whose nodes advertise the same GPUs by a device plugin already.
 func (e *expander) refuseOnBottlerocket(plugin state.Item) {
 	for _, pool := range e.builtin() {
 		if config, dra := e.sharing.DRAForPool(pool); dra {
-			e.problem(plugin, codeDRADriverOnBottlerocket, "%s: configuration %s has NVIDIA's DRA driver for NodePool %s, whose nodes run Bottlerocket with a device plugin of its own, so that each GPU would be offered twice: use an EC2NodeClass of AL2023, or a configuration of the device plugin",
-				finding.Of("object", plugin.Key), finding.Of("config", config.Name), finding.Of("nodePool", pool))
+			e.problem(plugin, codeDRADriverOnBottlerocket, "%s: configuration %s has NVIDIA's DRA driver for NodePool %s, whose nodes run Bottlerocket with a device plugin of its own, so that each GPU would be advertised twice: use an EC2NodeClass of AL2023, or a configuration of the device plugin",
+				finding.NewFact("object", plugin.Key), finding.NewFact("config", config.Name), finding.NewFact("nodePool", pool))
 		}
+	}
+}
+
+// refuseSharedDevices reports EC2NodeClasses of the driver's pools by which Karpenter would place several claims on a GPU. The driver allocates
+// each GPU to one claim, since what it has for more is of alpha stage and is not switched on here: pods of the others would
+// stay pending on a node that was launched for them.
+func (e *expander) refuseSharedDevices() {
+	served := map[string]bool{}
+	for _, pool := range e.pools {
+		if _, dra := e.sharing.DRAForPool(pool.Key.Name); dra {
+			served[className(pool)] = true
+		}
+	}
+	for _, class := range e.classes {
+		if !served[class.Key.Name] {
+			continue
+		}
+		value, _ := at(class.Object, "metadata", "annotations")[awsv1.AnnotationNVIDIAConsumableCapacity].(string)
+		// What Karpenter cannot read is its own to report, in the class's conditions.
+		if mode, err := nvidiadra.ParseConsumableCapacity(value); err != nil || mode == nil {
+			continue
+		}
+		e.exclude(class)
+		e.problem(class, codeDRADriverSharesNoGPUs, "%s: by the annotation %s Karpenter places several claims on a GPU, and NVIDIA's DRA driver allocates each GPU to one: take the annotation out, or share GPUs by timeSlicing or mps in a pool of the device plugin",
+			finding.NewFact("object", class.Key), finding.NewFact("annotation", awsv1.AnnotationNVIDIAConsumableCapacity))
 	}
 }
 
@@ -70,7 +98,7 @@ func (e *expander) refuseWithoutGate(plugin state.Item) {
 		}
 		if engine := declared.Spec.Engine; engine.Mode != v1alpha1.EngineOff && engine.Mode != v1alpha1.EngineExternal && !engine.FeatureGates[draGate] {
 			e.problem(plugin, codeDRAGateRequired, "%s: configuration %s has draDriver, and %s (%s) does not set spec.engine.featureGates: {%s: true}, without which Karpenter launches no node for a ResourceClaim: set it, which is of alpha stage, or take draDriver out",
-				finding.Of("object", plugin.Key), finding.Of("config", e.sharing.Configs[at].Name), finding.Of("cluster", item.Key), finding.Of("declaredAt", item.Origin), finding.Of("featureGate", draGate))
+				finding.NewFact("object", plugin.Key), finding.NewFact("config", e.sharing.Configs[at].Name), finding.NewFact("cluster", item.Key), finding.NewFact("declaredAt", item.Origin), finding.NewFact("featureGate", draGate))
 		}
 	}
 }

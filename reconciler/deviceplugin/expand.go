@@ -49,7 +49,7 @@ func Refuse(declared state.Set, why finding.Finding) (state.Set, []state.Problem
 	for _, item := range e.plugins {
 		refused := finding.New(why.Code, "%s: %s", item.Key, why.Text)
 		refused.Facts = why.Facts
-		e.problems = append(e.problems, state.NewProblem(item.Origin, refused.With(finding.Of("object", item.Key))))
+		e.problems = append(e.problems, state.NewProblem(item.Origin, refused.With(finding.NewFact("object", item.Key))))
 	}
 	e.drop()
 	return e.finish()
@@ -74,10 +74,10 @@ func isPool(k state.Key) bool {
 // expander is one Expand at work.
 type expander struct {
 	declared []state.Item
-	// plugins, pools and bottlerocket (by the name of the EC2NodeClass) are what of
+	// plugins, pools, classes (EC2NodeClasses) and bottlerocket (by the name of the EC2NodeClass) are what of
 	// the declared things matters here.
-	plugins, pools []state.Item
-	bottlerocket   map[string]bool
+	plugins, pools, classes []state.Item
+	bottlerocket            map[string]bool
 	// clusters are the Clusters.
 	clusters []state.Item
 	// kept are the numbers of GPUs for which pools that are not declared have overlays.
@@ -110,8 +110,11 @@ func survey(items []state.Item) *expander {
 			e.pools = append(e.pools, item)
 		case k.Target == cluster && k.Group == v1alpha1.GroupVersion.Group && k.Kind == "Cluster":
 			e.clusters = append(e.clusters, item)
-		case k.Target == cluster && k.Group == "karpenter.k8s.aws" && k.Kind == "EC2NodeClass" && isBottlerocket(item.Object):
-			e.bottlerocket[k.Name] = true
+		case k.Target == cluster && k.Group == "karpenter.k8s.aws" && k.Kind == "EC2NodeClass":
+			e.classes = append(e.classes, item)
+			if isBottlerocket(item.Object) {
+				e.bottlerocket[k.Name] = true
+			}
 		}
 	}
 	return e
@@ -129,7 +132,7 @@ func (e *expander) expand() {
 	first := e.plugins[0]
 	for _, more := range e.plugins[1:] {
 		e.problem(more, codeSecondDevicePlugin, "%s is a second DevicePlugin beside %s (%s), and a cluster has one: move its configurations there and remove it",
-			finding.Of("object", more.Key), finding.Of("devicePlugin", first.Key.Name), finding.Of("declaredAt", first.Origin))
+			finding.NewFact("object", more.Key), finding.NewFact("devicePlugin", first.Key.Name), finding.NewFact("declaredAt", first.Origin))
 	}
 	plugin := e.read(first)
 	if len(e.problems) > 0 {
@@ -138,10 +141,12 @@ func (e *expander) expand() {
 	}
 	e.sharing = Sharing(plugin)
 	e.refuseWithoutGate(first)
-	if e.refuseOnBottlerocket(first); len(e.problems) > 0 {
+	e.refuseOnBottlerocket(first)
+	if e.refusePartitions(first); len(e.problems) > 0 {
 		e.drop()
 		return
 	}
+	e.refuseSharedDevices()
 	for _, pluginConfig := range e.sharing.Configs {
 		e.pluginConfig(first, plugin.Spec, pluginConfig)
 	}
@@ -203,7 +208,7 @@ func (e *expander) result() state.Set {
 		switch {
 		case made[item.Key]:
 			e.problem(item, codeObjectOfDevicePlugin, "%s is made by the DevicePlugin %s (%s): remove it here",
-				finding.Of("object", item.Key), finding.Of("devicePlugin", e.sharing.Name), finding.Of("declaredAt", e.plugins[0].Origin))
+				finding.NewFact("object", item.Key), finding.NewFact("devicePlugin", e.sharing.Name), finding.NewFact("declaredAt", e.plugins[0].Origin))
 		case !otherwise:
 			all = append(all, item)
 		case instead != nil:
@@ -232,14 +237,22 @@ func (e *expander) selection(p gpu.PluginConfig) selection {
 func (e *expander) builtin() []string {
 	var out []string
 	for _, pool := range e.pools {
-		ref := at(pool.Object, "spec", "template", "spec", "nodeClassRef")
-		kind, _ := ref["kind"].(string)
-		name, _ := ref["name"].(string)
-		if (kind == "" || kind == "EC2NodeClass") && e.bottlerocket[name] {
+		if e.bottlerocket[className(pool)] {
 			out = append(out, pool.Key.Name)
 		}
 	}
 	return out
+}
+
+// className is the EC2NodeClass that a pool names; empty where it names none.
+func className(pool state.Item) string {
+	ref := at(pool.Object, "spec", "template", "spec", "nodeClassRef")
+	kind, _ := ref["kind"].(string)
+	name, _ := ref["name"].(string)
+	if kind != "" && kind != "EC2NodeClass" {
+		return ""
+	}
+	return name
 }
 
 // isBottlerocket decides it by an EC2NodeClass. Its family goes before the alias, as in

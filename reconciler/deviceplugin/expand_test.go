@@ -53,7 +53,7 @@ func file(t testing.TB, name string) state.Set {
 
 // goldens are the declarations in testdata.
 func goldens() []string {
-	return []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit", "dra-driver"}
+	return []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit", "dra-driver", "mig"}
 }
 
 // expand is Expand where no problem is expected.
@@ -155,8 +155,8 @@ func TestProblemsAreReportedWithTheirOrigin(t *testing.T) {
 		"a pool of two configurations":   {spec(`{configs: [{name: a, nodePools: [x, z]}, {name: b, nodePools: [z]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: the pool "z" is named by the configurations "a" and "b": each pool has one`},
 		"a pool named twice":             {spec(`{configs: [{name: a, nodePools: [x, x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" names the pool "x" twice`},
 		"replicas as a text":             {spec(`{configs: [{name: a, nodePools: [x], mps: {replicas: many}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia cannot be read, and the API server would refuse it: `},
-		"no configurations":              {spec(`{configs: []}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.configs is empty: name at least one way of offering GPUs`},
-		"no spec":                        {spec(`null`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.configs is empty: name at least one way of offering GPUs`},
+		"no configurations":              {spec(`{configs: []}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.configs is empty: name at least one way of serving GPUs`},
+		"no spec":                        {spec(`null`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.configs is empty: name at least one way of serving GPUs`},
 		"two configurations of one name": {spec(`{configs: [{name: a, nodePools: [x]}, {name: a, nodePools: [z]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: there are two configurations "a"`},
 		"a configuration without pools":  {spec(`{configs: [{name: a}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" serves no pool: name its nodePools, or make it the defaultConfig`},
 		"an unknown default":             {spec(`{defaultConfig: b, configs: [{name: a, nodePools: [x]}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: spec.defaultConfig "b" is none of the configurations`},
@@ -179,15 +179,30 @@ func TestProblemsAreReportedWithTheirOrigin(t *testing.T) {
 			`gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no configuration of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
 		"a limit without a DevicePlugin": {strings.TrimPrefix(limitedPool, "\n---\n"),
 			`gpu.yaml:1: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and no configuration of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits`},
-		"shares by the DRA driver": {spec(`{configs: [{name: a, nodePools: [x], draDriver: {}, mps: {replicas: 2}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" has draDriver, which offers whole GPUs, and timeSlicing or mps, which are the device plugin's: choose one`},
-		"a DRA driver's version":   {spec(`{configs: [{name: a, nodePools: [x], draDriver: {version: latest}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": draDriver.version "latest" is no version of NVIDIA's DRA driver such as v0.4.1`},
-		"a DRA driver's image":     {spec(`{configs: [{name: a, nodePools: [x], draDriver: {image: "a:b c"}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": draDriver.image is no image such as registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu: leave its tag out, configuration "a": draDriver.version is the tag`},
+		"shares by the DRA driver":       {spec(`{configs: [{name: a, nodePools: [x], draDriver: {}, mps: {replicas: 2}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" has draDriver, which advertises whole GPUs, and timeSlicing or mps, which are the device plugin's: choose one`},
+		"a DRA driver's version":         {spec(`{configs: [{name: a, nodePools: [x], draDriver: {version: latest}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": draDriver.version "latest" is no version of NVIDIA's DRA driver such as v0.4.1`},
+		"a DRA driver's image":           {spec(`{configs: [{name: a, nodePools: [x], draDriver: {image: "a:b c"}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": draDriver.image is no image such as registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu: leave its tag out, configuration "a": draDriver.version is the tag`},
+		"MIG by the DRA driver":          {spec(`{configs: [{name: a, nodePools: [x], draDriver: {}, mig: {devices: {1g.10gb: 7}}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" has mig and draDriver: Karpenter expects whole GPUs of NVIDIA's DRA driver and launches no node for a claim of a MIG device: take draDriver out, and have pods request MIG devices of the device plugin`},
+		"shares of partitions":           {spec(`{configs: [{name: a, nodePools: [x], timeSlicing: {replicas: 2}, mig: {devices: {1g.10gb: 7}}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a" has mig, and timeSlicing or mps: choose one`},
+		"no partitions":                  {spec(`{configs: [{name: a, nodePools: [x], mig: {}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": mig.devices must name from 1 to 6 profiles, such as 1g.10gb: 7`},
+		"a profile of another form":      {spec(`{configs: [{name: a, nodePools: [x], mig: {devices: {"1g.10gb+me": 1}}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": mig.devices[1g.10gb+me] must be a profile such as 1g.10gb, with 1 to 7 devices`},
+		"eight partitions":               {spec(`{configs: [{name: a, nodePools: [x], mig: {devices: {1g.10gb: 8}}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": mig.devices[1g.10gb] must be a profile such as 1g.10gb, with 1 to 7 devices`},
+		"a strategy that is none":        {spec(`{configs: [{name: a, nodePools: [x], mig: {devices: {1g.10gb: 7}, strategy: both}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": mig.strategy must be mixed or single`},
+		"two profiles under one name":    {spec(`{configs: [{name: a, nodePools: [x], mig: {devices: {1g.10gb: 1, 2g.20gb: 1}, strategy: single}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": mig.strategy single advertises devices of one profile, and mig.devices names 2: name one, or choose mixed`},
+		"a MIG manager's image":          {spec(`{configs: [{name: a, nodePools: [x], mig: {devices: {1g.10gb: 1}, image: "a:b c"}}]}`), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration "a": mig.image is no image such as nvcr.io/nvidia/cloud-native/k8s-mig-manager: leave its tag out, configuration "a": mig.version is the tag`},
+		"partitions of GPUs without MIG": {migPlugin + typedPool("g5.xlarge"), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration sevenths partitions each GPU of NodePool gpu into 1g.10gb: 7, and the pool allows g5.xlarge, with A10G: MIG does not partition these; change mig.devices, or the pool's instance types (gpu.yaml:2)`},
+		"partitions of another GPU":      {migPlugin + typedPool("p5.48xlarge, p5en.48xlarge"), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration sevenths partitions each GPU of NodePool gpu into 1g.10gb: 7, and the pool allows p5en.48xlarge, with H200: its profiles are 1g.18gb, 1g.35gb, 2g.35gb, 3g.71gb, 4g.71gb, 7g.141gb; change mig.devices, or the pool's instance types (gpu.yaml:2)`},
+		"more partitions than there are": {strings.Replace(migPlugin, "1g.10gb", "1g.20gb", 1) + typedPool("p5.4xlarge"), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration sevenths partitions each GPU of NodePool gpu into 1g.20gb: 7, and the pool allows p5.4xlarge, with H100: the devices together are more than one GPU holds; change mig.devices, or the pool's instance types (gpu.yaml:2)`},
+		"partitions that take a reset":   {migPlugin + typedPool("p4de.24xlarge, p5.48xlarge"), `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration sevenths partitions each GPU of NodePool gpu into 1g.10gb: 7, and the pool allows p4de.24xlarge, with A100: to enable MIG on it needs a GPU reset, which EC2 does not allow, or a reboot, which Poolwright does not do; change mig.devices, or the pool's instance types (gpu.yaml:2)`},
+		"partitions on Bottlerocket":     {migPlugin + typedPool("p5.48xlarge") + "\n---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: b}\nspec: {amiFamily: Bottlerocket}", `gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration sevenths partitions the GPUs of NodePool gpu by MIG, whose nodes run Bottlerocket, where no pod of NVIDIA's plugin comes to do so: use an EC2NodeClass of AL2023, or take the pool out of the configuration and write Bottlerocket's own settings and a NodeOverlay`},
 		"a limit in GPUs of the DRA driver": {spec(`{configs: [{name: a, nodePools: [gpu], draDriver: {}}]}`),
-			`gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and its GPUs are offered by NVIDIA's DRA driver, whose devices Karpenter does not count against spec.limits: write spec.limits.nodes, or a limit of cpu, instead`},
+			`gpu.yaml:2: NodePool.karpenter.sh/gpu has the annotation poolwright.dev/gpu-limit, and its GPUs are advertised by NVIDIA's DRA driver, whose devices Karpenter does not count against spec.limits: write spec.limits.nodes, or a limit of cpu, instead`},
 		"a DRA driver without Karpenter's gate": {draPlugin + "\n---\napiVersion: poolwright.dev/v1alpha1\nkind: Cluster\nmetadata: {name: c}\nspec: {engine: {featureGates: {NodeRepair: true}}}",
 			`gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration claims has draDriver, and Cluster.poolwright.dev/c (gpu.yaml:2) does not set spec.engine.featureGates: {DRANVIDIAGPU: true}, without which Karpenter launches no node for a ResourceClaim: set it, which is of alpha stage, or take draDriver out`},
+		"several claims on a GPU of the DRA driver": {draPlugin + "\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec: {template: {spec: {nodeClassRef: {name: b}}}}\n---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: b, annotations: {karpenter.k8s.aws/nvidia-consumable-capacity: \"4\"}}\nspec: {}",
+			`gpu.yaml:3: EC2NodeClass.karpenter.k8s.aws/b: by the annotation karpenter.k8s.aws/nvidia-consumable-capacity Karpenter places several claims on a GPU, and NVIDIA's DRA driver allocates each GPU to one: take the annotation out, or share GPUs by timeSlicing or mps in a pool of the device plugin`},
 		"a DRA driver beside Bottlerocket's plugin": {draPlugin + "\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec: {template: {spec: {nodeClassRef: {name: b}}}}\n---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: b}\nspec: {amiFamily: Bottlerocket}",
-			`gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration claims has NVIDIA's DRA driver for NodePool gpu, whose nodes run Bottlerocket with a device plugin of its own, so that each GPU would be offered twice: use an EC2NodeClass of AL2023, or a configuration of the device plugin`},
+			`gpu.yaml:1: DevicePlugin.poolwright.dev/nvidia: configuration claims has NVIDIA's DRA driver for NodePool gpu, whose nodes run Bottlerocket with a device plugin of its own, so that each GPU would be advertised twice: use an EC2NodeClass of AL2023, or a configuration of the device plugin`},
 		"an object of our names": {whole + "\n---\napiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: nvidia-device-plugin-whole, namespace: kube-system}\n",
 			`gpu.yaml:2: DaemonSet.apps/kube-system/nvidia-device-plugin-whole is made by the DevicePlugin nvidia (gpu.yaml:1): remove it here`},
 	} {
@@ -201,6 +216,30 @@ func TestProblemsAreReportedWithTheirOrigin(t *testing.T) {
 				t.Errorf("got %q\nwant %q", got, c.want)
 			}
 		})
+	}
+}
+
+const migPlugin = "apiVersion: poolwright.dev/v1alpha1\nkind: DevicePlugin\nmetadata: {name: nvidia}\nspec: {configs: [{name: sevenths, nodePools: [gpu], mig: {devices: {1g.10gb: 7}}}]}"
+
+// typedPool is the pool of migPlugin, of some instance types.
+func typedPool(types string) string {
+	return "\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec: {template: {spec: {nodeClassRef: {name: b}, requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [" + types + "]}]}}}"
+}
+
+// What is refused is refused as a whole; a pool of a GPU that has the partitions is carried out, and one whose types are not
+// known here too.
+func TestPartitionsThatGPUsHaveAreMade(t *testing.T) {
+	for name, text := range map[string]string{
+		"eight H100, and one":          migPlugin + typedPool("p5.48xlarge, p5.4xlarge"),
+		"a pool declared elsewhere":    migPlugin,
+		"a type that EC2 has not yet":  migPlugin + typedPool("p99.48xlarge"),
+		"types of GPUs, and of others": migPlugin + typedPool("p5.48xlarge, m7i.large"),
+	} {
+		set := expand(t, read(t, text))
+		daemonSet := daemonSets(t, set)["nvidia-device-plugin-sevenths"]
+		if daemonSet == nil || len(daemonSet.Spec.Template.Spec.InitContainers) != 1 {
+			t.Errorf("%s: %+v", name, daemonSet)
+		}
 	}
 }
 

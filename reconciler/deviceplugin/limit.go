@@ -1,11 +1,10 @@
 package deviceplugin
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
@@ -30,38 +29,39 @@ func (e *expander) limit(pool state.Item) {
 		return // The problem was reported.
 	}
 	if _, dra := e.sharing.DRAForPool(pool.Key.Name); dra {
-		e.problem(pool, codeGPULimitByDRADriver, "%s has the annotation %s, and its GPUs are offered by NVIDIA's DRA driver, whose devices Karpenter does not count against spec.limits: write spec.limits.nodes, or a limit of cpu, instead",
-			finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation))
+		e.problem(pool, codeGPULimitByDRADriver, "%s has the annotation %s, and its GPUs are advertised by NVIDIA's DRA driver, whose devices Karpenter does not count against spec.limits: write spec.limits.nodes, or a limit of cpu, instead",
+			finding.NewFact("object", pool.Key), finding.NewFact("annotation", v1alpha1.GPULimitAnnotation))
 		return
 	}
 	pluginConfig, ok := e.sharing.ConfigForPool(pool.Key.Name)
 	if !ok {
 		e.problem(pool, codeGPULimitWithoutConfig, "%s has the annotation %s, and no configuration of a DevicePlugin in the repository serves the pool: add it to one, or write the limit into spec.limits",
-			finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation))
+			finding.NewFact("object", pool.Key), finding.NewFact("annotation", v1alpha1.GPULimitAnnotation))
 		return
 	}
 	text, _ := at(pool.Object, "metadata", "annotations")[v1alpha1.GPULimitAnnotation].(string)
 	gpus, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || gpus < 1 || gpus > maxLimit || strconv.FormatInt(gpus, 10) != text {
 		e.problem(pool, codeGPULimitInvalid, "%s: the annotation %s is %.40q and must be a number of GPUs, \"1\" or more",
-			finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation), text)
+			finding.NewFact("object", pool.Key), finding.NewFact("annotation", v1alpha1.GPULimitAnnotation), text)
 		return
 	}
 	spec, isMap := pool.Object["spec"].(map[string]any)
 	limits, limitsAreMap := spec["limits"].(map[string]any)
 	if !isMap || spec["limits"] != nil && !limitsAreMap {
-		e.problem(pool, finding.ObjectInvalid, "%s: spec.limits cannot be read, and the API server would refuse it", finding.Of("object", pool.Key))
+		e.problem(pool, finding.ObjectInvalid, "%s: spec.limits cannot be read, and the API server would refuse it", finding.NewFact("object", pool.Key))
 		return
 	}
-	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
+	for _, name := range slices.Sorted(maps.Keys(pluginConfig.Allocatable(1))) {
 		if _, twice := limits[string(name)]; twice {
 			e.problem(pool, codeGPULimitTwice, "%s has the annotation %s and spec.limits[%s], which would be two limits on the same GPUs: keep one",
-				finding.Of("object", pool.Key), finding.Of("annotation", v1alpha1.GPULimitAnnotation), finding.Of("resource", name))
+				finding.NewFact("object", pool.Key), finding.NewFact("annotation", v1alpha1.GPULimitAnnotation), finding.NewFact("resource", name))
 			return
 		}
 	}
-	resource := pluginConfig.Resource()
-	shares := pluginConfig.Allocatable(int(gpus))[resource]
-	pool.Object = with(pool.Object, string(resource), strconv.FormatInt(shares, 10), "spec", "limits")
+	allocatable := pluginConfig.Allocatable(int(gpus))
+	for _, resource := range pluginConfig.Resources() {
+		pool.Object = with(pool.Object, string(resource), strconv.FormatInt(allocatable[resource], 10), "spec", "limits")
+	}
 	e.replaced[pool.Key] = &pool
 }

@@ -3,8 +3,10 @@ package deviceplugin
 import (
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -43,12 +45,16 @@ func (e *expander) physical(pool state.Item) state.Item {
 	case !served:
 		return pool
 	default:
-		limit = divided(limits[string(pluginConfig.Resource())], pluginConfig)
+		limit = dividedLimit(limits, pluginConfig)
 	}
 	left := maps.Clone(limits)
 	if left == nil {
 		left = map[string]any{}
 	}
+	maps.DeleteFunc(left, func(name string, _ any) bool {
+		_, of := pluginConfig.Allocatable(1)[corev1.ResourceName(name)]
+		return of
+	})
 	delete(left, string(gpu.SharedResource))
 	delete(left, string(gpu.Resource))
 	if limit != nil {
@@ -58,13 +64,21 @@ func (e *expander) physical(pool state.Item) state.Item {
 	return pool
 }
 
-// divided is a limit in shares in GPUs, a started one as a whole one; nil where there is none that can be read.
-func divided(shares any, pluginConfig gpu.PluginConfig) any {
-	q, err := resource.ParseQuantity(fmt.Sprint(shares))
-	if err != nil { // Not there, or refused by the API server.
+// dividedLimit is the least of a pool's limits in what its configuration advertises, in GPUs, a started one as a whole one; nil
+// where there is none that can be read.
+func dividedLimit(limits map[string]any, pluginConfig gpu.PluginConfig) any {
+	each := pluginConfig.Allocatable(1)
+	least, found := int64(math.MaxInt64), false
+	for _, resourceName := range pluginConfig.Resources() {
+		q, err := resource.ParseQuantity(fmt.Sprint(limits[string(resourceName)]))
+		if err != nil { // Not there, or refused by the API server.
+			continue
+		}
+		n, per := q.Value(), max(each[resourceName], 1)
+		least, found = min(least, n/per+min(n%per, 1)), true
+	}
+	if !found {
 		return nil
 	}
-	each := int64(max(pluginConfig.Replicas, 1))
-	n := q.Value()
-	return strconv.FormatInt(n/each+min(n%each, 1), 10)
+	return strconv.FormatInt(least, 10)
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -20,7 +22,10 @@ const (
 	defaultImage   = "nvcr.io/nvidia/k8s-device-plugin"
 
 	defaultDRAVersion = "v0.4.1"
-	defaultDRAImage   = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
+	defaultMIGVersion = "v0.15.0"
+	defaultMIGImage   = "nvcr.io/nvidia/cloud-native/k8s-mig-manager"
+
+	defaultDRAImage = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
 
 	maxConfigs     = 20
 	maxPools       = 100
@@ -29,11 +34,15 @@ const (
 	minReplicas    = 2
 	maxSlices      = 1000
 	maxMPSReplicas = 48
+
+	maxProfiles   = 6
+	maxMIGDevices = 7
 )
 
 var (
 	configName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	versionForm = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+([-.][0-9A-Za-z.-]+)?$`)
+	profileForm = regexp.MustCompile(`^[1-7]g\.[0-9]{1,3}gb$`)
 	imageForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*$`)
 )
 
@@ -48,7 +57,7 @@ func (e *expander) read(item state.Item) *v1alpha1.DevicePlugin {
 		err = json.Unmarshal(raw, plugin)
 	}
 	if err != nil {
-		e.problem(item, finding.ObjectInvalid, "%s cannot be read, and the API server would refuse it: %v", finding.Of("object", item.Key), finding.Of("reason", err))
+		e.problem(item, finding.ObjectInvalid, "%s cannot be read, and the API server would refuse it: %v", finding.NewFact("object", item.Key), finding.NewFact("reason", err))
 		return plugin
 	}
 	r := pluginValidation{expander: e, item: item, spec: &plugin.Spec, owners: map[string]string{}, names: map[string]bool{}}
@@ -68,7 +77,7 @@ type pluginValidation struct {
 }
 
 func (r *pluginValidation) wrong(format string, args ...any) {
-	r.problem(r.item, codeDevicePluginInvalid, "%s: %s", finding.Of("object", r.item.Key), finding.Of("reason", fmt.Sprintf(format, args...)))
+	r.problem(r.item, codeDevicePluginInvalid, "%s: %s", finding.NewFact("object", r.item.Key), finding.NewFact("reason", fmt.Sprintf(format, args...)))
 }
 
 func (r *pluginValidation) defaults() {
@@ -85,6 +94,9 @@ func (r *pluginValidation) defaults() {
 		if driver := p.DRADriver; driver != nil {
 			driver.Version, driver.Image = cmp.Or(driver.Version, defaultDRAVersion), cmp.Or(driver.Image, defaultDRAImage)
 		}
+		if m := p.MIG; m != nil {
+			m.Strategy, m.Version, m.Image = cmp.Or(m.Strategy, migMixed), cmp.Or(m.Version, defaultMIGVersion), cmp.Or(m.Image, defaultMIGImage)
+		}
 	}
 }
 
@@ -92,7 +104,7 @@ func (r *pluginValidation) check() {
 	r.image("spec", "NVIDIA's plugin", [2]string{r.spec.Image, r.spec.Version}, [2]string{defaultImage, defaultVersion})
 	switch n := len(r.spec.Configs); {
 	case n == 0:
-		r.wrong("spec.configs is empty: name at least one way of offering GPUs")
+		r.wrong("spec.configs is empty: name at least one way of serving GPUs")
 	case n > maxConfigs:
 		r.wrong("there are %d configurations and may be %d", n, maxConfigs)
 		return
@@ -139,9 +151,10 @@ func (r *pluginValidation) shares(p v1alpha1.DevicePluginConfig) {
 	if driver := p.DRADriver; driver != nil {
 		r.image(fmt.Sprintf("configuration %q: draDriver", p.Name), "NVIDIA's DRA driver", [2]string{driver.Image, driver.Version}, [2]string{defaultDRAImage, defaultDRAVersion})
 		if p.TimeSlicing != nil || p.MPS != nil {
-			r.wrong("configuration %q has draDriver, which offers whole GPUs, and timeSlicing or mps, which are the device plugin's: choose one", p.Name)
+			r.wrong("configuration %q has draDriver, which advertises whole GPUs, and timeSlicing or mps, which are the device plugin's: choose one", p.Name)
 		}
 	}
+	r.partitions(p)
 	if s := p.TimeSlicing; s != nil && (s.Replicas < minReplicas || s.Replicas > maxSlices) {
 		r.wrong("configuration %q: timeSlicing.replicas must be from %d to %d", p.Name, minReplicas, maxSlices)
 	}
@@ -162,6 +175,36 @@ func (r *pluginValidation) pools(p v1alpha1.DevicePluginConfig) {
 			r.wrong("the pool %q is named by the configurations %q and %q: each pool has one", pool, other, p.Name)
 		case len(pool) > validation.LabelValueMaxLength || len(validation.IsDNS1123Subdomain(pool)) > 0:
 			r.wrong("configuration %q names %.80q, which can be no NodePool's name", p.Name, pool)
+		}
+	}
+}
+
+// partitions checks how a configuration partitions GPUs.
+func (r *pluginValidation) partitions(p v1alpha1.DevicePluginConfig) {
+	mig := p.MIG
+	if mig == nil {
+		return
+	}
+	r.image(fmt.Sprintf("configuration %q: mig", p.Name), "NVIDIA's MIG manager", [2]string{mig.Image, mig.Version}, [2]string{defaultMIGImage, defaultMIGVersion})
+	switch {
+	case p.DRADriver != nil:
+		r.wrong("configuration %q has mig and draDriver: Karpenter expects whole GPUs of NVIDIA's DRA driver and launches no node for a claim of a MIG device: take draDriver out, and have pods request MIG devices of the device plugin", p.Name)
+	case p.TimeSlicing != nil || p.MPS != nil:
+		r.wrong("configuration %q has mig, and timeSlicing or mps: choose one", p.Name)
+	}
+	if mig.Strategy != migMixed && mig.Strategy != migSingle {
+		r.wrong("configuration %q: mig.strategy must be mixed or single", p.Name)
+	}
+	if n := len(mig.Devices); n == 0 || n > maxProfiles {
+		r.wrong("configuration %q: mig.devices must name from 1 to %d profiles, such as 1g.10gb: 7", p.Name, maxProfiles)
+		return
+	}
+	if mig.Strategy == migSingle && len(mig.Devices) > 1 {
+		r.wrong("configuration %q: mig.strategy single advertises devices of one profile, and mig.devices names %d: name one, or choose mixed", p.Name, len(mig.Devices))
+	}
+	for _, profile := range slices.Sorted(maps.Keys(mig.Devices)) {
+		if n := mig.Devices[profile]; !profileForm.MatchString(profile) || n < 1 || n > maxMIGDevices {
+			r.wrong("configuration %q: mig.devices[%.20s] must be a profile such as 1g.10gb, with 1 to %d devices", p.Name, profile, maxMIGDevices)
 		}
 	}
 }

@@ -30,18 +30,33 @@ func (e *expander) declaredSharing() (gpu.Sharing, bool) {
 	return Sharing(plugin), true
 }
 
-// HasDRADriver reports whether a configuration offers GPUs by the DRA driver.
+// HasDRADriver reports whether a configuration advertises GPUs by the DRA driver.
 func HasDRADriver(s gpu.Sharing) bool {
 	return slices.ContainsFunc(s.Configs, func(p gpu.PluginConfig) bool { return p.Strategy == gpu.StrategyDRA })
 }
 
 // DRAChanges returns those of the pools that the DRA driver serves by one of two DevicePlugins and not by the other. What
-// serves a pool otherwise makes no difference: the driver offers again the GPUs that pods have from a device plugin, also
+// serves a pool otherwise makes no difference: the driver advertises again the GPUs that pods have from a device plugin, also
 // from one that is not there any more or is somebody else's, and a device plugin those of claims.
 func DRAChanges(live, declared gpu.Sharing, pools []string) []string {
 	return slices.DeleteFunc(slices.Clone(pools), func(pool string) bool {
 		_, was := live.DRAForPool(pool)
 		_, is := declared.DRAForPool(pool)
 		return was == is
+	})
+}
+
+// HasMIG reports whether a configuration partitions GPUs by MIG.
+func HasMIG(s gpu.Sharing) bool {
+	return slices.ContainsFunc(s.Configs, func(p gpu.PluginConfig) bool { return p.Strategy == gpu.StrategyMIG })
+}
+
+// MIGChanges returns those of the pools whose GPUs are partitioned otherwise by one of two DevicePlugins than by the other. Partitions
+// that pods use cannot be deleted, and whole GPUs that pods use cannot be partitioned.
+func MIGChanges(live, declared gpu.Sharing, pools []string) []string {
+	return slices.DeleteFunc(slices.Clone(pools), func(pool string) bool {
+		was, _ := live.ConfigForPool(pool)
+		is, _ := declared.ConfigForPool(pool)
+		return was.Partitions() == is.Partitions()
 	})
 }

@@ -54,6 +54,39 @@ func TestAPoolThatGetsOrLosesTheDRADriverIsFoundByEitherDevicePlugin(t *testing.
 	}
 }
 
+// A pool's GPUs are partitioned while it has no nodes, and only then: whoever else serves it, and whatever else changes.
+func TestAPoolWhosePartitionsChangeIsFoundByEitherDevicePlugin(t *testing.T) {
+	const mig = `{configs: [{name: a, nodePools: [x], mig: {devices: {1g.10gb: 7}}}, {name: b, nodePools: [z], mps: {replicas: 2}}]}`
+	for name, c := range map[string]struct {
+		live, declared string
+		want           []string
+	}{
+		"the same":              {mig, mig, nil},
+		"another name":          {mig, strings.Replace(mig, "name: a", "name: c", 1), nil},
+		"another version":       {mig, strings.Replace(mig, "7}", "7}, version: v0.14.5", 1), nil},
+		"another number":        {mig, strings.Replace(mig, "7}", "6}", 1), []string{"x"}},
+		"another profile":       {mig, strings.Replace(mig, "1g.10gb: 7", "1g.20gb: 4", 1), []string{"x"}},
+		"another resource name": {mig, strings.Replace(mig, "7}", "7}, strategy: single", 1), []string{"x"}},
+		"whole GPUs":            {mig, `{configs: [{name: a, nodePools: [x, z]}]}`, []string{"x"}},
+		"nothing serves it":     {mig, `{configs: [{name: b, nodePools: [z]}]}`, []string{"x"}},
+		"it moves":              {mig, `{configs: [{name: a, nodePools: [x, z], mig: {devices: {1g.10gb: 7}}}]}`, []string{"z"}},
+		"from the DRA driver":   {`{configs: [{name: a, nodePools: [x], draDriver: {}}]}`, mig, []string{"x"}},
+		"the first":             {"", mig, []string{"x"}},
+	} {
+		var live gpu.Sharing
+		if c.live != "" {
+			live = sharing(t, c.live)
+		}
+		declared := sharing(t, c.declared)
+		if d := cmp.Diff(c.want, deviceplugin.MIGChanges(live, declared, []string{"other", "x", "z"}), cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s: %s", name, d)
+		}
+		if partitions := strings.Contains(c.declared, "mig:"); deviceplugin.HasMIG(declared) != partitions {
+			t.Errorf("%s: it partitions: %t", name, partitions)
+		}
+	}
+}
+
 func sharing(t testing.TB, spec string) gpu.Sharing {
 	t.Helper()
 	out, ok := deviceplugin.DeclaredSharing(read(t, pluginOf(spec)).Items())
@@ -114,5 +147,42 @@ func TestTheDRADriverIsNotMadeBesideBottlerocketsPlugin(t *testing.T) {
 		if item.Key.Kind != "NodePool" && item.Key.Kind != "EC2NodeClass" {
 			t.Errorf("there is %s", item.Key)
 		}
+	}
+}
+
+// An EC2NodeClass by which Karpenter places several claims on a GPU stays as it is in the cluster, with the driver; one
+// that shares nothing, or of which no pool has the driver, is applied.
+func TestAClassThatSharesDevicesOfTheDRADriverIsNotApplied(t *testing.T) {
+	class := func(annotation string) string {
+		return "\n---\napiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: b, annotations: {karpenter.k8s.aws/nvidia-consumable-capacity: " + annotation + "}}\nspec: {}"
+	}
+	pool := func(name, class string) string {
+		return "\n---\napiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: " + name + "}\nspec: {template: {spec: {nodeClassRef: " + class + "}}}"
+	}
+	for name, c := range map[string]struct {
+		text     string
+		problems int
+		applied  bool
+	}{
+		"shares":                         {draPlugin + pool("gpu", "{name: b}") + class(`"4"`), 1, false},
+		"fractions of the memory":        {draPlugin + pool("gpu", "{name: b}") + class("memory"), 1, false},
+		"switched off":                   {draPlugin + pool("gpu", "{name: b}") + class("disabled"), 0, true},
+		"what Karpenter cannot read":     {draPlugin + pool("gpu", "{name: b}") + class("often"), 0, true},
+		"without a driver":               {whole + pool("gpu", "{name: b}") + class(`"4"`), 0, true},
+		"of a pool without the driver":   {draPlugin + pool("other", "{name: b}") + class(`"4"`), 0, true},
+		"of no pool":                     {draPlugin + pool("gpu", "{name: a}") + class(`"4"`), 0, true},
+		"a class of another kind's name": {draPlugin + pool("gpu", "{kind: NodeClass, name: b}") + class(`"4"`), 0, true},
+		"of two pools":                   {draPlugin + pool("other", "{name: b}") + pool("gpu", "{kind: EC2NodeClass, name: b}") + class(`"4"`), 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, problems := deviceplugin.Expand(read(t, c.text))
+			_, applied := out.Get(state.Key{Target: "kubernetes", Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "b"})
+			if len(problems) != c.problems || applied != c.applied {
+				t.Errorf("applied is %t, with %v", applied, problems)
+			}
+			if items := out.Items(); len(items) < 2 {
+				t.Errorf("the DevicePlugin is not carried out: %v", items)
+			}
+		})
 	}
 }

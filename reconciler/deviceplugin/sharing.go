@@ -29,6 +29,13 @@ func Sharing(plugin *v1alpha1.DevicePlugin) gpu.Sharing {
 		case p.MPS != nil:
 			pluginConfig.Strategy, pluginConfig.Replicas = gpu.SharingStrategyMPS, int(p.MPS.Replicas)
 			pluginConfig.Renamed, pluginConfig.OnePerRequest = p.MPS.RenameByDefault, true
+		case p.MIG != nil:
+			pluginConfig.Strategy, pluginConfig.MIGSingle = gpu.StrategyMIG, p.MIG.Strategy == migSingle
+			pluginConfig.Replicas, pluginConfig.MIGDevices = 0, map[string]int{}
+			for profile, n := range p.MIG.Devices {
+				pluginConfig.MIGDevices[profile] = int(n)
+				pluginConfig.Replicas += int(n)
+			}
 		case p.DRADriver != nil:
 			pluginConfig.Strategy = gpu.StrategyDRA
 		}

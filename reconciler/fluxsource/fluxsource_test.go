@@ -117,6 +117,8 @@ func TestASourceOfAnotherNamespace(t *testing.T) {
 		nodes: repository(map[string]any{"artifact": artifactMap("1")}),
 		strings.Replace(nodes, "flux-system", "poolwright-system", 1):                               repository(map[string]any{"artifact": artifactMap("2")}),
 		"/apis/source.toolkit.fluxcd.io/v1beta2/namespaces/poolwright-system/ocirepositories/nodes": repository(map[string]any{"artifact": artifactMap("3")}),
+		"/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/buckets/nodes":                    repository(map[string]any{"artifact": artifactMap("4")}),
+		"/apis/source.toolkit.fluxcd.io/v1/namespaces/flux-system/externalartifacts/nodes":          repository(map[string]any{"artifact": artifactMap("5")}),
 	}}
 	for name, tt := range map[string]struct {
 		ref    v1alpha1.CrossNamespaceSourceReference
@@ -129,6 +131,10 @@ func TestASourceOfAnotherNamespace(t *testing.T) {
 		"without a namespace it is the Sync's": {v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Name: "nodes"}, true, "2", ""},
 		"the Sync's by its name":               {v1alpha1.CrossNamespaceSourceReference{Kind: "GitRepository", Namespace: "poolwright-system", Name: "nodes"}, true, "2", ""},
 		"of an older version":                  {v1alpha1.CrossNamespaceSourceReference{APIVersion: "source.toolkit.fluxcd.io/v1beta2", Kind: "OCIRepository", Name: "nodes"}, false, "3", ""},
+		"a bucket":                             {v1alpha1.CrossNamespaceSourceReference{Kind: "Bucket", Namespace: "flux-system", Name: "nodes"}, false, "4", ""},
+		"a bucket with the flag":               {v1alpha1.CrossNamespaceSourceReference{Kind: "Bucket", Namespace: "flux-system", Name: "nodes"}, true, "", "AccessDenied"},
+		"an external artifact":                 {v1alpha1.CrossNamespaceSourceReference{Kind: "ExternalArtifact", Namespace: "flux-system", Name: "nodes"}, false, "5", ""},
+		"an external artifact with the flag":   {v1alpha1.CrossNamespaceSourceReference{Kind: "ExternalArtifact", Namespace: "flux-system", Name: "nodes"}, true, "", "AccessDenied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sourceOf(t, server, tt.ref, tt.no)

@@ -124,7 +124,7 @@ func remove(fleet *provision.ClusterSnapshot, kind, name string) {
 // makesPods reports whether pods are made for an item, or it changes what every pod requests.
 func makesPods(item state.Item) bool { return isWorkload(item.Key) || item.Key.Kind == "RuntimeClass" }
 
-// only are the items of a set that are wanted.
+// only are the items of a set that are desired.
 func only(set state.Set, desired func(state.Item) bool) state.Set {
 	return state.NewSet(slices.DeleteFunc(set.Items(), func(i state.Item) bool { return !desired(i) })...)
 }
@@ -132,7 +132,7 @@ func only(set state.Set, desired func(state.Item) bool) state.Set {
 // unreadable is the sentence about an object whose impact is unknown. One of Karpenter's may
 // replace any of its nodes.
 func unreadable(k state.Key, err error) provision.Unknown {
-	return provision.Unknown{Code: codeImpactUnknown, Object: k.String(), Drift: plan.Change{Key: k}.IsNodeConfiguration(), Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
+	return provision.Unknown{Code: codeImpactUnknown, Object: k.String(), MoreReplaced: plan.Change{Key: k}.IsNodeConfiguration(), Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
 }
 
 // populate adds what is declared to a fleet. Objects that cannot be read are left out, and

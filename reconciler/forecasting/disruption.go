@@ -30,7 +30,7 @@ func Nodes(forecast *provision.Forecast, err error) hold.Nodes {
 	// Of what is unknown to the forecast, only this makes it more nodes.
 	var more []string
 	for _, u := range forecast.Unknown {
-		if u.Drift {
+		if u.MoreReplaced {
 			more = append(more, u.Text)
 		}
 	}
@@ -52,7 +52,7 @@ func Reviewed(p plan.Plan, f *provision.Forecast, err error) *v1alpha1.ReviewedD
 		NodesReplaced: int32(len(f.Replaced)), MinMinutes: int32(f.Rollout.MinMinutes), MaxMinutes: int32(f.Rollout.MaxMinutes),
 	}
 	if err == nil && f.Cost.Now.Unpriced+f.Cost.After.Unpriced == 0 {
-		least, most := f.Cost.Difference()
+		least, most, _ := f.Cost.Difference()
 		out.CostChange = HourlyCost(least, most)
 	}
 	for _, pool := range f.Removed {
@@ -108,4 +108,31 @@ func HourlyCost(least, most float64) *v1alpha1.HourlyCost {
 		return strconv.FormatFloat(math.Round(usd*1e4)/1e4+0, 'f', -1, 64) // Plus 0 is never -0.
 	}
 	return &v1alpha1.HourlyCost{Min: write(least), Max: write(most)}
+}
+
+// ReadHourlyCost reads an amount of a status; false for none, and where somebody has written something else there.
+func ReadHourlyCost(c *v1alpha1.HourlyCost) (least, most float64, ok bool) {
+	if c == nil {
+		return 0, 0, false
+	}
+	least, failedLeast := strconv.ParseFloat(c.Min, 64)
+	most, failedMost := strconv.ParseFloat(c.Max, 64)
+	return least, most, failedLeast == nil && failedMost == nil
+}
+
+// ActualCostChange is by how much nodes cost more an hour once a roll-out has ended; false where that is not known.
+func ActualCostChange(r *v1alpha1.RolloutOutcome) (least, most float64, ok bool) {
+	if r == nil {
+		return 0, 0, false
+	}
+	leastBefore, mostBefore, before := ReadHourlyCost(r.CostBefore)
+	leastAfter, mostAfter, after := ReadHourlyCost(r.CostAfter)
+	switch {
+	case !before || !after:
+		return 0, 0, false
+	case *r.CostBefore == *r.CostAfter:
+		// Spot instances that cost the same, whatever that is.
+		return 0, 0, true
+	}
+	return leastAfter - mostBefore, mostAfter - leastBefore, true
 }

@@ -51,6 +51,18 @@ func (f *SnapshotReader) Read(ctx context.Context, cluster provision.Cluster) (p
 	return out, nil
 }
 
+// ReadNodePools returns a fleet of which only the pools and their NodeClaims are read, always anew.
+func (f *SnapshotReader) ReadNodePools(ctx context.Context) (provision.ClusterSnapshot, error) {
+	var pools karpv1.NodePoolList
+	var claims karpv1.NodeClaimList
+	for _, objects := range []client.ObjectList{&pools, &claims} {
+		if err := ignoreNoKind(f.Reader.List(ctx, objects)); err != nil {
+			return provision.ClusterSnapshot{}, fmt.Errorf("reading the pools of the cluster: %w", err)
+		}
+	}
+	return provision.ClusterSnapshot{NodePools: pointers(pools.Items), NodeClaims: pointers(claims.Items)}, nil
+}
+
 // read returns the fleet, and when it was read.
 func (f *SnapshotReader) read(ctx context.Context, now time.Time) (provision.ClusterSnapshot, time.Time, error) {
 	if f.MaxAge > 0 {

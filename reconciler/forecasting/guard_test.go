@@ -96,9 +96,9 @@ func TestTheApplyIsHeldForTheNodesThatTheLiveClusterWouldLose(t *testing.T) {
 		"four more, where another merge changed its class as well": {sync: &v1alpha1.Sync{}, edit: userData, review: v1alpha1.PullRequestMerged, other: true, live: four,
 			held: "would replace 4 nodes; 0 were predicted in the review of #12"},
 		"a cluster that cannot be read": {sync: guarded(3), edit: userData, down: true,
-			held: "may replace any number of nodes, for it cannot be predicted: connection refused"},
+			held: "may replace any number of nodes, since the number cannot be predicted: connection refused"},
 		"no Cluster that declares where the nodes are": {sync: guarded(3), edit: userData, live: func(o []client.Object) []client.Object { return o[1:] },
-			held: "may replace any number of nodes, for it cannot be predicted: no Cluster specifies the region of the nodes; apply an object of that kind; guard.maxNodesReplaced is 3"},
+			held: "may replace any number of nodes, since the number cannot be predicted: no Cluster specifies the region of the nodes; apply an object of that kind; guard.maxNodesReplaced is 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := forecasttest.Live(t)
@@ -265,7 +265,7 @@ func TestAReviewListsEveryPoolThatTheChangeTouches(t *testing.T) {
 
 func TestOnlyUnknownDriftMayReplaceMoreNodes(t *testing.T) {
 	got := Nodes(&provision.Forecast{Unknown: []provision.Unknown{
-		{Text: "NodeOverlay replaced is refused by Karpenter."}, {Text: "EC2NodeClass gpu: other images.", Drift: true},
+		{Text: "NodeOverlay replaced is refused by Karpenter."}, {Text: "EC2NodeClass gpu: other images.", MoreReplaced: true},
 	}}, nil)
 	if diff := cmp.Diff("EC2NodeClass gpu: other images", got.Uncertain); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -8,6 +8,7 @@ package history
 
 import (
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -91,9 +92,9 @@ type Lifecycle struct {
 	// Deleted is when its deletion was requested, Terminated when its instance was terminated; zero while it is not.
 	Deleted    metav1.Time `json:"deleted,omitzero"`
 	Terminated metav1.Time `json:"terminated,omitzero"`
-	// TerminatedLatest is true where the termination was not observed: Terminated is then the last time at which the
+	// TerminationUnobserved is true where the termination was not observed: Terminated is then the last time at which the
 	// instance was observed, and it may have run for longer. Default false.
-	TerminatedLatest bool `json:"terminatedLatest,omitempty"`
+	TerminationUnobserved bool `json:"terminationUnobserved,omitempty"`
 }
 
 // Reason is why a NodeClaim was deleted, in CamelCase: a reason of Karpenter's for disruption, or that of one of its events,
@@ -118,6 +119,11 @@ const (
 	// ReasonUnknown is a NodeClaim that is gone, and whose deletion was not observed.
 	ReasonUnknown Reason = "Unknown"
 )
+
+// Interruption reports whether AWS took the instance, or was about to: the reason is that of Karpenter's event of it.
+func (r Reason) Interruption() bool {
+	return slices.Contains([]Reason{"SpotInterrupted", "CapacityReservationInstanceInterrupted", "InstanceStopping", "InstanceTerminating", "InstanceUnhealthy"}, r)
+}
 
 // PriceBasis is where the price of an instance is from.
 type PriceBasis string
@@ -258,8 +264,8 @@ type PullRequest struct {
 	RolledOut metav1.Time `json:"rolledOut,omitzero"`
 	// Predicted is what its comment showed before the merge; absent where it showed no nodes.
 	Predicted *NodeChanges `json:"predicted,omitempty"`
-	// Happened is what was observed until now.
-	Happened NodeChanges `json:"happened"`
+	// Actual is what was observed until now.
+	Actual NodeChanges `json:"actual"`
 }
 
 // NodeChanges are what a pull request does to nodes.

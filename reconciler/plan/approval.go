@@ -58,7 +58,7 @@ func revoke(p Plan, confirmation string) (Plan, map[state.Key]bool) {
 		if c.Action != Delete || c.ReadOnly() || !c.Before.Allowed.Confirmed() {
 			continue
 		}
-		token, quoted := allowedBy(*c.Before.Allowed, confirmation, p.Scope)
+		token, quoted := allowedBy(*c.Before.Allowed, confirmation, p.Binding)
 		switch {
 		case !quoted:
 			before := *c.Before
@@ -73,7 +73,7 @@ func revoke(p Plan, confirmation string) (Plan, map[state.Key]bool) {
 
 // allowedBy returns the token by which a person allowed a deletion, and whether the confirmation
 // quotes it. What ends the engine may have ended it since, so the purpose is either.
-func allowedBy(a loss.Approval, confirmation string, in confirm.Scope) (hold.Token, bool) {
+func allowedBy(a loss.Approval, confirmation string, in confirm.Binding) (hold.Token, bool) {
 	token := hold.Token{Digest: a.Digest, Number: a.Number, Losses: a.Quoted}
 	for _, token.Purpose = range []string{deletions, confirm.Engine} {
 		if _, quoted := token.ConfirmedBy(confirmation, in); quoted {

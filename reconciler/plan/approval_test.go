@@ -30,7 +30,7 @@ func costing(name string, nodes int, allowed *loss.Approval) state.Item {
 // confirmation that quotes it still.
 const earlier = "1"
 
-func quoting() string { return confirm.Scope{}.Token("deletions", earlier) }
+func quoting() string { return confirm.Binding{}.Token("deletions", earlier) }
 
 func TestAnAllowanceIsWorthWhatItAllowed(t *testing.T) {
 	some := func(nodes int, confirmed bool) *loss.Approval {
@@ -82,7 +82,7 @@ func TestDeletionsThatGatherUnconfirmedAreConfirmedTogether(t *testing.T) {
 	old = append(old, things("second", 9)...)
 	p = plan.Compute(state.NewSet(kept...), state.NewSet(append(old, kept...)...), plan.Guard(50, ""))
 	for _, c := range p.Changes {
-		if second := strings.HasPrefix(c.Key.Name, "second"); second != (c.Held()) {
+		if second := strings.HasPrefix(c.Key.Name, "second"); second != (!c.Admitted()) {
 			t.Errorf("%s: held %q", c.Key.Name, c.Hold)
 		}
 	}
@@ -141,7 +141,7 @@ func TestWhatIsRecordedOfADeletionIsWhatWasAllowed(t *testing.T) {
 				tt.want.Digest = p.Changes[0].Hold.Tokens()[0].Digest
 				p = compute(deletionsOf(p))
 			}
-			if p.Changes[0].Held() {
+			if !p.Changes[0].Admitted() {
 				t.Fatal(holds(p))
 			}
 			if d := cmp.Diff(tt.want, p.Changes[0].Approval()); d != "" {
@@ -194,7 +194,7 @@ func TestManyDeletionsShareOneFifth(t *testing.T) {
 			p := compute(deletionsOf(compute("", tt.then)), tt.now)
 			most := 0
 			for _, c := range p.Changes {
-				if c.Held() || !c.Approval().Covers(c.Before.EffectiveLosses()) {
+				if !c.Admitted() || !c.Approval().Covers(c.Before.EffectiveLosses()) {
 					t.Fatalf("%s: held %q, allowed %v", c.Key, c.Hold, c.Approval())
 				}
 				n := 0
@@ -273,13 +273,13 @@ func TestAPartIsNotTakenAwayWhileTheDeletionOfWhatItUsesWaits(t *testing.T) {
 				return plan.Change{}, p
 			}
 			c, p := compute("")
-			if c.HeldForDependent() != tt.held || (c.Held()) != tt.held {
+			if c.HeldForDependent() != tt.held || (!c.Admitted()) != tt.held {
 				t.Errorf("held by %v: %q", c.Hold.Rules(), c.Hold)
 			}
 			if tt.observed.Unknown != "" {
 				return
 			}
-			if c, _ := compute(deletionsOf(p)); c.Held() {
+			if c, _ := compute(deletionsOf(p)); !c.Admitted() {
 				t.Errorf("confirmed, it is held: %q", c.Hold)
 			}
 			if !tt.held {
@@ -315,7 +315,7 @@ func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 	}
 	p := compute(requested.Confirmation())
 	for _, c := range p.Changes {
-		if c.Held() || !c.Approval().Covers(c.Before.EffectiveLosses()) {
+		if !c.Admitted() || !c.Approval().Covers(c.Before.EffectiveLosses()) {
 			t.Errorf("confirmed, %s is held: %v, allowed %v", c.Key, c.Hold, c.Approval())
 		}
 	}
@@ -331,7 +331,7 @@ func TestWhatSeveralDeletionsTakeAlongIsConfirmedOnce(t *testing.T) {
 
 // What a person confirmed and is not sent yet can be taken back as it was confirmed.
 func TestADeletionWhoseConfirmationIsTakenBackNeedsAnother(t *testing.T) {
-	used := confirm.Scope{}.Use(quoting())
+	used := confirm.Binding{}.Use(quoting())
 	many := func(allowed *loss.Approval) (out []state.Item) {
 		for _, item := range things("old", 12) {
 			item.Allowed = allowed
@@ -346,14 +346,14 @@ func TestADeletionWhoseConfirmationIsTakenBackNeedsAnother(t *testing.T) {
 		name         string
 		old          []state.Item
 		confirmation string
-		in           confirm.Scope
+		in           confirm.Binding
 		held, tokens int
 	}{
 		{name: "the token is quoted", old: []state.Item{costing("x", 3, by(3))}, confirmation: quoting() + "+3Node", tokens: 1},
-		{name: "the token for the engine is quoted", old: []state.Item{costing("x", 3, by(3))}, confirmation: confirm.Scope{}.Token(confirm.Engine, earlier) + "+3Node", tokens: 1},
-		{name: "a token for nodes of that digest is quoted", old: []state.Item{costing("x", 3, by(3))}, confirmation: confirm.Scope{}.Token("nodes", earlier) + "+3Node", held: 1},
+		{name: "the token for the engine is quoted", old: []state.Item{costing("x", 3, by(3))}, confirmation: confirm.Binding{}.Token(confirm.Engine, earlier) + "+3Node", tokens: 1},
+		{name: "a token for nodes of that digest is quoted", old: []state.Item{costing("x", 3, by(3))}, confirmation: confirm.Binding{}.Token("nodes", earlier) + "+3Node", held: 1},
 		{name: "the annotation is gone", old: []state.Item{costing("x", 3, by(3))}, held: 1},
-		{name: "it quotes another token", old: []state.Item{costing("x", 3, by(3))}, confirmation: confirm.Scope{}.Token("deletions", "2") + "+3Node", held: 1},
+		{name: "it quotes another token", old: []state.Item{costing("x", 3, by(3))}, confirmation: confirm.Binding{}.Token("deletions", "2") + "+3Node", held: 1},
 		{name: "it quotes fewer nodes", old: []state.Item{costing("x", 3, by(3))}, confirmation: quoting() + "+2Node", held: 1},
 		{name: "the token is used up", old: []state.Item{costing("x", 3, by(3))}, confirmation: quoting() + "+3Node", in: used, held: 1},
 		{name: "nothing goes with it any more", old: []state.Item{costing("x", 0, by(3))}, held: 1},
@@ -365,7 +365,7 @@ func TestADeletionWhoseConfirmationIsTakenBackNeedsAnother(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := things("kept", 5)
 			for how, policy := range map[string]plan.Policy{"guard": plan.Guard(50, tt.confirmation), "losses": plan.ConfirmLosses(tt.confirmation)} {
-				in := func(p plan.Plan) plan.Plan { p.Scope = tt.in; return p }
+				in := func(p plan.Plan) plan.Plan { p.Binding = tt.in; return p }
 				compute := func(more ...plan.Policy) plan.Plan {
 					return plan.Compute(state.NewSet(kept...), state.NewSet(append(slices.Clone(kept), tt.old...)...), append([]plan.Policy{in}, more...)...)
 				}

@@ -9,17 +9,17 @@ import (
 )
 
 // holdForDependents holds the changes that take away the field of a thing on which another depends
-// whose deletion waits for a person, or that may be there to be deleted and is
+// whose deletion is held until it is confirmed, or that may be there to be deleted and is
 // unknown. Otherwise what the wait protects would come to pass without the deletion: an
 // engine that is not given an interruption queue any more does not read it, though the
 // queue is there.
 func holdForDependents(p Plan) Plan {
 	used := func(part loss.FieldRef, by state.Key, detail string) hold.Reasons {
-		return hold.Reasons{{Rule: hold.HeldDependent, Facts: hold.Facts{Object: by.String(), Fields: []string{part.Field}, Detail: detail}}}
+		return hold.Reasons{{Rule: hold.DependentDeletionHeld, Facts: hold.Facts{Object: by.String(), Fields: []string{part.Field}, Detail: detail}}}
 	}
 	return holding(p, func(c Change) hold.Reasons {
 		for _, d := range p.Changes {
-			if d.Action == Delete && d.Held() && !d.ReadOnly() && c.takes(d.Before.UsedBy) {
+			if d.Action == Delete && !d.Admitted() && !d.ReadOnly() && c.takes(d.Before.UsedBy) {
 				return used(d.Before.UsedBy, d.Key, "")
 			}
 		}
@@ -34,7 +34,7 @@ func holdForDependents(p Plan) Plan {
 
 // HeldForDependent reports whether the change is held because it takes away a field on which
 // something depends whose own deletion waits.
-func (c Change) HeldForDependent() bool { return c.Hold.Has(hold.HeldDependent) }
+func (c Change) HeldForDependent() bool { return c.Hold.Has(hold.DependentDeletionHeld) }
 
 // KeepDependentHolds holds the changes of the given things again, with the reasons from a plan of
 // everything: a plan of some things does not have the deletion that waits.

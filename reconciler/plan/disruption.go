@@ -42,7 +42,7 @@ const overlayKind = "NodeOverlay"
 // to it, so that a review and the apply after its merge agree.
 type Fingerprint struct {
 	Kind, Name string
-	// Hash is that of the wanted content. Empty, the object is deleted.
+	// Hash is that of the desired content. Empty, the object is deleted.
 	Hash string
 }
 
@@ -98,7 +98,7 @@ func (p Plan) GuardNodes(limit *int, reviewed []Review, confirmation string, for
 		return p
 	}
 	token := &hold.Token{Purpose: "nodes", Digest: confirm.Digest(subjects(guarded))}
-	_, quoted := token.ConfirmedBy(confirmation, p.Scope)
+	_, quoted := token.ConfirmedBy(confirmation, p.Binding)
 	var reasons hold.Reasons
 	if !quoted {
 		reasons = tooMany(limit, reviewed, forecast(slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !c.mayDriftNodes() })))
@@ -131,7 +131,7 @@ func (p Plan) KeepHolds(reasons map[state.Key]hold.Reasons) Plan {
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		before := reasons[c.Key]
-		if len(before) > 0 && (c.Hold.Has(hold.UpdateLosses) || !c.Held() && c.mayDriftNodes()) {
+		if len(before) > 0 && (c.Hold.Has(hold.UpdateLosses) || c.Admitted() && c.mayDriftNodes()) {
 			p.Changes[i].Hold = before
 		}
 	}

@@ -79,7 +79,7 @@ func merged(c plan.Review) plan.Review {
 func heldIn(p plan.Plan) []string {
 	out := []string{}
 	for _, c := range p.Changes {
-		if c.Held() {
+		if !c.Admitted() {
 			out = append(out, string(c.Action)+" "+c.Key.Kind+"/"+c.Key.Name)
 		}
 	}
@@ -121,7 +121,7 @@ func TestNodesAreGuarded(t *testing.T) {
 		"and alone": {limit: 0, now: hold.Nodes{Removed: 1}, held: both, reason: "would take away 1 node with its pool; guard.maxNodesReplaced is 0"},
 		"a limit of nought lets through what replaces none": {limit: 0},
 		"with a limit, what cannot be predicted is held": {limit: 5, now: hold.Nodes{Unknown: "timed out"}, held: both,
-			reason: "may replace any number of nodes, for it cannot be predicted: timed out; guard.maxNodesReplaced is 5"},
+			reason: "may replace any number of nodes, since the number cannot be predicted: timed out; guard.maxNodesReplaced is 5"},
 		"with a limit, so is what may be more": {limit: 5, now: hold.Nodes{Replaced: 1, Uncertain: "only AWS knows the images"}, held: both,
 			reason: "would replace 1 node, and maybe more: only AWS knows the images; guard.maxNodesReplaced is 5"},
 		"what was predicted in the review passes":          {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4}},
@@ -130,7 +130,7 @@ func TestNodesAreGuarded(t *testing.T) {
 		"of many, a fifth more pass":                       {limit: -1, reviewed: []plan.Review{reviewed(12, 50, before, after)}, now: hold.Nodes{Replaced: 60}},
 		"and not one above it":                             {limit: -1, reviewed: []plan.Review{reviewed(12, 50, before, after)}, now: hold.Nodes{Replaced: 61}, held: both, reason: "would replace 61 nodes; 50 were predicted in the review of #12"},
 		"the review had the warning":                       {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4, Uncertain: "only AWS knows"}},
-		"after a review, what cannot be predicted is held": {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Unknown: "timed out"}, held: both, reason: "may replace any number of nodes, for it cannot be predicted: timed out; 4 were predicted in the review of #12"},
+		"after a review, what cannot be predicted is held": {limit: -1, reviewed: []plan.Review{review}, now: hold.Nodes{Unknown: "timed out"}, held: both, reason: "may replace any number of nodes, since the number cannot be predicted: timed out; 4 were predicted in the review of #12"},
 		"both rules are named":                             {limit: 5, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 14}, held: both, reason: "would replace 14 nodes; guard.maxNodesReplaced is 5; 4 were predicted in the review of #12"},
 		"a review does not open the guard":                 {limit: 3, reviewed: []plan.Review{review}, now: hold.Nodes{Replaced: 4}, held: both, reason: "would replace 4 nodes; guard.maxNodesReplaced is 3"},
 		"the nodes of a pool are the same in two reviews, and the larger number counts": {limit: -1, reviewed: []plan.Review{pool, class}, now: hold.Nodes{Replaced: 6}, held: both, reason: "would replace 6 nodes; 3 were predicted in the review of #13, #14"},

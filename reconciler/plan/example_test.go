@@ -7,7 +7,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// A plan lists the changes by which the observed objects become the wanted ones. A policy
+// A plan lists the changes by which the observed objects become the desired ones. A policy
 // such as NoPrune leaves some of them out, or holds them.
 func ExampleCompute() {
 	pool := func(name string, weight int64) state.Item {

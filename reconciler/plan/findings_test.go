@@ -46,43 +46,43 @@ func TestComputeConcludesNothingFromWhatIsUnknown(t *testing.T) {
 	both := unknown(a, denied)
 	both.Object = object{"v": int64(2)}
 	tests := []struct {
-		name             string
-		wanted, observed []state.Item
-		want             []string
-		unknown          []plan.Unknown
-		managed          int
-		unchanged        int
+		name              string
+		desired, observed []state.Item
+		want              []string
+		unknown           []plan.Unknown
+		managed           int
+		unchanged         int
 	}{
 		{
-			name: "what is wanted and unknown is neither made nor as wanted", wanted: []state.Item{a}, observed: []state.Item{unknown(a, denied)},
+			name: "what is desired and unknown is neither made nor as desired", desired: []state.Item{a}, observed: []state.Item{unknown(a, denied)},
 			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}},
 		},
 		{
-			name: "what we applied once and is unknown now was not deleted by hand", wanted: []state.Item{a}, observed: []state.Item{stale},
+			name: "what we applied once and is unknown now was not deleted by hand", desired: []state.Item{a}, observed: []state.Item{stale},
 			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied, Ours: true}}, managed: 1,
 		},
 		{
-			name: "what is read-only was never ours, whatever was recorded of it", wanted: []state.Item{compared(a)}, observed: []state.Item{stale},
+			name: "what is read-only was never ours, whatever was recorded of it", desired: []state.Item{compared(a)}, observed: []state.Item{stale},
 			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}},
 		},
 		{
-			name: "what is no longer wanted and unknown is not deleted", observed: []state.Item{unknown(a, denied)},
+			name: "what is no longer desired and unknown is not deleted", observed: []state.Item{unknown(a, denied)},
 			unknown: []plan.Unknown{{Key: a.Key, Reason: denied, Ours: true}}, managed: 1,
 		},
 		{
-			name: "content that comes with an unknown thing proves nothing", wanted: []state.Item{a}, observed: []state.Item{both},
+			name: "content that comes with an unknown thing proves nothing", desired: []state.Item{a}, observed: []state.Item{both},
 			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}},
 		},
 		{
-			name:   "the others are compared as ever, and unknown things are in the order of their keys",
-			wanted: []state.Item{a, b, thing("new", 0, nil)}, observed: []state.Item{unknown(b, "throttled"), unknown(a, denied), inAWS("old", nil)},
+			name:    "the others are compared as ever, and unknown things are in the order of their keys",
+			desired: []state.Item{a, b, thing("new", 0, nil)}, observed: []state.Item{unknown(b, "throttled"), unknown(a, denied), inAWS("old", nil)},
 			want:    []string{"create new", "delete old"},
 			unknown: []plan.Unknown{{Key: a.Key, Origin: a.Origin, Reason: denied}, {Key: b.Key, Reason: "throttled"}}, managed: 1,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := plan.Compute(state.NewSet(tt.wanted...), state.NewSet(tt.observed...))
+			p := plan.Compute(state.NewSet(tt.desired...), state.NewSet(tt.observed...))
 			if got := steps(p); !slices.Equal(got, tt.want) {
 				t.Errorf("changes %v, want %v", got, tt.want)
 			}
@@ -120,16 +120,16 @@ func TestANoteIsNoChange(t *testing.T) {
 func TestWhatIsOnlyComparedIsHeldBeforeAnyPolicyRuns(t *testing.T) {
 	live := inAWS("version", object{"v": "1.33"})
 	tests := []struct {
-		name             string
-		wanted, observed []state.Item
-		want             []string
-		managed          int
+		name              string
+		desired, observed []state.Item
+		want              []string
+		managed           int
 	}{
-		{name: "a wanted thing that is not ours to write", wanted: []state.Item{compared(inAWS("version", nil))}, observed: []state.Item{live}, want: []string{"update version held"}},
-		{name: "a live thing that is somebody else's", wanted: []state.Item{inAWS("version", nil)}, observed: []state.Item{compared(live)}, want: []string{"update version held"}},
-		{name: "a missing thing that is not ours to make", wanted: []state.Item{compared(inAWS("version", nil))}, want: []string{"create version held"}},
+		{name: "a desired thing that is not ours to write", desired: []state.Item{compared(inAWS("version", nil))}, observed: []state.Item{live}, want: []string{"update version held"}},
+		{name: "a live thing that is somebody else's", desired: []state.Item{inAWS("version", nil)}, observed: []state.Item{compared(live)}, want: []string{"update version held"}},
+		{name: "a missing thing that is not ours to make", desired: []state.Item{compared(inAWS("version", nil))}, want: []string{"create version held"}},
 		{name: "a thing that left and is not ours to delete", observed: []state.Item{compared(live)}, want: []string{"delete version held"}, managed: 1},
-		{name: "one that is as wanted", wanted: []state.Item{compared(live)}, observed: []state.Item{live}, want: []string{}},
+		{name: "one that is as desired", desired: []state.Item{compared(live)}, observed: []state.Item{live}, want: []string{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestWhatIsOnlyComparedIsHeldBeforeAnyPolicyRuns(t *testing.T) {
 				}
 				return p
 			}
-			p := plan.Compute(state.NewSet(tt.wanted...), state.NewSet(tt.observed...), requested, plan.ReportDrift(), plan.ReportTarget("aws"), plan.Guard(0, ""))
+			p := plan.Compute(state.NewSet(tt.desired...), state.NewSet(tt.observed...), requested, plan.ReportDrift(), plan.ReportTarget("aws"), plan.Guard(0, ""))
 			if p.Managed != tt.managed {
 				t.Errorf("%d managed, want %d", p.Managed, tt.managed)
 			}
@@ -191,29 +191,29 @@ func TestAGuardIsDisturbedByNeitherUnknownNorComparedThings(t *testing.T) {
 	lost := func(i state.Item) state.Item { return unknown(i, "denied") }
 	plain := func(i state.Item) state.Item { return i }
 	tests := []struct {
-		name             string
-		wanted, observed []state.Item
-		policies         []plan.Policy
-		reason           string
-		held             int
+		name              string
+		desired, observed []state.Item
+		policies          []plan.Policy
+		reason            string
+		held              int
 	}{
-		{name: "the control: something of ours stays", wanted: things("kept", 1), observed: append(things("kept", 1), things("old", 3)...)},
+		{name: "the control: something of ours stays", desired: things("kept", 1), observed: append(things("kept", 1), things("old", 3)...)},
 		{name: "an unknown thing is not what stays", observed: append(in(5, lost), things("old", 3)...), reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 3},
-		{name: "nor are they in the share", wanted: things("kept", 8), observed: slices.Concat(in(90, lost), things("kept", 8), things("old", 10)),
+		{name: "nor are they in the share", desired: things("kept", 8), observed: slices.Concat(in(90, lost), things("kept", 8), things("old", 10)),
 			reason: "would delete 10 of 18 objects, more than 50% (guard.maxPrunePercent)", held: 10},
-		{name: "a thing that is read-only is not what stays", wanted: in(5, compared), observed: append(in(5, plain), things("old", 3)...), reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 3},
-		{name: "even where it differs", wanted: in(1, compared), observed: append(in(1, func(i state.Item) state.Item { i.Object = object{}; return i }), things("old", 3)...),
+		{name: "a thing that is read-only is not what stays", desired: in(5, compared), observed: append(in(5, plain), things("old", 3)...), reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 3},
+		{name: "even where it differs", desired: in(1, compared), observed: append(in(1, func(i state.Item) state.Item { i.Object = object{}; return i }), things("old", 3)...),
 			reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 4},
-		{name: "deletions that are only reported trip nothing", wanted: things("kept", 1), observed: slices.Concat(in(90, plain), things("kept", 1), things("old", 3)),
+		{name: "deletions that are only reported trip nothing", desired: things("kept", 1), observed: slices.Concat(in(90, plain), things("kept", 1), things("old", 3)),
 			policies: []plan.Policy{plan.ReportTarget("aws")}, held: 90},
 		{name: "and hide nothing", observed: slices.Concat(in(90, plain), things("old", 3)),
 			policies: []plan.Policy{plan.ReportTarget("aws")}, reason: "would delete all 3 objects (guard.maxPrunePercent)", held: 93},
-		{name: "impact ones among them require no confirmation", wanted: things("kept", 1), observed: append(in(1, func(i state.Item) state.Item { i.Impact = "all nodes"; return i }), things("kept", 1)...),
+		{name: "impact ones among them require no confirmation", desired: things("kept", 1), observed: append(in(1, func(i state.Item) state.Item { i.Impact = "all nodes"; return i }), things("kept", 1)...),
 			policies: []plan.Policy{plan.ReportTarget("aws")}, held: 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := plan.Compute(state.NewSet(tt.wanted...), state.NewSet(tt.observed...), append(tt.policies, plan.Guard(50, ""))...)
+			p := plan.Compute(state.NewSet(tt.desired...), state.NewSet(tt.observed...), append(tt.policies, plan.Guard(50, ""))...)
 			if got := heldCount(p); got != tt.held {
 				t.Errorf("%d held, want %d", got, tt.held)
 			}

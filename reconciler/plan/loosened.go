@@ -6,8 +6,8 @@ import (
 )
 
 // HoldSyncChanges holds each update for which loosened names fields, those that
-// are less strict in what is wanted than in what is live, until confirmation quotes the
-// reason's token. The token stands for the wanted content of the thing and
+// are less strict in what is desired than in what is live, until confirmation quotes the
+// reason's token. The token stands for the desired content of the thing and
 // for the spec that is live: what is made stricter since requires another. Drift is
 // held as well: what a person made stricter by hand stays until a person decides
 // otherwise.

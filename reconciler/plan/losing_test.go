@@ -45,7 +45,7 @@ func TestAnUpdateThatLosesNodesWaitsAsADeletionDoes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := compute(tt.confirmation, tt.was)
-			if got := c.Held(); got != tt.held {
+			if got := !c.Admitted(); got != tt.held {
 				t.Errorf("held: %v", c.Hold)
 			}
 			if c.HasLosses() != (tt.name != "it loses nothing" && tt.was.Applied == "") {
@@ -102,7 +102,7 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 	engine := tokenOf(both, "engine")
 	for _, tt := range []struct {
 		name, confirmation string
-		wanted, live       []state.Item
+		desired, live      []state.Item
 		held               int
 	}{
 		{"both, without confirmation", "", []state.Item{off("a")}, []state.Item{on("1", 5), pool}, 2},
@@ -117,12 +117,12 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 		{"of another incarnation", engine, []state.Item{off("a")}, []state.Item{on("2", 5)}, 1},
 		{"with the deletion of the Cluster", engine, nil, []state.Item{on("1", 5)}, 1},
 	} {
-		p := compute(tt.confirmation, tt.wanted, tt.live...)
+		p := compute(tt.confirmation, tt.desired, tt.live...)
 		if got := heldCount(p); got != tt.held {
 			t.Errorf("%s: %d are held, want %d: %s", tt.name, got, tt.held, p.Reasons())
 		}
 		for _, c := range p.Changes {
-			if !c.Held() && !c.Approval().Covers(c.Before.EffectiveLosses()) {
+			if c.Admitted() && !c.Approval().Covers(c.Before.EffectiveLosses()) {
 				t.Errorf("%s: %s was let pass with less than goes with it", tt.name, c.Key)
 			}
 		}
@@ -130,8 +130,8 @@ func TestWhatEndsTheEngineHasATokenOfItsOwn(t *testing.T) {
 	// A deletion of the Cluster is recorded as confirmed by that token, so that it can be taken back.
 	requested := compute("", nil, on("1", 5))
 	for _, c := range compute(requested.Confirmation(), nil, on("1", 5)).Changes {
-		if c.Action == plan.Delete && (c.Held() || !c.Approval().Confirmed()) {
-			t.Errorf("held %v, recorded %+v", c.Held(), c.Approval())
+		if c.Action == plan.Delete && (!c.Admitted() || !c.Approval().Confirmed()) {
+			t.Errorf("held %v, recorded %+v", !c.Admitted(), c.Approval())
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package plan compares what is wanted with what was observed and returns, as plain
+// Package plan compares what is desired with what was observed and returns, as plain
 // data, what to change. Compute is a pure function: no context, clock, client, logger
 // or metric, so that a pull request's preview and a merge's work come from the same
 // code.
@@ -35,7 +35,7 @@ type Change struct {
 	Action Action
 	// Before is what was observed; nil for Create.
 	Before *state.Item
-	// After is what is wanted; nil for Delete.
+	// After is what is desired; nil for Delete.
 	After *state.Item
 	// Fields lists what differs, sorted by path. For Create and Delete it is
 	// empty: the whole object comes or goes.
@@ -53,8 +53,14 @@ type Change struct {
 	Tokens []hold.Token
 }
 
-// Held reports whether the change must not be made now.
-func (c Change) Held() bool { return len(c.Hold) > 0 }
+// Admitted reports whether the change may be made now: no policy holds or skips it.
+func (c Change) Admitted() bool { return len(c.Hold) == 0 }
+
+// Held reports whether the change waits for a confirmation, or for a time.
+func (c Change) Held() bool { return !c.Admitted() && !c.Skipped() }
+
+// Skipped reports whether nothing releases the change: its object is read-only, or drift is only reported.
+func (c Change) Skipped() bool { return c.ReadOnly() || c.Hold.Skipped() }
 
 // Origin is where the change was declared; zero for a deletion.
 func (c Change) Origin() state.Origin {
@@ -75,12 +81,12 @@ func (c Change) Wave() int {
 	return c.After.Wave
 }
 
-// Plan is everything that separates what is wanted from what was observed.
+// Plan is everything that separates what is desired from what was observed.
 type Plan struct {
 	// Changes are sorted in the order of work: creations and updates by wave
 	// and key, then deletions by falling wave and key.
 	Changes []Change
-	// Unchanged counts the things that are as wanted. One that is wanted without
+	// Unchanged counts the things that are as desired. One that is desired without
 	// any content, and not even compared, is read for its notes alone. It
 	// counts nowhere: nothing of it could be otherwise, or is there to manage.
 	Unchanged int
@@ -89,12 +95,12 @@ type Plan struct {
 	// own terms is not ours, unless it would be deleted.
 	Managed int
 	// Desired are the Change.Fingerprints of all pools, classes and overlays that are
-	// wanted, whether they are so already or not.
+	// desired, whether they are so already or not.
 	Desired []Fingerprint
 	// Unknown lists the things of which nothing is known, sorted by key:
 	// they may differ or not.
 	Unknown []Unknown
-	// Pools are the NodePools that are wanted, and the DevicePlugins by which their limits count,
+	// Pools are the NodePools that are desired, and the DevicePlugins by which their limits count,
 	// and Quotas what the targets read of the vCPU quotas
 	// that they draw on; both sorted by key.
 	Pools  []state.Item
@@ -107,15 +113,15 @@ type Plan struct {
 	// Ignored are the things of which fields are declared otherwise and are not corrected, sorted by
 	// key.
 	Ignored []IgnoredFields
-	// Scope is what the confirmation tokens of this plan are bound to. The first policy
+	// Binding is what the confirmation tokens of this plan are bound to. The first policy
 	// sets it.
-	Scope confirm.Scope
+	Binding confirm.Binding
 }
 
 // IgnoredFields are the fields of one thing that differ and are not corrected, because the Sync
 // ignores them.
 type IgnoredFields struct {
-	// Live is what is wanted with the live values of these fields, Declared with those of the
+	// Live is what is desired with the live values of these fields, Declared with those of the
 	// repository.
 	Live, Declared state.Item
 }
@@ -149,7 +155,7 @@ func (i IgnoredFields) Same(other IgnoredFields) bool {
 	return i.Key() == other.Key() && state.Equal(i.Declared.Object, other.Declared.Object)
 }
 
-// keepIgnored is a wanted thing with the live values of what is ignored, of which it records those
+// keepIgnored is a desired thing with the live values of what is ignored, of which it records those
 // that differ.
 func (p *Plan) keepIgnored(w, o state.Item) state.Item {
 	if len(o.Ignored) == 0 || o.Object == nil {
@@ -174,7 +180,7 @@ type Unknown struct {
 	// Ours is true for what we applied when it could still be observed.
 	Ours bool
 	// UsedBy is the part of another thing through which it is used, where it would be
-	// deleted if it is there; zero for what is wanted.
+	// deleted if it is there; zero for what is desired.
 	UsedBy loss.FieldRef
 }
 
@@ -205,8 +211,8 @@ func NewNote(k state.Key, declared state.Origin, f finding.Finding) Note {
 	return Note{Key: k, Origin: declared, Code: f.Code, Facts: f.Facts, Text: f.Text}
 }
 
-// Compute lists the changes that turn observed into wanted. A thing that is
-// observed but not wanted is deleted: targets put only what is ours into
+// Compute lists the changes that turn observed into desired. A thing that is
+// observed but not desired is deleted: targets put only what is ours into
 // observed. What is unknown is neither changed nor counted as unchanged. What
 // is read-only (state.CorrectionPolicy.ReadOnly) is held before any policy runs. The
 // policies run in their order.
@@ -247,7 +253,7 @@ func Compute(desired, observed state.Set, policies ...Policy) Plan {
 	return p
 }
 
-// compare holds a wanted thing against what was observed of it; a zero observed
+// compare holds a desired thing against what was observed of it; a zero observed
 // Item is one that is not there.
 func (p *Plan) compare(w, o state.Item) {
 	// A thing that declares nothing is only read, such as a quota.
@@ -296,8 +302,8 @@ func (p *Plan) addNote(o state.Item, declared state.Origin, ours bool) {
 	}
 }
 
-// terms are why a thing is read-only, whatever the policies.
-func (c Change) terms() string {
+// ReadOnlyReason is why the change is never made, since its thing is only compared; empty where it may be made.
+func (c Change) ReadOnlyReason() string {
 	if c.After != nil && c.After.ReadOnly != "" {
 		return c.After.ReadOnly
 	}
@@ -307,14 +313,27 @@ func (c Change) terms() string {
 	return ""
 }
 
+// AsReadOnly is the change of a thing that is only compared, for the given reason. Items are shared with
+// who observed them, so it has copies of them. Its Hold is as before.
+func (c Change) AsReadOnly(reason string) Change {
+	for _, item := range []**state.Item{&c.Before, &c.After} {
+		if *item != nil {
+			held := **item
+			held.ReadOnly = reason
+			*item = &held
+		}
+	}
+	return c
+}
+
 func readOnlyReasons(c Change) hold.Reasons {
 	if !c.ReadOnly() {
 		return nil
 	}
-	return hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: c.terms()}}}
+	return hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: c.ReadOnlyReason()}}}
 }
 
-// drifted reports whether the wanted thing is what we last applied, so that
+// drifted reports whether the desired thing is what we last applied, so that
 // only the live side can have changed.
 func drifted(observed, desired state.Item) bool {
 	return observed.Applied != "" && observed.Applied == desired.Hash()
@@ -340,7 +359,7 @@ func order(a, b Change) int {
 // because nothing is written to its target (ReportTarget): the change is shown,
 // and is never made, confirmed or waited for. Its Hold has the reason, and how a person
 // makes the change where the target has that.
-func (c Change) ReadOnly() bool { return c.terms() != "" }
+func (c Change) ReadOnly() bool { return c.ReadOnlyReason() != "" }
 
 // Count is how many changes have that action, held and standing ones included.
 func (p Plan) Count(a Action) int {

@@ -41,7 +41,7 @@ func steps(p plan.Plan) []string {
 		if c.Drift {
 			s += " drift"
 		}
-		if c.Held() {
+		if !c.Admitted() {
 			s += " held"
 		}
 		out = append(out, s)
@@ -49,7 +49,7 @@ func steps(p plan.Plan) []string {
 	return out
 }
 
-func TestComputeFindsWhatSeparatesWantedFromObserved(t *testing.T) {
+func TestComputeFindsWhatSeparatesDesiredFromObserved(t *testing.T) {
 	applied := func(i state.Item, hashOf object) state.Item {
 		i.Applied = state.Hash(hashOf)
 		return i
@@ -60,31 +60,31 @@ func TestComputeFindsWhatSeparatesWantedFromObserved(t *testing.T) {
 	}
 	a, edited := thing("a", 0, object{"v": int64(1)}), thing("a", 0, object{"v": int64(2)})
 	tests := []struct {
-		name             string
-		wanted, observed []state.Item
-		want             []string
-		managed          int
-		unchanged        int
+		name              string
+		desired, observed []state.Item
+		want              []string
+		managed           int
+		unchanged         int
 	}{
 		{name: "nothing and nothing", want: []string{}},
-		{name: "a new thing is created", wanted: []state.Item{a}, want: []string{"create a"}},
-		{name: "an equal thing needs nothing", wanted: []state.Item{a}, observed: []state.Item{a}, want: []string{}, managed: 1, unchanged: 1},
-		{name: "a different thing is updated", wanted: []state.Item{a}, observed: []state.Item{edited}, want: []string{"update a"}, managed: 1},
-		{name: "a thing that is no longer wanted is deleted", observed: []state.Item{a}, want: []string{"delete a"}, managed: 1},
-		{name: "what was edited by hand is drift", wanted: []state.Item{a}, observed: []state.Item{applied(edited, a.Object)}, want: []string{"update a drift"}, managed: 1},
-		{name: "what a new revision changes is none", wanted: []state.Item{a}, observed: []state.Item{applied(edited, edited.Object)}, want: []string{"update a"}, managed: 1},
-		{name: "what was deleted by hand is drift", wanted: []state.Item{a}, observed: []state.Item{gone(applied(a, a.Object))}, want: []string{"create a drift"}},
+		{name: "a new thing is created", desired: []state.Item{a}, want: []string{"create a"}},
+		{name: "an equal thing needs nothing", desired: []state.Item{a}, observed: []state.Item{a}, want: []string{}, managed: 1, unchanged: 1},
+		{name: "a different thing is updated", desired: []state.Item{a}, observed: []state.Item{edited}, want: []string{"update a"}, managed: 1},
+		{name: "a thing that is no longer desired is deleted", observed: []state.Item{a}, want: []string{"delete a"}, managed: 1},
+		{name: "what was edited by hand is drift", desired: []state.Item{a}, observed: []state.Item{applied(edited, a.Object)}, want: []string{"update a drift"}, managed: 1},
+		{name: "what a new revision changes is none", desired: []state.Item{a}, observed: []state.Item{applied(edited, edited.Object)}, want: []string{"update a"}, managed: 1},
+		{name: "what was deleted by hand is drift", desired: []state.Item{a}, observed: []state.Item{gone(applied(a, a.Object))}, want: []string{"create a drift"}},
 		{name: "what was deleted by hand and is no longer declared is dropped", observed: []state.Item{gone(applied(a, a.Object))}, want: []string{}},
 		{
 			name:     "all at once",
-			wanted:   []state.Item{thing("new", 0, nil), thing("same", 0, nil), a},
+			desired:  []state.Item{thing("new", 0, nil), thing("same", 0, nil), a},
 			observed: []state.Item{thing("old", 0, nil), thing("same", 0, nil), edited},
 			want:     []string{"update a", "create new", "delete old"}, managed: 3, unchanged: 1,
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := plan.Compute(state.NewSet(tt.wanted...), state.NewSet(tt.observed...))
+			p := plan.Compute(state.NewSet(tt.desired...), state.NewSet(tt.observed...))
 			if d := cmp.Diff(tt.want, steps(p)); d != "" {
 				t.Errorf("changes (-want +got):\n%s", d)
 			}
@@ -252,9 +252,9 @@ func TestIgnoredFieldsKeepTheirLiveValues(t *testing.T) {
 	object := func(limit, weight string) map[string]any {
 		return map[string]any{"spec": map[string]any{"limit": limit, "weight": weight}}
 	}
-	wanted := state.Item{Key: key, Object: object("declared", "1"), CorrectionPolicy: state.CorrectionPolicy{Ignore: []string{"/spec/limit"}}}
+	desired := state.Item{Key: key, Object: object("declared", "1"), CorrectionPolicy: state.CorrectionPolicy{Ignore: []string{"/spec/limit"}}}
 	observed := func(object map[string]any, value any, present bool) state.Item {
-		return state.Item{Key: key, Object: object, Applied: wanted.Hash(), Observation: state.Observation{Ignored: []state.IgnoredValue{{Pointer: "/spec/limit", Value: value, Present: present, Declared: true}}}}
+		return state.Item{Key: key, Object: object, Applied: desired.Hash(), Observation: state.Observation{Ignored: []state.IgnoredValue{{Pointer: "/spec/limit", Value: value, Present: present, Declared: true}}}}
 	}
 	ignored := []plan.FieldChange{{Path: "spec.limit", Before: "live", After: "declared"}}
 	tests := []struct {
@@ -272,14 +272,14 @@ func TestIgnoredFieldsKeepTheirLiveValues(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := plan.Compute(state.NewSet(wanted), state.NewSet(tt.observed...))
+			p := plan.Compute(state.NewSet(desired), state.NewSet(tt.observed...))
 			var changes, fields []plan.FieldChange
 			for _, c := range p.Changes {
 				changes = append([]plan.FieldChange{}, c.Fields...)
 				if c.Drift != (tt.observed != nil) {
 					t.Errorf("drift %v", c.Drift)
 				}
-				if c.Fingerprint().Hash != wanted.Hash() {
+				if c.Fingerprint().Hash != desired.Hash() {
 					t.Error("the change is another by what is live")
 				}
 			}
@@ -295,8 +295,8 @@ func TestIgnoredFieldsKeepTheirLiveValues(t *testing.T) {
 			if got := p.Pools[0].Object["spec"].(map[string]any)["limit"]; got != tt.limit {
 				t.Errorf("quotas are computed for a limit of %v", got)
 			}
-			if _, changed := wanted.Object["spec"].(map[string]any)["limit"]; !changed || len(wanted.Object["spec"].(map[string]any)) != 2 {
-				t.Error("what is wanted is changed")
+			if _, changed := desired.Object["spec"].(map[string]any)["limit"]; !changed || len(desired.Object["spec"].(map[string]any)) != 2 {
+				t.Error("what is desired is changed")
 			}
 		})
 	}

@@ -54,29 +54,16 @@ func ReportTarget(name string) Policy {
 		p.Changes = slices.Clone(p.Changes)
 		for i, c := range p.Changes {
 			if c.Key.Target == name && !c.ReadOnly() {
-				p.Changes[i] = compareOnly(c, reason)
+				p.Changes[i] = c.AsReadOnly(reason)
 			}
 		}
 		return holding(p, func(c Change) hold.Reasons {
 			if !c.ReadOnly() {
 				return nil
 			}
-			return hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: c.terms()}}}
+			return hold.Reasons{{Rule: hold.DriftReported, Facts: hold.Facts{Detail: c.ReadOnlyReason()}}}
 		})
 	}
-}
-
-// compareOnly gives the change's items the terms of things that are only
-// compared. Items are shared with who observed them, so it changes copies.
-func compareOnly(c Change, reason string) Change {
-	for _, item := range []**state.Item{&c.Before, &c.After} {
-		if *item != nil {
-			held := **item
-			held.ReadOnly = reason
-			*item = &held
-		}
-	}
-	return c
 }
 
 // pruneFloor is the number of deletions up to which a percentage guard holds nothing:
@@ -183,11 +170,11 @@ func holdUntilConfirmed(p Plan, confirmation string, why func(Change) hold.Reaso
 // holdByToken requires one token for all that ends the engine, or for all else.
 func holdByToken(p Plan, confirmation string, engine bool, why func(Change) hold.Reasons) Plan {
 	needsToken := func(c Change) bool {
-		return c.HasLosses() && c.endsEngine() == engine && !c.ReadOnly() && !c.Held() && len(why(c)) > 0
+		return c.HasLosses() && c.endsEngine() == engine && !c.ReadOnly() && c.Admitted() && len(why(c)) > 0
 	}
 	of := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return !needsToken(c) })
 	token := tokenFor(of, engine)
-	then, ok := token.ConfirmedBy(confirmation, p.Scope)
+	then, ok := token.ConfirmedBy(confirmation, p.Binding)
 	if !ok {
 		return holding(p, func(c Change) hold.Reasons {
 			if !needsToken(c) {
@@ -201,7 +188,7 @@ func holdByToken(p Plan, confirmation string, engine bool, why func(Change) hold
 		})
 	}
 	shares := loss.Divide(costs(of), token.Losses, then.WithTolerance())
-	token.Number = p.Scope.Next(token.Purpose)
+	token.Number = p.Binding.Next(token.Purpose)
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		if needsToken(c) {
@@ -239,19 +226,19 @@ func costs(deletions []Change) []loss.Counts {
 	return out
 }
 
-// holding sets the reasons on every change for which why gives some and that is not held
+// holding sets the reasons on every change for which why gives some and that has none
 // yet.
 func holding(p Plan, why func(Change) hold.Reasons) Plan {
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
-		if !c.Held() {
+		if c.Admitted() {
 			p.Changes[i].Hold = why(c)
 		}
 	}
 	return p
 }
 
-// HoldEach sets the reasons on every change for which why gives some and that is not held yet.
+// HoldEach sets the reasons on every change for which why gives some and that has none yet.
 func (p Plan) HoldEach(why func(Change) hold.Reasons) Plan { return holding(p, why) }
 
 // holdUnless is holding, but for the changes all of whose reasons a confirmation quotes
@@ -259,11 +246,11 @@ func (p Plan) HoldEach(why func(Change) hold.Reasons) Plan { return holding(p, w
 func (p Plan) holdUnless(confirmation string, why func(Change) hold.Reasons) Plan {
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
-		if c.Held() {
+		if !c.Admitted() {
 			continue
 		}
 		reasons := why(c)
-		unquoted := func(t hold.Token) bool { _, ok := t.ConfirmedBy(confirmation, p.Scope); return !ok }
+		unquoted := func(t hold.Token) bool { _, ok := t.ConfirmedBy(confirmation, p.Binding); return !ok }
 		if tokens := reasons.Tokens(); len(tokens) > 0 && !slices.ContainsFunc(tokens, unquoted) {
 			p.Changes[i].Tokens = append(slices.Clip(c.Tokens), tokens...)
 			continue

@@ -22,7 +22,7 @@ func pruning(deleted, kept int, policies ...plan.Policy) plan.Plan {
 func heldCount(p plan.Plan) int {
 	n := 0
 	for _, c := range p.Changes {
-		if c.Held() {
+		if !c.Admitted() {
 			n++
 		}
 	}
@@ -67,7 +67,7 @@ func TestGuardHoldsDeletionsOnly(t *testing.T) {
 	edited := thing("kept-00", 0, object{"v": int64(2)})
 	p := plan.Compute(state.NewSet(thing("new", 0, nil), edited), state.NewSet(append(things("old", 20), things("kept", 1)...)...), plan.Guard(50, ""))
 	for _, c := range p.Changes {
-		if held := c.Held(); held != (c.Action == plan.Delete) {
+		if held := !c.Admitted(); held != (c.Action == plan.Delete) {
 			t.Errorf("%s %s: held %v", c.Action, c.Key, held)
 		}
 	}
@@ -99,28 +99,28 @@ func TestAConfirmationIsGoodForExactlyTheDeletionsThatItNamed(t *testing.T) {
 	reborn.Live.UID = "another"
 	edited := append([]state.Item{thing("kept-00", 0, object{"v": int64(2)})}, kept[1:]...)
 	tests := []struct {
-		name             string
-		wanted, observed []state.Item
-		confirmation     string
-		held             bool
+		name              string
+		desired, observed []state.Item
+		confirmation      string
+		held              bool
 	}{
-		{name: "without confirmation", wanted: kept, observed: target, held: true},
-		{name: "with the hash", wanted: kept, observed: target, confirmation: hash},
-		{name: "with another hash", wanted: kept, observed: target, confirmation: "000000000000", held: true},
-		{name: "with the hash among other tokens", wanted: kept, observed: target, confirmation: "000000000000 , " + hash + " "},
-		{name: "with the hash as a part of a token", wanted: kept, observed: target, confirmation: "x" + hash, held: true},
-		{name: "unrelated updates and creations came", wanted: append(edited, thing("new", 0, nil)), observed: target, confirmation: hash},
-		{name: "one more requires a token", wanted: kept, observed: append([]state.Item{impact}, target...), confirmation: hash, held: true},
-		{name: "one more that nobody need allow is deleted as well", wanted: kept, observed: append([]state.Item{other}, target...), confirmation: hash},
-		{name: "so many more that the guard requires a token for all", wanted: kept, observed: append(things("old", 30), target...), confirmation: hash, held: true},
-		{name: "more goes with it by now", wanted: kept, observed: append([]state.Item{grown}, kept...), confirmation: hash, held: true},
-		{name: "less goes with it by now", wanted: kept, observed: append([]state.Item{shrunk}, kept...), confirmation: hash},
-		{name: "with what goes with it left out", wanted: kept, observed: target, confirmation: strings.TrimSuffix(hash, "+3Node"), held: true},
-		{name: "its successor of the same name would be deleted", wanted: kept, observed: append([]state.Item{reborn}, kept...), confirmation: hash, held: true},
+		{name: "without confirmation", desired: kept, observed: target, held: true},
+		{name: "with the hash", desired: kept, observed: target, confirmation: hash},
+		{name: "with another hash", desired: kept, observed: target, confirmation: "000000000000", held: true},
+		{name: "with the hash among other tokens", desired: kept, observed: target, confirmation: "000000000000 , " + hash + " "},
+		{name: "with the hash as a part of a token", desired: kept, observed: target, confirmation: "x" + hash, held: true},
+		{name: "unrelated updates and creations came", desired: append(edited, thing("new", 0, nil)), observed: target, confirmation: hash},
+		{name: "one more requires a token", desired: kept, observed: append([]state.Item{impact}, target...), confirmation: hash, held: true},
+		{name: "one more that nobody need allow is deleted as well", desired: kept, observed: append([]state.Item{other}, target...), confirmation: hash},
+		{name: "so many more that the guard requires a token for all", desired: kept, observed: append(things("old", 30), target...), confirmation: hash, held: true},
+		{name: "more goes with it by now", desired: kept, observed: append([]state.Item{grown}, kept...), confirmation: hash, held: true},
+		{name: "less goes with it by now", desired: kept, observed: append([]state.Item{shrunk}, kept...), confirmation: hash},
+		{name: "with what goes with it left out", desired: kept, observed: target, confirmation: strings.TrimSuffix(hash, "+3Node"), held: true},
+		{name: "its successor of the same name would be deleted", desired: kept, observed: append([]state.Item{reborn}, kept...), confirmation: hash, held: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := plan.Compute(state.NewSet(tt.wanted...), state.NewSet(tt.observed...), plan.Guard(50, tt.confirmation))
+			p := plan.Compute(state.NewSet(tt.desired...), state.NewSet(tt.observed...), plan.Guard(50, tt.confirmation))
 			if got := heldCount(p) > 0; got != tt.held {
 				t.Errorf("held %v, want %v: %v", got, tt.held, steps(p))
 			}
@@ -166,7 +166,7 @@ func TestADeletionThatAPersonConfirmedGoesOnWithoutAnotherConfirmation(t *testin
 	p := plan.Compute(state.Set{}, state.NewSet(observed...), plan.Guard(10, quoting()))
 	held := 0
 	for _, c := range p.Changes {
-		if c.Held() {
+		if !c.Admitted() {
 			held++
 			if c.Before.Allowed != nil {
 				t.Errorf("%s was confirmed and is held: %s", c.Key, c.Hold)

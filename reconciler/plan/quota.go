@@ -77,7 +77,7 @@ func declaredPools(items []state.Item) []subject {
 func (p Plan) quotasAfter() []Quota {
 	out := slices.Clone(p.Quotas)
 	for _, c := range p.Changes {
-		if !isPool(c.Key) || c.Action != Delete || c.Held() {
+		if !isPool(c.Key) || c.Action != Delete || !c.Admitted() {
 			continue
 		}
 		for i, q := range out {
@@ -108,7 +108,7 @@ func (p Plan) GuardQuotas(confirmation string, exceeded func(before, after []sta
 		return out
 	}
 	token := &hold.Token{Purpose: "quota", Digest: confirm.Digest(declaredPools(p.Pools))}
-	_, quoted := token.ConfirmedBy(confirmation, p.Scope)
+	_, quoted := token.ConfirmedBy(confirmation, p.Binding)
 	p.Changes = slices.Clone(p.Changes)
 	for i, c := range p.Changes {
 		why := reasons(c)

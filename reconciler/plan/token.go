@@ -41,13 +41,13 @@ func subjects(changes []Change) []subject {
 }
 
 // Hash identifies the plan by what it would do: the same changes to the same live things
-// give the same hash in one scope.
-func (p Plan) Hash() string { return p.Scope.Hash("plan", subjects(p.Changes)) }
+// give the same hash with one binding.
+func (p Plan) Hash() string { return p.Binding.Hash("plan", subjects(p.Changes)) }
 
 // Confirmation is what the annotation must quote for all to pass that waits for a
 // confirmation, and nothing else; empty where nothing waits. What a quoted token lets pass
 // in this plan is in it as well: who confirms the rest must not take that back.
-func (p Plan) Confirmation() string { return hold.Join(p.Tokens(), p.Scope) }
+func (p Plan) Confirmation() string { return hold.Join(p.Tokens(), p.Binding) }
 
 // Tokens are those of Confirmation.
 func (p Plan) Tokens() []hold.Token {

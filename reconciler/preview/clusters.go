@@ -10,11 +10,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/validation"
 )
 
-// MovedClusters are the changes by which a Cluster becomes that of another EKS cluster,
+// ClusterIdentityProblems are about the changes by which a Cluster becomes that of another EKS cluster,
 // with what comes of it. No API server refuses them, and the engine's gates do once
 // they are applied, when nothing of the old cluster is managed any more: a person must
 // be stopped before.
-func MovedClusters(changes []plan.Change) []state.Problem {
+func ClusterIdentityProblems(changes []plan.Change) []state.Problem {
 	var out []state.Problem
 	var gone, made []*state.Item
 	for _, c := range changes {
@@ -54,8 +54,8 @@ func moved(was, is *state.Item) []state.Problem {
 	}
 	detail := strings.Join(what, ", ") + ": a Cluster stays that of one EKS cluster. " +
 		"Once this is applied the engine is held, since this API server is not that of the EKS cluster named (gate Identity): no node is launched, replaced or removed any more, " +
-		"and what was made in AWS for the old one is no longer wanted. Undo it; for another EKS cluster write a folder with a Cluster of its own and run poolwright bootstrap there"
-	found := state.NewProblem(is.Origin, finding.New(codeClusterMoved, "%s: %s", finding.Of("object", is.Key), detail).With(finding.Of("changes", what)))
+		"and what was made in AWS for the old one is no longer declared. Undo it; for another EKS cluster write a folder with a Cluster of its own and run poolwright bootstrap there"
+	found := state.NewProblem(is.Origin, finding.New(codeClusterMoved, "%s: %s", finding.NewFact("object", is.Key), detail).With(finding.NewFact("changes", what)))
 	found.Object, found.Detail = is.Key, detail
 	return []state.Problem{found}
 }

@@ -23,7 +23,7 @@ func (p *Previewer) load(ctx context.Context, s RevisionRange) (declaredRevision
 	}
 	mergeBase, err := p.loadBase(ctx, s.MergeBase, s)
 	if err != nil {
-		return declaredRevisions{}, fmt.Errorf("reading the commit where %s and the head parted: %w", s.BaseName, err)
+		return declaredRevisions{}, fmt.Errorf("reading the merge base of %s and the head: %w", s.BaseName, err)
 	}
 	head, err := p.Cache.Load(ctx, p.Renderer, s.Head, s.Path, s.values)
 	if err != nil {
@@ -50,13 +50,13 @@ func (p *Previewer) load(ctx context.Context, s RevisionRange) (declaredRevision
 	for _, key := range both {
 		item, _ := merged.Get(key)
 		n := plan.NewNote(key, item.Origin, finding.New(codeChangedOnBothSides,
-			"%s changed it as well since the two parted: Git may merge it otherwise, or report a conflict; rebase to be sure", finding.Of("base", s.BaseName)))
+			"%s changed it as well since the merge base: Git may merge it otherwise, or report a conflict; rebase to be sure", finding.NewFact("base", s.BaseName)))
 		n.Severity = finding.Warning
 		out.notes = append(out.notes, n)
 	}
 	if tangled {
 		out.warnings = append(out.warnings, report.GuardResult{Rule: "merge", Result: report.GuardWarning,
-			Text: s.BaseName + " changed this folder as well since the two parted, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not computed; rebase to be sure"})
+			Text: s.BaseName + " changed this folder as well since the merge base, and it has a kustomization. Files that both changed, or that may be renamed, are not merged here but object by object: what one side's kustomization makes of the other side's objects is not computed; rebase to be sure"})
 	}
 	return out, nil
 }

@@ -24,11 +24,11 @@ func clusterItem(object, name, region, version string) state.Item {
 func TestAClusterThatIsPutBackIsNoProblem(t *testing.T) {
 	was, is := clusterItem("dev", "dev", "us-east-1", "1.33"), clusterItem("dev", "dev", "eu-west-1", "1.33")
 	change := plan.Change{Key: is.Key, Action: plan.Update, Before: &was, After: &is}
-	if got := MovedClusters([]plan.Change{change}); len(got) != 1 {
+	if got := ClusterIdentityProblems([]plan.Change{change}); len(got) != 1 {
 		t.Errorf("a change of the repository: %v", got)
 	}
 	change.Drift = true
-	if got := MovedClusters([]plan.Change{change}); len(got) != 0 {
+	if got := ClusterIdentityProblems([]plan.Change{change}); len(got) != 0 {
 		t.Errorf("drift: %v", got)
 	}
 }

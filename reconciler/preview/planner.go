@@ -49,7 +49,7 @@ func (p *Planner) Plan(ctx context.Context, pr forge.PullRequest) (report.Report
 	out, reviewed, err := p.plan(working, pr)
 	took := limit.Stop()
 	if err == nil && ctx.Err() != nil {
-		// It may lack what it waited for in vain, such as its forecast.
+		// It may lack what was not there in time, such as its forecast.
 		err = fmt.Errorf("planning: %w", context.Cause(ctx))
 	}
 	return out, reviewed, took, err

@@ -105,7 +105,7 @@ func (p *Previewer) Preview(ctx context.Context, s RevisionRange) (_ report.Repo
 	if !p.Offline {
 		provenance.Observed = p.ObservedAt.Oldest()
 	}
-	problems := newProblems(found, append(revisions.refused, MovedClusters(found.Proposed.Changes)...))
+	problems := newProblems(found, append(revisions.refused, ClusterIdentityProblems(found.Proposed.Changes)...))
 	problems = unset.Variables{Parameters: variables.UnknownOf(s.Sync)}.LintableIn(revisions.after.Set, s.Head.FS, problems)
 	r := report.NewProposal(found, problems, forecasting.OrUnknown(f, forecastErr), append(guards, revisions.warnings...)...)
 	r.Provenance = provenance

@@ -42,7 +42,7 @@ func (w fixedTarget) Desired(_ context.Context, declared state.Set) (state.Set, 
 	return declared, nil
 }
 
-// Observe shows what goes with a thing only where it is not wanted: no update here loses
+// Observe shows what goes with a thing only where it is not desired: no update here loses
 // anything.
 func (w fixedTarget) Observe(_ context.Context, desired state.Set) (state.Set, error) {
 	items := w.live.Items()
@@ -54,7 +54,7 @@ func (w fixedTarget) Observe(_ context.Context, desired state.Set) (state.Set, e
 	return state.NewSet(items...), nil
 }
 
-func (w fixedTarget) Correct(context.Context, plan.Change) error { return nil }
+func (w fixedTarget) Apply(context.Context, plan.Change) error { return nil }
 
 // poolItem is a pool as a revision declares it.
 func poolItem(name string, weight int64) state.Item {
@@ -520,7 +520,7 @@ func TestAReportIsAsOldAsItsOldestRead(t *testing.T) {
 	}
 }
 
-// guardsDiffer compares the guards of a report with those that are wanted, but for their keys. A guard that
+// guardsDiffer compares the guards of a report with those that are desired, but for their keys. A guard that
 // holds changes has the key of a hold with its rule.
 func guardsDiffer(t *testing.T, want []report.GuardResult, got report.Report) string {
 	t.Helper()

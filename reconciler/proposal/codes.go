@@ -5,7 +5,7 @@ import "github.com/poolwright/poolwright/reconciler/state/finding"
 // The codes of what the live targets make of a merge.
 const (
 	codeNotManaged         finding.Code = "NotManaged"
-	codeNotRead            finding.Code = "NotRead"
+	codeExistenceUnknown   finding.Code = "ExistenceUnknown"
 	codeAlreadyApplied     finding.Code = "AlreadyApplied"
 	codeExists             finding.Code = "Exists"
 	codeNotApplied         finding.Code = "NotApplied"

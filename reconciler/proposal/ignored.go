@@ -26,7 +26,7 @@ func asObserved(before, after state.Set) state.Set {
 	return state.NewSet(items...)
 }
 
-// kept is what is wanted with the live values of what is ignored.
+// kept is what is desired with the live values of what is ignored.
 func kept(desired, observed state.Set) state.Set {
 	items := desired.Items()
 	for i, item := range items {

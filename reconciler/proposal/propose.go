@@ -24,9 +24,9 @@ func (s RevisionState) hasProblems() bool { return len(s.Problems) > 0 }
 type RevisionStates struct {
 	Before, After RevisionState
 	// Declared is what the revision after the merge declares. What it declares with a
-	// problem is not in After.Wanted, and is not removed by it either.
+	// problem is not in After.Desired, and is not removed by it either.
 	Declared state.Set
-	// Offline is true when no target was read: they count as being as in Before.Wanted.
+	// Offline is true when no target was read: they count as being as in Before.Desired.
 	Offline bool
 }
 
@@ -91,7 +91,7 @@ func shared(list, other []state.Problem) []state.Problem {
 	return out
 }
 
-// refused finds the things that were wanted and are declared still, in a way that
+// refused finds the things that were desired and are declared still, in a way that
 // their target does not take: they are mistaken and not removed. What a DevicePlugin
 // stands for shares its fate.
 func refused(before, after, declared state.Set) map[state.Key]bool {

@@ -163,7 +163,7 @@ func TestWhatCannotBeReadIsNotReportedToExist(t *testing.T) {
 }
 
 func TestWhatATargetDoesNotReadIsNotReportedAsDone(t *testing.T) {
-	// Another thing is missing that says it all: the target passes this one as wanted.
+	// Another thing is missing that says it all: the target passes this one as desired.
 	a2 := m{"x": "2"}
 	s := proposal.RevisionStates{Before: proposal.RevisionState{Desired: set(thing("a", m{"x": "1"}))}, After: proposal.RevisionState{Desired: set(thing("a", a2)), Observed: set(state.Item{Key: key("a"), Object: a2})}}
 	if d := cmp.Diff([]string{"update a x=1>2"}, summaryLines(proposal.Propose(s).Proposed)); d != "" {

@@ -13,7 +13,7 @@ import (
 )
 
 // undecided is what a revision declares, as if it had been found: the terms are those
-// of what is wanted afterwards.
+// of what is desired afterwards.
 func undecided(set state.Set) state.Set {
 	items := set.Items()
 	for i := range items {
@@ -70,8 +70,8 @@ func (p *proposer) add(c plan.Change) {
 		c.Before = &was
 	}
 	c.Hold = planned.Hold
-	if reason := cmp.Or(terms(planned), observed.ReadOnly); reason != "" {
-		c = compared(c, reason)
+	if reason := cmp.Or(planned.ReadOnlyReason(), observed.ReadOnly); reason != "" {
+		c = readOnly(c, reason)
 	}
 	p.changes = append(p.changes, c)
 	p.addLiveNote(c, observed, planned, will)
@@ -85,7 +85,7 @@ func (p *proposer) addLiveNote(c plan.Change, observed state.Item, planned plan.
 		// Nothing is known of the live thing, as its target itself reports.
 	case observed.Hidden:
 		if c.Action == plan.Update {
-			p.addNote(c, finding.New(codeNotRead, "is not applied by this Sync: for a comment, it is not read whether it exists"))
+			p.addNote(c, finding.New(codeExistenceUnknown, "is not applied by this Sync: for a comment, it is not read whether it exists"))
 		}
 	case exists && !ours(observed):
 		p.foreign(c, planned)
@@ -100,27 +100,9 @@ func (p *proposer) addLiveNote(c plan.Change, observed state.Item, planned plan.
 	}
 }
 
-// terms are for what reason a change is never made; empty where it may be.
-func terms(c plan.Change) string {
-	reason := ""
-	if c.After != nil {
-		reason = c.After.ReadOnly
-	}
-	if c.Before != nil {
-		reason = cmp.Or(reason, c.Before.ReadOnly)
-	}
-	return reason
-}
-
-// compared gives a change the terms of what is read-only.
-func compared(c plan.Change, reason string) plan.Change {
-	for _, item := range []**state.Item{&c.Before, &c.After} {
-		if *item != nil {
-			held := **item
-			held.ReadOnly = reason
-			*item = &held
-		}
-	}
+// readOnly is a change of a thing that is only compared.
+func readOnly(c plan.Change, reason string) plan.Change {
+	c = c.AsReadOnly(reason)
 	c.Hold = hold.Reasons{{Rule: hold.ReadOnly, Facts: hold.Facts{Detail: reason}}}
 	return c
 }
@@ -135,8 +117,8 @@ func (p *proposer) remove(c plan.Change) {
 	case will && !(p.Offline && desired.ReadOnly != ""):
 		c = withLosses(c, after)
 		c.Hold = planned.Hold
-		if reason := terms(planned); reason != "" {
-			c = compared(c, reason)
+		if reason := planned.ReadOnlyReason(); reason != "" {
+			c = readOnly(c, reason)
 		}
 	case desired.ReadOnly != "":
 		p.addNote(c, finding.New(codeNotComparedAnyMore, "is not compared any more"))
@@ -146,15 +128,15 @@ func (p *proposer) remove(c plan.Change) {
 	case after.Object != nil && p.After.hasProblems():
 		// Nor waited for: mended, it is another revision. Nobody shall count nodes
 		// as lost with a pool that is only misspelled.
-		c = compared(withLosses(c, after), "nothing is deleted while the repository has problems: they may hide what seems to be removed")
+		c = readOnly(withLosses(c, after), "nothing is deleted while the repository has problems: they may hide what seems to be removed")
 	case after.Object != nil:
-		c = compared(withLosses(c, after), "nothing is deleted (prune: false)")
+		c = readOnly(withLosses(c, after), "nothing is deleted (prune: false)")
 	case before.Object == nil:
 		p.addNote(c, finding.New(codeNotApplied, "is not applied now: nothing is deleted"))
 	case terminating(before):
 		p.addNote(c, finding.New(codeTerminating, "is being deleted already"))
 	default:
-		c = compared(c, "is not deleted with it: a deletion policy, another owner or what still uses it keeps it")
+		c = readOnly(c, "is not deleted with it: a deletion policy, another owner or what still uses it keeps it")
 		if !ours(before) {
 			p.notes = append(p.notes, notOurs(c))
 		}

@@ -84,7 +84,7 @@ func summaryLines(p plan.Plan) []string {
 		switch {
 		case c.ReadOnly():
 			line += " [never: " + c.Hold.String() + "]"
-		case c.Held():
+		case !c.Admitted():
 			line += " [waits: " + c.Hold.String() + "]"
 		}
 		if c.Before != nil && c.Before.Impact != "" {

@@ -43,7 +43,7 @@ func blockedReasons(pending []v1alpha1.PendingChange) string {
 
 // blocked fills in what keeps a merge from being applied: what is held until a confirmation, or
 // the reason for which the last try failed.
-func (p *reviewRun) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
+func (p *pullRequestRun) blocked(ctx context.Context, rec *entry, a *report.MergeOutcome) {
 	ready := conditionOf(p.sync, fluxmeta.ReadyCondition)
 	if ready.Status != metav1.ConditionFalse || !p.lastAttemptedRevisionContains(ctx, rec) {
 		rec.rollout.failing = ""
@@ -73,24 +73,24 @@ func (p *reviewRun) blocked(ctx context.Context, rec *entry, a *report.MergeOutc
 }
 
 // lastAttemptedRevisionContains reports whether the revision that the Sync tried last holds the merge.
-func (p *reviewRun) lastAttemptedRevisionContains(ctx context.Context, rec *entry) bool {
+func (p *pullRequestRun) lastAttemptedRevisionContains(ctx context.Context, rec *entry) bool {
 	revision := commit(p.sync.Status.LastAttemptedRevision)
 	if revision == "" {
 		return false
 	}
-	if rec.rollout.tried != revision {
+	if rec.rollout.attemptedRevision != revision {
 		// Where that cannot be computed now, what was known of the revision before holds on.
 		if holds, ok := p.contains(ctx, revision, rec); ok {
-			rec.rollout.tried, rec.rollout.attempted = revision, holds
+			rec.rollout.attemptedRevision, rec.rollout.attemptedContains = revision, holds
 		}
 	}
-	return rec.rollout.attempted
+	return rec.rollout.attemptedContains
 }
 
 // concluded leaves no plan pending beside a head that is merged by now: it is what
 // was planned last, or that nothing was. It returns false where nothing can be
 // published at the forge now.
-func (p *reviewRun) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) bool {
+func (p *pullRequestRun) concluded(ctx context.Context, pr forge.PullRequest, rec *entry) bool {
 	s, pending := p.conclusion(pr, rec)
 	switch {
 	case !pending && !rec.mergedUnpublished(pr):
@@ -117,7 +117,7 @@ func (e *entry) mergedUnpublished(pr forge.PullRequest) bool {
 
 // conclusion is what stands beside a merged head instead of that it is being planned;
 // false where that does not stand there.
-func (p *reviewRun) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool) {
+func (p *pullRequestRun) conclusion(pr forge.PullRequest, rec *entry) (forge.Status, bool) {
 	head, s := pr.Head.SHA, forge.Status{Context: p.planContext(), State: forge.Errored, URL: pr.URL}
 	switch {
 	case head == "":

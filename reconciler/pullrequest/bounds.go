@@ -27,7 +27,7 @@ const (
 // overBudget reports whether the author of a pull request, or it alone, has used what they may:
 // others may be allowed to push to it, too, and its author has further ones. The record is
 // nil for a new one.
-func (p *reviewRun) overBudget(pr forge.PullRequest, rec *entry) bool {
+func (p *pullRequestRun) overBudget(pr forge.PullRequest, rec *entry) bool {
 	return p.s.usage.Of(pr.Author, p.now) > limits.MaxAuthorUsage || rec != nil && rec.made.spent.Of(p.now) > limits.MaxPullRequestUsage
 }
 
@@ -44,7 +44,7 @@ func (e *entry) replanInterval() time.Duration {
 
 // evictComments gives up the comments that were written longest ago, until the rest fits.
 // Where one of those is deleted, a new plan replaces it.
-func (s *reviewState) evictComments() {
+func (s *pullRequestState) evictComments() {
 	kept := 0
 	var all []*entry
 	for _, rec := range s.records {

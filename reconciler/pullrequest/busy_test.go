@@ -93,7 +93,7 @@ func TestASyncThatCannotListTheOthersReportsNothing(t *testing.T) {
 	s := newStage(t, newSync(stageName.Name), young)
 	s.offer(1, sha("a"))
 	broken := true
-	s.r.Client = interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{
+	s.r.AllSyncs = interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			if broken {
 				return errBoom

@@ -10,12 +10,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-func (p *reviewRun) planContext() string    { return "poolwright/plan " + p.suffix }
-func (p *reviewRun) rolloutContext() string { return "poolwright/rollout " + p.suffix }
+func (p *pullRequestRun) planContext() string    { return "poolwright/plan " + p.suffix }
+func (p *pullRequestRun) rolloutContext() string { return "poolwright/rollout " + p.suffix }
 
 // announce shows beside the head that it is being planned, where what stands there is
 // of another head or another base. To be read again is nothing to announce.
-func (p *reviewRun) announce(ctx context.Context, t task) error {
+func (p *pullRequestRun) announce(ctx context.Context, t task) error {
 	s := forge.Status{Context: p.planContext(), State: forge.Pending, URL: t.pr.URL}
 	moved := false
 	switch {
@@ -45,7 +45,7 @@ func (p *reviewRun) announce(ctx context.Context, t task) error {
 const maxOverLimitStatuses = 5
 
 // notify shows beside heads that they are not planned, a few in each pass.
-func (p *reviewRun) notify(ctx context.Context, refused map[int]int) {
+func (p *pullRequestRun) notify(ctx context.Context, refused map[int]int) {
 	sent := 0
 	for _, pr := range p.s.listing.Open {
 		limit, is := refused[pr.Number]
@@ -74,12 +74,12 @@ func (p *reviewRun) notify(ctx context.Context, refused map[int]int) {
 	}
 }
 
-func (p *reviewRun) setStatus(ctx context.Context, sha string, s forge.Status) error {
+func (p *pullRequestRun) setStatus(ctx context.Context, sha string, s forge.Status) error {
 	return p.setCheck(ctx, sha, forge.Check{Status: s})
 }
 
 // setCheck sets a check where the forge has such, and else a status.
-func (p *reviewRun) setCheck(ctx context.Context, sha string, c forge.Check) error {
+func (p *pullRequestRun) setCheck(ctx context.Context, sha string, c forge.Check) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	c.Description = sanitize.Text(c.Description)

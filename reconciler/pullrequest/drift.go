@@ -21,7 +21,7 @@ const driftShare = 4
 
 // drifted is what differs live and stays so, read anew when the Sync reports
 // something else about it, and now and then.
-func (p *reviewRun) drifted(ctx context.Context) drift {
+func (p *pullRequestRun) drifted(ctx context.Context) drift {
 	if p.sync.Spec.Drift != v1alpha1.DriftReport {
 		return drift{known: true}
 	}
@@ -77,7 +77,7 @@ func differing(r report.Report) report.Report {
 		switch {
 		case c.Skipped:
 			out.Summary.Skipped++
-		case c.Hold != "":
+		case c.Reason != "":
 			out.Summary.Held++
 		}
 	}
@@ -85,7 +85,7 @@ func differing(r report.Report) report.Report {
 }
 
 // driftText shows drift below what is reported of a merge.
-func (p *reviewRun) driftText(r report.Report) string {
+func (p *pullRequestRun) driftText(r report.Report) string {
 	var out strings.Builder
 	out.WriteString("**Live objects differ from what is applied.** This Sync only reports it (`spec.drift: Report`); to put it back would take this.\n\n")
 	if err := r.Markdown(&out, report.Options{Limit: p.s.Forge.Limit() / driftShare}); err != nil {
@@ -94,9 +94,9 @@ func (p *reviewRun) driftText(r report.Report) string {
 	return out.String()
 }
 
-// carrier is the number of the merged pull request whose comment shows drift, 0 for none:
+// driftComment is the number of the merged pull request whose comment shows drift, 0 for none:
 // the newest that touched this cluster, or where nothing is known of any, the newest.
-func (p *reviewRun) carrier(merged []forge.PullRequest, found drift) int64 {
+func (p *pullRequestRun) driftComment(merged []forge.PullRequest, found drift) int64 {
 	if p.sync.Spec.Drift != v1alpha1.DriftReport || len(merged) == 0 {
 		return 0
 	}

@@ -102,7 +102,7 @@ func TestDriftIsTakenFromAStepThatChangesNothing(t *testing.T) {
 	s.condition("Drifted", metav1.ConditionTrue, "DriftReported", "some")
 	drifted := driftReport("gpu", "cpu", "big", "small")
 	drifted.Changes[1].Action, drifted.Changes[2].Action = "create", "delete"
-	drifted.Changes[2].Hold, drifted.Changes[3].ReadOnly = "kept", true
+	drifted.Changes[2].Reason, drifted.Changes[3].ReadOnly = "kept", true
 	s.oracle.drift = report.Report{Drift: &report.Drift{Changes: drifted.Changes}, Provenance: &report.Provenance{Observed: s.clock.Now()}}
 	s.pass()
 	s.later(stabilizationWindow)

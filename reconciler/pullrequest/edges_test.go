@@ -148,9 +148,9 @@ func TestAProblemAfterAChangeThatWasNotReported(t *testing.T) {
 func TestTextsOfOthersAreSanitizedInTheStatusAndOnThePullRequest(t *testing.T) {
 	const hostile, want = "x\x1b[2K\nghp_0123456789abcdefABCDEF", `x\x1b[2K\n(masked)`
 	s := newStage(t)
-	p := &reviewRun{
+	p := &pullRequestRun{
 		Reconciler: s.r, sync: s.sync(), forgeFailure: failure.Failure{Message: hostile},
-		s: &reviewState{ForgeAccess: ForgeAccess{Forge: s.board}, records: map[int64]*entry{1: {item: v1alpha1.PullRequestStatus{Phase: v1alpha1.PullRequestFailed, Headline: hostile}}}},
+		s: &pullRequestState{ForgeAccess: ForgeAccess{Forge: s.board}, records: map[int64]*entry{1: {item: v1alpha1.PullRequestStatus{Phase: v1alpha1.PullRequestFailed, Headline: hostile}}}},
 	}
 	if got := p.outcome(); got.Message != want || len(got.Items) != 1 || got.Items[0].Headline != want {
 		t.Errorf("%+v", got)

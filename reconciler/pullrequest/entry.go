@@ -167,11 +167,11 @@ func weight(item v1alpha1.PullRequestStatus) int {
 type rolloutReport struct {
 	// at is when it was written last.
 	at time.Time
-	// checkedApplied is the applied commit that is known not to hold the merge, tried the attempted
-	// one, and attempted whether that does.
-	checkedApplied, tried string
-	attempted             bool
-	// checkFailedAt is when it was last checked in vain whether a revision holds the merge.
+	// checkedApplied is the applied commit that is known not to hold the merge, attemptedRevision the
+	// one that was attempted, and attemptedContains whether that holds it.
+	checkedApplied, attemptedRevision string
+	attemptedContains                 bool
+	// checkFailedAt is when a check whether a revision holds the merge last failed.
 	checkFailedAt time.Time
 	// most is the largest number of nodes that were stale at once.
 	most int

@@ -73,14 +73,14 @@ type ForgeAccess struct {
 // the ForgeAccess is Outdated.
 type Builder func(ctx context.Context, sync *v1alpha1.Sync) (ForgeAccess, error)
 
-// reviewStates holds what lives between two reconciliations of a Sync.
-type reviewStates struct {
+// pullRequestStates holds what lives between two reconciliations of a Sync.
+type pullRequestStates struct {
 	mu   gosync.Mutex
-	open map[types.NamespacedName]*reviewState
+	open map[types.NamespacedName]*pullRequestState
 }
 
-// reviewState is what is kept of one Sync. Reconciliations of one Sync never overlap.
-type reviewState struct {
+// pullRequestState is what is kept of one Sync. Reconciliations of one Sync never overlap.
+type pullRequestState struct {
 	ForgeAccess
 	fingerprint string
 	// address is that of the repository whose pull requests these are.
@@ -111,7 +111,7 @@ type driftStatus struct {
 // get returns the Sync's review state, anew when what it is built from has changed. A
 // state that could not be built is returned with the error, so that it can wait
 // before the next try.
-func (s *reviewStates) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, build Builder) (*reviewState, error) {
+func (s *pullRequestStates) get(ctx context.Context, sync *v1alpha1.Sync, now time.Time, build Builder) (*pullRequestState, error) {
 	name := types.NamespacedName{Namespace: sync.Namespace, Name: sync.Name}
 	fingerprint := state.Hash(struct {
 		UID          types.UID
@@ -131,7 +131,7 @@ func (s *reviewStates) get(ctx context.Context, sync *v1alpha1.Sync, now time.Ti
 		return old, nil
 	}
 	s.stop(name)
-	fresh := &reviewState{fingerprint: fingerprint, address: Address(sync), records: recordedEntries(sync), usage: limits.ByAuthor{}}
+	fresh := &pullRequestState{fingerprint: fingerprint, address: Address(sync), records: recordedEntries(sync), usage: limits.ByAuthor{}}
 	if old != nil {
 		fresh.carryOver(old, same)
 	}
@@ -144,14 +144,14 @@ func (s *reviewStates) get(ctx context.Context, sync *v1alpha1.Sync, now time.Ti
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open == nil {
-		s.open = map[types.NamespacedName]*reviewState{}
+		s.open = map[types.NamespacedName]*pullRequestState{}
 	}
 	s.open[name] = fresh
 	return fresh, err
 }
 
 // carryOver takes over what still holds of a state that was there before.
-func (s *reviewState) carryOver(old *reviewState, same bool) {
+func (s *pullRequestState) carryOver(old *pullRequestState, same bool) {
 	s.written, s.forgeFailure, s.usage = old.written, old.forgeFailure, old.usage
 	switch {
 	case same:
@@ -177,9 +177,9 @@ func Address(sync *v1alpha1.Sync) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimRight(url, "/"), ".git"))
 }
 
-func (s *reviewState) built() bool { return s.Forge != nil && s.Planner != nil }
+func (s *pullRequestState) built() bool { return s.Forge != nil && s.Planner != nil }
 
-func (s *reviewState) end() {
+func (s *pullRequestState) end() {
 	s.cancel()
 	if s.Close != nil {
 		s.Close()
@@ -187,7 +187,7 @@ func (s *reviewState) end() {
 }
 
 // has reports whether the Sync has a review state.
-func (s *reviewStates) has(name types.NamespacedName) bool {
+func (s *pullRequestStates) has(name types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open[name] != nil
@@ -195,7 +195,7 @@ func (s *reviewStates) has(name types.NamespacedName) bool {
 
 // stop ends the Sync's review, if there is one. Closing it calls the API server and
 // removes files, and is done without the lock: other Syncs do not wait for it.
-func (s *reviewStates) stop(name types.NamespacedName) {
+func (s *pullRequestStates) stop(name types.NamespacedName) {
 	s.mu.Lock()
 	old := s.open[name]
 	delete(s.open, name)
@@ -206,7 +206,7 @@ func (s *reviewStates) stop(name types.NamespacedName) {
 }
 
 // close ends all sessions.
-func (s *reviewStates) close() {
+func (s *pullRequestStates) close() {
 	s.mu.Lock()
 	all := s.open
 	s.open = nil

@@ -10,11 +10,11 @@ func TestOtherSyncsDoNotWaitForAReviewThatIsClosed(t *testing.T) {
 	name := types.NamespacedName{Namespace: "ns", Name: "slow"}
 	for _, end := range []string{"one", "all"} {
 		closing, closed, stopped := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		slow := &reviewState{cancel: func() {}, ForgeAccess: ForgeAccess{Close: func() {
+		slow := &pullRequestState{cancel: func() {}, ForgeAccess: ForgeAccess{Close: func() {
 			close(closing)
 			<-closed
 		}}}
-		all := reviewStates{open: map[types.NamespacedName]*reviewState{name: slow}}
+		all := pullRequestStates{open: map[types.NamespacedName]*pullRequestState{name: slow}}
 		go func() {
 			defer close(stopped)
 			if end == "all" {

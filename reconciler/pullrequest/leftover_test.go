@@ -108,6 +108,6 @@ func TestWhatIsReportedOfNodesThatAreDeletedWithTheirPool(t *testing.T) {
 	s.later(time.Minute)
 	want := done(0, 2*time.Minute)
 	want.Removed = 3
-	want.Predicted, want.Happened.Replaced, want.Happened.Removed = &report.RolloutFigures{Replaced: 1, Removed: 3}, 1, 3
+	want.Predicted, want.Actual.Replaced, want.Actual.Removed = &report.RolloutFigures{Replaced: 1, Removed: 3}, 1, 3
 	s.expectMergeOutcome("done", 1, want)
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // follow reports what came of merges, the oldest first.
-func (p *reviewRun) follow(ctx context.Context, merged []forge.PullRequest) {
+func (p *pullRequestRun) follow(ctx context.Context, merged []forge.PullRequest) {
 	p.now = p.Clock.Now()
 	found := p.drifted(ctx)
-	carrier := p.carrier(merged, found)
-	all := p.followed(merged, carrier)
+	driftComment := p.driftComment(merged, found)
+	all := p.followed(merged, driftComment)
 	p.s.containsCheck = containsCheck{backoff: p.s.containsCheck.backoff}
 	for _, f := range failedChecksLast(all) {
-		p.arrive(ctx, f.pr, f.rec)
+		p.advance(ctx, f.pr, f.rec)
 	}
 	left := p.pendingReplacements(ctx)
 	begun := p.Clock.Now()
@@ -32,7 +32,7 @@ func (p *reviewRun) follow(ctx context.Context, merged []forge.PullRequest) {
 			return
 		}
 		drifted := drift{known: found.known}
-		if f.rec.item.Number == carrier {
+		if f.rec.item.Number == driftComment {
 			drifted = found
 		}
 		p.finish(ctx, f.pr, f.rec, left, drifted)
@@ -46,7 +46,7 @@ type followed struct {
 }
 
 // followed are those of the merged ones, in their order.
-func (p *reviewRun) followed(merged []forge.PullRequest, carrier int64) []followed {
+func (p *pullRequestRun) followed(merged []forge.PullRequest, driftComment int64) []followed {
 	var all []followed
 	for _, pr := range merged {
 		number := int64(pr.Number)
@@ -55,7 +55,7 @@ func (p *reviewRun) followed(merged []forge.PullRequest, carrier int64) []follow
 		case rec != nil:
 		case p.now.Sub(pr.Merged) < recent:
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number}}
-		case number == carrier:
+		case number == driftComment:
 			rec = &entry{item: v1alpha1.PullRequestStatus{Number: number, Phase: v1alpha1.PullRequestDone}}
 			rec.mergedUnplanned()
 		default:
@@ -72,8 +72,8 @@ func (e *entry) mergedUnplanned() {
 	e.item.CommentKind, e.item.CommentEditOnly = v1alpha1.PullRequestCommentOutcome, true
 }
 
-// arrive leads a pull request as far as the merge and its being applied have come.
-func (p *reviewRun) arrive(ctx context.Context, pr forge.PullRequest, rec *entry) {
+// advance leads a pull request as far as the merge and its being applied have come.
+func (p *pullRequestRun) advance(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	item := &rec.item
 	if item.Phase == v1alpha1.PullRequestDone {
 		return
@@ -112,7 +112,7 @@ func (p *reviewRun) arrive(ctx context.Context, pr forge.PullRequest, rec *entry
 
 // applied reports whether the applied revision holds the merge. A result of no is
 // checked again only for another revision.
-func (p *reviewRun) applied(ctx context.Context, rec *entry) bool {
+func (p *pullRequestRun) applied(ctx context.Context, rec *entry) bool {
 	revision := commit(p.sync.Status.LastAppliedRevision)
 	if revision == "" || revision == rec.rollout.checkedApplied {
 		return false
@@ -127,7 +127,7 @@ func (p *reviewRun) applied(ctx context.Context, rec *entry) bool {
 // contains reports whether the revision holds the merge. It is not checked after a check
 // of this pass had no result, or when they have taken a planningTime; what has had no result
 // before is checked again ever more slowly.
-func (p *reviewRun) contains(ctx context.Context, revision string, rec *entry) (holds, ok bool) {
+func (p *pullRequestRun) contains(ctx context.Context, revision string, rec *entry) (holds, ok bool) {
 	h := &p.s.containsCheck
 	began := p.Clock.Now()
 	rest := h.backoff.Until.Sub(began)
@@ -157,7 +157,7 @@ func (p *reviewRun) contains(ctx context.Context, revision string, rec *entry) (
 	return holds, true
 }
 
-// failedChecksLast puts those that were checked in vain behind all others, the longest ago
+// failedChecksLast puts those of which a check failed behind all others, the longest ago
 // first: one that can never be determined must not keep the others from being checked.
 func failedChecksLast(all []followed) []followed {
 	out := slices.Clone(all)

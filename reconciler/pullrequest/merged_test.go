@@ -86,7 +86,7 @@ func done(applied, took time.Duration) report.MergeOutcome {
 	a.Done = a.Applied.Add(took)
 	minutes := int(took.Minutes() + 0.5)
 	a.Predicted = &report.RolloutFigures{Replaced: 4}
-	a.Happened = &report.RolloutFigures{Replaced: 4, MinMinutes: minutes, MaxMinutes: minutes}
+	a.Actual = &report.RolloutFigures{Replaced: 4, MinMinutes: minutes, MaxMinutes: minutes}
 	return a
 }
 
@@ -284,7 +284,7 @@ func TestARolloutWithoutStaleNodesEndsAfterAWhile(t *testing.T) {
 	}
 	s.later(failureGrace)
 	want := done(0, 30*time.Second)
-	want.Nodes, want.Happened = 0, &report.RolloutFigures{}
+	want.Nodes, want.Actual = 0, &report.RolloutFigures{}
 	s.expectMergeOutcome("done", 1, want)
 }
 
@@ -404,7 +404,7 @@ func TestWhichMergesAreFollowed(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		want := done(0, limits.MaxBackoff)
-		want.Nodes, want.Happened = 0, &report.RolloutFigures{}
+		want.Nodes, want.Actual = 0, &report.RolloutFigures{}
 		s.line("done", "eeeeeee", forge.Success, want)
 	})
 }

@@ -1,10 +1,14 @@
 package pullrequest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/pullrequest/internal/limits"
@@ -324,6 +328,21 @@ func TestWhichPullRequestsGetAReport(t *testing.T) {
 		}
 		s.pass()
 		s.expect("the older again", "list")
+	})
+	t.Run("a Sync whose older one on the repository is not selected keeps away from that one's status", func(t *testing.T) {
+		young := newSync("young")
+		young.CreationTimestamp.Time = dawn.Add(time.Hour)
+		s := newStage(t, newSync(stageName.Name), young)
+		// The cache has only the Syncs that are selected.
+		s.r.Client = interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{
+			List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+				list.(*v1alpha1.SyncList).Items = []v1alpha1.Sync{*young}
+				return nil
+			},
+		})
+		s.offer(1, sha("a"))
+		s.passOf("young")
+		s.expect("the younger", "list", "status aaaaaaa poolwright/plan (prod/young): pending", "comment #1", "write #1", "status aaaaaaa poolwright/plan (prod/young): success")
 	})
 }
 

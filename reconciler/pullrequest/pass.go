@@ -34,11 +34,11 @@ const (
 // others.
 const PlanTime = 3 * time.Minute
 
-// reviewRun is one reconciliation of a Sync's pull requests.
-type reviewRun struct {
+// pullRequestRun is one reconciliation of a Sync's pull requests.
+type pullRequestRun struct {
 	*Reconciler
 	sync *v1alpha1.Sync
-	s    *reviewState
+	s    *pullRequestState
 	// started is when the pass began, now when it last read the clock.
 	started, now time.Time
 	// after is when the next pass is due.
@@ -63,7 +63,7 @@ const stabilizationWindow = 10 * time.Second
 
 // stable reports whether the Sync has reported the same drift for the stabilization
 // window, and otherwise requeues the pull requests at its end.
-func (p *reviewRun) stable() bool {
+func (p *pullRequestRun) stable() bool {
 	left := p.s.live.since.Add(stabilizationWindow).Sub(p.now)
 	if left > 0 {
 		p.requeueAfter(left)
@@ -72,15 +72,15 @@ func (p *reviewRun) stable() bool {
 }
 
 // requeueAfter lets the next pass come no later than that.
-func (p *reviewRun) requeueAfter(after time.Duration) { p.after = min(p.after, max(after, soon)) }
+func (p *pullRequestRun) requeueAfter(after time.Duration) { p.after = min(p.after, max(after, soon)) }
 
 // stopped reports that the pass must not send the forge any more requests.
-func (p *reviewRun) stopped(ctx context.Context) bool {
+func (p *pullRequestRun) stopped(ctx context.Context) bool {
 	return ctx.Err() != nil || p.over || p.forgeFailure.Transient || p.refused > 1
 }
 
 // marker is by what the comments of this Sync are found again.
-func (p *reviewRun) marker() forge.Marker {
+func (p *pullRequestRun) marker() forge.Marker {
 	identity := p.s.Identity
 	if identity == "" {
 		identity = string(p.sync.UID)

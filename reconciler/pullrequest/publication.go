@@ -20,7 +20,7 @@ import (
 )
 
 // recordPlan keeps what a plan came to, to be published where it is new.
-func (p *reviewRun) recordPlan(ctx context.Context, t task, planned report.Report, reviewed *v1alpha1.ReviewedDisruption, err error) {
+func (p *pullRequestRun) recordPlan(ctx context.Context, t task, planned report.Report, reviewed *v1alpha1.ReviewedDisruption, err error) {
 	rec := t.rec
 	rec.made = made{
 		at: p.now, head: t.pr.Head.SHA, attempted: p.sync.Status.LastAttemptedRevision, driftHash: p.s.live.hash, generation: p.sync.Generation,
@@ -80,7 +80,7 @@ func (e *entry) alike(a *publication) bool {
 }
 
 // publicationOf is what a plan reports.
-func (p *reviewRun) publicationOf(pr forge.PullRequest, planned report.Report, reviewed *v1alpha1.ReviewedDisruption) *publication {
+func (p *pullRequestRun) publicationOf(pr forge.PullRequest, planned report.Report, reviewed *v1alpha1.ReviewedDisruption) *publication {
 	hours := p.sync.Spec.PullRequests.HoursPerDay
 	a := &publication{
 		item: v1alpha1.PullRequestStatus{
@@ -116,7 +116,7 @@ func commentHash(kind v1alpha1.PullRequestCommentKind, of ...any) string {
 }
 
 // unwritable is the publication where a report cannot be written.
-func (p *reviewRun) unwritable(a *publication, err error) *publication {
+func (p *pullRequestRun) unwritable(a *publication, err error) *publication {
 	a.state, a.item.Phase, a.item.Headline = forge.Errored, v1alpha1.PullRequestFailed, "cannot be shown: "+plainText(failure.Text(err))
 	a.line = a.item.Headline
 	a.Body = "### " + forge.PlainText(a.item.Headline, reasonWidth) + "\n"
@@ -131,7 +131,7 @@ func untouched(r report.Report) bool { return r.Empty() && !check.Forbids(r) }
 // below, marked: a reader must not take it for the newer one's. What only the author
 // can mend is reported in full. Of anything else the forge gets the reason alone, for what
 // Git, AWS or the API server returned is for those who may read the Sync.
-func (p *reviewRun) failure(t task, err error, class state.FailureClass) *publication {
+func (p *pullRequestRun) failure(t task, err error, class state.FailureClass) *publication {
 	head := t.pr.Head.SHA
 	_, reason, _ := state.Classify(err)
 	what, why, hashed, after := "cannot be planned", failure.Text(err), failure.Text(err), ""

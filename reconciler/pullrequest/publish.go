@@ -12,7 +12,7 @@ import (
 
 // publish brings a publication to the forge: the comment, and what stands next to the
 // commit that it holds for.
-func (p *reviewRun) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
+func (p *pullRequestRun) publish(ctx context.Context, pr forge.PullRequest, rec *entry) {
 	a := rec.publication
 	posted, err := p.postComment(ctx, pr.Number, a.Comment)
 	if err != nil && !permanent(err) {
@@ -43,14 +43,14 @@ func (p *reviewRun) publish(ctx context.Context, pr forge.PullRequest, rec *entr
 	rec.post, rec.pending = limits.Backoff{}, false
 }
 
-func (p *reviewRun) postComment(ctx context.Context, number int, c forge.Comment) (forge.PostedComment, error) {
+func (p *pullRequestRun) postComment(ctx context.Context, number int, c forge.Comment) (forge.PostedComment, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	return p.s.Forge.Comment(ctx, number, c)
 }
 
 // publishFailed notes that the forge did not take what was to be published.
-func (p *reviewRun) publishFailed(rec *entry, err error) {
+func (p *pullRequestRun) publishFailed(rec *entry, err error) {
 	p.now = p.Clock.Now()
 	p.failed(err)
 	rec.post.Failed(p.now, failure.Classify(err).Until)

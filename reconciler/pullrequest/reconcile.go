@@ -90,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	s, err := r.states.get(ctx, &sync, r.Clock.Now(), r.Build)
-	p := &reviewRun{Reconciler: r, sync: &sync, s: s, started: r.Clock.Now(), after: r.Jitter(interval(&sync))}
+	p := &pullRequestRun{Reconciler: r, sync: &sync, s: s, started: r.Clock.Now(), after: r.Jitter(interval(&sync))}
 	p.now = p.started
 	switch {
 	case ctx.Err() != nil:

@@ -17,6 +17,9 @@ import (
 // Reconciler comments on the pull requests of each Sync. All fields are needed.
 type Reconciler struct {
 	Client client.Client
+	// AllSyncs lists all Syncs of the namespace, those that Client does not select included: they
+	// share repositories with those that it does. It is used once a pass.
+	AllSyncs client.Reader
 	// Namespace is the only one in which Syncs are honoured.
 	Namespace string
 	// Build makes what a Sync needs.
@@ -28,7 +31,7 @@ type Reconciler struct {
 	// one in the same second. Several workers call it at a time.
 	Jitter jitter.Duration
 
-	states  reviewStates
+	states  pullRequestStates
 	limiter limits.RepositoryLimiter
 }
 

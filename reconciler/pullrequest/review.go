@@ -20,7 +20,7 @@ const slow = 2 * time.Second
 const long = time.Second
 
 // review plans and comments on the open pull requests that need it, for one planningTime.
-func (p *reviewRun) review(ctx context.Context, tasks []task) {
+func (p *pullRequestRun) review(ctx context.Context, tasks []task) {
 	refreshed := 0
 	for i, t := range tasks {
 		p.now = p.Clock.Now()
@@ -39,18 +39,18 @@ func (p *reviewRun) review(ctx context.Context, tasks []task) {
 				return
 			}
 		}
-		if i > 0 && t.reason != headChanged && p.called(ctx) {
+		if i > 0 && t.reason != headChanged && p.preempted(ctx) {
 			return
 		}
-		if p.there(t.pr) {
+		if p.current(t.pr) {
 			p.reconcileOne(ctx, t)
 		}
 	}
 }
 
-// called reports whether somebody waits for something more urgent than a head that was
+// preempted reports whether somebody waits for something more urgent than a head that was
 // planned before: a webhook came, or, after what took its time, there is a new head.
-func (p *reviewRun) called(ctx context.Context) bool {
+func (p *pullRequestRun) preempted(ctx context.Context) bool {
 	var now v1alpha1.Sync
 	err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.sync.Namespace, Name: p.sync.Name}, &now)
 	if err == nil && now.Annotations[v1alpha1.WebhookAnnotation] != p.sync.Annotations[v1alpha1.WebhookAnnotation] {
@@ -79,20 +79,20 @@ func (p *reviewRun) called(ctx context.Context) bool {
 
 // markOutdated lets no status for another base stand beside the heads whose turn is yet to
 // come, for one more stint, and not before somebody who is new.
-func (p *reviewRun) markOutdated(ctx context.Context, tasks []task) {
+func (p *pullRequestRun) markOutdated(ctx context.Context, tasks []task) {
 	for _, t := range tasks {
-		if t.reason != baseChanged || !p.overtaken(t.rec) || !p.there(t.pr) {
+		if t.reason != baseChanged || !p.overtaken(t.rec) || !p.current(t.pr) {
 			continue
 		}
 		p.now = p.Clock.Now()
-		if p.stopped(ctx) || p.now.Sub(p.started) >= 2*planningTime || p.called(ctx) || p.announce(ctx, t) != nil {
+		if p.stopped(ctx) || p.now.Sub(p.started) >= 2*planningTime || p.preempted(ctx) || p.announce(ctx, t) != nil {
 			return
 		}
 	}
 }
 
 // reconcileOne does what one pull request needs.
-func (p *reviewRun) reconcileOne(ctx context.Context, t task) {
+func (p *pullRequestRun) reconcileOne(ctx context.Context, t task) {
 	if t.reason == publicationDue && t.rec.publication != nil {
 		p.publish(ctx, t.pr, t.rec)
 		return
@@ -116,14 +116,14 @@ func (p *reviewRun) reconcileOne(ctx context.Context, t task) {
 			result = "refused"
 		}
 	}
-	wanted := p.now.Sub(began) < slow || p.still(ctx, t.pr)
-	if !wanted {
+	desired := p.now.Sub(began) < slow || p.reread(ctx, t.pr)
+	if !desired {
 		result = "outdated"
 	}
 	p.Metrics.planned(p.sync.Name, result, p.now.Sub(began))
 	p.s.usage.Add(t.pr.Author, p.now, took)
 	t.rec.made.spent = t.rec.made.spent.Plus(p.now, took)
-	if !wanted {
+	if !desired {
 		// The next pass reads what has become of it.
 		p.requeueAfter(soon)
 		return
@@ -135,9 +135,9 @@ func (p *reviewRun) reconcileOne(ctx context.Context, t task) {
 	}
 }
 
-// still reads once more, after a plan that took its time, whether the pull request is
+// reread reads once more, after a plan that took its time, whether the pull request is
 // as it was planned. A Sync that is another one by now ends the pass.
-func (p *reviewRun) still(ctx context.Context, pr forge.PullRequest) bool {
+func (p *pullRequestRun) reread(ctx context.Context, pr forge.PullRequest) bool {
 	var now v1alpha1.Sync
 	if err := p.Client.Get(ctx, types.NamespacedName{Namespace: p.sync.Namespace, Name: p.sync.Name}, &now); err != nil {
 		p.over = true
@@ -153,11 +153,11 @@ func (p *reviewRun) still(ctx context.Context, pr forge.PullRequest) bool {
 		return false
 	}
 	p.s.listing = listing
-	return p.there(pr)
+	return p.current(pr)
 }
 
-// there reports whether the pull request is as it was, as far as the forge has reported.
-func (p *reviewRun) there(pr forge.PullRequest) bool {
+// current reports whether the pull request is as it was, as far as the forge has reported.
+func (p *pullRequestRun) current(pr forge.PullRequest) bool {
 	return slices.ContainsFunc(p.s.listing.Open, func(o forge.PullRequest) bool {
 		return o.Number == pr.Number && o.Head.SHA == pr.Head.SHA && o.Base.Name == pr.Base.Name
 	})

@@ -33,7 +33,7 @@ const skew = time.Hour
 // pendingReplacements are the nodes that the roll-outs under way are yet to replace, read once. Which
 // are stale is computed from what they were made from: one that was launched from the
 // old pool after the merge was applied is, too.
-func (p *reviewRun) pendingReplacements(ctx context.Context) pendingReplacements {
+func (p *pullRequestRun) pendingReplacements(ctx context.Context) pendingReplacements {
 	out := pendingReplacements{known: true}
 	for _, rec := range p.s.records {
 		if i := rec.item; i.AppliedTime != nil && rec.touchesPools() && !rec.unaffected() {
@@ -107,7 +107,7 @@ func (e *entry) concerns(n provision.Node) bool {
 }
 
 // mergeOutcome is what is to be reported of a merge now.
-func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingReplacements) report.MergeOutcome {
+func (p *pullRequestRun) mergeOutcome(ctx context.Context, rec *entry, left pendingReplacements) report.MergeOutcome {
 	item := &rec.item
 	a := report.MergeOutcome{Sync: p.sync.Namespace + "/" + p.sync.Name, Nodes: max(rec.reviewedNodes(), rec.rollout.most)}
 	if item.Reviewed != nil {
@@ -126,8 +126,8 @@ func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingRe
 	}
 	if item.RolledOutTime != nil {
 		a.Done = item.RolledOutTime.Time
-		a.Predicted, a.Happened = outcome.Figures(item)
-		if h := a.Happened; h != nil && !h.Incomplete {
+		a.Predicted, a.Actual = outcome.Figures(item)
+		if h := a.Actual; h != nil && !h.Incomplete {
 			a.Nodes, a.Removed = h.Replaced+h.Removed, h.Removed
 		}
 	}
@@ -135,7 +135,7 @@ func (p *reviewRun) mergeOutcome(ctx context.Context, rec *entry, left pendingRe
 }
 
 // observeRollout fills in which nodes of a roll-out are left to be replaced, and ends it where none is and that is certain.
-func (p *reviewRun) observeRollout(rec *entry, left pendingReplacements, a *report.MergeOutcome) {
+func (p *pullRequestRun) observeRollout(rec *entry, left pendingReplacements, a *report.MergeOutcome) {
 	item := &rec.item
 	a.Remaining = left.of(rec)
 	rec.rollout.most = max(rec.rollout.most, len(a.Remaining))
@@ -164,7 +164,7 @@ func (e *entry) reviewedNodes() int {
 }
 
 // finish reports what there is to report of a merge, and closes it at its end.
-func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, drifted drift) {
+func (p *pullRequestRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry, left pendingReplacements, drifted drift) {
 	item := &rec.item
 	if rec.unaffected() && drifted.text == "" {
 		if item.Phase == v1alpha1.PullRequestRollingOut {
@@ -193,16 +193,16 @@ func (p *reviewRun) finish(ctx context.Context, pr forge.PullRequest, rec *entry
 }
 
 // end records that the comment has the end of a roll-out.
-func (p *reviewRun) end(rec *entry, a report.MergeOutcome) {
+func (p *pullRequestRun) end(rec *entry, a report.MergeOutcome) {
 	if rec.item.Rollout != nil && rec.item.Phase != v1alpha1.PullRequestDone {
-		p.Metrics.outcomes.Add(p.sync.Name, a.Predicted, a.Happened)
+		p.Metrics.outcomes.Add(p.sync.Name, a.Predicted, a.Actual)
 	}
 	rec.item.Phase, rec.post = v1alpha1.PullRequestDone, limits.Backoff{}
 }
 
 // nothingNew reports that what is reported of a merge stays as it is, without making it
 // again.
-func (p *reviewRun) nothingNew(rec *entry, left pendingReplacements, drifted drift) bool {
+func (p *pullRequestRun) nothingNew(rec *entry, left pendingReplacements, drifted drift) bool {
 	item := &rec.item
 	if rec.hasDriftFooter() && !drifted.known && p.now.Before(p.s.live.since.Add(stabilizationWindow)) {
 		return true // What is shown of drift stays until it was read again.
@@ -258,7 +258,7 @@ func (e *entry) compose(base string, drifted drift) mergeFooter {
 // write brings a tail and the line next to the commits to the forge, if they have
 // something new and the last time is long enough ago. It returns whether the forge
 // has what there is to report.
-func (p *reviewRun) write(ctx context.Context, pr forge.PullRequest, rec *entry, t mergeFooter, a report.MergeOutcome) bool {
+func (p *pullRequestRun) write(ctx context.Context, pr forge.PullRequest, rec *entry, t mergeFooter, a report.MergeOutcome) bool {
 	item := &rec.item
 	line := rec.beside(a)
 	if t.hash == item.CommentHash && line == rec.rollout.line {
@@ -304,7 +304,7 @@ func (e *entry) beside(a report.MergeOutcome) string {
 }
 
 // rollout sets the status of the merge and of what was merged.
-func (p *reviewRun) rollout(ctx context.Context, rec *entry, a report.MergeOutcome, line, url string) error {
+func (p *pullRequestRun) rollout(ctx context.Context, rec *entry, a report.MergeOutcome, line, url string) error {
 	s := forge.Status{Context: p.rolloutContext(), State: forge.Pending, Description: line, URL: url}
 	switch {
 	case !a.Done.IsZero():

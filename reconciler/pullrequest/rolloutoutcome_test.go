@@ -48,7 +48,7 @@ func TestWhatHappenedIsComparedWithWhatWasPredictedHoweverOftenTheControllerStar
 	if d := cmp.Diff(want, s.item(1).Rollout); d != "" {
 		t.Errorf("in the end (-want +got):\n%s", d)
 	}
-	for _, line := range []string{"| predicted | 3 | 0 | 9–12 | +$4.10/h |", "| happened | 4 | 0 | 14 | +$4.10/h |"} {
+	for _, line := range []string{"| predicted | 3 | 0 | 9–12 | +$4.10/h |", "| actual | 4 | 0 | 14 | +$4.10/h |"} {
 		if got := s.comment(1).Footer; !strings.Contains(strings.ReplaceAll(got, `\`, ""), line) {
 			t.Errorf("%s is not in the comment:\n%s", line, got)
 		}

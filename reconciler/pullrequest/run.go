@@ -12,7 +12,7 @@ import (
 
 // run reads what there is, plans what has moved, reports it, and follows what was
 // merged.
-func (p *reviewRun) run(ctx context.Context) {
+func (p *pullRequestRun) run(ctx context.Context) {
 	p.readDrift()
 	listing, err := p.list(ctx)
 	if err != nil {
@@ -37,13 +37,13 @@ func (p *reviewRun) run(ctx context.Context) {
 	}
 	if p.forgeFailure.Reason == "" {
 		p.s.backoff = limits.Backoff{}
-		p.owe()
+		p.keepFailure()
 	}
 	log(ctx).V(1).Info("Checked pull requests", "open", p.open, "after", p.after)
 }
 
 // readDrift records what the Sync reports of live objects, and since when.
-func (p *reviewRun) readDrift() {
+func (p *pullRequestRun) readDrift() {
 	c := conditionOf(p.sync, "Drifted")
 	hash := state.Hash(struct {
 		Status, Reason, Message string
@@ -55,7 +55,7 @@ func (p *reviewRun) readDrift() {
 }
 
 // list lists what there is at the forge.
-func (p *reviewRun) list(ctx context.Context) (forge.Listing, error) {
+func (p *pullRequestRun) list(ctx context.Context) (forge.Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	listing, err := p.s.Forge.PullRequests(ctx, p.s.listing)

@@ -16,13 +16,13 @@ import (
 // cluster is how statuses name this cluster. Where several of its Syncs comment on the
 // pull requests of one repository, all but the oldest add their own names: that the
 // others cannot be listed is an error, for it would write over their statuses.
-func (p *reviewRun) cluster(ctx context.Context) (string, error) {
+func (p *pullRequestRun) cluster(ctx context.Context) (string, error) {
 	name := p.s.Cluster
 	if name == "" {
 		return p.sync.Name, nil
 	}
 	var list v1alpha1.SyncList
-	if err := p.Client.List(ctx, &list, client.InNamespace(p.sync.Namespace)); err != nil {
+	if err := p.AllSyncs.List(ctx, &list, client.InNamespace(p.sync.Namespace)); err != nil {
 		return "", fmt.Errorf("listing Syncs: %w", err)
 	}
 	for i := range list.Items {
@@ -45,7 +45,7 @@ func isOlder(a, b *v1alpha1.Sync) bool {
 // scope drops the pull requests that are none of the Sync's any more. It counts those
 // that are open into its branch, and returns those that were merged into it, the oldest
 // merge first.
-func (p *reviewRun) scope() (open int, merged []forge.PullRequest) {
+func (p *pullRequestRun) scope() (open int, merged []forge.PullRequest) {
 	listed, ours := map[int64]bool{}, map[int64]bool{}
 	for _, pr := range p.s.listing.Open {
 		listed[int64(pr.Number)] = true
@@ -77,22 +77,22 @@ func (p *reviewRun) scope() (open int, merged []forge.PullRequest) {
 }
 
 // ours reports whether the pull request may be commented on.
-func (p *reviewRun) ours(pr forge.PullRequest) bool {
+func (p *pullRequestRun) ours(pr forge.PullRequest) bool {
 	return !pr.Fork || p.sync.Spec.PullRequests.Forks
 }
 
 // branch is the one that the Sync follows.
-func (p *reviewRun) branch() string {
+func (p *pullRequestRun) branch() string {
 	return cmp.Or(p.sync.Spec.Source.Git.Ref.FollowedBranch(), "main")
 }
 
 // withinLimits are the open pull requests that are planned, and the limit that keeps each
 // other one from it.
-func (p *reviewRun) withinLimits() (planned []forge.PullRequest, refused map[int]int) {
+func (p *pullRequestRun) withinLimits() (planned []forge.PullRequest, refused map[int]int) {
 	return limits.Admit(slices.DeleteFunc(slices.Clone(p.s.listing.Open), func(pr forge.PullRequest) bool { return !p.isPlannable(pr) }))
 }
 
 // isPlannable reports whether an open pull request is one to plan.
-func (p *reviewRun) isPlannable(pr forge.PullRequest) bool {
+func (p *pullRequestRun) isPlannable(pr forge.PullRequest) bool {
 	return pr.Base.Name == p.branch() && p.ours(pr) && pr.Head.SHA != ""
 }

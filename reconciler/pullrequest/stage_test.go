@@ -230,7 +230,7 @@ func (s *stage) restart() {
 		s.Fatal(err)
 	}
 	s.r = &Reconciler{
-		Client: s.client, Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock, Jitter: jitter.NoJitter,
+		Client: s.client, AllSyncs: s.client, Namespace: stageName.Namespace, Recorder: s.events, Metrics: metrics, Clock: s.clock, Jitter: jitter.NoJitter,
 		Build: func(context.Context, *v1alpha1.Sync) (ForgeAccess, error) {
 			s.built++
 			s.outdated = false

@@ -19,7 +19,7 @@ import (
 // failed notes an error of the forge. What may pass lets the whole Sync rest; what
 // the forge refuses for good may be a matter of one pull request, and only the
 // second refusal ends the pass.
-func (p *reviewRun) failed(err error) {
+func (p *pullRequestRun) failed(err error) {
 	t := failure.Classify(err)
 	p.Metrics.errors.WithLabelValues(p.sync.Name, t.Reason).Inc()
 	if !t.Transient {
@@ -33,9 +33,9 @@ func (p *reviewRun) failed(err error) {
 	}
 }
 
-// owe keeps the last failure in the status while something could not be published because
+// keepFailure keeps the last failure in the status while something could not be published because
 // of it, although nothing was tried in this pass.
-func (p *reviewRun) owe() {
+func (p *pullRequestRun) keepFailure() {
 	for _, rec := range p.s.records {
 		if rec.post.Failures > 0 {
 			p.forgeFailure = p.s.forgeFailure
@@ -45,13 +45,13 @@ func (p *reviewRun) owe() {
 }
 
 // withoutForge notes that there is no ForgeAccess to work with.
-func (p *reviewRun) withoutForge(t failure.Failure) {
+func (p *pullRequestRun) withoutForge(t failure.Failure) {
 	p.forgeFailure = t
 	p.rest(t)
 }
 
 // rest sends the forge no requests for a while.
-func (p *reviewRun) rest(t failure.Failure) {
+func (p *pullRequestRun) rest(t failure.Failure) {
 	p.now = p.Clock.Now()
 	p.s.backoff.Failed(p.now, t.Until)
 	p.after = max(p.s.backoff.Until.Sub(p.now), soon)
@@ -59,7 +59,7 @@ func (p *reviewRun) rest(t failure.Failure) {
 
 // record writes the status where it has changed, and an event where there is
 // a new failure.
-func (p *reviewRun) record(ctx context.Context) {
+func (p *pullRequestRun) record(ctx context.Context) {
 	status := p.outcome()
 	known := p.s.forgeFailure.Reason
 	p.s.forgeFailure = p.forgeFailure
@@ -83,7 +83,7 @@ func (p *reviewRun) record(ctx context.Context) {
 }
 
 // outcome is the status after the pass.
-func (p *reviewRun) outcome() *v1alpha1.PullRequestsStatus {
+func (p *pullRequestRun) outcome() *v1alpha1.PullRequestsStatus {
 	before := p.s.written
 	if before == nil {
 		before = p.sync.Status.PullRequests
@@ -105,7 +105,7 @@ func (p *reviewRun) outcome() *v1alpha1.PullRequestsStatus {
 }
 
 // listed reports whether this pass has listed what there is at the forge.
-func (p *reviewRun) listed() bool { return p.suffix != "" }
+func (p *pullRequestRun) listed() bool { return p.suffix != "" }
 
 // patch writes status.pullRequests and nothing else: the other fields are the Git
 // loop's. What is to be gone is named, for the copy at hand may be an old one.

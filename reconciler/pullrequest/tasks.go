@@ -37,7 +37,7 @@ type task struct {
 
 // tasks are the open pull requests that are to be reconciled, in the order of work. Those of
 // an author who has used more of the planner of late come after those of others.
-func (p *reviewRun) tasks(planned []forge.PullRequest) []task {
+func (p *pullRequestRun) tasks(planned []forge.PullRequest) []task {
 	var out []task
 	used := map[string]time.Duration{}
 	for _, pr := range planned {
@@ -69,7 +69,7 @@ func (e *entry) hasNewHead(pr forge.PullRequest) bool {
 }
 
 // reconcileReason is why an open pull request is to be reconciled now.
-func (p *reviewRun) reconcileReason(pr forge.PullRequest, rec *entry) reconcileReason {
+func (p *pullRequestRun) reconcileReason(pr forge.PullRequest, rec *entry) reconcileReason {
 	if rec.hasNewHead(pr) {
 		return headChanged
 	}
@@ -86,15 +86,15 @@ func (p *reviewRun) reconcileReason(pr forge.PullRequest, rec *entry) reconcileR
 		return baseChanged
 	case !rec.made.at.IsZero() && !rec.unaffected() && pr.Updated.After(rec.verifiedAt):
 		return publicationDue
-	case p.worn(rec):
+	case p.stale(rec):
 		return refreshDue
 	}
 	return upToDate
 }
 
-// worn reports whether live objects may have moved since they were read. To
+// stale reports whether live objects may have moved since they were read. To
 // what only the author can mend they do not matter.
-func (p *reviewRun) worn(rec *entry) bool {
+func (p *pullRequestRun) stale(rec *entry) bool {
 	age := p.now.Sub(rec.made.at)
 	switch {
 	case rec.terminal(), age < replanBackoffFactor*rec.made.duration:
@@ -107,7 +107,7 @@ func (p *reviewRun) worn(rec *entry) bool {
 
 // baseMoved reports whether the head would be merged into something else than what
 // it was planned for, or under other rules.
-func (p *reviewRun) baseMoved(rec *entry) bool {
+func (p *pullRequestRun) baseMoved(rec *entry) bool {
 	attempted := p.sync.Status.LastAttemptedRevision
 	if !rec.made.at.IsZero() && rec.made.generation != p.sync.Generation {
 		return true
@@ -120,7 +120,7 @@ func (p *reviewRun) baseMoved(rec *entry) bool {
 
 // overtaken reports whether what was planned stands beside the head and holds for
 // another base than the head would be merged into now.
-func (p *reviewRun) overtaken(rec *entry) bool {
+func (p *pullRequestRun) overtaken(rec *entry) bool {
 	return rec.item.Phase == v1alpha1.PullRequestPlanned && rec.item.Base != "" && !rec.pending &&
 		commit(p.sync.Status.LastAttemptedRevision) != rec.item.Base && p.baseMoved(rec)
 }

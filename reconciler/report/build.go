@@ -33,7 +33,7 @@ func NewOutcome(p plan.Plan, problems []state.Problem, o apply.Outcome) Report {
 		if i >= len(r.Changes) {
 			break
 		}
-		r.Changes[i].Status = r.Summary.Outcome.add(res.Status, r.Changes[i].Skipped)
+		r.Changes[i].Status = r.Summary.Outcome.add(res.Status)
 		if res.Err != nil {
 			r.Changes[i].Error = b.Text(res.Message())
 		}
@@ -80,12 +80,8 @@ func (b builder) build(p plan.Plan, problems []state.Problem) Report {
 	return r
 }
 
-// skipped reports whether nothing releases the change: its object is read-only, or drift is only reported.
-func skipped(c plan.Change) bool { return c.ReadOnly() || c.Hold.Skipped() }
-
-// add counts a change that has the status after a run, and returns what that is in a report. skipped is
-// whether nothing releases the change.
-func (t *OutcomeCounts) add(s apply.Status, skipped bool) string {
+// add counts a change that has the status after a run, and returns what that is in a report.
+func (t *OutcomeCounts) add(s apply.Status) string {
 	switch s {
 	case apply.Applied:
 		t.Applied++
@@ -93,14 +89,12 @@ func (t *OutcomeCounts) add(s apply.Status, skipped bool) string {
 		t.Failed++
 	case apply.Conflict:
 		t.Conflict++
-	case apply.Skipped:
+	case apply.NotAttempted:
 		t.NotAttempted++
 		return statusNotAttempted
+	case apply.Skipped:
+		t.Skipped++
 	case apply.Held:
-		if skipped {
-			t.Skipped++
-			return statusSkipped
-		}
 		t.Held++
 	}
 	return string(s)
@@ -108,7 +102,7 @@ func (t *OutcomeCounts) add(s apply.Status, skipped bool) string {
 
 // add counts a change.
 func (s *Summary) add(c plan.Change) {
-	if skipped(c) {
+	if c.Skipped() {
 		s.Skipped++
 	}
 	if c.ReadOnly() {
@@ -123,7 +117,7 @@ func (s *Summary) add(c plan.Change) {
 	case plan.Delete:
 		s.Delete++
 	}
-	if c.Held() && !skipped(c) {
+	if c.Held() {
 		s.Held++
 	}
 }
@@ -172,7 +166,7 @@ func (b builder) change(c plan.Change) Change {
 	origin := c.Origin()
 	out := Change{
 		Object: b.object(c.Key), Action: string(c.Action), Drift: c.Drift,
-		File: b.Text(origin.File), Line: origin.Line, Hold: b.Text(c.Hold.String()), Skipped: skipped(c), ReadOnly: c.ReadOnly(),
+		File: b.Text(origin.File), Line: origin.Line, Reason: b.Text(c.Hold.String()), Skipped: c.Skipped(), ReadOnly: c.ReadOnly(),
 	}
 	switch c.Action {
 	case plan.Create:
@@ -205,13 +199,13 @@ func about(c plan.Change) []finding.Finding {
 		for _, kind := range slices.Sorted(maps.Keys(c.Before.Losses)) {
 			losses = append(losses, fmt.Sprintf("%s=%d", kind, c.Before.Losses[kind]))
 		}
-		out = append(out, finding.New(codeDeletionImpact, "%s", c.Before.Impact).With(finding.Of("losses", losses)))
+		out = append(out, finding.New(codeDeletionImpact, "%s", c.Before.Impact).With(finding.NewFact("losses", losses)))
 	}
 	if f := c.Before.ContentUnknown(); f.Code != "" {
 		out = append(out, f)
 	}
 	if c.Before.Owner != (owner.Reference{}) {
-		out = append(out, finding.New(codeManagedByOther, "also managed by %s", finding.Of("owner", c.Before.Owner.String())))
+		out = append(out, finding.New(codeManagedByOther, "also managed by %s", finding.NewFact("owner", c.Before.Owner.String())))
 	}
 	return out
 }

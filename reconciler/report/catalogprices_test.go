@@ -22,6 +22,7 @@ func byCatalog() *provision.Forecast {
 	f.Cost.NonComputeNow = provision.NonCompute{Volumes: 0.1, PublicIPv4Unknown: true}
 	f.Cost.NonComputeAfter = provision.NonCompute{Volumes: 0.25, PublicIPv4: 0.02, PublicIPv4Unknown: true}
 	f.Cost.Now, f.Cost.After = provision.Amount{OnDemand: 8.848, Unpriced: 1}, provision.Amount{OnDemand: 4, SpotAtMost: 4.848, Unpriced: 1}
+	f.Pools[0].Cost.UnpricedUnchanged, f.Cost.UnpricedUnchanged = 1, 1
 	f.Cost.Max, f.Cost.MaxBefore, f.Cost.MaxUnknown, f.Cost.MaxBeforeUnknown = nil, nil, true, true
 	return f
 }
@@ -55,6 +56,14 @@ func TestSumsThatAreNotKnownAreRanges(t *testing.T) {
 			cost(spot(3), spot(2), 2, catalogPrices), "≈−$1.00 to −$0.10/h (spot prices unknown)"},
 		"another type at the same on-demand price may cost more or less": {
 			cost(spot(1), spot(1), 0, catalogPrices), "≈−$0.90 to +$0.90/h (spot prices unknown)"},
+		"nodes without a price that are replaced by some with one do not cost 12 dollars more": {
+			cost(provision.Amount{Unpriced: 4}, provision.Amount{OnDemand: 12}, 0, prices), "cost change unknown (4 nodes without a price)"},
+		"nodes with a price that are replaced by some without one do not save 12 dollars": {
+			cost(provision.Amount{OnDemand: 12}, provision.Amount{Unpriced: 4}, 0, catalogPrices), "cost change unknown (4 nodes without a price)"},
+		"nodes without a price that are replaced by others without one do not cost as much": {
+			cost(provision.Amount{Unpriced: 1}, provision.Amount{Unpriced: 1}, 0, prices), "cost change unknown (1 node without a price)"},
+		"nodes without a price that stay change nothing": {
+			provision.Cost{Now: provision.Amount{OnDemand: 1, Unpriced: 4}, After: provision.Amount{OnDemand: 3, Unpriced: 4}, UnpricedUnchanged: 4, Prices: prices}, "+$2.00/h"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := forecast.View{Style: markup.PlainText()}

@@ -170,7 +170,7 @@ func (c Change) detail() string {
 		out = append(out, "read-only")
 	case c.Status != "":
 		out = append(out, c.statusText())
-	case c.Hold != "":
+	case c.Reason != "":
 		out = append(out, c.heldOrSkipped())
 	}
 	if c.Drift {
@@ -290,10 +290,10 @@ func (o Options) body(c Change) []diff.Line {
 // readOnlyDifference is how what is read-only differs, and why nothing is done.
 func (c Change) readOnlyDifference() string {
 	how := map[string]string{"create": "missing", "update": "differs", "delete": "not declared"}[c.Action] + ", read-only"
-	if c.Hold == "" {
+	if c.Reason == "" {
 		return how
 	}
-	return how + ": " + sanitize.Escape(c.Hold)
+	return how + ": " + sanitize.Escape(c.Reason)
 }
 
 // heldOrSkipped is what becomes of a change that is not made.
@@ -322,7 +322,7 @@ func (c Change) title() string {
 	case c.ReadOnly:
 	case c.Status != "":
 		out += " [" + c.statusText() + "]"
-	case c.Hold != "":
+	case c.Reason != "":
 		out += " [" + c.heldOrSkipped() + "]"
 	}
 	if c.Drift {

@@ -63,7 +63,10 @@ func TestWhatIsUnknownNotedAndComparedReadsAsTheGoldenFiles(t *testing.T) {
 	o := apply.Outcome{}
 	for _, c := range p.Changes {
 		r := apply.Result{Change: c, Status: apply.Applied}
-		if c.Held() {
+		switch {
+		case c.Skipped():
+			r.Status = apply.Skipped
+		case c.Held():
 			r.Status = apply.Held
 		}
 		o.Results = append(o.Results, r)
@@ -84,12 +87,12 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 		object{"Sid": "Read", "Effect": "Allow", "Action": []any{"ec2:DescribeInstances", "ec2:DescribeImages"}, "Resource": "*"},
 		object{"Sid": "Make", "Effect": "Allow", "Action": []any{"ec2:RunInstances", "ec2:CreateFleet"}, "Resource": "*"},
 	}}
-	var wanted, observed []state.Item
+	var desired, observed []state.Item
 	for _, name := range []string{"engine", "engine-nodes", "engine-queue", "boundary"} {
-		wanted = append(wanted, aws("iam", "Policy", "", "dev-"+name, object{"document": document, "tags": object{"poolwright.dev/cluster": "dev"}}))
+		desired = append(desired, aws("iam", "Policy", "", "dev-"+name, object{"document": document, "tags": object{"poolwright.dev/cluster": "dev"}}))
 	}
 	for _, name := range []string{"spot", "rebalance", "health", "state"} {
-		wanted = append(wanted, aws("eventbridge", "Rule", region, "dev-"+name, object{"state": "ENABLED", "target": "dev"}))
+		desired = append(desired, aws("eventbridge", "Rule", region, "dev-"+name, object{"state": "ENABLED", "target": "dev"}))
 	}
 	queue := aws("sqs", "Queue", region, "dev", object{"retention": "5m", "policy": document})
 	role := aws("iam", "Role", "", "dev-nodes", object{"policies": []any{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"}})
@@ -98,14 +101,14 @@ func TestManyChangesReadAsTheGoldenFiles(t *testing.T) {
 	addon := aws("eks", "Addon", region, "vpc-cni", object{"version": "v1.20.1-eksbuild.1", "values": object{"a": "b"}})
 	group := aws("eks", "NodeGroup", region, "system", object{"scaling": object{"min": int64(2), "max": int64(3)}, "types": []any{"m7i.large"}, "ami": "AL2023_x86_64_STANDARD", "document": document})
 	addon.ReadOnly, group.ReadOnly = "run: aws eks create-addon --cluster-name dev --addon-name vpc-cni", "run: aws eks create-nodegroup --cluster-name dev --nodegroup-name system"
-	wanted, observed = append(wanted, queue, role, addon, group), append(observed, found)
+	desired, observed = append(desired, queue, role, addon, group), append(observed, found)
 	for _, name := range []string{"subnet-a", "subnet-b", "subnet-c"} {
 		tag := aws("ec2", "SubnetTag", region, name, object{"value": "dev"})
 		tag.Origin.Line = 14
-		wanted = append(wanted, tag)
+		desired = append(desired, tag)
 		observed = append(observed, state.Item{Key: tag.Key, Observation: state.Observation{Unknown: "denied: poolwright-controller may not call ec2:DescribeSubnets; add config/iam/resources.json to it"}})
 	}
-	for form, got := range all(t, New(plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)), nil)) {
+	for form, got := range all(t, New(plan.Compute(state.NewSet(desired...), state.NewSet(observed...)), nil)) {
 		golden.Compare(t, "testdata/many."+form, got)
 	}
 }
@@ -165,9 +168,9 @@ func TestFindingsAreMaskedLikeEverythingElse(t *testing.T) {
 	lost := aws("sqs", "Queue", "eu-west-1", "lost", nil)
 	secret := item("kubernetes", "", "Secret", "git", "s.yaml", 1, object{"stringData": object{"password": "hunter2-new"}})
 	p := plan.Compute(state.NewSet(i, lost, secret), state.NewSet(state.Item{Key: lost.Key, Observation: state.Observation{
-		Unknown: "asking https://robot:hunter3@proxy.example.com: no route", Notes: []finding.Finding{finding.New("ForeignPolicies", "the answer held %s", finding.As("policies", []string{"hunter2-new"}, "hunter2-new")).With(finding.Of("proxy", "https://robot:hunter3@proxy.example.com"))},
+		Unknown: "asking https://robot:hunter3@proxy.example.com: no route", Notes: []finding.Finding{finding.New("ForeignPolicies", "the answer held %s", finding.As("policies", []string{"hunter2-new"}, "hunter2-new")).With(finding.NewFact("proxy", "https://robot:hunter3@proxy.example.com"))},
 	}}))
-	problems := []state.Problem{state.NewProblem(state.Origin{}, finding.New(finding.ObjectInvalid, "invalid: %s", finding.Of("reason", "hunter2-new")))}
+	problems := []state.Problem{state.NewProblem(state.Origin{}, finding.New(finding.ObjectInvalid, "invalid: %s", finding.NewFact("reason", "hunter2-new")))}
 	for form, got := range all(t, New(p, problems)) {
 		for _, leak := range []string{"abcdef0123456789", "hunter"} {
 			if strings.Contains(got, leak) {
@@ -194,16 +197,16 @@ func TestJSONSetsFindingsApart(t *testing.T) {
 		t.Errorf("unknown %+v, notes %+v", r.Unknown, r.Notes)
 	}
 	compared := slices.DeleteFunc(r.Changes, func(c Change) bool { return !c.ReadOnly })
-	if len(compared) != 2 || !strings.HasPrefix(compared[0].Hold, "run: aws eks ") {
+	if len(compared) != 2 || !strings.HasPrefix(compared[0].Reason, "run: aws eks ") {
 		t.Errorf("compared %+v", compared)
 	}
 }
 
 func TestMarkdownFindsRoomForSomeOfEveryFinding(t *testing.T) {
-	var wanted, observed []state.Item
+	var desired, observed []state.Item
 	for n := range 3000 {
 		i := aws("sqs", "Queue", "eu-west-1", strings.Repeat("q", 1+n%50)+string(rune('a'+n%26))+strings.Repeat("x", n/26), object{"n": int64(n)})
-		wanted = append(wanted, i)
+		desired = append(desired, i)
 		switch n % 3 {
 		case 0:
 			observed = append(observed, state.Item{Key: i.Key, Observation: state.Observation{Unknown: "denied: sqs:GetQueueAttributes is missing"}})
@@ -215,7 +218,7 @@ func TestMarkdownFindsRoomForSomeOfEveryFinding(t *testing.T) {
 	}
 	for _, limit := range []int{minLimit, 5000, defaultLimit} {
 		got := render(t, func(b *bytes.Buffer) error {
-			return New(plan.Compute(state.NewSet(wanted...), state.NewSet(observed...)), nil).Markdown(b, Options{Limit: limit})
+			return New(plan.Compute(state.NewSet(desired...), state.NewSet(observed...)), nil).Markdown(b, Options{Limit: limit})
 		})
 		checkMarkdown(t, got, limit)
 		if limit < 5000 {

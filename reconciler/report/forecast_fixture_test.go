@@ -69,9 +69,9 @@ func replacing() *provision.Forecast {
 	}
 	return &provision.Forecast{
 		Pools: []provision.Pool{
-			{Name: "cpu", Nodes: 8, Cost: cpu, RolloutRate: provision.RolloutRate{AllowedDisruptions: 1, Budget: "10%"}},
+			{Name: "cpu", Nodes: 8, Cost: cpu, Disruption: provision.PoolDisruption{AllowedDisruptions: 1, Budget: "10%"}},
 			{
-				Name: "gpu", Action: "update", Nodes: 6, Replaced: 4, Cost: gpu, RolloutRate: provision.RolloutRate{AllowedDisruptions: 1, Budget: "10%"},
+				Name: "gpu", Action: "update", Nodes: 6, Replaced: 4, Cost: gpu, Disruption: provision.PoolDisruption{AllowedDisruptions: 1, Budget: "10%"},
 				Changes: []provision.Change{
 					{Object: "EC2NodeClass/gpu", Field: volumes, Reason: "NodeClassDrift"}, {Object: "NodePool/gpu", Field: "spec.limits"},
 					{Object: "NodePool/gpu", Field: taints, Reason: "NodePoolDrifted"},
@@ -105,7 +105,7 @@ func weighing() *provision.Forecast {
 	cost := provision.Cost{Now: provision.Amount{OnDemand: 4}, After: provision.Amount{OnDemand: 4}, Prices: prices[:1]}
 	return &provision.Forecast{
 		Pools: []provision.Pool{{
-			Name: "cpu", Action: "update", Nodes: 8, Cost: cost, RolloutRate: provision.RolloutRate{AllowedDisruptions: 1, Budget: "10%"},
+			Name: "cpu", Action: "update", Nodes: 8, Cost: cost, Disruption: provision.PoolDisruption{AllowedDisruptions: 1, Budget: "10%"},
 			Changes: []provision.Change{{Object: "NodePool/cpu", Field: "spec.weight"}},
 		}},
 		Cost: cost,
@@ -125,12 +125,12 @@ func blocking() *provision.Forecast {
 	f.Replaced[3].Blockers = []provision.Blocker{{Kind: "node"}, {Kind: "unschedulable", Pod: train(7)}}
 	change := []provision.Change{{Object: "EC2NodeClass/gpu", Field: volumes, Reason: "NodeClassDrift"}}
 	f.Pools = append(f.Pools,
-		provision.Pool{Name: "batch", Nodes: 3, Replaced: 3, Changes: change, RolloutRate: provision.RolloutRate{Budget: "0", Blocking: true}},
-		provision.Pool{Name: "nights", Nodes: 20, Replaced: 2, Changes: change, RolloutRate: provision.RolloutRate{
+		provision.Pool{Name: "batch", Nodes: 3, Replaced: 3, Changes: change, Disruption: provision.PoolDisruption{Budget: "0", Blocking: true}},
+		provision.Pool{Name: "nights", Nodes: 20, Replaced: 2, Changes: change, Disruption: provision.PoolDisruption{
 			Budget: "0 (0 6 * * 1-5 for 14h)", NextWindow: time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC),
 		}},
-		provision.Pool{Name: "tight", Nodes: 1, Replaced: 1, Changes: change, RolloutRate: provision.RolloutRate{
-			AllowedDisruptions: 1, LimitReached: "The limit of 8 nvidia.com/gpu leaves no capacity for a replacement: 8 are in use, and the smallest node allowed has 1.",
+		provision.Pool{Name: "tight", Nodes: 1, Replaced: 1, Changes: change, Disruption: provision.PoolDisruption{
+			AllowedDisruptions: 1, LimitMessage: "The limit of 8 nvidia.com/gpu leaves no capacity for a replacement: 8 are in use, and the smallest node allowed has 1.",
 		}},
 	)
 	f.Replaced = append(f.Replaced, nodesOf("batch", 3, "NodeClassDrift")...)
@@ -168,7 +168,7 @@ func uncertain() *provision.Forecast {
 	f := weighing()
 	f.Pools[0].Changes = []provision.Change{{Object: "EC2NodeClass/cpu", Field: "spec.amiSelectorTerms"}}
 	f.Unknown = []provision.Unknown{
-		{Text: "EC2NodeClass cpu: spec.amiSelectorTerms changes, and which images it then selects is known only to AWS: nodes with another image are replaced as well (AMIDrift).", Drift: true},
+		{Text: "EC2NodeClass cpu: spec.amiSelectorTerms changes, and which images it then selects is known only to AWS: nodes with another image are replaced as well (AMIDrift).", MoreReplaced: true},
 		{Text: "Instance type u-6tb1.metal: the catalog has no price of it, so that it is left out of the costs."},
 	}
 	return f

@@ -47,7 +47,7 @@ func TestTheHeadlineIsOneLineOfWhatMatters(t *testing.T) {
 	}
 	stuck.Rollout = provision.Rollout{Nodes: 4, Blocked: 4, Incomplete: true}
 	busy := replacing()
-	busy.Pools[1].RolloutRate = provision.RolloutRate{Budget: "10%"}
+	busy.Pools[1].Disruption = provision.PoolDisruption{Budget: "10%"}
 	invalid := replacing()
 	invalid.Rollout.Incomplete = true
 	const start = "2 objects · 1 AWS · "

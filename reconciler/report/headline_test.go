@@ -80,7 +80,7 @@ func TestOnlyNodesWithoutRoomCountAsSuch(t *testing.T) {
 		}
 	}
 	f.Replaced[len(f.Replaced)-2].Blockers = []provision.Blocker{{Kind: "limit"}, {Kind: "node"}}
-	f.Pools[4].RolloutRate.LimitReached = ""
+	f.Pools[4].Disruption.LimitMessage = ""
 	if md = all(t, forecasted(step(), f))["md"]; !strings.Contains(md, "the pool's limit leaves no capacity for a replacement; the node is annotated do-not-disrupt") {
 		t.Errorf("a node that two things keep:\n%s", md)
 	}

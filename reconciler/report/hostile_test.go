@@ -40,7 +40,7 @@ func planted(s string) Report {
 	deleted := state.Item{Key: key("old"), Object: content, DeletionImpact: loss.DeletionImpact{Impact: s + "!"}}
 	compared := state.Item{Key: key("compared"), Object: content, Origin: state.Origin{File: s}, CorrectionPolicy: state.CorrectionPolicy{ReadOnly: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
-	found := state.Item{Key: lost.Key, Observation: state.Observation{Unknown: s + "?", Notes: []finding.Finding{{Facts: finding.FactsOf(finding.Of("fact", s)), Text: s}}, Warnings: []finding.Finding{{Text: s}}}}
+	found := state.Item{Key: lost.Key, Observation: state.Observation{Unknown: s + "?", Notes: []finding.Finding{{Facts: finding.FactsOf(finding.NewFact("fact", s)), Text: s}}, Warnings: []finding.Finding{{Text: s}}}}
 	p := plan.Compute(state.NewSet(created, updated, compared, lost), state.NewSet(before, deleted, found), plan.Guard(50, ""))
 	p.Ignored = []plan.IgnoredFields{{Live: before, Declared: updated}}
 	o := apply.Outcome{NotReady: []apply.NotReady{{Key: key("new"), Reason: s}}}
@@ -173,13 +173,13 @@ func checkRow(t *testing.T, row string) {
 }
 
 func TestMarkdownReportsHowMuchItLeavesOut(t *testing.T) {
-	var wanted []state.Item
+	var desired []state.Item
 	var problems []state.Problem
 	for n := range 2000 {
-		wanted = append(wanted, item("kubernetes", "", "ConfigMap", fmt.Sprintf("c%04d", n), "a.yaml", n, object{"k": int64(n)}))
+		desired = append(desired, item("kubernetes", "", "ConfigMap", fmt.Sprintf("c%04d", n), "a.yaml", n, object{"k": int64(n)}))
 		problems = append(problems, state.Problem{Message: fmt.Sprintf("problem %d", n)})
 	}
-	r := New(plan.Compute(state.NewSet(wanted...), state.Set{}), problems)
+	r := New(plan.Compute(state.NewSet(desired...), state.Set{}), problems)
 	got := render(t, func(b *bytes.Buffer) error { return r.Markdown(b, Options{}) })
 	checkMarkdown(t, got, defaultLimit)
 	if len(got) < defaultLimit*9/10 {
@@ -238,13 +238,13 @@ func guarding(before, after string) Report {
 			"Custom": {"spec": object{"bearerToken": s}},
 		}
 	}
-	var wanted, observed []state.Item
+	var desired, observed []state.Item
 	old := content(before)
 	for kind, c := range content(after) {
-		wanted = append(wanted, item("kubernetes", "", kind, "new", "a.yaml", 1, c), item("kubernetes", "", kind, "edited", "a.yaml", 1, c))
+		desired = append(desired, item("kubernetes", "", kind, "new", "a.yaml", 1, c), item("kubernetes", "", kind, "edited", "a.yaml", 1, c))
 		observed = append(observed, item("kubernetes", "", kind, "edited", "", 0, old[kind]), item("kubernetes", "", kind, "old", "", 0, old[kind]))
 	}
-	p := plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
+	p := plan.Compute(state.NewSet(desired...), state.NewSet(observed...))
 	for kind, c := range content(after) {
 		p.Ignored = append(p.Ignored, plan.IgnoredFields{Live: item("kubernetes", "", kind, "kept", "", 0, old[kind]), Declared: item("kubernetes", "", kind, "kept", "a.yaml", 1, c)})
 	}

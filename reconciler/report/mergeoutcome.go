@@ -43,9 +43,9 @@ type MergeOutcome struct {
 	Removed int
 	// Done is when the last of them was gone; zero before.
 	Done time.Time
-	// Predicted is what the comment predicted of nodes, Happened what was observed until Done; nil where
+	// Predicted is what the comment predicted of nodes, Actual what was observed until Done; nil where
 	// the one or the other is not known.
-	Predicted, Happened *RolloutFigures
+	Predicted, Actual *RolloutFigures
 }
 
 // maxNamedNodes is how many of the nodes that are left are named, each with what it

@@ -40,14 +40,14 @@ func (p proposed) report() Report {
 // is not there.
 func between(group, kind, name string, before, after object) plan.Plan {
 	i := item("kubernetes", group, kind, name, kindFile(kind, name), 1, after)
-	var wanted, observed []state.Item
+	var desired, observed []state.Item
 	if after != nil {
-		wanted = append(wanted, i)
+		desired = append(desired, i)
 	}
 	if before != nil {
 		observed = append(observed, live(i, before))
 	}
-	return plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
+	return plan.Compute(state.NewSet(desired...), state.NewSet(observed...))
 }
 
 func kindFile(kind, name string) string { return "clusters/dev/" + kind + "-" + name + ".yaml" }
@@ -180,7 +180,7 @@ func lossy() *provision.Forecast {
 	f := removing()
 	f.Replaced, f.Pools = nodesOf("gpu", 2, "NodeClassDrift"), append(f.Pools, classReplacing("NodeClassDrift", volumes).Pools[1])
 	f.Pools[2].Replaced, f.Pools[2].OverLimit = 2, []provision.ExceededLimit{{Resource: "nvidia.com/gpu", Used: "4", Limit: "2"}}
-	f.Replaced[0].Pods[1].Unowned, f.Removed[0].Nodes[0].Pods[0].Unowned = true, true
+	f.Replaced[0].Pods[1].WithoutController, f.Removed[0].Nodes[0].Pods[0].WithoutController = true, true
 	f.Removed[0].Rescheduled, f.Removed[0].Unschedulable = 1, 2
 	f.Rollout = provision.Rollout{Nodes: 2, Pods: 4, MinMinutes: 4, MaxMinutes: 40, Assumptions: assumed}
 	f.Cost.Unblocked = &provision.Amount{OnDemand: 1.5}
@@ -331,17 +331,17 @@ const hunter = "hunter2-"
 
 // numerous changes n things, of which a third goes.
 func numerous(n int) plan.Plan {
-	var wanted, observed []state.Item
+	var desired, observed []state.Item
 	for i := range n {
 		c := item("kubernetes", "", "ConfigMap", fmt.Sprintf("c%04d", i), fmt.Sprintf("clusters/dev/c%04d.yaml", i), 1, object{"data": object{"a": fmt.Sprint(i), "b": "x"}})
 		if i%3 != 0 {
-			wanted = append(wanted, c)
+			desired = append(desired, c)
 		}
 		if i%3 != 1 {
 			observed = append(observed, live(c, object{"data": object{"a": "old", "b": "x"}}))
 		}
 	}
-	return plan.Compute(state.NewSet(wanted...), state.NewSet(observed...))
+	return plan.Compute(state.NewSet(desired...), state.NewSet(observed...))
 }
 
 // withKeys are the guards, each that holds changes with the key of its hold, as [preview] sets it.

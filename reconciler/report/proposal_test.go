@@ -156,11 +156,11 @@ func proposing(s string) Report {
 	deleted := state.Item{Key: key("old"), Object: content, DeletionImpact: loss.DeletionImpact{Impact: s + "!"}}
 	lost := state.Item{Key: key("lost"), Object: content, Origin: state.Origin{File: s, Line: 4}}
 	found := state.Item{Key: lost.Key, Observation: state.Observation{Unknown: s + "?", Notes: []finding.Finding{{Text: s + "."}, {Text: warning + s + "."}}}}
-	wanted := []state.Item{created, lost}
+	desired := []state.Item{created, lost}
 	for c := 'a'; c < 'i'; c++ { // Too much to be told briefly.
-		wanted = append(wanted, state.Item{Key: key("next-" + string(c)), Object: content, Origin: created.Origin})
+		desired = append(desired, state.Item{Key: key("next-" + string(c)), Object: content, Origin: created.Origin})
 	}
-	p := plan.Compute(state.NewSet(wanted...), state.NewSet(deleted, found), plan.ConfirmLosses(""))
+	p := plan.Compute(state.NewSet(desired...), state.NewSet(deleted, found), plan.ConfirmLosses(""))
 	r := NewProposal(plan.Proposal{Proposed: p, Drift: p}, []state.Problem{{Origin: state.Origin{File: s + ".yaml", Line: 2}, Message: s + "."}}, nil)
 	r.Forecast = ruined(s)
 	r.GuardResults = []GuardResult{{Rule: "rule" + s, Result: "held", Text: s + "."}, {Rule: "lint" + s, Result: "warning", Text: s + "."}}
@@ -285,7 +285,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"another moment":              func(r *Report, _ *provision.Forecast) { r.Provenance.Observed = r.Provenance.Observed.Add(time.Hour) },
 		"pods of a node come and go":  func(_ *Report, f *provision.Forecast) { f.Replaced[1].Pods = f.Replaced[1].Pods[:1] },
 		"another pod keeps the node":  func(_ *Report, f *provision.Forecast) { f.Replaced[0].Blockers[0].Pod.Name = "train-9" },
-		"a budget is used up for now": func(_ *Report, f *provision.Forecast) { f.Pools[1].RolloutRate.AllowedDisruptions = 2 },
+		"a budget is used up for now": func(_ *Report, f *provision.Forecast) { f.Pools[1].Disruption.AllowedDisruptions = 2 },
 		"a pool elsewhere grows": func(_ *Report, f *provision.Forecast) {
 			f.Pools[0].Nodes, f.Cost.Now.OnDemand, f.Cost.After.OnDemand = 9, 7, 8.212
 		},
@@ -370,7 +370,7 @@ func TestMakingAProposalChangesNeitherPlan(t *testing.T) {
 	if got := New(both, nil); len(got.Holds) != 2 || got.ConfirmationToken != both.Confirmation() || strings.Count(got.ConfirmationToken, ",") != 1 {
 		t.Errorf("two tokens of a plan: %+v, %s", got.Holds, got.ConfirmationToken)
 	}
-	waits := func(c Change) bool { return c.Hold != "" }
+	waits := func(c Change) bool { return c.Reason != "" }
 	if !slices.ContainsFunc(r.Drift.Changes, waits) {
 		t.Errorf("drift %+v", r.Drift.Changes)
 	}

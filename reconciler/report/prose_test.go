@@ -13,7 +13,7 @@ func bones(t *testing.T, md string) string {
 
 func TestWhatIsOnlyComparedForNoReasonEndsInNoColon(t *testing.T) {
 	for hold, want := range map[string]string{"": "differs, read-only", "run: x": "differs, read-only: run: x"} {
-		lines := Options{}.body(Change{Action: "update", ReadOnly: true, Hold: hold})
+		lines := Options{}.body(Change{Action: "update", ReadOnly: true, Reason: hold})
 		if got := lines[len(lines)-1].Text; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

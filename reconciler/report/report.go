@@ -152,12 +152,12 @@ type Change struct {
 	// the same with their codes and facts.
 	Notes    []string          `json:"notes,omitempty"`
 	Findings []finding.Finding `json:"findings,omitempty"`
-	// Hold is why the change is held or skipped.
-	Hold string `json:"hold,omitempty"`
+	// Reason is why the change is held or skipped, as status.pending[].reason of a Sync.
+	Reason string `json:"reason,omitempty"`
 	// Skipped is true where nothing releases the change, since its object is read-only or its drift is only reported.
 	Skipped bool `json:"skipped,omitempty"`
 	// ReadOnly is true for a thing that Poolwright compares and never writes:
-	// Hold is who changes it, and how.
+	// Reason is who changes it, and how.
 	ReadOnly bool `json:"readOnly,omitempty"`
 	// Status is "applied", "held", "failed", "conflict", "skipped" where Skipped is true, or "notAttempted" where the
 	// run did not begin the change; absent before a run.

@@ -69,7 +69,7 @@ func sample() (plan.Plan, []state.Problem) {
 	liveTheirs := live(theirs, object{"spec": object{"paused": false}})
 	liveTheirs.Owner = owner.Reference{Kind: owner.FluxKustomization, Name: "flux-system/apps"}
 	same := item("kubernetes", "", "Namespace", "gpu", "ns.yaml", 1, object{"kind": "Namespace"})
-	wanted := state.NewSet(gpu, cpu, class, config, secret, pull, queue, theirs, same)
+	desired := state.NewSet(gpu, cpu, class, config, secret, pull, queue, theirs, same)
 	observed := state.NewSet(
 		live(cpu, object{
 			"metadata": object{"labels": object{"app.kubernetes.io/name": "cpu", "team": "x"}},
@@ -89,7 +89,7 @@ func sample() (plan.Plan, []state.Problem) {
 		}),
 		live(old, old.Object), liveTheirs, live(same, same.Object),
 	)
-	p := plan.Compute(wanted, observed, plan.Guard(50, ""))
+	p := plan.Compute(desired, observed, plan.Guard(50, ""))
 	return p, []state.Problem{
 		{Origin: state.Origin{File: "pools/bad.yaml", Line: 7}, Message: `field "weigth" is unknown; did you mean "weight"?`},
 		{Message: "the folder has no kustomization.yaml"},
@@ -102,6 +102,8 @@ func done(p plan.Plan) apply.Outcome {
 	for i, c := range p.Changes {
 		r := apply.Result{Change: c, Status: apply.Applied}
 		switch {
+		case c.Skipped():
+			r.Status = apply.Skipped
 		case c.Held():
 			r.Status = apply.Held
 		case i == 1:
@@ -109,7 +111,7 @@ func done(p plan.Plan) apply.Outcome {
 		case i == 2:
 			r.Status, r.Err = apply.Conflict, errors.New("spec.paused is owned by kustomize-controller")
 		case i == 3:
-			r.Status, r.Err = apply.Skipped, errors.New("not started: the run was stopped")
+			r.Status, r.Err = apply.NotAttempted, errors.New("not started: the run was stopped")
 		}
 		o.Results = append(o.Results, r)
 	}
@@ -202,9 +204,12 @@ func TestSkippedHasOneMeaning(t *testing.T) {
 	}}
 	o := apply.Outcome{}
 	for _, c := range p.Changes {
-		status := apply.Held
-		if !c.Held() {
+		status := apply.NotAttempted
+		switch {
+		case c.Skipped():
 			status = apply.Skipped
+		case c.Held():
+			status = apply.Held
 		}
 		o.Results = append(o.Results, apply.Result{Change: c, Status: status})
 	}
@@ -260,15 +265,15 @@ func TestTextShowsAsManyLinesOfAnObjectAsRequested(t *testing.T) {
 
 // BenchmarkReport is a first plan of 2,000 objects in all forms.
 func BenchmarkReport(b *testing.B) {
-	var wanted []state.Item
+	var desired []state.Item
 	for n := range 2000 {
 		content := object{"kind": "ConfigMap"}
 		for k := range 20 {
 			content[string(rune('a'+k))] = object{"value": strings.Repeat("some text of it ", 5), "n": int64(k)}
 		}
-		wanted = append(wanted, item("kubernetes", "", "ConfigMap", string(rune('a'+n%26))+strings.Repeat("x", n/26), "a.yaml", n, content))
+		desired = append(desired, item("kubernetes", "", "ConfigMap", string(rune('a'+n%26))+strings.Repeat("x", n/26), "a.yaml", n, content))
 	}
-	p := plan.Compute(state.NewSet(wanted...), state.Set{})
+	p := plan.Compute(state.NewSet(desired...), state.Set{})
 	for b.Loop() {
 		r := New(p, nil)
 		var out bytes.Buffer

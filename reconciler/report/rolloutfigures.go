@@ -24,9 +24,9 @@ type RolloutFigures struct {
 // USDRange is an amount of US dollars, or the bounds of one.
 type USDRange struct{ Min, Max float64 }
 
-// comparison is a table of what was predicted and what happened; empty unless both are known and one has a node or a cost.
+// comparison is a table of what was predicted and the actual figures; empty unless both are known and one has a node or a cost.
 func (a MergeOutcome) comparison(v markup.Style) string {
-	if a.Predicted == nil || a.Happened == nil || a.Predicted.none() && a.Happened.none() {
+	if a.Predicted == nil || a.Actual == nil || a.Predicted.none() && a.Actual.none() {
 		return ""
 	}
 	view := forecast.View{Style: v}
@@ -43,7 +43,7 @@ func (a MergeOutcome) comparison(v markup.Style) string {
 	}
 	return strings.Join([]string{
 		"| | nodes replaced | removed with their pool | minutes | cost |", "|---|--:|--:|--:|--:|",
-		row("predicted", *a.Predicted), row("happened", *a.Happened),
+		row("predicted", *a.Predicted), row("actual", *a.Actual),
 	}, "\n")
 }
 

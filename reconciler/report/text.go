@@ -162,12 +162,12 @@ const (
 	limitExceeded  = "LimitExceeded"
 )
 
-// resumedWith is the command that resumes a Sync; empty without a name.
-func resumedWith(name, namespace string) string {
+// resumedWith is the command that resumes a Sync, with its flags; empty without a name.
+func resumedWith(name, namespace, flags string) string {
 	if name == "" {
 		return ""
 	}
-	return " with `poolwright resume " + name + " -n " + namespace + "`"
+	return " with `poolwright resume " + name + " -n " + namespace + flags + "`"
 }
 
 // stateLine reports that the plan is not carried out as it is, and what changes that; empty
@@ -182,9 +182,9 @@ func (r Report) stateLine() string {
 	case terminating:
 		return "Sync" + of + " is being deleted: nothing of this is applied, and its Ready condition has what its deletion waits for"
 	case suspended:
-		return "Sync" + of + " is suspended: nothing of this is applied before it is resumed" + resumedWith(name, namespace)
+		return "Sync" + of + " is suspended: nothing of this is applied before it is resumed" + resumedWith(name, namespace, "")
 	case rolledBack:
-		return "Sync" + of + " is rolled back to an earlier revision: nothing of this is applied before it is resumed" + resumedWith(name, namespace)
+		return "Sync" + of + " is rolled back to an earlier revision: nothing of this is applied before it is resumed" + resumedWith(name, namespace, " --rollback")
 	case notFastForward:
 		return "Sync" + of + " applies no newer revision (NotFastForward): put its branch back, or confirm the move with the command in the message of its Ready condition"
 	case limitExceeded:

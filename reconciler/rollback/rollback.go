@@ -83,7 +83,7 @@ func Message(sync *v1alpha1.Sync) string {
 	if reason := Reason(sync); reason != "" {
 		why = " (" + reason + ")"
 	}
-	return fmt.Sprintf("Stays at %s%s: nothing newer is applied before it is resumed with: poolwright resume %s -n %s", Revision(sync), why, sync.Name, sync.Namespace)
+	return fmt.Sprintf("Stays at %s%s: nothing newer is applied before it is resumed with: poolwright resume %s -n %s --rollback", Revision(sync), why, sync.Name, sync.Namespace)
 }
 
 // Refused reports that the annotation of a Sync has no effect, why, and how it is removed; empty where there is
@@ -134,7 +134,7 @@ func To(sync *v1alpha1.Sync, to, reason string) (func(*v1alpha1.Sync), error) {
 		return nil, fmt.Errorf("Sync %s is %w: its tags have to be signed, and none leads to a commit; set spec.source.git.ref.tag to an earlier tag", sync.Name, ErrRevision)
 	case signs(sync, v1alpha1.GitVerificationEveryCommit):
 		// Behind a commit that nobody attempted there may be some without a signature, which would count as attempted then.
-		return nil, fmt.Errorf("Sync %s is %w: spec.source.git.verify requires every commit to be signed that leads to the newest; set its mode to HEAD until the Sync is resumed", sync.Name, ErrRevision)
+		return nil, fmt.Errorf("Sync %s is %w: spec.source.git.verify requires every commit to be signed that leads to the newest; set its mode to HEAD until the rollback is ended", sync.Name, ErrRevision)
 	case ref.Commit != "":
 		return nil, fmt.Errorf("Sync %s is %w: it follows no branch or tag, but spec.source.git.ref.commit; change that", sync.Name, ErrRevision)
 	case !sync.DeletionTimestamp.IsZero():

@@ -54,12 +54,12 @@ func (r Resolution) Values() map[string]string {
 // parameters anew, and none where one of them was not read.
 func Resolve(sync *v1alpha1.Sync, read map[string]Reading, now time.Time) Resolution {
 	out := Resolution{Handled: sync.Status.LastHandledUpdateParameters}
-	wanted := entries(sync)
-	update := updateRequested(sync) && !slices.ContainsFunc(wanted, func(e v1alpha1.SubstituteReference) bool { return !has(read, e.Name) })
+	desired := entries(sync)
+	update := updateRequested(sync) && !slices.ContainsFunc(desired, func(e v1alpha1.SubstituteReference) bool { return !has(read, e.Name) })
 	if update {
 		out.Handled = sync.Annotations[v1alpha1.UpdateParametersAnnotation]
 	}
-	for _, e := range wanted {
+	for _, e := range desired {
 		latest, known := read[e.Name]
 		old, pinned := pinOf(sync, e)
 		switch {

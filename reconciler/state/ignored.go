@@ -4,12 +4,12 @@ import "github.com/poolwright/poolwright/reconciler/state/pointer"
 
 // IgnoredValue is the live value of a field that is not corrected.
 type IgnoredValue struct {
-	// Pointer is the JSON pointer to the field in the wanted Object.
+	// Pointer is the JSON pointer to the field in the desired Object.
 	Pointer string
 	// Value is what the live thing has there, and Present whether it has anything.
 	Value   any
 	Present bool
-	// Declared is true where the wanted Object has the field, too.
+	// Declared is true where the desired Object has the field, too.
 	Declared bool
 }
 
@@ -58,8 +58,8 @@ func keep(object map[string]any, values []IgnoredValue, declared bool) map[strin
 	return object
 }
 
-// IgnoredValues reads the fields of a live object that the pointers name in the wanted one. Those of
-// an element of a list that the live one lacks are left out: it is made with the wanted values.
+// IgnoredValues reads the fields of a live object that the pointers name in the desired one. Those of
+// an element of a list that the live one lacks are left out: it is made with the desired values.
 func IgnoredValues(pointers []string, desired, live map[string]any) []IgnoredValue {
 	var out []IgnoredValue
 	for _, text := range pointers {

@@ -51,7 +51,7 @@ func TestLiveValuesOfIgnoredFieldsAreKept(t *testing.T) {
 		"containers": []any{map[string]any{"name": "a", "image": "2"}, map[string]any{"name": "new", "image": "1"}},
 	}}
 	if d := cmp.Diff(kept, Keep(desired, values)); d != "" {
-		t.Errorf("what is wanted (-want +got):\n%s", d)
+		t.Errorf("what is desired (-want +got):\n%s", d)
 	}
 	delete(kept["spec"].(map[string]any), "extra")
 	if d := cmp.Diff(kept, KeepDeclared(desired, values)); d != "" {

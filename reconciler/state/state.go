@@ -1,5 +1,5 @@
 // Package state is the one vocabulary of the reconciler: whatever is declared
-// in Git, wanted by a target or observed in a live target is an Item in a Set.
+// in Git, desired by a target or observed in a live target is an Item in a Set.
 //
 // The package is pure: no client, clock, context or logger. It does not depend on what
 // an Item means; each target does. Start reading at Item.
@@ -121,9 +121,9 @@ type Item struct {
 	// Inputs is a digest of what else is declared that the Observation of the thing is computed
 	// from, such as the pools that draw on a quota; empty where that is nothing.
 	Inputs string `json:"inputs,omitempty"`
-	// Live identifies what was observed; zero when wanted.
+	// Live identifies what was observed; zero when desired.
 	Live Preconditions `json:"live,omitzero"`
-	// Applied is the Hash of the wanted Object that we last applied here; set
+	// Applied is the Hash of the desired Object that we last applied here; set
 	// only on observed Items, empty when we never applied one. An observed
 	// Item with Applied and without Object was applied and is gone: somebody
 	// deleted it.
@@ -152,20 +152,20 @@ type WaveOnDecrease struct {
 // CorrectionPolicy is how a thing may be corrected. The zero value lets everything pass
 // that is ours.
 type CorrectionPolicy struct {
-	// Adopt is true on a wanted Item when a thing that exists under its name,
+	// Adopt is true on a desired Item when a thing that exists under its name,
 	// and that we did not make, may be changed into it.
 	Adopt bool
 	// ReadOnly is why the thing is only ever compared, in a sentence with how a person
-	// changes it; empty for what is also corrected. A target sets it on a wanted Item that
+	// changes it; empty for what is also corrected. A target sets it on a desired Item that
 	// is not ours to write, and on an observed Item that is somebody else's.
 	ReadOnly string
 	// HoldUntil is what a person wrote on the thing, declared or live, to have it stay as it is until then, and HoldReason
 	// why. Both are as they were written: the first may be no time.
 	HoldUntil, HoldReason string `json:",omitempty"`
-	// OnDecrease, where it is set on a wanted Item, orders a change that makes less
+	// OnDecrease, where it is set on a desired Item, orders a change that makes less
 	// of something: room must be given up before what fills it is taken away.
 	OnDecrease *WaveOnDecrease
-	// Ignore are JSON pointers (RFC 6901) to the fields of a wanted Object of which the live value
+	// Ignore are JSON pointers (RFC 6901) to the fields of a desired Object of which the live value
 	// stays once the thing exists: it is neither compared nor written. Sorted; none for most.
 	Ignore []string `json:",omitempty"`
 }
@@ -178,7 +178,7 @@ type Observation struct {
 	// done about it. UnknownCode is the same as a code.
 	Unknown     string
 	UnknownCode finding.Code
-	// Unknown is true where the target did not read the thing, because whoever reads the
+	// Hidden is true where the target did not read the thing, because whoever reads the
 	// result must not learn whether it exists: it is neither there nor gone, and no
 	// difference. Such an Item has no Object. Default false.
 	Hidden bool
@@ -188,7 +188,7 @@ type Observation struct {
 	// Unreadable is why its content may not be read, such as Forbidden: it counts as
 	// different, so that the change is tried and its error reported. Empty for all others.
 	Unreadable string
-	// DryRunError is why an API server refused a dry run of what is wanted, so that Object
+	// DryRunError is why an API server refused a dry run of what is desired, so that Object
 	// differs only in what can be compared without it. It counts as different, so that the
 	// change is tried and its error reported. Empty for all others.
 	DryRunError string
@@ -200,7 +200,7 @@ type Observation struct {
 	NotFound bool
 	// Quota is what a quota allows; nil for all else.
 	Quota *Quota
-	// Ignored are the live values of the fields that CorrectionPolicy.Ignore of the wanted Item
+	// Ignored are the live values of the fields that CorrectionPolicy.Ignore of the desired Item
 	// names, in that order.
 	Ignored []IgnoredValue `json:",omitempty"`
 	// Managers are those that changed what differs, other than Poolwright, the latest first; none where that is
@@ -229,9 +229,9 @@ type Quota struct {
 func (f Observation) ContentUnknown() finding.Finding {
 	switch {
 	case f.Unreadable != "":
-		return finding.New(finding.Unreadable, "unreadable: %s", finding.Of("reason", f.Unreadable))
+		return finding.New(finding.Unreadable, "unreadable: %s", finding.NewFact("reason", f.Unreadable))
 	case f.DryRunError != "":
-		return finding.New(finding.DryRunRefused, "a dry run of it is refused: %s", finding.Of("reason", f.DryRunError))
+		return finding.New(finding.DryRunRefused, "a dry run of it is refused: %s", finding.NewFact("reason", f.DryRunError))
 	}
 	return finding.Finding{}
 }

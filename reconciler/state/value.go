@@ -57,7 +57,7 @@ func writtenAlike(a, b any) bool {
 
 func equalMaps(a, b map[string]any) bool {
 	if reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer() {
-		return true // An object that is as wanted is the wanted one.
+		return true // An object that is as desired is the desired one.
 	}
 	if len(a) != len(b) {
 		return false

@@ -33,7 +33,7 @@ func holdUntil(now time.Time) plan.Policy {
 			}
 			r, problem := mark(c, now)
 			if problem != "" {
-				n := plan.NewNote(c.Key, c.Origin(), finding.New(finding.HoldInvalid, v1alpha1.HoldUntilAnnotation+" holds nothing: %s", finding.Of("problem", problem)))
+				n := plan.NewNote(c.Key, c.Origin(), finding.New(finding.HoldInvalid, v1alpha1.HoldUntilAnnotation+" holds nothing: %s", finding.NewFact("problem", problem)))
 				n.Severity = finding.Warning
 				p.Notes = append(p.Notes, n)
 			}

@@ -127,7 +127,7 @@ func TestWhatIsMarkedIsNotDeletedWithItsNamespaceOrItsKind(t *testing.T) {
 	}
 	over := plan.Compute(state.NewSet(), observed, ForDeletion(&v1alpha1.Sync{}, noon.Add(6*time.Hour))...)
 	for _, c := range over.Changes {
-		if c.Held() {
+		if !c.Admitted() {
 			t.Errorf("after its end %s is held: %s", c.Key, c.Hold)
 		}
 	}
@@ -148,7 +148,7 @@ func TestAMarkLetsNothingPass(t *testing.T) {
 	for name, items := range map[string][]state.Item{"no marks": plain, "half of them marked": mixed} {
 		p := plan.Compute(state.NewSet(), state.NewSet(items...), ForRun(&v1alpha1.Sync{}, noon)...)
 		for _, c := range p.Changes {
-			if !c.Held() {
+			if c.Admitted() {
 				t.Errorf("%s: %s would be deleted", name, c.Key)
 			}
 		}

@@ -177,7 +177,7 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 		return p.Changes[0]
 	}
 	held := pass(update)
-	if !held.LoosensSync() || !held.Held() {
+	if !held.LoosensSync() || held.Admitted() {
 		t.Fatalf("it is not held: %+v", held)
 	}
 	drifted := update
@@ -185,14 +185,14 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 	if again := pass(drifted); !again.LoosensSync() {
 		t.Error("what a person made stricter by hand is made looser without confirmation")
 	}
-	token := hold.Join(held.Hold.Tokens(), Scope(sync))
+	token := hold.Join(held.Hold.Tokens(), Binding(sync))
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "000000000000," + token}
-	if confirmed := pass(update); confirmed.Held() {
+	if confirmed := pass(update); !confirmed.Admitted() {
 		t.Errorf("confirmed, it waits: %s", confirmed.Hold)
 	}
 	other := update
 	other.After = &state.Item{Object: m{"spec": m{"prune": true, "drift": "Correct"}}}
-	if changed := pass(other); !changed.Held() {
+	if changed := pass(other); changed.Admitted() {
 		t.Error("the token lets another content pass")
 	}
 }

@@ -56,9 +56,9 @@ func annotated(pool state.Item, gpus string) state.Item {
 // planned is the plan between live and declared pools under a Sync, with what was read of the quota.
 func planned(sync *v1alpha1.Sync, live, declared []state.Item, quota state.Quota) plan.Plan {
 	key := state.Key{Target: "aws", Group: "servicequotas", Kind: "Quota", Namespace: "us-east-1", Name: gOnDemand}
-	wanted := state.NewSet(append(declared, state.Item{Key: key, Object: m{}})...)
+	desired := state.NewSet(append(declared, state.Item{Key: key, Object: m{}})...)
 	observed := state.NewSet(append(live, state.Item{Key: key, Object: m{}, Observation: state.Observation{Quota: &quota}})...)
-	return plan.Compute(wanted, observed, ForRun(sync, time.Time{})...)
+	return plan.Compute(desired, observed, ForRun(sync, time.Time{})...)
 }
 
 func TestASyncHoldsWhatExceedsAQuota(t *testing.T) {
@@ -118,7 +118,7 @@ func TestASyncHoldsWhatExceedsAQuota(t *testing.T) {
 			}
 			sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: p.Confirmation()}
 			for _, c := range planned(sync, tt.live, tt.declared, tt.quota).Changes {
-				if c.Held() {
+				if !c.Admitted() {
 					t.Errorf("confirmed: %s is held: %s", c.Key, c.Hold)
 				}
 			}

@@ -64,19 +64,19 @@ func LastFollowedCommit(sync *v1alpha1.Sync) string {
 // because its annotation poolwright.dev/confirm has the token for this move.
 func AllowsForcePush(sync *v1alpha1.Sync, from, to string) bool {
 	only := sync.Spec.Source.Git.FastForwardOnly
-	_, quoted := ForcePushToken(from, to).ConfirmedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], Scope(sync))
+	_, quoted := ForcePushToken(from, to).ConfirmedBy(sync.Annotations[v1alpha1.ConfirmAnnotation], Binding(sync))
 	return only != nil && !*only || quoted
 }
 
-// Scope is what the Sync's confirmation tokens are bound to.
-func Scope(sync *v1alpha1.Sync) confirm.Scope {
-	return confirm.Scope{UID: string(sync.UID), Handled: sync.Status.LastHandledConfirmationTokens}
+// Binding is what the Sync's confirmation tokens are bound to.
+func Binding(sync *v1alpha1.Sync) confirm.Binding {
+	return confirm.Binding{UID: string(sync.UID), Handled: sync.Status.LastHandledConfirmationTokens}
 }
 
 // inScope binds the tokens of a plan for the Sync.
 func inScope(sync *v1alpha1.Sync) plan.Policy {
 	return func(p plan.Plan) plan.Plan {
-		p.Scope = Scope(sync)
+		p.Binding = Binding(sync)
 		return p
 	}
 }

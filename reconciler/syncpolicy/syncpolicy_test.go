@@ -58,8 +58,8 @@ func TestNothingIsFollowedByASourceOfFlux(t *testing.T) {
 }
 
 func TestWhatAllowsAForcePush(t *testing.T) {
-	in := func(from, to string, scope confirm.Scope) string { return ForcePushToken(from, to).Encode(scope) }
-	token := in(here, there, confirm.Scope{UID: "a"})
+	in := func(from, to string, binding confirm.Binding) string { return ForcePushToken(from, to).Encode(binding) }
+	token := in(here, there, confirm.Binding{UID: "a"})
 	tests := map[string]struct {
 		only      *bool
 		confirmed string
@@ -71,10 +71,10 @@ func TestWhatAllowsAForcePush(t *testing.T) {
 		"who quotes the token":               {nil, token, true},
 		"who quotes it among others":         {nil, "abc, " + token, true},
 		"not who quotes another":             {nil, "abc", false},
-		"not who accepted the way back":      {nil, in(there, here, confirm.Scope{UID: "a"}), false},
+		"not who accepted the way back":      {nil, in(there, here, confirm.Binding{UID: "a"}), false},
 		"not who quotes a part of it":        {nil, token[:11], false},
-		"not who quotes another Sync's":      {nil, in(here, there, confirm.Scope{UID: "b"}), false},
-		"not who quotes it once more":        {nil, in(here, there, confirm.Scope{UID: "a", Handled: token}), false},
+		"not who quotes another Sync's":      {nil, in(here, there, confirm.Binding{UID: "b"}), false},
+		"not who quotes it once more":        {nil, in(here, there, confirm.Binding{UID: "a", Handled: token}), false},
 		"not who names the commit instead":   {nil, there, false},
 	}
 	for name, tt := range tests {

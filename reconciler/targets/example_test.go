@@ -22,8 +22,8 @@ func (m *inMemoryTarget) Observe(context.Context, state.Set) (state.Set, error) 
 	return m.objects, nil
 }
 
-// Correct implements targets.Target.
-func (m *inMemoryTarget) Correct(_ context.Context, c plan.Change) error {
+// Apply implements targets.Target.
+func (m *inMemoryTarget) Apply(_ context.Context, c plan.Change) error {
 	var rest []state.Item
 	for _, item := range m.objects.Items() {
 		if item.Key != c.Key {
@@ -48,7 +48,7 @@ func ExampleTarget() {
 		p := plan.Compute(desired, observed)
 		fmt.Println(len(p.Changes), "changes,", p.Unchanged, "unchanged")
 		for _, c := range p.Changes {
-			fmt.Println(c.Action, c.Key, target.Correct(ctx, c))
+			fmt.Println(c.Action, c.Key, target.Apply(ctx, c))
 		}
 	}
 	// Output:

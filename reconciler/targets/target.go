@@ -1,6 +1,6 @@
 // Package targets is the contract between the reconciler and every outside
 // target: Kubernetes, AWS. A target is three verbs; whoever has them can be
-// planned, corrected and tested by the conformance suite in targettest.
+// planned, applied and tested by the conformance suite in targettest.
 //
 // It refuses to hold policy: what may be deleted or must wait is decided on
 // the Plan. Start reading at Target.
@@ -29,20 +29,20 @@ type Target interface {
 	// target can never hold is a Problem in a *ProblemsError, returned together with the
 	// Set of all the others.
 	Desired(ctx context.Context, declared state.Set) (state.Set, error)
-	// Observe reports what the target holds of the wanted things, and those
-	// things that are ours but no longer wanted. Observed Objects are
-	// canonical: where the live thing satisfies the wanted one, the Object is
-	// equal to the wanted Object; where not, it differs in exactly the fields
-	// that a correction would change. An error means that nothing may be
+	// Observe reports what the target holds of the desired things, and those
+	// things that are ours but no longer desired. Observed Objects are
+	// canonical: where the live thing satisfies the desired one, the Object is
+	// equal to the desired Object; where not, it differs in exactly the fields
+	// that Apply would change. An error means that nothing may be
 	// concluded, least of all an absence.
 	Observe(ctx context.Context, desired state.Set) (state.Set, error)
-	// Correct makes one change. It returns nil only when the target has
+	// Apply makes one change. It returns nil only when the target has
 	// accepted it; it never deletes anything but the very incarnation that
 	// was observed (Change.Before.Live), and nothing with which more goes than
 	// was allowed (Change.Approval): that is counted anew before the first
 	// request, and is a *LossesGrownError. The error states why, and not which change it is
 	// of: the caller has that.
-	Correct(ctx context.Context, change plan.Change) error
+	Apply(ctx context.Context, change plan.Change) error
 }
 
 // InventoryWriter is the ability of a Target that keeps an inventory: the intent to
@@ -58,14 +58,14 @@ type InventoryWriter interface {
 }
 
 // ApprovalRevoker is the ability of a Target that records how far deletions were allowed.
-// What an Observe finds wanted again is allowed no more.
+// What an Observe finds desired again is allowed no more.
 type ApprovalRevoker interface {
 	// RevokeApprovals stores that right after an Observe by which targets are to be changed, and
 	// that the deletions of these keys were given up: a process that ends before Begin has
 	// observed what the next one may not. It sends nothing where nothing was revoked.
 	RevokeApprovals(ctx context.Context, revoked ...state.Key) error
 	// Deleting lists the keys of what a run was allowed to delete and is not known to be
-	// gone, wanted again or given up.
+	// gone, desired again or given up.
 	Deleting(ctx context.Context) ([]state.Key, error)
 }
 
@@ -97,11 +97,11 @@ func (e *ProblemsError) Error() string {
 	return fmt.Sprintf("%d problems, the first: %s", e.Count(), e.Problems[0])
 }
 
-// ErrConflict marks a correction that was refused because another manager owns
+// ErrConflict marks a change that was refused because another manager owns
 // the fields. The error's text names the manager and the fields.
 var ErrConflict = errors.New("owned by another manager")
 
-// ErrSchema marks a correction that was refused because the declared thing does not fit the
+// ErrSchema marks a change that was refused because the declared thing does not fit the
 // schema of its kind. The error's text names the field.
 var ErrSchema = errors.New("it does not fit its schema")
 
@@ -140,6 +140,6 @@ func MayDelete(c plan.Change, now loss.DeletionImpact) error {
 	return state.Fail(state.Retry, "LossesGrown", &LossesGrownError{Allowed: allowed, Now: now.EffectiveLosses()})
 }
 
-// ErrChanged marks a correction that was refused because the live thing is no
+// ErrChanged marks a change that was refused because the live thing is no
 // longer the one that was observed. The next run observes it anew.
 var ErrChanged = errors.New("changed since it was observed")

@@ -69,12 +69,12 @@ func (r *Errors) Desired(ctx context.Context, target targets.Target, definitions
 	if err != nil {
 		return state.Set{}, err
 	}
-	wanted, err := target.Desired(ctx, admit(declared, func(item state.Item) []state.Problem {
+	desired, err := target.Desired(ctx, admit(declared, func(item state.Item) []state.Problem {
 		return append(slices.Clip(r.Of(item)), unknown[item.Key]...)
 	}))
 	more, isProblems := errors.AsType[*targets.ProblemsError](err)
 	if len(unknown) == 0 || err != nil && !isProblems {
-		return wanted, err
+		return desired, err
 	}
 	var problems []state.Problem
 	for _, of := range unknown {
@@ -83,7 +83,7 @@ func (r *Errors) Desired(ctx context.Context, target targets.Target, definitions
 	if isProblems {
 		problems = append(problems, more.Problems...)
 	}
-	return wanted, &targets.ProblemsError{Problems: lint.Sorted(problems)}
+	return desired, &targets.ProblemsError{Problems: lint.Sorted(problems)}
 }
 
 // admit leaves out what was refused, and all Clusters but an only one.

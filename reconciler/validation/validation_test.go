@@ -79,7 +79,7 @@ func TestATargetIsNotGivenWhatIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([][]string{c.want, c.problems}, [][]string{want, problems}); diff != "" {
-				t.Errorf("wanted and problems (-want +got):\n%s", diff)
+				t.Errorf("desired and problems (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -7,5 +7,5 @@ const (
 	codeParameterValue      finding.Code = "ParameterValue"
 	codeParameterOutdated   finding.Code = "ParameterOutdated"
 	codeParameterOverridden finding.Code = "ParameterOverridden"
-	codeParameterUnread     finding.Code = "ParameterUnread"
+	codeParameterUnknown    finding.Code = "ParameterUnknown"
 )

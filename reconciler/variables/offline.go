@@ -66,7 +66,7 @@ func UnknownOf(sync *v1alpha1.Sync) Unknown {
 
 // Warning is the warning about a variable that is one of them.
 func (u Unknown) Warning(variable string) finding.Finding {
-	return finding.New(codeParameterUnread,
+	return finding.New(codeParameterUnknown,
 		"${%s} is the value of SSM parameter %s, which is not read here, and fields that contain it are not validated; give it one with --substitute %s=VALUE",
-		finding.Of("variable", variable), finding.Of("parameter", u[variable]), variable)
+		finding.NewFact("variable", variable), finding.NewFact("parameter", u[variable]), variable)
 }

@@ -56,18 +56,18 @@ func WithValues(ctx context.Context, sync, live *v1alpha1.Sync, read ReadParamet
 func Notes(key state.Key, sync *v1alpha1.Sync, values substitute.Values) []plan.Note {
 	var out []plan.Note
 	for _, p := range ssmversion.Pinned(sync).Pins {
-		variable, parameter, value := finding.Of("variable", p.Variable), finding.Of("parameter", p.Name), finding.Of("value", p.Value)
+		variable, parameter, value := finding.NewFact("variable", p.Variable), finding.NewFact("parameter", p.Name), finding.NewFact("value", p.Value)
 		found := finding.New(codeParameterValue, "${%s} is %s, from SSM parameter %s", variable, value, parameter)
 		other := elsewhere(values, p.Variable, p.Name)
 		switch {
 		case other != "":
 			found = finding.New(codeParameterOverridden, "${%s} comes from %s: SSM parameter %s, of which the Sync has the value %s, is not used",
-				variable, finding.Of("source", other), parameter, value)
+				variable, finding.NewFact("source", other), parameter, value)
 		case p.PinnedAt.IsZero():
 			found.Text += ", and stays that once the Sync has read it"
 		case p.Latest != "":
 			found.Code = codeParameterOutdated
-			found = found.With(finding.Of("newest", p.Latest))
+			found = found.With(finding.NewFact("newest", p.Latest))
 			found.Text += fmt.Sprintf(" on %s; the newest is %s: poolwright reconcile %s --update-parameters takes it", p.PinnedAt.UTC().Format(time.DateOnly), p.Latest, sync.Name)
 		default:
 			found.Text += " on " + p.PinnedAt.UTC().Format(time.DateOnly)

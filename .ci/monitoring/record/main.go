@@ -95,9 +95,13 @@ func lastStep(events io.Reader) error {
 	return errors.Join(errors.New("the demo ended before its summary"), lines.Err())
 }
 
-// record scrapes until the demo is done, and a few times after.
+// record scrapes until the demo is done, and a few times after. What was not scraped in time, on a machine that is busy, is
+// recorded as it was before: the moments of a recording are its numbers.
 func record(ctx context.Context, address string, done <-chan error) (*monitoring.Recording, error) {
 	recording, left := &monitoring.Recording{}, -1
+	var before []byte
+	var begin time.Time
+	added := 0
 	for tick := time.NewTicker(monitoring.Interval); left != 0; {
 		select {
 		case err := <-done:
@@ -113,9 +117,18 @@ func record(ctx context.Context, address string, done <-chan error) (*monitoring
 		if err != nil {
 			continue
 		}
+		if before == nil {
+			before, begin = text, time.Now()
+		}
+		for passed := int(time.Since(begin) / monitoring.Interval); added < passed; added++ {
+			if err := recording.Add(before); err != nil {
+				return nil, err
+			}
+		}
 		if err := recording.Add(text); err != nil {
 			return nil, err
 		}
+		before, added = text, added+1
 		if left > 0 {
 			left--
 		}

@@ -50,12 +50,14 @@ func (f asset) sha256() string {
 	return hex.EncodeToString(sum[:])
 }
 
-var semantic = regexp.MustCompile(`^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?$`)
+// released is the version of a release or of a candidate for one. The command takes the same for one, and only
+// then has the image of its release as a default: another version would make a command without it.
+var released = regexp.MustCompile(`^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-(alpha|beta|rc)\.(0|[1-9][0-9]*))?$`)
 
-// CheckVersion refuses what is no semantic version with a v before it.
+// CheckVersion refuses what is no version of a release.
 func CheckVersion(version string) error {
-	if !semantic.MatchString(version) {
-		return fmt.Errorf("-version: %q is no semantic version, such as v0.1.0 or v0.2.0-rc.1", version)
+	if !released.MatchString(version) {
+		return fmt.Errorf("-version: %q is no version of a release, such as v0.1.0 or v0.2.0-rc.1", version)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -230,15 +231,22 @@ func TestTheProvenanceIsAStatementAboutEveryFileAndTheImage(t *testing.T) {
 	}
 }
 
-func TestReleaseNotesAreTheSectionOfTheVersionOrWhatIsNotReleased(t *testing.T) {
-	for name, test := range map[string]struct{ changelog, want, warning, fails string }{
+func TestReleaseNotesAreTheSectionOfTheVersion(t *testing.T) {
+	const released = "## v0.1.0 (2026-12-01)\n\n- a\n\n"
+	for name, test := range map[string]struct{ version, changelog, want, warning, fails string }{
 		"the version's own":                      {changelog: "# Changelog\n\n## Unreleased\n\nlater\n\n## v0.1.0 (2026-12-01)\n\n### Added\n\n- a\n\n## v0.1.0-rc.1\n\nearlier\n", want: "### Added\n\n- a"},
-		"not released yet":                       {changelog: "# Changelog\n\n## Unreleased\n\n- b\n", want: "- b", warning: "no section \"## v0.1.0\""},
-		"a changelog with none":                  {changelog: "# Changelog\n", fails: "neither"},
-		"a version that begins alike is another": {changelog: "## v0.1.0-rc.1\n\nearlier\n", fails: "neither"},
+		"not released yet":                       {changelog: "# Changelog\n\n## Unreleased\n\n- b\n", fails: "no section \"## v0.1.0\""},
+		"a changelog with none":                  {changelog: "# Changelog\n", fails: "no section"},
+		"a section without a text":               {changelog: "## v0.1.0\n\n## v0.0.1\n\n- z\n", fails: "no section"},
+		"a version that begins alike is another": {changelog: "## v0.1.0-rc.1\n\nearlier\n", fails: "no section"},
+		"before a release":                       {version: "v0.1.0-rc.1", changelog: "## Unreleased\n\n- b\n\n" + released, want: "- a", warning: "those of \"## v0.1.0\""},
+		"before one that has no section":         {version: "v0.2.0-rc.1", changelog: "## Unreleased\n\n- b\n\n" + released, want: "- b", warning: "those of \"## Unreleased\""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := config(t, "v0.1.0")
+			if test.version == "" {
+				test.version = "v0.1.0"
+			}
+			c := config(t, test.version)
 			c.Root = t.TempDir()
 			if err := os.WriteFile(filepath.Join(c.Root, "CHANGELOG.md"), []byte(test.changelog), 0o600); err != nil {
 				t.Fatal(err)
@@ -261,12 +269,77 @@ func TestReleaseNotesAreTheSectionOfTheVersionOrWhatIsNotReleased(t *testing.T) 
 	}
 }
 
+func TestAFinalVersionIsRefusedWhileSomethingIsUnreleased(t *testing.T) {
+	const released = "## v0.1.0\n\n- a\n"
+	for name, test := range map[string]struct {
+		version, changelog string
+		refused            bool
+	}{
+		"something is left":                      {"v0.1.0", "## Unreleased\n\n- b\n\n" + released, true},
+		"something is left, and has no section":  {"v0.2.0", "## Unreleased\n\n- b\n\n" + released, true},
+		"all of it was moved":                    {"v0.1.0", "## Unreleased\n\n" + released, false},
+		"there is no heading for it":             {"v0.1.0", released, false},
+		"a version before the release has it so": {"v0.1.0-rc.1", "## Unreleased\n\n- b\n\n" + released, false},
+	} {
+		root := t.TempDir()
+		if err := os.WriteFile(filepath.Join(root, "CHANGELOG.md"), []byte(test.changelog), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckChangelog(root, test.version); (err != nil) != test.refused || err != nil && !strings.Contains(err.Error(), "move it below \"## "+test.version) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestTheLinksOfReleaseNotesLeadToTheirTag(t *testing.T) {
+	const tag = homepage + "/blob/v0.1.0/"
+	for text, want := range map[string]string{
+		"[a](docs/versions.md)":                     "[a](" + tag + "docs/versions.md)",
+		"[a](docs/kinds/sync.md#conditions)":        "[a](" + tag + "docs/kinds/sync.md#conditions)",
+		"[`a`](./config/iam), [b](docs/events.md).": "[`a`](" + tag + "config/iam), [b](" + tag + "docs/events.md).",
+		"[a](#v010)":                               "[a](" + tag + "CHANGELOG.md#v010)",
+		"[a](https://karpenter.sh/docs)":           "[a](https://karpenter.sh/docs)",
+		"[a](mailto:a@example.com)":                "[a](mailto:a@example.com)",
+		"`[a](docs/b.md)`":                         "`[a](docs/b.md)`",
+		"```\n[a](docs/b.md)\n```\n[a](docs/b.md)": "```\n[a](docs/b.md)\n```\n[a](" + tag + "docs/b.md)",
+		"f(x) and [a] (docs/b.md)":                 "f(x) and [a] (docs/b.md)",
+	} {
+		if got := absolute(text, "v0.1.0"); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Those of this repository's changelog: GitHub takes 125,000 characters, and a person a few pages.
+func TestTheNotesOfTheNextReleaseAreShortAndLeadToFiles(t *testing.T) {
+	c := config(t, "v0.1.0")
+	c.Root = filepath.Join("..", "..", "..")
+	notes, err := c.notes(io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(notes.content) > 10_000 {
+		t.Errorf("they have %d bytes", len(notes.content))
+	}
+	targets := regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(string(notes.content), -1)
+	for _, target := range targets {
+		name, ours := strings.CutPrefix(target[1], homepage+"/blob/v0.1.0/")
+		name, _, _ = strings.Cut(name, "#")
+		if _, err := os.Stat(filepath.Join(c.Root, name)); err != nil || !ours {
+			t.Errorf("%s leads nowhere: %v", target[1], err)
+		}
+	}
+	if len(targets) == 0 {
+		t.Error("they have no link")
+	}
+}
+
 func TestAReleaseIsRefusedThatWouldLackSomething(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*Config)
 		want   string
 	}{
-		"a version with a date": {func(c *Config) { c.Release.Version = "2026.1" }, "no semantic version"},
+		"a version with a date": {func(c *Config) { c.Release.Version = "2026.1" }, "no version of a release"},
 		"a module whose licence is not there": {func(c *Config) {
 			c.Binaries[0].Info = &debug.BuildInfo{Deps: []*debug.Module{{Path: "example.com/secret"}}}
 		}, "example.com/secret"},
@@ -291,5 +364,17 @@ func TestAReleaseIsRefusedThatWouldLackSomething(t *testing.T) {
 func TestAManifestWithoutTheTextToReplaceIsRefused(t *testing.T) {
 	if _, err := replace("values.yaml", []byte("repository: other\n"), []textChange{{"repository: poolwright", "x"}}); err == nil || !strings.Contains(err.Error(), "0 times") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The command is of another module, and cannot import this package.
+func TestTheCommandTakesTheSameVersionsForReleases(t *testing.T) {
+	const file = "../../../cmd/internal/cli/version.go"
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(content), "`"+released.String()+"`") {
+		t.Errorf("%s has another expression than %s", file, released)
 	}
 }

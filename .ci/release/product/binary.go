@@ -25,6 +25,8 @@ const CompressionLevel = 8
 type Release struct {
 	// Version is a semantic version, or dev; Revision is the commit.
 	Version, Revision string
+	// Repository is that of the release's images, and empty where only an image is made.
+	Repository string
 	// Created is the commit's time.
 	Created time.Time
 }
@@ -44,8 +46,11 @@ type Binary struct {
 func Build(ctx context.Context, root string, r Release, platform v1.Platform, path string, flags ...string) (Binary, error) {
 	const stamps = "github.com/poolwright/poolwright/cmd/internal/cli."
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-buildvcs=false",
-		"-ldflags", "-s -w -X " + stamps + "version=" + r.Version + " -X " + stamps + "revision=" + r.Revision,
+		"-ldflags", "-s -w -X " + stamps + "version=" + r.Version + " -X " + stamps + "revision=" + r.Revision + " -X " + stamps + "imageRepository=" + r.Repository,
 		"-o", path}, flags, []string{"./cmd/poolwright"})...)
+	// go build removes its own temporary folder when it is interrupted, and not when it is killed.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 30 * time.Second
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+platform.OS, "GOARCH="+platform.Architecture)
 	if out, err := cmd.CombinedOutput(); err != nil {

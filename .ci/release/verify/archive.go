@@ -134,12 +134,15 @@ func (r release) runs(ctx context.Context, platform v1.Platform, path string) er
 	if err != nil {
 		return fmt.Errorf("running poolwright version -o json: %w", err)
 	}
-	var got struct{ Version, GitCommit, Platform string }
+	var got struct{ Version, GitCommit, Image, Platform string }
 	if err := json.Unmarshal(text, &got); err != nil {
 		return fmt.Errorf("reading poolwright version -o json: %w", err)
 	}
 	if got.Version != r.Version || got.GitCommit != r.Revision || got.Platform != platform.String() {
 		return fmt.Errorf("the program is version %q of commit %q for %q", got.Version, got.GitCommit, got.Platform)
+	}
+	if want := r.Repository + ":" + r.Version; got.Image != want {
+		return fmt.Errorf("the program installs the image %q, and not %s", got.Image, want)
 	}
 	return nil
 }

@@ -189,6 +189,7 @@ var tasks = map[string][]string{
 	"cmd/internal/convert":      {"gitsource/dir"},
 	"cmd/internal/costing":      {"gitsource/dir"},
 	"cmd/internal/prices":       {"provision/engine"},
+	"cmd/internal/probe":        {"gitsource/gogit", "provision/engine"},
 	"cmd/internal/scaffold":     {"provision/engine"},
 	"cmd/internal/crds":         {"provision/engine"},
 	// What the controller and the commands that ask a cluster make in the same way.

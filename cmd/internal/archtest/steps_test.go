@@ -19,10 +19,14 @@ var steps = map[string]string{
 	"TestOneRefusedObjectStopsNoOther":              "one Sync that only one commit may change at a time; the object of the last step is made before the others",
 	"TestTheAPIServerAcceptsWhatTheChartRenders":    "no step needs another: each is dry runs of one set of values, of milliseconds",
 
-	"TestTheDemo": "no step needs another: each brings an environment of its own, of which two at a time would leave no memory for the other tests",
-	"endure":      "one Sync whose source fails in one way at a time; each failure is mended before the next",
-	"everywhere":  "each kill is at a write later than the one before, until a life ends unharmed",
-	"survive":     "one Sync that only one commit may change at a time; each problem is mended before the next",
+	"TestTheDemo":                    "no step needs another: each brings an environment of its own, of which two at a time would leave no memory for the other tests",
+	"TestTheDemosOfAllSetUps":        "no step needs another: each brings an environment of its own, as those of TestTheDemo",
+	"TestAClusterIsDrained":          "no step needs another: each brings an environment of its own, and runs only by make test-long",
+	"TestAClusterMovesFromItsCharts": "no step needs another: each brings an environment of its own, and runs only by make test-long",
+	"TestDelaysAsWritten":            "no step needs another: each brings an environment of its own, and runs only by make test-long",
+	"endure":                         "one Sync whose source fails in one way at a time; each failure is mended before the next",
+	"everywhere":                     "each kill is at a write later than the one before, until a life ends unharmed",
+	"survive":                        "one Sync that only one commit may change at a time; each problem is mended before the next",
 }
 
 // stepsAreListed finds functions of end-to-end tests that run sub-tests one after the other, by

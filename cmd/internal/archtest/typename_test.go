@@ -51,10 +51,10 @@ var sharedNames = map[string][]string{
 	"a name of the standard library, of client-go or of Prometheus, which has it in several packages, too": {
 		"Backoff", "Builder", "Cache", "Client", "Controller", "Environment", "Error", "Failure", "File", "Fixture", "Item", "Key",
 		"Input", "Inputs", "Kind", "List", "Names", "Page", "Process", "Range", "Renderer", "Run", "Query", "Reader", "Reason", "Reconciler", "Record", "Recorder",
-		"Ref", "Scope", "Section", "Status", "Store", "Timeout", "Tree", "Updater", "Usage", "Values", "View", "Watch",
+		"Ref", "Section", "Status", "Store", "Timeout", "Tree", "Updater", "Usage", "Values", "View", "Watch",
 	},
 	"the package's name has the other half of the name": {
-		"Account", "Action", "Budget", "Budgets", "Candidate", "Case", "Catalog", "Cause", "Commit", "Comparison", "Credentials", "Declared",
+		"Account", "Action", "Budget", "Budgets", "Case", "Catalog", "Cause", "Commit", "Comparison", "Credentials", "Declared",
 		"Facts", "Fingerprint", "Folder", "Live", "Logging", "Nodes", "Objects", "Outcome", "Owners", "Requirement", "Resources",
 		"Observation", "Revision", "Rule", "Scenario", "Source", "Violation",
 	},

@@ -44,8 +44,10 @@ type Request struct {
 	Namespace string
 	// Dir is the folder that the cluster will follow, in a working copy.
 	Dir string
-	// Image is the controller's. Default: the one that is installed already.
+	// Image is the controller's. Default: the one that is installed already, or ReleasedImage.
 	Image string
+	// ReleasedImage is the image of the release that this program is of. Empty: it is of none.
+	ReleasedImage string
 	// Sync is what the Sync that is made follows.
 	Sync SyncRequest
 	// TakeOver requests to take over from a Karpenter that runs already.
@@ -136,7 +138,7 @@ func (b *Bootstrap) readInstalled(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.req.Image = cmp.Or(b.req.Image, live.Image); b.req.Image == "" {
+	if b.req.Image = cmp.Or(b.req.Image, live.Image, b.req.ReleasedImage); b.req.Image == "" {
 		return errors.New("which image is the controller's? Build and push it with make image PUSH=REGISTRY/poolwright VERSION=TAG, and name it with --image")
 	}
 	return nil
@@ -262,7 +264,7 @@ func (b *Bootstrap) Report() report.Report { return report.New(b.plan, nil) }
 func (b *Bootstrap) ChangeCount() int {
 	n := 0
 	for _, c := range b.plan.Changes {
-		if !c.Held() {
+		if c.Admitted() {
 			n++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -282,6 +283,28 @@ func TestTheControllersRole(t *testing.T) {
 				t.Errorf("ARN %q, want %q", got, c.arn)
 			}
 		})
+	}
+}
+
+func TestTheImageIsTheRequestedTheInstalledOrThatOfTheRelease(t *testing.T) {
+	installed := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "poolwright", Namespace: "gpu"}}
+	installed.Spec.Template.Spec.Containers = []corev1.Container{{Name: "poolwright", Image: "example.com/p:installed"}}
+	for name, c := range map[string]struct {
+		req   Request
+		live  []client.Object
+		image string
+	}{
+		"the requested one before all others":            {Request{Image: "example.com/p:1", ReleasedImage: "example.com/p:2"}, []client.Object{installed}, "example.com/p:1"},
+		"the installed one before that of the release":   {Request{ReleasedImage: "example.com/p:2"}, []client.Object{installed}, "example.com/p:installed"},
+		"that of the release where none is installed":    {Request{ReleasedImage: "example.com/p:2"}, nil, "example.com/p:2"},
+		"none where this is no release, with the remedy": {Request{}, nil, ""},
+	} {
+		c.req.Namespace = "gpu"
+		b := &Bootstrap{req: c.req, direct: reconcilertest.InstalledClient(t, c.live...)}
+		err := b.readInstalled(t.Context())
+		if b.req.Image != c.image || (c.image == "") != (err != nil && strings.Contains(err.Error(), "make image PUSH=")) {
+			t.Errorf("%s: got %q, %v", name, b.req.Image, err)
+		}
 	}
 }
 

@@ -51,26 +51,26 @@ func filePath(file variables.File) string {
 // base is the spec that flags and the working copy complete: that of the file, or what an earlier run or kubectl has
 // applied of the live Sync. What somebody else has set there is not repeated, and so stays that person's.
 func (r *SyncRequest) base(file variables.File, live *v1alpha1.Sync) (v1alpha1.SyncSpec, error) {
-	wanted, err := applied(live)
+	desired, err := applied(live)
 	if err != nil {
 		return v1alpha1.SyncSpec{}, err
 	}
 	if file.Sync != nil {
-		own := wanted
-		wanted = *file.Sync.Spec.DeepCopy()
-		if wanted.SourceRef == nil && wanted.Source.Git.URL == "" {
+		own := desired
+		desired = *file.Sync.Spec.DeepCopy()
+		if desired.SourceRef == nil && desired.Source.Git.URL == "" {
 			// A file that has only variables, such as one for poolwright plan.
-			wanted.SourceRef, wanted.Source = own.SourceRef, own.Source
+			desired.SourceRef, desired.Source = own.SourceRef, own.Source
 		}
 	}
-	artifact := wanted.SourceRef != nil || wanted.Source.Git.URL == "" && live.Spec.SourceRef != nil
+	artifact := desired.SourceRef != nil || desired.Source.Git.URL == "" && live.Spec.SourceRef != nil
 	if artifact && (r.URL != "" || r.Branch != "" || r.Secret != "") {
 		return v1alpha1.SyncSpec{}, errors.New("the Sync has spec.sourceRef, so that Flux fetches the repository: --url, --branch and --secret are for one that Poolwright fetches itself; leave them out, or name a file with spec.source.git with --sync-file")
 	}
-	if file.Sync != nil && live.Spec.SourceRef != nil && wanted.SourceRef == nil {
+	if file.Sync != nil && live.Spec.SourceRef != nil && desired.SourceRef == nil {
 		return v1alpha1.SyncSpec{}, fmt.Errorf("Sync %s follows a source of Flux, and that of %s a repository: delete the Sync first, which leaves what it applied unless its deletionPolicy is Delete", live.Name, r.Variables.SyncFile)
 	}
-	return wanted, nil
+	return desired, nil
 }
 
 // kubectl is under which name kubectl apply owns fields, unless it is run with --server-side.

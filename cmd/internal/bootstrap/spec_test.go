@@ -188,14 +188,14 @@ func TestAFileWithVariablesOnlyKeepsTheRefThatSomebodyHasSet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wanted, err := r.base(file, live)
+			desired, err := r.base(file, live)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.followGit(file, &wanted, live, dir); err != nil {
+			if _, err := r.followGit(file, &desired, live, dir); err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(v1alpha1.GitSource{URL: url, Ref: c.want}, wanted.Source.Git); d != "" {
+			if d := cmp.Diff(v1alpha1.GitSource{URL: url, Ref: c.want}, desired.Source.Git); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 		})

@@ -57,18 +57,18 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	if err != nil {
 		return nil, nil, err
 	}
-	wanted, err := r.base(file, live)
+	desired, err := r.base(file, live)
 	if err != nil {
 		return nil, nil, err
 	}
 	r.Path = cmp.Or(r.Path, filePath(file), sub)
-	wanted.Path = r.Path
-	if wanted.SourceRef == nil && live.Spec.SourceRef == nil {
-		if warnings, err = r.followGit(file, &wanted, live, root); err != nil {
+	desired.Path = r.Path
+	if desired.SourceRef == nil && live.Spec.SourceRef == nil {
+		if warnings, err = r.followGit(file, &desired, live, root); err != nil {
 			return nil, nil, err
 		}
 	}
-	r.secrets = referenced(wanted.Source.Git)
+	r.secrets = referenced(desired.Source.Git)
 	missing, err := missingSecrets(ctx, c, namespace, r.secrets)
 	if err != nil {
 		return nil, nil, err
@@ -83,8 +83,8 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	if files, err := uncommitted(root, sub); err == nil && len(files) > 0 {
 		warnings = append(warnings, fmt.Sprintf("%s not committed (%s): the controller follows what was pushed, and this plan shows what is here", isOrAre(len(files), "file"), firstFew(files)))
 	}
-	r.substitute(file, live, &wanted)
-	spec, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&wanted)
+	r.substitute(file, live, &desired)
+	spec, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&desired)
 	if err != nil {
 		return nil, nil, fmt.Errorf("writing the Sync: %w", err)
 	}
@@ -93,8 +93,8 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 
 // followGit completes the repository that Poolwright fetches itself: what no flag sets is as in the file where that has a
 // repository, else as in the live Sync, of which somebody may have changed what an earlier run had applied.
-func (r *SyncRequest) followGit(file variables.File, wanted *v1alpha1.SyncSpec, live *v1alpha1.Sync, root string) (warnings []string, err error) {
-	git := &wanted.Source.Git
+func (r *SyncRequest) followGit(file variables.File, desired *v1alpha1.SyncSpec, live *v1alpha1.Sync, root string) (warnings []string, err error) {
+	git := &desired.Source.Git
 	before := live.Spec.Source.Git
 	if file.Sync != nil && file.Sync.Spec.Source.Git.URL != "" {
 		before = *git
@@ -115,11 +115,11 @@ func (r *SyncRequest) followGit(file variables.File, wanted *v1alpha1.SyncSpec, 
 }
 
 // substitute puts the variables into the Sync's spec.
-func (r *SyncRequest) substitute(file variables.File, live *v1alpha1.Sync, wanted *v1alpha1.SyncSpec) {
+func (r *SyncRequest) substitute(file variables.File, live *v1alpha1.Sync, desired *v1alpha1.SyncSpec) {
 	if !r.Variables.Empty() {
 		live = r.Variables.Apply(live, file)
 	}
-	wanted.Substitute, wanted.SubstituteFrom = live.Spec.Substitute, live.Spec.SubstituteFrom
+	desired.Substitute, desired.SubstituteFrom = live.Spec.Substitute, live.Spec.SubstituteFrom
 }
 
 // parameters are the given variables, and as such the values that the Sync's SSM

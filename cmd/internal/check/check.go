@@ -3,14 +3,14 @@
 // prints them chooses the form.
 //
 // It refuses to write anything, to read a Secret, and to connect to AWS or Git: of these it
-// reports what the controller wrote into the status of its objects. A check that could not be
-// made is no success. Start reading at Run.
+// reports what the controller wrote into the status of its objects, and what the checks of
+// cmd/internal/probe find, where a request has them. A check that could not be made is no success.
+// Start reading at Run.
 package check
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,34 +19,6 @@ import (
 
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
-
-// Status is the outcome of one check.
-type Status string
-
-// The values of Status.
-const (
-	// OK is what works.
-	OK Status = "ok"
-	// Warning is what works, and may not work for long or as intended.
-	Warning Status = "warning"
-	// Failed is what does not work.
-	Failed Status = "failed"
-	// Skipped is what was not checked.
-	Skipped Status = "skipped"
-)
-
-// Result is the outcome of one check of one object.
-type Result struct {
-	// Name is the check's.
-	Name string `json:"name"`
-	// Object is what was checked, such as "Sync dev"; empty where the check is of one thing.
-	Object string `json:"object,omitempty"`
-	Status Status `json:"status"`
-	// Message is what was found.
-	Message string `json:"message"`
-	// Remedy is what a person can do about it; empty where there is nothing to do.
-	Remedy string `json:"remedy,omitempty"`
-}
 
 // Report is what Run found, in a fixed order.
 type Report struct {
@@ -92,12 +64,14 @@ type Request struct {
 	Now func() time.Time
 	// LeaseRecheck is the time between two reads of a lease that seems to be old.
 	LeaseRecheck time.Duration
+	// Further are made after the others.
+	Further []NamedCheck
 }
 
-// namedCheck is one check. Its results have its name unless they have another.
-type namedCheck struct {
-	name string
-	run  func(context.Context) []Result
+// NamedCheck is one check. Its results get its name; none mean that there was nothing to check.
+type NamedCheck struct {
+	Name string
+	Run  func(context.Context) []Result
 }
 
 // Run makes the checks, each within the request's timeout. Where the API server does not
@@ -105,7 +79,7 @@ type namedCheck struct {
 func Run(ctx context.Context, req Request) Report {
 	report := Report{Pre: req.Pre, Namespace: req.Namespace, Version: req.Version}
 	c := &checker{req}
-	checks := c.checks()
+	checks := append(c.checks(), req.Further...)
 	reachable := true
 	for i, s := range checks {
 		results := []Result{skipped("the API server does not respond", "")}
@@ -113,7 +87,7 @@ func Run(ctx context.Context, req Request) Report {
 			results = c.bounded(ctx, s)
 		}
 		for _, result := range results {
-			result.Name = s.name
+			result.Name = s.Name
 			result.Object, result.Message, result.Remedy = sanitize.Text(result.Object), sanitize.Text(result.Message), sanitize.Text(result.Remedy)
 			report.Results = append(report.Results, result)
 		}
@@ -128,9 +102,9 @@ func Run(ctx context.Context, req Request) Report {
 type checker struct{ Request }
 
 // checks are in the order of their report. The first is of the API server.
-func (c *checker) checks() []namedCheck {
-	first := []namedCheck{{"api-server", c.apiServer}, {"kubernetes-version", c.kubernetesVersion}}
-	others := []namedCheck{
+func (c *checker) checks() []NamedCheck {
+	first := []NamedCheck{{"api-server", c.apiServer}, {"kubernetes-version", c.kubernetesVersion}}
+	others := []NamedCheck{
 		{"karpenter", c.karpenter},
 		{"flux", c.flux},
 		{"argo-cd", c.argoCD},
@@ -138,51 +112,33 @@ func (c *checker) checks() []namedCheck {
 		{"nvidia-plugins", c.nvidiaPlugins},
 	}
 	if c.Pre {
-		return append(append(first, namedCheck{"permissions", c.permissions}, namedCheck{"installation", c.otherInstallation}, namedCheck{"system-nodes", c.systemNodes}), others...)
+		return append(append(first, NamedCheck{"permissions", c.permissions}, NamedCheck{"installation", c.otherInstallation}, NamedCheck{"system-nodes", c.systemNodes}), others...)
 	}
 	first = append(first,
-		namedCheck{"crds", c.crds},
-		namedCheck{"controller", c.controller},
-		namedCheck{"controller-version", c.controllerVersion},
-		namedCheck{"former-names", c.formerNames},
-		namedCheck{"system-nodes", c.systemNodes},
-		namedCheck{"leader", c.leader},
-		namedCheck{"engine", c.engine},
-		namedCheck{"aws", c.aws},
-		namedCheck{"syncs", c.syncs},
-		namedCheck{"pull-requests", c.pullRequests},
-		namedCheck{"device-plugins", c.devicePlugins})
+		NamedCheck{"crds", c.crds},
+		NamedCheck{"controller", c.controller},
+		NamedCheck{"controller-version", c.controllerVersion},
+		NamedCheck{"former-names", c.formerNames},
+		NamedCheck{"system-nodes", c.systemNodes},
+		NamedCheck{"leader", c.leader},
+		NamedCheck{"engine", c.engine},
+		NamedCheck{"aws", c.aws},
+		NamedCheck{"node-classes", c.nodeClasses},
+		NamedCheck{"syncs", c.syncs},
+		NamedCheck{"pull-requests", c.pullRequests},
+		NamedCheck{"device-plugins", c.devicePlugins})
 	return append(first, others...)
 }
 
 // bounded makes a check within the timeout. One that found nothing to report on was skipped.
-func (c *checker) bounded(ctx context.Context, s namedCheck) []Result {
+func (c *checker) bounded(ctx context.Context, s NamedCheck) []Result {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	if results := s.run(ctx); len(results) > 0 {
+	if results := s.Run(ctx); len(results) > 0 {
 		return results
 	}
 	return []Result{skipped("there is nothing to check", "")}
 }
-
-func ok(format string, values ...any) Result {
-	return Result{Status: OK, Message: fmt.Sprintf(format, values...)}
-}
-
-func warning(remedy, format string, values ...any) Result {
-	return Result{Status: Warning, Message: fmt.Sprintf(format, values...), Remedy: remedy}
-}
-
-func failed(remedy, format string, values ...any) Result {
-	return Result{Status: Failed, Message: fmt.Sprintf(format, values...), Remedy: remedy}
-}
-
-func skipped(message, remedy string) Result {
-	return Result{Status: Skipped, Message: message, Remedy: remedy}
-}
-
-// one is the list of one result.
-func one(r Result) []Result { return []Result{r} }
 
 // unreadable is the result of what could not be read.
 func (c *checker) unreadable(err error) []Result {

@@ -90,7 +90,7 @@ func TestEachCheckIsReportedUnderItsName(t *testing.T) {
 		want []string
 	}{
 		{true, []string{"api-server", "kubernetes-version", "permissions", "installation", "system-nodes", "karpenter", "flux", "argo-cd", "cluster-autoscaler", "nvidia-plugins"}},
-		{false, []string{"api-server", "kubernetes-version", "crds", "controller", "controller-version", "former-names", "system-nodes", "leader", "engine", "aws", "syncs", "pull-requests", "device-plugins", "karpenter", "flux", "argo-cd", "cluster-autoscaler", "nvidia-plugins"}},
+		{false, []string{"api-server", "kubernetes-version", "crds", "controller", "controller-version", "former-names", "system-nodes", "leader", "engine", "aws", "node-classes", "syncs", "pull-requests", "device-plugins", "karpenter", "flux", "argo-cd", "cluster-autoscaler", "nvidia-plugins"}},
 	} {
 		report := Run(t.Context(), fixture{version: "v1.36.0", pre: c.pre}.checker(t).Request)
 		var names []string
@@ -120,7 +120,7 @@ func TestWhatCannotBeReadIsNoSuccess(t *testing.T) {
 			for _, pre := range []bool{true, false} {
 				f := fixture{version: "v1.36.0", fails: c.fails, pre: pre}
 				for _, r := range Run(t.Context(), f.checker(t).Request).Results {
-					lists := slices.Contains([]string{"system-nodes", "karpenter", "cluster-autoscaler", "nvidia-plugins", "engine", "aws", "syncs", "pull-requests", "device-plugins"}, r.Name)
+					lists := slices.Contains([]string{"system-nodes", "karpenter", "cluster-autoscaler", "nvidia-plugins", "engine", "aws", "node-classes", "syncs", "pull-requests", "device-plugins"}, r.Name)
 					if lists && r.Status != c.want {
 						t.Errorf("%s is %+v", r.Name, r)
 					}
@@ -133,7 +133,7 @@ func TestWhatCannotBeReadIsNoSuccess(t *testing.T) {
 func TestACheckHasItsTime(t *testing.T) {
 	c := fixture{version: "v1.36.0"}.checker(t)
 	c.Timeout = time.Millisecond
-	got := c.bounded(t.Context(), namedCheck{"slow", func(ctx context.Context) []Result {
+	got := c.bounded(t.Context(), NamedCheck{"slow", func(ctx context.Context) []Result {
 		<-ctx.Done()
 		return c.unreadable(ctx.Err())
 	}})

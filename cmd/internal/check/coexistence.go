@@ -120,7 +120,7 @@ func runs(d *appsv1.Deployment, name string) bool {
 	return false
 }
 
-// nvidiaPlugins reports what offers GPUs beside a DevicePlugin of ours.
+// nvidiaPlugins reports what advertises GPUs beside a DevicePlugin of ours.
 func (c *checker) nvidiaPlugins(ctx context.Context) []Result {
 	const remedy = "keep it away from the nodes of pools that a DevicePlugin serves, by its node selector or by not installing it; where no DevicePlugin is declared, nothing is to be done"
 	var list appsv1.DaemonSetList

@@ -25,13 +25,13 @@ func TestAnExistingKarpenterIsReportedWithWhatBecomesOfIt(t *testing.T) {
 		has  *appsv1.Deployment
 		want expected
 	}{
-		"the embedded version":          {deployment("karpenter", "karpenter", image+"1.15.1", 2), expected{Warning, "Deployment karpenter/karpenter", "Karpenter 1.15.1 runs: the engine waits", "take-over-karpenter.md"}},
+		"the embedded version":          {deployment("karpenter", "karpenter", image+"1.15.2", 2), expected{Warning, "Deployment karpenter/karpenter", "Karpenter 1.15.2 runs: the engine waits", "take-over-karpenter.md"}},
 		"an older one":                  {deployment("karpenter", "karpenter", image+"1.13.0", 2), expected{Warning, "Deployment karpenter/karpenter", "this is an upgrade", ""}},
 		"one that is too old":           {deployment("karpenter", "karpenter", image+"1.0.6", 2), expected{Failed, "Deployment karpenter/karpenter", "cannot be taken over", "upgrade it to 1.1"}},
 		"one before the CA in the hash": {deployment("karpenter", "karpenter", image+"1.8.0", 2), expected{Failed, "Deployment karpenter/karpenter", "every node may drift", ""}},
 		"a newer one":                   {deployment("karpenter", "karpenter", image+"1.99.0", 2), expected{Failed, "Deployment karpenter/karpenter", "downgrade", "External"}},
-		"one that was scaled to zero":   {deployment("karpenter", "karpenter", image+"1.15.1", 0), expected{OK, "Deployment karpenter/karpenter", "scaled to zero", ""}},
-		"one with another lease": {deployment("karpenter", "karpenter", image+"1.15.1", 2, corev1.EnvVar{Name: "LEADER_ELECTION_NAME", Value: "mine"}),
+		"one that was scaled to zero":   {deployment("karpenter", "karpenter", image+"1.15.2", 0), expected{OK, "Deployment karpenter/karpenter", "scaled to zero", ""}},
+		"one with another lease": {deployment("karpenter", "karpenter", image+"1.15.2", 2, corev1.EnvVar{Name: "LEADER_ELECTION_NAME", Value: "mine"}),
 			expected{Failed, "Deployment karpenter/karpenter", "both would run: LEADER_ELECTION_NAME is mine", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

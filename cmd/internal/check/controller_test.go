@@ -86,7 +86,7 @@ func TestTheControllerIsAvailable(t *testing.T) {
 		"one of two":        {[]client.Object{with(1, 2)}, expected{Warning, "", "1 of 2 replicas are available", "describe pods"}},
 		"a rollout":         {[]client.Object{with(2, 1)}, expected{Warning, "", "2 of 2", ""}},
 		"none":              {[]client.Object{with(0, 2), waiting}, expected{Failed, "", "0 of 2 replicas are available: ImagePullBackOff: no such image", "describe pods"}},
-		"none is wanted":    {[]client.Object{deployment(home, "poolwright", "x", 0)}, expected{Failed, "", "scaled to zero", ""}},
+		"none is desired":   {[]client.Object{deployment(home, "poolwright", "x", 0)}, expected{Failed, "", "scaled to zero", ""}},
 		"none is installed": {nil, expected{Failed, "", "no Deployment poolwright in namespace " + home, "-n"}},
 	} {
 		t.Run(name, func(t *testing.T) {

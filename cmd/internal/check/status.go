@@ -4,13 +4,17 @@ import (
 	"context"
 	"strings"
 
+	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/rollback"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 // engine reports whether Karpenter runs in the controller, and which gate blocks it.
@@ -40,7 +44,7 @@ func (c *checker) engine(ctx context.Context) []Result {
 	r.Object = "Cluster " + first.Name
 	out := []Result{r}
 	for _, other := range all[1:] {
-		r := warning("delete it, or the one that decides (docs/kinds/cluster.md#several-clusters)", "Cluster %s is older and decides; nothing is done for this one", first.Name)
+		r := warning("delete it, or the one that is used (docs/kinds/cluster.md#several-clusters)", "Ignored: Cluster %s is older, and is used", first.Name)
 		r.Object = "Cluster " + other.Name
 		out = append(out, r)
 	}
@@ -72,6 +76,15 @@ func (c *checker) aws(ctx context.Context) []Result {
 	return one(r)
 }
 
+// nodeClasses reports what Karpenter found in AWS for each EC2NodeClass.
+func (c *checker) nodeClasses(ctx context.Context) []Result {
+	var list awsv1.EC2NodeClassList
+	if err := c.Kube.List(ctx, &list); err != nil {
+		return c.unreadable(err)
+	}
+	return nodeClasses(list.Items)
+}
+
 // syncs reports the Syncs that are not ready, Git's failures among their reasons.
 func (c *checker) syncs(ctx context.Context) []Result {
 	var list v1alpha1.SyncList
@@ -82,9 +95,13 @@ func (c *checker) syncs(ctx context.Context) []Result {
 		return one(warning("create one (docs/howto/follow-a-repository.md)", "there is no Sync, so that no repository is followed"))
 	}
 	var out []Result
+	watched, err := installation.Watched(ctx, c.Kube, c.Namespace)
+	if err != nil {
+		out, watched = c.unreadable(err), labels.Everything()
+	}
 	ready := 0
 	for i := range list.Items {
-		r := c.sync(&list.Items[i])
+		r := c.sync(&list.Items[i], watched)
 		if r.Status == OK {
 			ready++
 			continue
@@ -97,17 +114,17 @@ func (c *checker) syncs(ctx context.Context) []Result {
 	return out
 }
 
-func (c *checker) sync(s *v1alpha1.Sync) Result {
+// sync reports on one Sync. The status of one that is not watched is that of an earlier time.
+func (c *checker) sync(s *v1alpha1.Sync, watched labels.Selector) Result {
 	r := ok("it is ready")
 	ready := conditions.Get(s, fluxmeta.ReadyCondition)
 	switch {
 	case s.Namespace != c.Namespace:
 		r = warning("create it in namespace "+c.Namespace, "it is in namespace %s, and only those of the controller's namespace are reconciled", s.Namespace)
+	case !watched.Matches(labels.Set(s.Labels)):
+		r = warning("add the labels to it, or change the flag of Deployment "+installation.Deployment+" (docs/kinds/sync.md#which-syncs-are-reconciled)", "not reconciled: its labels do not match --watch-label-selector=%s", watched)
 	case s.Spec.Suspend:
-		r = warning("when that is over, run: poolwright resume "+s.Name, "it is suspended")
-		if reason := s.Annotations[v1alpha1.SuspendReasonAnnotation]; reason != "" {
-			r.Message += ": " + reason
-		}
+		r = warning("when that is over, run: poolwright resume "+s.Name, "it is suspended%s", suspension.Details(s))
 	case ready == nil:
 		r = warning("", "it has not been reconciled yet")
 	case ready.Status == metav1.ConditionFalse:
@@ -115,7 +132,7 @@ func (c *checker) sync(s *v1alpha1.Sync) Result {
 	case ready.Status != metav1.ConditionTrue:
 		r = warning("", "%s: %s", ready.Reason, ready.Message)
 	case rollback.Of(s) != "":
-		r = warning("when that is over, run: poolwright resume "+s.Name, "it is rolled back to %s", rollback.Revision(s))
+		r = warning("when that is over, run: poolwright resume "+s.Name+" --rollback", "it is rolled back to %s", rollback.Revision(s))
 		if reason := rollback.Reason(s); reason != "" {
 			r.Message += ": " + reason
 		}
@@ -132,11 +149,15 @@ func (c *checker) pullRequests(ctx context.Context) []Result {
 	if err := c.Kube.List(ctx, &list); err != nil {
 		return c.unreadable(err)
 	}
+	watched, err := installation.Watched(ctx, c.Kube, c.Namespace)
+	if err != nil {
+		return c.unreadable(err)
+	}
 	var out []Result
 	read := 0
 	for _, s := range list.Items {
 		switch {
-		case s.Spec.PullRequests == nil || s.Spec.Suspend || s.Namespace != c.Namespace:
+		case s.Spec.PullRequests == nil || s.Spec.Suspend || s.Namespace != c.Namespace || !watched.Matches(labels.Set(s.Labels)):
 			continue
 		case s.Status.PullRequests != nil && s.Status.PullRequests.Reason == "":
 			read++
@@ -158,7 +179,7 @@ func (c *checker) pullRequests(ctx context.Context) []Result {
 	return out
 }
 
-// devicePlugins reports those whose nodes do not offer what is declared.
+// devicePlugins reports those whose nodes do not advertise what is declared.
 func (c *checker) devicePlugins(ctx context.Context) []Result {
 	var list v1alpha1.DevicePluginList
 	if err := c.Kube.List(ctx, &list); err != nil {

@@ -4,9 +4,12 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -42,7 +45,7 @@ func TestTheEngineIsReportedAsTheClusterHasIt(t *testing.T) {
 		"no status":                 {[]client.Object{declaredCluster("dev", time.Hour)}, []expected{{Warning, "Cluster dev", "has not reconciled", ""}}},
 		"no Cluster":                {nil, []expected{{Warning, "", "no Cluster", "cluster.md"}}},
 		"two Clusters": {[]client.Object{declaredCluster("a", time.Hour, [4]string{"Ready", "True", "EngineRunning", "x"}), declaredCluster("b", time.Minute)},
-			[]expected{{OK, "Cluster a", "EngineRunning", ""}, {Warning, "Cluster b", "Cluster a is older and decides", ""}}},
+			[]expected{{OK, "Cluster a", "EngineRunning", ""}, {Warning, "Cluster b", "Cluster a is older, and is used", ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			compare(t, c.want, fixture{objects: c.has}.checker(t).engine(t.Context()))
@@ -88,7 +91,7 @@ func TestSyncsThatAreNotReadyAreListedWithTheirReasons(t *testing.T) {
 		sync("c", nil, [4]string{"Ready", "False", "Unauthorized", `fetching https://me:hunter2@git.example.com: credentials are refused`}),
 		sync("d", func(s *v1alpha1.Sync) {
 			s.Spec.Suspend = true
-			s.Annotations = map[string]string{v1alpha1.SuspendReasonAnnotation: "EKS is being upgraded"}
+			s.Annotations = map[string]string{v1alpha1.SuspendReasonAnnotation: "EKS is being upgraded", v1alpha1.SuspendUntilAnnotation: "2026-11-28T18:00:00Z"}
 		}, ready),
 		sync("e", func(s *v1alpha1.Sync) { s.Namespace = "default" }),
 		sync("h", func(s *v1alpha1.Sync) {
@@ -106,7 +109,7 @@ func TestSyncsThatAreNotReadyAreListedWithTheirReasons(t *testing.T) {
 		{OK, "", "2 of 10 are ready", ""},
 		{Warning, "Sync default/e", "only those of the controller's namespace", "create it in namespace " + home},
 		{Failed, "Sync " + home + "/c", "Unauthorized: fetching", "sync.md#conditions"},
-		{Warning, "Sync " + home + "/d", "it is suspended: EKS is being upgraded", "poolwright resume d"},
+		{Warning, "Sync " + home + "/d", "it is suspended until 2026-11-28T18:00:00Z: EKS is being upgraded", "poolwright resume d"},
 		{Warning, "Sync " + home + "/f", "not been reconciled", ""},
 		{Warning, "Sync " + home + "/g", "Progressing: waiting", ""},
 		{Warning, "Sync " + home + "/h", "it is rolled back to main@sha1:e15a32f: nodes hang", "poolwright resume h"},
@@ -114,6 +117,29 @@ func TestSyncsThatAreNotReadyAreListedWithTheirReasons(t *testing.T) {
 		{Warning, "Sync " + home + "/j", "has no effect: the Sync follows GitRepository/" + home + "/infra", "poolwright resume j"},
 	}, fixture{objects: has}.checker(t).syncs(t.Context()))
 	compare(t, []expected{{Warning, "", "no Sync", "follow-a-repository"}}, fixture{}.checker(t).syncs(t.Context()))
+}
+
+func TestASyncThatTheControllerDoesNotSelectIsNotReady(t *testing.T) {
+	ready := [4]string{"Ready", "True", "ReconciliationSucceeded", "applied"}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: installation.Deployment}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: installation.Deployment, Args: []string{"run", "--watch-label-selector=stage=canary"}}}
+	reviewed := func(s *v1alpha1.Sync) {
+		s.Spec.PullRequests, s.Status.PullRequests = &v1alpha1.PullRequests{}, &v1alpha1.PullRequestsStatus{}
+	}
+	has := []client.Object{
+		d, sync("a", func(s *v1alpha1.Sync) { s.Labels = map[string]string{"stage": "canary"}; reviewed(s) }, ready),
+		sync("b", reviewed, ready), sync("c", func(s *v1alpha1.Sync) { s.Spec.Suspend = true }, ready),
+	}
+	compare(t, []expected{
+		{OK, "", "1 of 3 are ready", ""},
+		{Warning, "Sync " + home + "/b", "not reconciled: its labels do not match --watch-label-selector=stage=canary", "add the labels"},
+		{Warning, "Sync " + home + "/c", "not reconciled: its labels do not match", "add the labels"},
+	}, fixture{objects: has}.checker(t).syncs(t.Context()))
+	compare(t, []expected{{OK, "", "pull requests of 1 can be read", ""}}, fixture{objects: has}.checker(t).pullRequests(t.Context()))
+
+	d.Spec.Template.Spec.Containers[0].Args = []string{"--watch-label-selector=="}
+	compare(t, []expected{{OK, "", "2 of 3 are ready", ""}, {Failed, "", "--watch-label-selector", ""}, {Warning, "Sync " + home + "/c", "suspended", ""}}, fixture{objects: has}.checker(t).syncs(t.Context()))
+	compare(t, []expected{{Failed, "", "--watch-label-selector", ""}}, fixture{objects: has}.checker(t).pullRequests(t.Context()))
 }
 
 func TestAForgeThatCannotBeReadIsAFailure(t *testing.T) {

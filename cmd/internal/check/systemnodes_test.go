@@ -61,7 +61,7 @@ func TestTheReplicasNeedSystemNodes(t *testing.T) {
 		"too little CPU":                        {[]client.Object{large("a"), node("b", "2", "16Gi"), pod("x", "b", "1600m", "1Gi")}, expected{Failed, "", "b: 400m of 500m cpu are free", ""}},
 		"too little memory":                     {[]client.Object{large("a"), node("b", "2", "1Gi"), pod("x", "b", "100m", "600Mi")}, expected{Failed, "", "b: 424Mi of 512Mi memory are free", ""}},
 		"too many pods":                         {append([]client.Object{large("a"), large("b")}, busy...), expected{Failed, "", "a: 0 of 1 pods are free", ""}},
-		"nodes smaller than the limit":          {[]client.Object{node("a", "2", "1500Mi"), node("b", "2", "1500Mi")}, expected{Warning, "", "may use 3584Mi: a has 1500Mi; b has 1500Mi", "limits.md"}},
+		"nodes smaller than the limit":          {[]client.Object{node("a", "2", "1500Mi"), node("b", "2", "1500Mi")}, expected{Warning, "", "may use 3584Mi: a has 1500Mi; b has 1500Mi", "more memory; docs/limits.md, \"What it takes\""}},
 		"a small one among enough large ones":   {[]client.Object{node("a", "2", "1500Mi"), large("b"), large("c")}, expected{OK, "", "3 of 3", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

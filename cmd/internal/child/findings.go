@@ -77,7 +77,7 @@ func omitted(list []state.Problem) state.Problem {
 	for _, p := range list {
 		n, unknown = min(n+min(max(p.Omitted, 1), math.MaxInt32), math.MaxInt32), cmp.Or(unknown, p.UnknownField)
 	}
-	out := state.NewProblem(list[0].Origin, finding.New(finding.FindingsOmitted, "%d more problems from here on are not listed; mend those above first", finding.Of("omitted", n)))
+	out := state.NewProblem(list[0].Origin, finding.New(finding.FindingsOmitted, "%d more problems from here on are not listed; mend those above first", finding.NewFact("omitted", n)))
 	out.Omitted, out.UnknownField = n, unknown
 	return out
 }
@@ -88,7 +88,7 @@ func limitedNotes(list []plan.Note) []plan.Note {
 		for _, n := range list[maxFindings:] {
 			more = min(more+min(max(n.Omitted, 1), math.MaxInt32), math.MaxInt32)
 		}
-		rest := plan.NewNote(state.Key{}, list[maxFindings].Origin, finding.New(finding.FindingsOmitted, "%d more warnings are not listed", finding.Of("omitted", more)))
+		rest := plan.NewNote(state.Key{}, list[maxFindings].Origin, finding.New(finding.FindingsOmitted, "%d more warnings are not listed", finding.NewFact("omitted", more)))
 		rest.Omitted, rest.Severity = more, finding.Warning
 		list = append(slices.Clone(list[:maxFindings]), rest)
 	}

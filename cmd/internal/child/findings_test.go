@@ -65,7 +65,7 @@ func TestTheParentLimitsWhatAHostileChildReturns(t *testing.T) {
 		if i < 2 {
 			p.Message, p.Origin.File, p.Object.Name = long, long, long
 			p.Field, p.UnknownField, p.Detail, p.DuplicateKey, p.RuleFields = long, long, long, long, long
-			p.Code, p.Facts = finding.Code(long), finding.FactsOf(finding.Of("long", long))
+			p.Code, p.Facts = finding.Code(long), finding.FactsOf(finding.NewFact("long", long))
 		}
 		hostile.Problems, hostile.Refused = append(hostile.Problems, p), append(hostile.Refused, p)
 		hostile.Notes = append(hostile.Notes, plan.Note{Origin: p.Origin, Code: p.Code, Facts: p.Facts, Text: p.Message, Omitted: p.Omitted})

@@ -94,7 +94,7 @@ func (r *Runner) Proposal() bool { return r.Proposed }
 // Render renders and checks the folder at the given path of a tree, with variables whose
 // values of Secrets stay in this process, as [substitute.Values.Encode] describes. A
 // broken limit is an error for the tree's author to mend (state.Stalled), with the reason
-// LimitExceeded or RenderTimeout; waiting for a slot in vain, a child that cannot be
+// LimitExceeded or RenderTimeout; no free slot before the deadline, a child that cannot be
 // started, one that somebody else ends, and one that got too little of a busy processor
 // are for another try. Errors of the rendering itself are those of declared.Load.
 func (r *Runner) Render(ctx context.Context, tree fs.FS, folder string, values substitute.Values) ([]byte, error) {

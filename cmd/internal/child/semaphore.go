@@ -62,7 +62,7 @@ func (s *Semaphore) acquire(ctx context.Context, proposal bool, repository strin
 	release := func() {}
 	if proposal {
 		if err := s.proposals.acquire(ctx, repository); err != nil {
-			return nil, inVain(ctx)
+			return nil, noSlot(ctx)
 		}
 		release = s.proposals.release
 	}
@@ -71,10 +71,10 @@ func (s *Semaphore) acquire(ctx context.Context, proposal bool, repository strin
 		return func() { <-s.all; release() }, nil
 	case <-ctx.Done():
 		release()
-		return nil, inVain(ctx)
+		return nil, noSlot(ctx)
 	}
 }
 
-func inVain(ctx context.Context) error {
+func noSlot(ctx context.Context) error {
 	return fmt.Errorf("waiting for other children to end: %w", context.Cause(ctx))
 }

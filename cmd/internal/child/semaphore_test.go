@@ -53,7 +53,7 @@ func TestProposalsNeverTakeTheLastSlot(t *testing.T) {
 	defer cancel()
 	_, err := (&Runner{Semaphore: slots, Proposed: true}).Load(ctx, files, ".", substitute.Values{})
 	if class, _, _ := state.Classify(err); !errors.Is(err, context.DeadlineExceeded) || class != state.Retry {
-		t.Errorf("a proposal that waits in vain for the others: %s, %v", class, err)
+		t.Errorf("a proposal that gets no slot beside the others: %s, %v", class, err)
 	}
 }
 

@@ -21,18 +21,21 @@ const podsAtOnce = 1000
 
 // encodePods divides pods into what they differ in and their shapes, each encoded once.
 func encodePods(all []*corev1.Pod) (pods []encodedPod, shapes [][]byte, err error) {
-	at := map[string]int{}
+	at, byKey := map[string]int{}, map[reduce.ShapeKey]int{}
 	pods = make([]encodedPod, 0, len(all))
 	for _, pod := range all {
 		id, shape := reduce.Split(pod)
-		raw, err := shape.Marshal()
-		if err != nil {
-			return nil, nil, fmt.Errorf("writing what to compare: pod %s/%s: %w", pod.Namespace, pod.Name, err)
-		}
-		place, known := at[string(raw)]
+		place, known := byKey[reduce.ShapeKeyOf(pod)]
 		if !known {
-			place = len(shapes)
-			at[string(raw)], shapes = place, append(shapes, raw)
+			raw, err := shape.Marshal()
+			if err != nil {
+				return nil, nil, fmt.Errorf("writing what to compare: pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+			if place, known = at[string(raw)]; !known {
+				place = len(shapes)
+				at[string(raw)], shapes = place, append(shapes, raw)
+			}
+			byKey[reduce.ShapeKeyOf(pod)] = place
 		}
 		pods = append(pods, encodedPod{Identity: id, Shape: place})
 	}

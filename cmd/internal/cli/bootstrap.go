@@ -28,7 +28,7 @@ type bootstrapFlags struct {
 }
 
 func newBootstrap(conn *connection, streams Streams) *cobra.Command {
-	var req bootstrap.Request
+	req := bootstrap.Request{ReleasedImage: readVersion().Image}
 	f := bootstrapFlags{conn: conn}
 	cmd := &cobra.Command{
 		Use:   "bootstrap DIR",
@@ -52,7 +52,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 		},
 	}
 	conn.addFlags(cmd.Flags())
-	cmd.Flags().StringVar(&req.Image, "image", "", "the controller's image (default: the one that is installed)")
+	cmd.Flags().StringVar(&req.Image, "image", "", "the controller's image (default: the one that is installed, or that of this release)")
 	cmd.Flags().StringVar(&req.Sync.Name, "name", "", "name of the Sync (default: the last element of --path)")
 	cmd.Flags().StringVar(&req.Sync.URL, "url", "", "https or ssh address of the repository (default: the remote origin of DIR's clone)")
 	cmd.Flags().StringVar(&req.Sync.Branch, "branch", "", "branch to follow (default: the one that is checked out)")
@@ -63,7 +63,7 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 	f.confirmation.addFlags(cmd.Flags())
 	f.variables.addTo(cmd.Flags())
-	cmd.Flags().Lookup("sync-file").Usage = "file with the Sync to create, and if wanted the ConfigMaps and Secrets that its variables come from; the other flags take precedence"
+	cmd.Flags().Lookup("sync-file").Usage = "file with the Sync to create, optionally with the ConfigMaps and Secrets that its variables come from; the other flags take precedence"
 	conn.completeConnection(cmd)
 	reports.addTo(cmd, &f.output)
 	f.color.AddTo(cmd)
@@ -115,7 +115,7 @@ func (f *bootstrapFlags) writePlan(b *bootstrap.Bootstrap, print func(report.Rep
 	return planFirst, nil
 }
 
-// carriesOut does what there is to do, waits where that is wanted, and takes over
+// carriesOut does what there is to do, waits where that is requested, and takes over
 // from another Karpenter last.
 func (f *bootstrapFlags) carriesOut(ctx context.Context, b *bootstrap.Bootstrap, takes, planFirst bool, streams Streams) error {
 	if b.ChangeCount() == 0 {

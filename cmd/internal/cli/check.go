@@ -14,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/check"
 	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/githubapp"
+	"github.com/poolwright/poolwright/cmd/internal/probe"
 	"github.com/poolwright/poolwright/cmd/internal/supportbundle"
 	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/internal/plural"
@@ -22,6 +23,7 @@ import (
 // checkFlags are the input of check.
 type checkFlags struct {
 	pre     bool
+	probe   bool
 	timeout time.Duration
 	output  string
 	bundle  string
@@ -38,10 +40,12 @@ reported of AWS, Git and forges, and what else runs in the cluster.
 With --pre, check before an installation: the version of Kubernetes, your rights, the capacity of the system nodes
 for two replicas, and what else runs.
 
-It writes nothing, reads no Secret, and connects to the API server only. What it may not read, it skips.
+It writes nothing, reads no Secret, and connects to the API server only. What it may not read, it skips. With --probe
+it connects from here to AWS, Git and the forges, too, with your AWS credentials and the Secrets of the Syncs, none of
+which it prints.
 
 Exit codes: 0 no check failed, whatever the warnings, 1 a check failed, 2 an error.`,
-		Example: "  poolwright check --pre\n  poolwright check -o json\n  poolwright check --bundle bundle.tar.gz",
+		Example: "  poolwright check --pre\n  poolwright check --probe\n  poolwright check -o json\n  poolwright check --bundle bundle.tar.gz",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := documents.check(f.output); err != nil {
@@ -52,6 +56,7 @@ Exit codes: 0 no check failed, whatever the warnings, 1 a check failed, 2 an err
 	}
 	conn.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.pre, "pre", false, "check before an installation")
+	cmd.Flags().BoolVar(&f.probe, "probe", false, "connect from here to AWS, and to each Sync's repository and forge, too; with --pre to AWS")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 15*time.Second, "how long each check may take")
 	documents.addTo(cmd, &f.output)
 	cmd.Flags().StringVar(&f.bundle, "bundle", "", "write a support bundle to this new file, such as bundle.tar.gz: the checks, objects, events and logs, without secrets")
@@ -69,6 +74,9 @@ func (f *checkFlags) run(ctx context.Context, conn *connection, streams Streams)
 		return err
 	}
 	req.Namespace, req.Pre, req.Version, req.Explain = conn.namespace, f.pre, readVersion().Version, conn.server.Explain
+	if f.probe {
+		req.Further = probe.Checks(req)
+	}
 	report := check.Run(ctx, req)
 	if f.bundle != "" {
 		logs, err := supportbundle.PodLogs(cfg)

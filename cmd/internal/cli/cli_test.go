@@ -49,6 +49,34 @@ func TestHelpReadsAsItsGolden(t *testing.T) {
 	}
 }
 
+func TestDiffIsAnotherNameOfPlan(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {".", "-o", "xml"}} {
+		plan, diff := execute(t, append([]string{"plan"}, args...)...), execute(t, append([]string{"diff"}, args...)...)
+		if plan.code != diff.code || plan.out != diff.out || plan.err != diff.err {
+			t.Errorf("diff %v exits with %d: %s%s, and plan with %d: %s%s", args, diff.code, diff.out, diff.err, plan.code, plan.out, plan.err)
+		}
+		if !strings.Contains(diff.out+diff.err, "markdown") {
+			t.Errorf("diff %v prints neither the help nor the error of plan: %s%s", args, diff.out, diff.err)
+		}
+	}
+}
+
+// kubectl runs kubectl-poolwright of the PATH as kubectl poolwright.
+func TestHelpHasTheNameByWhichTheCommandIsCalled(t *testing.T) {
+	called := os.Args[0]
+	t.Cleanup(func() { os.Args[0] = called })
+	for path, want := range map[string]string{"/usr/local/bin/kubectl-poolwright": "kubectl poolwright", "/usr/local/bin/poolwright": "poolwright", "/opt/kubectl-plugins/poolwright": "poolwright"} {
+		os.Args[0] = path
+		for _, args := range [][]string{{"--help"}, {"diff", "--help"}} {
+			r := execute(t, args...)
+			_, usage, found := strings.Cut(r.out, "Usage:")
+			if r.code != 0 || !found || !strings.HasPrefix(strings.TrimSpace(usage), want+" ") {
+				t.Errorf("called as %s, %v has the usage %.80s", path, args, usage)
+			}
+		}
+	}
+}
+
 func TestErrorsOnTheCommandLine(t *testing.T) {
 	withoutCluster(t)
 	for name, c := range map[string]struct {
@@ -70,6 +98,7 @@ func TestErrorsOnTheCommandLine(t *testing.T) {
 		"an unknown log level":               {[]string{"run", "--log-level", "loud"}, `--log-level "loud" is not one of debug, info, error`},
 		"a child that is started by hand":    {[]string{"child", "load"}, "accepts 3 arg(s), received 1"},
 		"plan without a cluster":             {[]string{"plan", "."}, "set --kubeconfig or KUBECONFIG"},
+		"reservations without prices":        {[]string{"run", "--publish-reservations", "--publish-prices=false"}, "--publish-prices=false"},
 		"run without a cluster":              {[]string{"run"}, "set --kubeconfig or KUBECONFIG"},
 		"reconcile without a cluster":        {[]string{"reconcile"}, "set --kubeconfig or KUBECONFIG"},
 		"get without a cluster":              {[]string{"get"}, "set --kubeconfig or KUBECONFIG"},
@@ -168,6 +197,23 @@ func TestLint(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestOnlyAReleaseHasAnImageOfItsOwn(t *testing.T) {
+	const repository = "ghcr.io/poolwright/poolwright"
+	for name, c := range map[string]struct{ repository, version, want string }{
+		"a release":                  {repository, "v0.1.0", repository + ":v0.1.0"},
+		"a candidate for one":        {repository, "v0.1.0-rc.1", repository + ":v0.1.0-rc.1"},
+		"a commit after a release":   {repository, "v0.1.0-3-g0123abc", ""},
+		"a release that was changed": {repository, "v0.1.0-dirty", ""},
+		"a commit without a release": {repository, "0123abc", ""},
+		"no version":                 {repository, "", ""},
+		"an image without a release": {"", "v0.1.0", ""},
+	} {
+		if got := releasedImage(c.repository, c.version); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
 	}
 }
 

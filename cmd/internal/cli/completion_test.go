@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -72,5 +75,25 @@ func TestCompletion(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestTheRevisionsOfPlanAreThoseOfTheFoldersClone(t *testing.T) {
+	root, commit := t.TempDir(), strings.Repeat("a", 40)+"\n"
+	for name, text := range map[string]string{
+		".git/HEAD": "ref: refs/heads/main\n", ".git/config": "[core]\n\trepositoryformatversion = 0\n", ".git/objects/info/none": "",
+		".git/refs/heads/main": commit, ".git/refs/remotes/origin/main": commit, ".git/refs/tags/v1": commit, "clusters/dev/a.yaml": "",
+	} {
+		path := filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for folder, want := range map[string]string{root: "main\norigin/main\nv1\n:4\n", filepath.Join(root, "clusters", "dev"): "main\norigin/main\nv1\n:4\n", t.TempDir(): ":4\n"} {
+		for _, flag := range []string{"--base", "--head"} {
+			if r := execute(t, "__complete", "plan", folder, flag, ""); r.out != want {
+				t.Errorf("%s of %s: got %q, stderr %q", flag, folder, r.out, r.err)
+			}
+		}
 	}
 }

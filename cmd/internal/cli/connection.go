@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/connectionerror"
+	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -100,6 +102,7 @@ func (c *connection) restConfig() (*rest.Config, error) {
 	loader := c.loader()
 	cfg, err := loader.ClientConfig()
 	if err != nil {
+		// client-go has no type for an empty configuration outside a cluster, only this text.
 		if clientcmd.IsEmptyConfig(err) || errors.Is(err, clientcmd.ErrEmptyConfig) || strings.Contains(err.Error(), "no configuration has been provided") {
 			return nil, errors.New("no cluster to connect to: set --kubeconfig or KUBECONFIG, or run inside a cluster")
 		}
@@ -135,4 +138,9 @@ func (c *connection) client() (client.WithWatch, error) {
 		return nil, fmt.Errorf("connecting to %s: %w", cfg.Host, err)
 	}
 	return cl, nil
+}
+
+// environment is what the commands of other packages have of this command line.
+func (c *connection) environment(streams Streams) get.Environment {
+	return get.Environment{Config: c.restConfig, Namespace: func() string { return c.namespace }, Out: streams.Out, Err: streams.Err, Now: time.Now}
 }

@@ -130,7 +130,7 @@ func TestConvertRequiresAReviewUntilItsCommentIsRemoved(t *testing.T) {
 		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
 	}
 	written := read(t, dir, "pool.yaml")
-	if !strings.HasPrefix(written, "# poolwright convert, to decide: "+requests) {
+	if !strings.HasPrefix(written, "# poolwright.dev/review-required: "+requests) {
 		t.Errorf("written:\n%s", written)
 	}
 	if r := execute(t, "convert", dir, "--write"); r.code != exitError || !strings.Contains(r.out, "pool.yaml:1: manual: "+requests) || read(t, dir, "pool.yaml") != written {

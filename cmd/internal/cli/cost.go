@@ -37,7 +37,7 @@ func newCost(conn *connection, streams Streams) *cobra.Command {
 		Short: "Estimate what the nodes of a folder's pools cost, and check a document's cost table",
 		Long: `Estimate what one node of each pool costs in a month: around the clock on demand and on spot, for some
 hours a day, and with no pod at all. For a pool with GPUs that is the node that is launched for a pod with one GPU:
-the cheapest that the pool allows, and the dearest. Prices are those of the built-in catalog, without a request to
+the cheapest that the pool allows, and the most expensive. Prices are those of the built-in catalog, without a request to
 a cluster or to AWS; with --prices they are those that AWS returned. Where DIR is no kustomization and has one below clusters/, that one is used.
 
 Variables such as ${CLUSTER_NAME} are substituted as the Sync does, where values are given; what holds one

@@ -29,6 +29,7 @@ func addInitFlags(v *scaffold.Values, flags *pflag.FlagSet) {
 
 func newInit(streams Streams) *cobra.Command {
 	var v scaffold.Values
+	var output string
 	cmd := &cobra.Command{
 		Use:   "init DIR",
 		Short: "Write the first manifests of a folder: a Cluster, and a pool for GPUs",
@@ -40,6 +41,9 @@ No file is overwritten.`,
 		Example: "  poolwright init clusters/dev --cluster dev --region eu-west-1\n  poolwright init clusters/dev --cluster dev --region eu-west-1 --account 111122223333 --instance-types g6.xlarge",
 		Args:    oneArgument("the folder", false),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := objectOutputs.check(output); err != nil {
+				return err
+			}
 			if err := promptFor(cmd, &v, streams); err != nil {
 				return err
 			}
@@ -49,18 +53,16 @@ No file is overwritten.`,
 					return err
 				}
 			}
-			files, err := scaffold.Write(args[0], v)
+			written, err := scaffold.Write(args[0], v)
 			if err != nil {
 				return err
 			}
-			for _, file := range files {
-				fmt.Fprintln(streams.Out, file)
-			}
-			fmt.Fprintf(streams.Err, "wrote %s; check them with: poolwright lint %s\n", plural.Count(len(files), "file"), args[0])
-			return nil
+			fmt.Fprintf(streams.Err, "wrote %s; check them with: poolwright lint %s\n", plural.Count(len(written.Files), "file"), args[0])
+			return written.Print(streams.Out, output)
 		},
 	}
 	addInitFlags(&v, cmd.Flags())
+	objectOutputs.addTo(cmd, &output)
 	return cmd
 }
 

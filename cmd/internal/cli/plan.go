@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/planning"
 	"github.com/poolwright/poolwright/cmd/internal/prices"
+	"github.com/poolwright/poolwright/cmd/internal/reconciliation"
 	"github.com/poolwright/poolwright/cmd/internal/terminal"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/report"
@@ -163,8 +164,8 @@ func planRequest(cmd *cobra.Command, conn *connection, folder string, flags plan
 	if err != nil {
 		return req, err
 	}
-	req.Sync, err = findSync(cmd.Context(), cl, conn.namespace, flags.sync)
-	if errors.Is(err, errNoSync) {
+	req.Sync, err = reconciliation.FindSync(cmd.Context(), cl, conn.namespace, flags.sync)
+	if errors.Is(err, reconciliation.ErrNoSync) {
 		// Nothing is ours yet, so nothing would be deleted: report that, in case it is the
 		// namespace or context that is wrong.
 		fmt.Fprintf(progress, "%v: planning as a first Sync named default, which deletes nothing\n", err)

@@ -11,16 +11,16 @@ import (
 )
 
 func newRollback(conn *connection, streams Streams) *cobra.Command {
+	c := &syncCommand{conn: conn, streams: streams}
 	var wait waitFlags
 	var to, reason string
 	cmd := &cobra.Command{
 		Use:   "rollback [SYNC] --to REVISION",
-		Short: "Apply an earlier commit, and stay there until the Sync is resumed",
-		Args:  oneArgument("the name of a Sync", true),
+		Short: "Apply an earlier commit, and stay there until the rollback is ended",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := wait.bounded(cmd.Context())
 			defer cancel()
-			return onSync(ctx, conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+			return c.on(ctx, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
 				change, err := rollback.To(sync, to, reason)
 				if err != nil {
 					return err
@@ -30,10 +30,8 @@ func newRollback(conn *connection, streams Streams) *cobra.Command {
 			})
 		},
 	}
-	conn.addFlags(cmd.Flags())
-	conn.complete(cmd)
 	wait.add(cmd)
 	cmd.Flags().StringVar(&to, "to", "", "the commit to apply, of 40 digits, also as main@sha1:COMMIT (required)")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, for others to read: in an annotation of the Sync until it is resumed")
-	return cmd
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for others to read: in an annotation of the Sync until the rollback is ended")
+	return c.addTo(cmd)
 }

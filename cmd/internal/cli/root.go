@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -87,11 +86,6 @@ func newRoot(conn *connection, streams Streams) *cobra.Command {
 	return root
 }
 
-// environment is what the commands of other packages have of this command line.
-func (c *connection) environment(streams Streams) get.Environment {
-	return get.Environment{Config: c.restConfig, Namespace: func() string { return c.namespace }, Out: streams.Out, Err: streams.Err, Now: time.Now}
-}
-
 func newGet(conn *connection, streams Streams) *cobra.Command {
 	return conn.connected(get.NewCommand(conn.environment(streams)), get.Outputs())
 }
@@ -147,6 +141,7 @@ func newWait(conn *connection, streams Streams) *cobra.Command {
 	}
 	conn.addFlags(cmd.Flags())
 	conn.complete(cmd)
+	completeOutput(cmd, objectOutputs...)
 	completeFlag(cmd, "for", cobra.FixedCompletions([]string{"ready", "applied=", "rollout"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

@@ -30,6 +30,9 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 		Short: "Run the controller: Syncs, drift correction, pull requests and the embedded Karpenter",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cfg.PublishReservations && !cfg.PublishPrices {
+				return errors.New("--publish-reservations has no effect with --publish-prices=false: reservations are read only beside the prices, which have their region: leave it out, or publish prices")
+			}
 			logger, err := newLogger(level, streams)
 			if err != nil {
 				return err
@@ -54,8 +57,10 @@ func newRun(conn *connection, streams Streams) *cobra.Command {
 	cmd.Flags().StringVar(&cfg.ReceiverAddress, "receiver-addr", "0", `address where forges send webhooks, to /hook/<Sync>; "0" serves none`)
 	cmd.Flags().StringVar(&cfg.EventsAddress, "events-addr", "", "address of Flux's notification-controller, to which the events of Syncs are sent; empty sends none")
 	cmd.Flags().BoolVar(&cfg.NoCrossNamespaceRefs, "no-cross-namespace-refs", false, "let Syncs name only sources of Flux in their own namespace, as Flux's flag")
+	cmd.Flags().StringVar(&cfg.WatchLabelSelector, "watch-label-selector", "", "reconcile only Syncs with such labels, such as stage=canary, as Flux's flag; empty reconciles all")
 	cmd.Flags().BoolVar(&cfg.History, "history", true, "record nodes, applies, drift and pull requests for poolwright history and events")
-	cmd.Flags().BoolVar(&cfg.PublishPrices, "publish-prices", false, "publish the prices and offerings that the engine reads in the ConfigMap poolwright-price-list, for commands without AWS credentials")
+	cmd.Flags().BoolVar(&cfg.PublishPrices, "publish-prices", true, "publish the prices and offerings that the engine reads in the ConfigMap poolwright-price-list, for commands without AWS credentials")
+	cmd.Flags().BoolVar(&cfg.PublishReservations, "publish-reservations", false, "publish the capacity reservations of EC2NodeClasses in the ConfigMap poolwright-capacity-reservations, for the same commands")
 	cmd.Flags().StringVar(&cfg.CacheDir, "cache-dir", filepath.Join(os.TempDir(), "poolwright"), "folder for the caches of Git repositories, and for artifacts of Flux")
 	cmd.Flags().Var(quantity{cache}, "cache-size-limit", "disk space for the caches of all Git repositories, such as 1638Mi; keep it below four fifths of the volume")
 	cmd.Flags().StringVar(&level, "log-level", "info", "debug, info or error")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/cmd/internal/history"
 	"github.com/poolwright/poolwright/cmd/internal/lintoutput"
+	"github.com/poolwright/poolwright/cmd/internal/scaffold"
+	"github.com/poolwright/poolwright/cmd/internal/uninstall"
 	"github.com/poolwright/poolwright/internal/golden"
 	"github.com/poolwright/poolwright/provision/cost"
 	recorded "github.com/poolwright/poolwright/reconciler/history"
@@ -42,6 +45,8 @@ var documentTypes = map[document.Kind]reflect.Type{
 	document.Version:    reflect.TypeFor[versionInfo](),
 	document.History:    reflect.TypeFor[recorded.History](),
 	document.Events:     reflect.TypeFor[history.Events](),
+	document.Scaffold:   reflect.TypeFor[scaffold.Scaffold](),
+	document.Removal:    reflect.TypeFor[uninstall.Removal](),
 	"Overview":          reflect.TypeFor[get.Report](),
 	"Explanation":       reflect.TypeFor[explain.Explanation](),
 }
@@ -130,6 +135,8 @@ func printedDocuments(t *testing.T) map[document.Kind][]string {
 		document.Checks:   {"testdata/check-json.golden"},
 		document.History:  {"../history/testdata/history-json.golden", "../history/testdata/history-yaml.golden"},
 		document.Events:   {"../history/testdata/events-json.golden"},
+		document.Scaffold: {"testdata/init-json.golden"},
+		document.Removal:  {"../uninstall/testdata/removal-json.golden"},
 		"Overview":        {"../get/testdata/pools-json.golden", "../get/testdata/quota-yaml.golden"},
 		"Explanation":     {"../explain/testdata/pod-json.golden"},
 	} {
@@ -176,6 +183,22 @@ func TestWhatCommandsPrintIsValidBySchema(t *testing.T) {
 				t.Errorf("%s: a document without its kind is valid", kind)
 			}
 		}
+	}
+}
+
+// validate checks a document of a kind by its schema.
+func validate(t *testing.T, kind document.Kind, text string) {
+	t.Helper()
+	resolved, err := schemaOf(t, kind).Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value map[string]any
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+		t.Fatal(err)
+	}
+	if err := resolved.Validate(value); err != nil {
+		t.Errorf("%s: %v\n%.300s", kind, err, text)
 	}
 }
 
@@ -248,6 +271,9 @@ func (c comments) of(t *testing.T, named reflect.Type) map[string]string {
 	return c[folder][named.Name()]
 }
 
+// marker is a line of a comment that is for the generator of a CustomResourceDefinition.
+var marker = regexp.MustCompile(`(?m)^\+.*$`)
+
 // fieldComments are the comments of a struct's fields. Of fields that have one in common it is that of each.
 func fieldComments(spec *ast.TypeSpec) map[string]string {
 	out := map[string]string{}
@@ -256,7 +282,7 @@ func fieldComments(spec *ast.TypeSpec) map[string]string {
 		return out
 	}
 	for _, field := range structure.Fields.List {
-		text := strings.Join(strings.Fields(field.Doc.Text()), " ")
+		text := strings.Join(strings.Fields(marker.ReplaceAllString(field.Doc.Text(), "")), " ")
 		for _, name := range field.Names {
 			out[name.Name] = text
 		}

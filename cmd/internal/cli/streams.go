@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,11 +50,20 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
+// failed reports whether a command has no result because of an error: one that found a difference has.
+func failed(err error) bool {
+	e, is := errors.AsType[*exit](err)
+	return err != nil && (!is || e.code != exitDifferent)
+}
+
 // outputs are the formats of -o of a command, the default first.
 type outputs []string
 
 // documents are the formats of the commands that print one text or document.
 var documents = append(outputs{"text"}, document.Formats()...)
+
+// objectOutputs are the formats of the commands that change objects, or wait for one.
+var objectOutputs = outputs(document.ObjectFormats())
 
 // addTo adds the flag, whose values are completed.
 func (o outputs) addTo(cmd *cobra.Command, value *string) {
@@ -65,10 +73,7 @@ func (o outputs) addTo(cmd *cobra.Command, value *string) {
 
 // check refuses any other.
 func (o outputs) check(value string) error {
-	if !slices.Contains(o, value) {
-		return fmt.Errorf("-o %q is not one of %s", value, strings.Join(o, ", "))
-	}
-	return nil
+	return document.CheckFormat(value, o)
 }
 
 // yesNo is a person's yes or no to what was shown.

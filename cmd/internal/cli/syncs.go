@@ -1,26 +1,23 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
-	"github.com/fluxcd/pkg/runtime/conditions"
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/follow"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/cmd/internal/reconciliation"
 	"github.com/poolwright/poolwright/cmd/internal/uninstall"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/rollback"
-	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 // waitFlags are how long a command follows what it requested.
@@ -39,19 +36,59 @@ func (w *waitFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "how long to wait")
 }
 
+// syncCommand is a command that changes one Sync.
+type syncCommand struct {
+	conn    *connection
+	streams Streams
+	output  string
+}
+
+// addTo adds what such commands have in common: one argument, the connection, and -o.
+func (c *syncCommand) addTo(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = oneArgument("the name of a Sync", true)
+	c.conn.addFlags(cmd.Flags())
+	c.conn.complete(cmd)
+	objectOutputs.addTo(cmd, &c.output)
+	return cmd
+}
+
+// on runs do on the named Sync, or on the only one there is, and prints what became of it, also where it is not ready.
+func (c *syncCommand) on(ctx context.Context, args []string, do func(context.Context, client.WithWatch, *v1alpha1.Sync) error) error {
+	if err := objectOutputs.check(c.output); err != nil {
+		return err
+	}
+	cl, err := c.conn.client()
+	if err != nil {
+		return err
+	}
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	sync, err := reconciliation.FindSync(ctx, cl, c.conn.namespace, name)
+	if err != nil {
+		return err
+	}
+	err = do(ctx, cl, sync)
+	if c.output == objectOutputs[0] || failed(err) {
+		return err
+	}
+	return cmp.Or(c.conn.environment(c.streams).WriteSync(c.output, sync), err)
+}
+
 func newReconcile(conn *connection, streams Streams) *cobra.Command {
+	c := &syncCommand{conn: conn, streams: streams}
 	var wait waitFlags
 	var update bool
 	cmd := &cobra.Command{
 		Use:   "reconcile [SYNC]",
 		Short: "Fetch, compare and apply now instead of at the next interval",
-		Args:  oneArgument("the name of a Sync", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := wait.bounded(cmd.Context())
 			defer cancel()
-			return onSync(ctx, conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+			return c.on(ctx, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
 				if sync.Spec.Suspend && sync.DeletionTimestamp.IsZero() {
-					return fmt.Errorf("Sync %s is suspended%s; run: poolwright resume %s", sync.Name, suspendReason(sync), sync.Name)
+					return fmt.Errorf("Sync %s is suspended%s; run: poolwright resume %s", sync.Name, suspension.Details(sync), sync.Name)
 				}
 				if update {
 					return updateParameters(ctx, cl, sync, wait, streams.Err)
@@ -60,34 +97,36 @@ func newReconcile(conn *connection, streams Streams) *cobra.Command {
 			})
 		},
 	}
-	conn.addFlags(cmd.Flags())
-	conn.complete(cmd)
 	wait.add(cmd)
 	cmd.Flags().BoolVar(&update, "update-parameters", false, "update the SSM parameters of spec.substituteFrom to their newest values")
-	return cmd
+	return c.addTo(cmd)
 }
 
 func newResume(conn *connection, streams Streams) *cobra.Command {
+	c := &syncCommand{conn: conn, streams: streams}
 	var wait waitFlags
+	var endRollback bool
 	cmd := &cobra.Command{
 		Use:   "resume [SYNC]",
 		Short: "Resume a suspended Sync, or one that is rolled back",
-		Args:  oneArgument("the name of a Sync", true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := wait.bounded(cmd.Context())
 			defer cancel()
-			return onSync(ctx, conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+			return c.on(ctx, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+				change, err := resume(sync, endRollback)
+				if err != nil {
+					return err
+				}
 				if err := raisePools(ctx, conn, streams.Err); err != nil {
 					return err
 				}
-				return request(ctx, cl, sync, wait, streams.Err, resume(sync))
+				return request(ctx, cl, sync, wait, streams.Err, change)
 			})
 		},
 	}
-	conn.addFlags(cmd.Flags())
-	conn.complete(cmd)
 	wait.add(cmd)
-	return cmd
+	cmd.Flags().BoolVar(&endRollback, "rollback", false, "end a rollback: apply what the branch or tag leads to")
+	return c.addTo(cmd)
 }
 
 // raisePools takes back what an uninstall --drain did that was cut off: whoever
@@ -100,124 +139,58 @@ func raisePools(ctx context.Context, conn *connection, progress io.Writer) error
 	return uninstall.RestoreLimits(ctx, cfg, progress)
 }
 
-// suspended is what a person reads once the Sync is suspended.
-func suspended(sync *v1alpha1.Sync) string {
-	if sync.DeletionTimestamp != nil {
-		return fmt.Sprintf("Sync %s is suspended; it is being deleted, and leaves what is not deleted yet", sync.Name)
-	}
-	return fmt.Sprintf("Sync %s is suspended; resume it with: poolwright resume %s", sync.Name, sync.Name)
-}
-
-// suspend suspends a Sync, for the reason of this time and no other.
-func suspend(ctx context.Context, cl client.Client, sync *v1alpha1.Sync, reason string) error {
-	before := sync.DeepCopy()
-	resumed(sync)
-	sync.Spec.Suspend = true
-	if reason != "" {
-		metav1.SetMetaDataAnnotation(&sync.ObjectMeta, v1alpha1.SuspendReasonAnnotation, reason)
-	}
-	if err := cl.Patch(ctx, sync, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("suspending Sync %s: %w", sync.Name, err)
-	}
-	return nil
-}
-
-// resumed is the change that ends a suspension.
-func resumed(sync *v1alpha1.Sync) {
-	sync.Spec.Suspend = false
-	delete(sync.Annotations, v1alpha1.SuspendReasonAnnotation)
-}
-
 // resume is the change that resumes a Sync: one that is suspended and rolled back stays rolled back, so that
-// what was kept from being applied is not applied with the end of a suspension.
-func resume(sync *v1alpha1.Sync) func(*v1alpha1.Sync) {
-	if sync.Spec.Suspend {
-		return resumed
+// what was kept from being applied is not applied with the end of a suspension. A suspension may have ended by itself meanwhile: only
+// who names the rollback ends it.
+func resume(sync *v1alpha1.Sync, endRollback bool) (func(*v1alpha1.Sync), error) {
+	switch {
+	case sync.Spec.Suspend && endRollback:
+		return nil, fmt.Errorf("Sync %s is suspended%s; to end that first, run: poolwright resume %s", sync.Name, suspension.Details(sync), sync.Name)
+	case sync.Spec.Suspend:
+		return suspension.End, nil
+	case rollback.Of(sync) != "" && !endRollback:
+		return nil, fmt.Errorf("Sync %s is not suspended, and is rolled back: %s", sync.Name, rollback.Message(sync))
 	}
-	return rollback.End
-}
-
-// suspendReason is why a Sync was suspended, behind a colon; empty where nobody named a reason.
-func suspendReason(sync *v1alpha1.Sync) string {
-	reason := sync.Annotations[v1alpha1.SuspendReasonAnnotation]
-	if reason == "" {
-		return ""
-	}
-	return ": " + sanitize.Text(reason)
+	return rollback.End, nil
 }
 
 func newSuspend(conn *connection, streams Streams) *cobra.Command {
+	c := &syncCommand{conn: conn, streams: streams}
 	var reason string
+	var length time.Duration
+	var overwrite bool
 	cmd := &cobra.Command{
-		Use:   "suspend [SYNC]",
-		Short: "Stop fetching, applying and correcting; nodes are still launched and terminated",
-		Args:  oneArgument("the name of a Sync", true),
+		Use:     "suspend [SYNC]",
+		Short:   "Stop fetching, applying and correcting; nodes are still launched and terminated",
+		Example: "  poolwright suspend dev --for 2h --reason 'EKS is upgraded'",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return onSync(cmd.Context(), conn, args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
-				if err := suspend(ctx, cl, sync, reason); err != nil {
+			var until time.Time
+			if cmd.Flags().Changed("for") {
+				if length < time.Second {
+					return usageError(cmd, fmt.Errorf("--for %s is shorter than a second: give how long to suspend, such as 2h or 30m", length))
+				}
+				until = time.Now().Add(length)
+			}
+			return c.on(cmd.Context(), args, func(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync) error {
+				err := suspension.Suspend(ctx, cl, sync, reason, until, overwrite)
+				if errors.Is(err, suspension.ErrSuspended) {
+					return fmt.Errorf("%w; to replace that, give --overwrite", err)
+				}
+				if err != nil {
 					return err
 				}
-				fmt.Fprintln(streams.Err, suspended(sync))
+				fmt.Fprintln(streams.Err, suspension.Message(sync))
 				return nil
 			})
 		},
 	}
-	conn.addFlags(cmd.Flags())
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for others to read: in an annotation of the Sync until it is resumed")
-	conn.complete(cmd)
-	return cmd
+	cmd.Flags().DurationVar(&length, "for", 0, "how long, such as 2h: then the controller resumes it (default: until somebody resumes it)")
+	cmd.Flags().BoolVar(&overwrite, "overwrite", false, "replace a suspension that ends later, or has another reason")
+	return c.addTo(cmd)
 }
 
-// onSync runs do on the named Sync, or on the only one there is.
-func onSync(ctx context.Context, conn *connection, args []string, do func(context.Context, client.WithWatch, *v1alpha1.Sync) error) error {
-	cl, err := conn.client()
-	if err != nil {
-		return err
-	}
-	name := ""
-	if len(args) > 0 {
-		name = args[0]
-	}
-	sync, err := findSync(ctx, cl, conn.namespace, name)
-	if err != nil {
-		return err
-	}
-	return do(ctx, cl, sync)
-}
-
-// errNoSync reports that the namespace holds no Sync at all.
-var errNoSync = errors.New("no Sync found")
-
-func findSync(ctx context.Context, cl client.Client, namespace, name string) (*v1alpha1.Sync, error) {
-	if name != "" {
-		var sync v1alpha1.Sync
-		err := cl.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &sync)
-		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("no Sync %q in namespace %s; to list those that there are, run: kubectl get syncs -A", name, namespace)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading Sync %s: %w", name, err)
-		}
-		return &sync, nil
-	}
-	var list v1alpha1.SyncList
-	err := cl.List(ctx, &list, client.InNamespace(namespace))
-	switch {
-	case meta.IsNoMatchError(err), err == nil && len(list.Items) == 0:
-		return nil, fmt.Errorf("%w in namespace %s; choose another with -n", errNoSync, namespace)
-	case err != nil:
-		return nil, fmt.Errorf("listing Syncs: %w", err)
-	case len(list.Items) > 1:
-		var names []string
-		for _, s := range list.Items {
-			names = append(names, s.Name)
-		}
-		return nil, fmt.Errorf("namespace %s holds several Syncs, name one of them: %s", namespace, strings.Join(names, ", "))
-	}
-	return &list.Items[0], nil
-}
-
-// request has the controller run and follows it to its end.
+// request has the controller run and follows it to its end. The Sync is then as it was received last.
 func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait waitFlags, progress io.Writer, change func(*v1alpha1.Sync)) error {
 	token := time.Now().Format(time.RFC3339Nano)
 	before := sync.DeepCopy()
@@ -230,14 +203,20 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 		return fmt.Errorf("requesting a run of Sync %s: %w", sync.Name, err)
 	}
 	fmt.Fprintf(progress, "requested a run of Sync %s\n", sync.Name)
+	if err := installation.CheckWatched(ctx, cl, sync); err != nil {
+		return err
+	}
 	if !wait.wait {
 		return nil
 	}
 	waiting, cancel := wait.bounded(ctx)
 	defer cancel()
-	done, err := follow.UntilHandled(waiting, cl, sync, token)
+	done, err := reconciliation.UntilHandled(waiting, cl, sync, token)
+	if done != nil {
+		done.DeepCopyInto(sync)
+	}
 	switch {
-	case errors.Is(err, follow.ErrDeleted) && !sync.DeletionTimestamp.IsZero():
+	case errors.Is(err, reconciliation.ErrDeleted) && !sync.DeletionTimestamp.IsZero():
 		fmt.Fprintf(progress, "Sync %s is deleted\n", sync.Name)
 		return nil
 	case done == nil && errors.Is(ctx.Err(), context.Canceled):
@@ -247,29 +226,10 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 	case done == nil:
 		return fmt.Errorf("Sync %s was not handled within %s; is the controller running? To check, run: kubectl -n %s get pods", sync.Name, wait.timeout, sync.Namespace)
 	}
-	ready := conditions.Get(done, fluxmeta.ReadyCondition)
-	if ready == nil || ready.Status != metav1.ConditionTrue {
-		return &exit{code: exitDifferent, err: fmt.Errorf("Sync %s is not ready: %s%s", sync.Name, readyMessage(ready), beside(done))}
+	message, ready := reconciliation.Result(done)
+	if !ready {
+		return &exit{code: exitDifferent, err: fmt.Errorf("Sync %s is not ready: %s", sync.Name, message)}
 	}
-	fmt.Fprintf(progress, "%s%s\n", ready.Message, beside(done))
+	fmt.Fprintln(progress, message)
 	return nil
-}
-
-func readyMessage(c *metav1.Condition) string {
-	if c == nil {
-		return "no Ready condition yet"
-	}
-	return c.Reason + ": " + c.Message
-}
-
-// beside are the messages on a confirmation that matches no pending change, and on a rollback, each on a line
-// of its own; empty where there is none.
-func beside(sync *v1alpha1.Sync) string {
-	var out strings.Builder
-	for _, kind := range []string{"ConfirmationMismatch", rollback.Condition} {
-		if c := conditions.Get(sync, kind); c != nil && c.Status == metav1.ConditionTrue {
-			fmt.Fprintf(&out, "\n%s: %s", c.Type, c.Message)
-		}
-	}
-	return out.String()
 }

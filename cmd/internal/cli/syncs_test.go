@@ -15,6 +15,8 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,8 +26,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/rollback"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 func TestAWaitThatEndsNamesWhatEndedIt(t *testing.T) {
@@ -43,7 +47,7 @@ func TestAWaitThatEndsNamesWhatEndedIt(t *testing.T) {
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
 			scheme := runtime.NewScheme()
-			if err := v1alpha1.AddToScheme(scheme); err != nil {
+			if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 				t.Fatal(err)
 			}
 			sync := &v1alpha1.Sync{}
@@ -85,7 +89,7 @@ func TestARequestOnASyncThatIsBeingDeletedEndsWithTheDeletion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			if err := v1alpha1.AddToScheme(scheme); err != nil {
+			if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 				t.Fatal(err)
 			}
 			sync := &v1alpha1.Sync{}
@@ -133,7 +137,7 @@ func TestARequestAfterAWrongTokenPrintsThatItFitsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()
-			if err := v1alpha1.AddToScheme(scheme); err != nil {
+			if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 				t.Fatal(err)
 			}
 			sync := &v1alpha1.Sync{}
@@ -164,21 +168,33 @@ func TestARequestAfterAWrongTokenPrintsThatItFitsNothing(t *testing.T) {
 	}
 }
 
-func TestASyncThatIsBeingDeletedIsNotToBeResumed(t *testing.T) {
-	sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev"}}
-	if got := suspended(sync); !strings.Contains(got, "poolwright resume dev") {
-		t.Error(got)
-	}
-	now := metav1.Now()
-	sync.DeletionTimestamp = &now
-	if got := suspended(sync); strings.Contains(got, "resume") || !strings.Contains(got, "being deleted") {
-		t.Error(got)
+// Nobody handles a request of a Sync that the controller does not select: the command ends without waiting for it.
+func TestARequestOnASyncThatIsNotSelectedEndsAtOnce(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		scheme := runtime.NewScheme()
+		if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+			t.Fatal(err)
+		}
+		sync, d := &v1alpha1.Sync{}, &appsv1.Deployment{}
+		sync.Namespace, sync.Name = "poolwright-system", "dev"
+		d.Namespace, d.Name = sync.Namespace, installation.Deployment
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: installation.Deployment, Args: []string{"run", "--watch-label-selector=stage=canary"}}}
+		cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync, d).WithInterceptorFuncs(interceptor.Funcs{
+			Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+				t.Error("it waits")
+				return nil, errors.New("it waits")
+			},
+		}).Build()
+		err := request(t.Context(), cl, sync, waitFlags{wait: waits, timeout: time.Hour}, io.Discard, func(*v1alpha1.Sync) {})
+		if err == nil || !strings.Contains(err.Error(), "--watch-label-selector=stage=canary") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 
 func TestASuspensionHasTheReasonOfThisTime(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	sync := &v1alpha1.Sync{}
@@ -192,27 +208,30 @@ func TestASuspensionHasTheReasonOfThisTime(t *testing.T) {
 		}
 		return &got
 	}
+	until := time.Date(2026, 11, 28, 18, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		reason string
+		until  time.Time
 		want   map[string]string
 		text   string
 	}{
-		{"EKS is being\x1b[2J upgraded", map[string]string{"team": "gpu", v1alpha1.SuspendReasonAnnotation: "EKS is being\x1b[2J upgraded"}, `: EKS is being\x1b[2J upgraded`},
-		{"", map[string]string{"team": "gpu"}, ""},
-		{"another one", map[string]string{"team": "gpu", v1alpha1.SuspendReasonAnnotation: "another one"}, ": another one"},
+		{"EKS is being\x1b[2J upgraded", until, map[string]string{"team": "gpu", v1alpha1.SuspendReasonAnnotation: "EKS is being\x1b[2J upgraded", v1alpha1.SuspendUntilAnnotation: "2026-11-28T18:00:00Z"},
+			`suspended until 2026-11-28T18:00:00Z: EKS is being\x1b[2J upgraded; `},
+		{"", time.Time{}, map[string]string{"team": "gpu"}, "suspended; "},
+		{"another one", time.Time{}, map[string]string{"team": "gpu", v1alpha1.SuspendReasonAnnotation: "another one"}, "suspended: another one; "},
 	} {
-		if err := suspend(t.Context(), cl, live(), c.reason); err != nil {
+		if err := suspension.Suspend(t.Context(), cl, live(), c.reason, c.until, true); err != nil {
 			t.Fatal(err)
 		}
 		got := live()
-		if diff := cmp.Diff(c.want, got.Annotations); diff != "" || !got.Spec.Suspend || suspendReason(got) != c.text {
-			t.Errorf("suspended for %q: %v, %q, annotations (-want +got):\n%s", c.reason, got.Spec.Suspend, suspendReason(got), diff)
+		if diff := cmp.Diff(c.want, got.Annotations); diff != "" || !got.Spec.Suspend || !strings.Contains(suspension.Message(got), c.text) {
+			t.Errorf("suspended for %q: %v, %q, annotations (-want +got):\n%s", c.reason, got.Spec.Suspend, suspension.Message(got), diff)
 		}
 	}
-	if err := request(t.Context(), cl, live(), waitFlags{}, &bytes.Buffer{}, resumed); err != nil {
+	if err := request(t.Context(), cl, live(), waitFlags{}, &bytes.Buffer{}, suspension.End); err != nil {
 		t.Fatal(err)
 	}
-	if got := live(); got.Spec.Suspend || suspendReason(got) != "" {
+	if got := live(); got.Spec.Suspend || suspension.Reason(got) != "" {
 		t.Errorf("resumed it has %v, %v", got.Spec.Suspend, got.Annotations)
 	}
 }
@@ -227,11 +246,25 @@ func TestASyncThatIsSuspendedAndRolledBackIsResumedOneByOne(t *testing.T) {
 	}
 	change(sync)
 	sync.Spec.Suspend = true
-	resume(sync)(sync)
+	if _, err := resume(sync, true); err == nil {
+		t.Error("a rollback is ended while the Sync is suspended")
+	}
+	to, err := resume(sync, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to(sync)
 	if sync.Spec.Suspend || rollback.Of(sync) != commit || rollback.Reason(sync) != "nodes hang" {
 		t.Fatalf("after the first: suspended %v, %v", sync.Spec.Suspend, sync.Annotations)
 	}
-	resume(sync)(sync)
+	// Somebody who resumes it once more, or after the suspension has ended by itself, does not apply what harmed.
+	if _, err := resume(sync, false); err == nil || !strings.Contains(err.Error(), rollback.Message(sync)) {
+		t.Errorf("the rollback is ended by a resume that does not name it: %v", err)
+	}
+	if to, err = resume(sync, true); err != nil {
+		t.Fatal(err)
+	}
+	to(sync)
 	if rollback.Of(sync) != "" || len(sync.Annotations) > 0 {
 		t.Errorf("after the second: %v", sync.Annotations)
 	}
@@ -261,27 +294,30 @@ func TestTheActionsForArgoCDWriteWhatTheCommandsWrite(t *testing.T) {
 	for _, action := range actions {
 		at := slices.IndexFunc(cases, func(one named) bool { return one.Name == action.Sync })
 		scheme := runtime.NewScheme()
-		if err := v1alpha1.AddToScheme(scheme); err != nil {
+		if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
 			t.Fatal(err)
 		}
 		live := cases[at].Object.DeepCopy()
 		live.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteSSMParameter}}
-		byArgoCD, byCommand := live.DeepCopy(), live.DeepCopy()
+		byArgoCD, byCommand := live.DeepCopy(), &v1alpha1.Sync{}
 		cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(live).Build()
 		if err := cl.Patch(t.Context(), byArgoCD, client.RawPatch(types.MergePatchType, action.Patch)); err != nil {
 			t.Fatal(err)
 		}
 		cl = fake.NewClientBuilder().WithScheme(scheme).WithObjects(live).Build()
-		var err error
+		err := cl.Get(t.Context(), client.ObjectKeyFromObject(live), byCommand)
+		if err != nil {
+			t.Fatal(err)
+		}
 		switch action.Action {
 		case "reconcile":
 			err = request(t.Context(), cl, byCommand, waitFlags{}, io.Discard, func(*v1alpha1.Sync) {})
 		case "update-parameters":
 			err = updateParameters(t.Context(), cl, byCommand, waitFlags{}, io.Discard)
 		case "resume":
-			err = request(t.Context(), cl, byCommand, waitFlags{}, io.Discard, resumed)
+			err = request(t.Context(), cl, byCommand, waitFlags{}, io.Discard, suspension.End)
 		case "suspend":
-			err = suspend(t.Context(), cl, byCommand, byArgoCD.Annotations[v1alpha1.SuspendReasonAnnotation])
+			err = suspension.Suspend(t.Context(), cl, byCommand, byArgoCD.Annotations[v1alpha1.SuspendReasonAnnotation], time.Time{}, true)
 		default:
 			continue // No command confirms.
 		}

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 func newUninstall(conn *connection, streams Streams) *cobra.Command {
 	var req uninstall.Request
 	var confirmation yesNo
+	var output string
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove the controller; pools, nodes and AWS stay as they are",
@@ -25,7 +28,7 @@ The steps are listed and have to be confirmed. A run that was interrupted is com
 Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2 an error.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := confirmation.possible(streams); err != nil {
+			if err := errors.Join(objectOutputs.check(output), confirmation.possible(streams)); err != nil {
 				return err
 			}
 			var err error
@@ -37,22 +40,13 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 			if err != nil {
 				return err
 			}
-			if len(u.Steps()) == 0 {
-				fmt.Fprintf(streams.Err, "nothing of Poolwright is installed in namespace %s\n", req.Namespace)
-				return nil
-			}
-			printRemoval(streams.Out, u, req)
-			for _, w := range u.Warnings {
-				fmt.Fprintln(streams.Err, "Warning:", w)
-			}
-			if err := confirmation.prompt(cmd.Context(), streams, "Uninstall Poolwright?"); err != nil {
+			removal := u.Removal()
+			err = remove(cmd.Context(), u, req, confirmation, streams, output == objectOutputs[0])
+			removal.Done = err == nil
+			if failed(err) {
 				return err
 			}
-			if err := u.Run(cmd.Context()); err != nil {
-				return fmt.Errorf("uninstalling: %w", err)
-			}
-			fmt.Fprintln(streams.Err, "Poolwright is uninstalled")
-			return nil
+			return cmp.Or(removal.Print(streams.Out, output), err)
 		},
 	}
 	conn.addFlags(cmd.Flags())
@@ -61,17 +55,30 @@ Exit codes: 0 done or nothing to do, 1 not done (--dry-run, or not confirmed), 2
 	cmd.Flags().DurationVar(&req.Timeout, "timeout", 15*time.Minute, "how long to wait for nodes, and for each deletion")
 	confirmation.addFlags(cmd.Flags())
 	conn.completeConnection(cmd)
+	objectOutputs.addTo(cmd, &output)
 	return cmd
 }
 
-// printRemoval lists what would be done and what stays.
-func printRemoval(out io.Writer, u *uninstall.Uninstall, req uninstall.Request) {
-	fmt.Fprintf(out, "Uninstalling Poolwright from %s, namespace %s:\n", req.REST.Host, req.Namespace)
-	for i, text := range u.Steps() {
-		fmt.Fprintf(out, "%3d. %s\n", i+1, text)
+// remove lists what would be done, on standard output where nothing else is printed there, and carries it out once it is confirmed.
+func remove(ctx context.Context, u *uninstall.Uninstall, req uninstall.Request, confirmation yesNo, streams Streams, text bool) error {
+	if len(u.Steps()) == 0 {
+		fmt.Fprintf(streams.Err, "nothing of Poolwright is installed in namespace %s\n", req.Namespace)
+		return nil
 	}
-	fmt.Fprintln(out, "\nWhat stays:")
-	for _, text := range u.Remaining {
-		fmt.Fprintf(out, "  - %s\n", text)
+	listing := streams.Err
+	if text {
+		listing = streams.Out
 	}
+	u.List(listing)
+	for _, w := range u.Warnings {
+		fmt.Fprintln(streams.Err, "Warning:", w)
+	}
+	if err := confirmation.prompt(ctx, streams, "Uninstall Poolwright?"); err != nil {
+		return err
+	}
+	if err := u.Run(ctx); err != nil {
+		return fmt.Errorf("uninstalling: %w", err)
+	}
+	fmt.Fprintln(streams.Err, "Poolwright is uninstalled")
+	return nil
 }

@@ -23,7 +23,7 @@ type variableFlags struct {
 
 func (f *variableFlags) addTo(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.values, "substitute", nil, "NAME=VALUE: the value of the variable ${NAME}, over all others; may be repeated; no secrets, which other processes could read")
-	flags.StringVar(&f.file, "sync-file", "", "file with the Sync's manifest, for its variables, and if wanted the ConfigMaps and Secrets that they come from")
+	flags.StringVar(&f.file, "sync-file", "", "file with the Sync's manifest, for its variables, optionally with the ConfigMaps and Secrets that they come from")
 }
 
 // input are the variables, once each is of the right form.
@@ -67,7 +67,7 @@ func updateParameters(ctx context.Context, cl client.WithWatch, sync *v1alpha1.S
 	return failed
 }
 
-// printParameters is what became of the values.
+// printParameters prints which SSM parameters of a Sync have other values than they had.
 func printParameters(progress io.Writer, was, is []v1alpha1.PinnedParameter) {
 	changed := 0
 	for _, p := range is {

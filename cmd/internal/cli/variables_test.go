@@ -7,6 +7,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
+func TestASyncWithoutParametersHasNoneToUpdate(t *testing.T) {
+	sync := &v1alpha1.Sync{}
+	sync.Name = "dev"
+	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteConfigMap, Name: "settings"}}
+	// No client is asked.
+	if err := updateParameters(t.Context(), nil, sync, waitFlags{}, nil); err == nil || !strings.Contains(err.Error(), "Sync dev has no SSM parameter") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestWhatAnUpdateOfParametersChangedIsPrinted(t *testing.T) {
 	pin := func(variable, value string) v1alpha1.PinnedParameter {
 		return v1alpha1.PinnedParameter{Variable: variable, Value: value}
@@ -29,18 +39,8 @@ func TestWhatAnUpdateOfParametersChangedIsPrinted(t *testing.T) {
 			var out strings.Builder
 			printParameters(&out, c.was, c.is)
 			if out.String() != c.want {
-				t.Errorf("it says %q", out.String())
+				t.Errorf("it is %q", out.String())
 			}
 		})
-	}
-}
-
-func TestASyncWithoutParametersHasNoneToUpdate(t *testing.T) {
-	sync := &v1alpha1.Sync{}
-	sync.Name = "dev"
-	sync.Spec.SubstituteFrom = []v1alpha1.SubstituteReference{{Kind: v1alpha1.SubstituteConfigMap, Name: "settings"}}
-	// No client is asked.
-	if err := updateParameters(t.Context(), nil, sync, waitFlags{}, nil); err == nil || !strings.Contains(err.Error(), "Sync dev has no SSM parameter") {
-		t.Errorf("error %v", err)
 	}
 }

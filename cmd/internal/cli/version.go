@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,14 +14,29 @@ import (
 )
 
 // The version and the commit of a release, stamped in by the linker: what is built from a
-// folder without Git's history has neither in its build information.
-var version, revision string
+// folder without Git's history has neither in its build information. imageRepository is that of the
+// release's images; no other build has one.
+var version, revision, imageRepository string
+
+// released is the version of a release or of a candidate for one, and not that of git describe for a later
+// commit. It is a copy of the one in .ci/release/assets, a module of its own, whose test compares them.
+var released = regexp.MustCompile(`^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-(alpha|beta|rc)\.(0|[1-9][0-9]*))?$`)
+
+// releasedImage is the image of a release, and empty for any other build.
+func releasedImage(repository, version string) string {
+	if repository == "" || !released.MatchString(version) {
+		return ""
+	}
+	return repository + ":" + version
+}
 
 // versionInfo is what version prints, and what scripts read as JSON.
 type versionInfo struct {
 	// Version is a semantic version, or (devel); GitCommit is empty where it is not known.
 	Version   string `json:"version"`
 	GitCommit string `json:"gitCommit,omitempty"`
+	// Image is the controller's of this release; empty where this is no release.
+	Image     string `json:"image,omitempty"`
 	GoVersion string `json:"goVersion"`
 	// Platform is the operating system and the architecture, as linux/amd64.
 	Platform string `json:"platform"`
@@ -34,29 +52,21 @@ func karpenterModules() []string {
 // readVersion reads this binary's version. Without build information it has only what was
 // stamped in.
 func readVersion() versionInfo {
-	out := versionInfo{Version: version, GitCommit: revision, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Modules: map[string]string{}}
+	out := versionInfo{Version: version, GitCommit: revision, Image: releasedImage(imageRepository, version), GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Modules: map[string]string{}}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return out
 	}
-	if out.Version == "" {
-		out.Version = info.Main.Version
-	}
+	out.Version = cmp.Or(version, info.Main.Version)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" && out.GitCommit == "" {
 			out.GitCommit = s.Value
 		}
 	}
-	for _, path := range karpenterModules() {
-		for _, dep := range info.Deps {
-			if dep.Path != path {
-				continue
-			}
+	for _, dep := range info.Deps {
+		if slices.Contains(karpenterModules(), dep.Path) {
 			// What is compiled is the replacement, where go.mod names one.
-			if dep.Replace != nil {
-				dep = dep.Replace
-			}
-			out.Modules[path] = dep.Version
+			out.Modules[dep.Path] = cmp.Or(dep.Replace, dep).Version
 		}
 	}
 	return out

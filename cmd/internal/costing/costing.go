@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -81,7 +82,7 @@ func Run(ctx context.Context, req Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	query := cost.Query{HoursPerDay: req.HoursPerDay, Pools: pools(d.Set)}
+	query := cost.Query{HoursPerDay: req.HoursPerDay, Pools: pools(d.Set), Time: time.Now()}
 	of, err := cluster(req, d.Set)
 	if err != nil {
 		return Result{}, err

@@ -10,9 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 )
 
@@ -33,10 +36,45 @@ const (
 	Version    Kind = "Version"
 	History    Kind = "History"
 	Events     Kind = "Events"
+	Scaffold   Kind = "Scaffold"
+	Removal    Kind = "Removal"
 )
+
+// ObjectName identifies an object of Kubernetes.
+type ObjectName struct {
+	// APIVersion has the group, but for the core group, and the version.
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Namespace is empty for an object that is in none.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// WriteNames writes kind and name of each object on a line, as kubectl takes them: nodepool.karpenter.sh/gpu.
+func WriteNames(w io.Writer, objects []ObjectName) error {
+	for _, o := range objects {
+		named := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: o.APIVersion, Kind: o.Kind}, ObjectMeta: metav1.ObjectMeta{Name: o.Name}}
+		if err := (&printers.NamePrinter{}).PrintObj(named, w); err != nil {
+			return fmt.Errorf("writing names: %w", err)
+		}
+	}
+	return nil
+}
 
 // Formats are the formats that a document has.
 func Formats() []string { return []string{"json", "yaml"} }
+
+// ObjectFormats are the formats of -o of the commands that change objects or wait for one, the default first: a text for people,
+// a document, and the names of the objects.
+func ObjectFormats() []string { return append(append([]string{"text"}, Formats()...), "name") }
+
+// CheckFormat refuses a value of -o that is not one of a command's formats.
+func CheckFormat(value string, formats []string) error {
+	if !slices.Contains(formats, value) {
+		return fmt.Errorf("-o %q is not one of %s", value, strings.Join(formats, ", "))
+	}
+	return nil
+}
 
 // Value writes a value, which must be an object in JSON, as a document of a kind.
 func Value(w io.Writer, format string, kind Kind, value any) error {

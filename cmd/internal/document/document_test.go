@@ -39,3 +39,14 @@ func TestWhatIsNoObjectIsNoDocument(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestNamesAreThoseThatKubectlTakes(t *testing.T) {
+	objects := []ObjectName{{APIVersion: "karpenter.sh/v1", Kind: "NodePool", Name: "gpu"}, {APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: "a"}}
+	var out strings.Builder
+	if err := WriteNames(&out, objects); err != nil || out.String() != "nodepool.karpenter.sh/gpu\nconfigmap/a\n" {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+	if err := WriteNames(&out, []ObjectName{{Name: "a"}}); err == nil {
+		t.Error("an object without a kind has a name")
+	}
+}

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/poolwright/poolwright/provision/pricelist/published"
 )
 
 // apiProxy stands between one controller and the API server. It writes down
@@ -33,6 +35,9 @@ type apiProxy struct {
 	writes []string
 	trap   *trap
 	cut    bool
+	// keeps is whether all is kept: every request, as its method and path, with " watch" behind that of a watch.
+	keeps bool
+	all   []string
 }
 
 // trap kills at the k-th write from when it was set, or at the first one of a kind.
@@ -116,8 +121,10 @@ func (p *apiProxy) written(r *http.Request) string {
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(content))
-		if bytes.Contains(content, []byte("poolwright-history")) {
-			path += "/poolwright-history"
+		for _, record := range records {
+			if bytes.Contains(content, []byte(record)) {
+				path += "/" + record
+			}
 		}
 	}
 	return r.Method + " " + path
@@ -126,6 +133,9 @@ func (p *apiProxy) written(r *http.Request) string {
 func (p *apiProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	cut := p.cut || r.Context().Err() != nil // who asked is dead
+	if p.keeps {
+		p.all = append(p.all, requested(r))
+	}
 	p.mu.Unlock()
 	if cut {
 		panic(http.ErrAbortHandler)
@@ -202,6 +212,29 @@ func (p *apiProxy) take() []string {
 	return out
 }
 
+// keepRequests has every request kept from now on.
+func (p *apiProxy) keepRequests() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keeps = true
+}
+
+// requests are those that were kept.
+func (p *apiProxy) requests() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.all)
+}
+
+// requested is a request as it is kept.
+func requested(r *http.Request) string {
+	out := r.Method + " " + r.URL.Path
+	if r.URL.Query().Get("watch") != "" {
+		out += " watch"
+	}
+	return out
+}
+
 // beyond lists the writes that are not of the given kind.
 func beyond(writes []string, expected func(string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(writes), expected)
@@ -215,7 +248,10 @@ func routine(sync string) func(string) bool {
 	}
 }
 
-// ofHistory reports whether a write is of the history, whose time is the clock's.
+// records begin the names of the ConfigMaps with the history and with published prices.
+var records = []string{"poolwright-history", published.Name}
+
+// ofHistory reports whether a write is of the history or of published prices, whose time is the clock's.
 func ofHistory(write string) bool {
-	return strings.Contains(write, "/configmaps/poolwright-history")
+	return slices.ContainsFunc(records, func(record string) bool { return strings.Contains(write, "/configmaps/"+record) })
 }

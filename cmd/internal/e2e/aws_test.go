@@ -236,7 +236,7 @@ func (s *awsFixture) isUnknown() {
 		}
 		return nil
 	})
-	s.awaitSeries(s.eventually, s.metrics, "PartlyUnknown")
+	s.awaitSeries(s.eventually, s.metrics, "PoolwrightObjectsUnknown")
 	lift()
 	s.eventually("the queue is known again", s.inSync)
 	s.applied()

@@ -152,7 +152,7 @@ func (l *laptop) checks() {
 	l.expect(l.types("check", "--bundle", path), 0, "✔ crds", "✔ controller: 2 of 2", "✔ leader", "with the engine", "✔ engine: Cluster", "✔ syncs: 1 of 1")
 	l.expect(l.types("get"), 0, awsCluster+"   eu-west-1   Embedded   True", gpuPool)
 	l.expect(l.types("get", "nodes", "-o", "name"), 0, "node/ip-")
-	l.expect(l.types("wait", "dev", "--for=rollout", "--timeout=2m"), 0, "Sync dev: no node is to be replaced")
+	l.expect(l.types("wait", "dev", "--for=rollout", "--timeout=2m"), 0, "Sync dev: Revision ", ": no node is to be replaced")
 	l.Logf("with the engine and a node the controller takes %s", memory(l.T, l.now.PID()))
 	raw, err := os.Open(path)
 	if err != nil {
@@ -184,7 +184,8 @@ func (l *laptop) shell() *shell {
 func (l *laptop) followsPages() {
 	l.Helper()
 	u, checks, variables := l.shell(), newPage(l.T, "howto/check.md"), newPage(l.T, "howto/variables.md")
-	u.prints(u.block(checks.take("poolwright check --pre"), exitCode{0}), "✔ permissions", "✔ controller: 2 of 2")
+	u.prints(u.block(checks.take("poolwright check --pre"), exitCode{0}),
+		"✔ permissions", "✔ controller: 2 of 2", "✔ node-classes: 2 of 2", "✔ aws-identity: ", "✔ aws-permissions: Cluster cluster: role ", "✔ git: Sync "+engineSystem+"/dev: main@sha1:")
 	u.block(checks.take("poolwright check --bundle"), exitCode{0})
 	l.repo.remove("bundle.tar.gz")
 	l.repo.write("sync.yaml", fmt.Sprintf("apiVersion: poolwright.dev/v1alpha1\nkind: Sync\nmetadata: {name: dev, namespace: %s}\nspec:\n  source: {git: {url: %q, ref: {branch: main}, secretRef: {name: git}}}\n  path: clusters/dev\n",
@@ -251,7 +252,7 @@ func (l *laptop) live(took time.Duration) {
 		}
 		return nil
 	})
-	l.Logf("by bootstrap the first Sync is Ready after %s", (took + time.Since(begin)).Round(100*time.Millisecond))
+	l.inFiveMinutes("by bootstrap", took+time.Since(begin))
 	l.engineRuns()
 	// Evicted, its pod comes back and asks for a node again.
 	l.addDeployment(gpuPool, 1)

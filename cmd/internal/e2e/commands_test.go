@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/poolwright/poolwright/provision/sandbox"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
 // commandResult is what a command printed and how it ended.
@@ -127,6 +128,16 @@ func TestCommandsExitAndPrintAsKubectlDoes(t *testing.T) {
 	if got := s.live("a").Data["value"]; got != "v3" {
 		t.Errorf("a holds %q", got)
 	}
+	// The controller ends a suspension for a time, long before the next interval. It begins without an end, so that the
+	// commit is there before it ends.
+	s.expect(s.command("suspend"), 0, "is suspended")
+	s.repo.write("config/a.yaml", s.configMap("a", "v3a"))
+	s.repo.commit("Change a while it is suspended")
+	s.expect(s.command("suspend", "--for=1s", "--overwrite", "--reason=EKS is upgraded", "-o", "json"), 0, `"suspendedUntil"`, "EKS is upgraded")
+	s.expect(s.command("wait", s.name, "--for=applied="+s.repo.revision(), "--timeout=5m", "-o", "name"), 0, "sync.poolwright.dev/"+s.name)
+	if sync := s.sync(); sync.Spec.Suspend || sync.Annotations[v1alpha1.SuspendUntilAnnotation] != "" || s.live("a").Data["value"] != "v3a" {
+		t.Errorf("after its end, it is suspended %t, with %v, and a holds %q", sync.Spec.Suspend, sync.Annotations, s.live("a").Data["value"])
+	}
 
 	earlier := s.repo.revision()
 	s.repo.write("config/a.yaml", s.configMap("a", "v4"))
@@ -137,13 +148,14 @@ func TestCommandsExitAndPrintAsKubectlDoes(t *testing.T) {
 	s.repo.write("config/a.yaml", s.configMap("a", "v5"))
 	s.repo.commit("Change a for the better")
 	s.expect(s.command("reconcile"), 0, "RolledBack: Stays at "+earlier)
-	if got := s.live("a").Data["value"]; got != "v3" {
+	if got := s.live("a").Data["value"]; got != "v3a" {
 		t.Errorf("rolled back, a holds %q", got)
 	}
 	s.expect(s.command("get", "syncs"), 0, "rolled back to live@", "nodes hang")
 	s.expect(s.command("plan", "config"), 1, "is rolled back to an earlier revision", "poolwright resume "+s.name)
 	s.expect(s.command("wait", s.name, "--for=applied="+s.repo.revision()), 1, "it is rolled back to "+earlier)
-	s.expect(s.command("resume", s.name), 0, "Applied revision "+s.repo.revision())
+	s.expect(s.command("resume", s.name), 2, "is rolled back", "poolwright resume "+s.name+" -n "+s.system+" --rollback")
+	s.expect(s.command("resume", s.name, "--rollback"), 0, "Applied revision "+s.repo.revision())
 	if got := s.live("a").Data["value"]; got != "v5" {
 		t.Errorf("resumed, a holds %q", got)
 	}

@@ -16,6 +16,7 @@ func TestDriftIsPutBackAndNothingElseIsWritten(t *testing.T) {
 	s := newSyncFixture(t, "drift")
 	s.declare("v1", five...)
 	s.repo.commit("Begin")
+	metrics := s.servesMetrics()
 	c := s.start()
 	// No interval may help: what is put back here is put back by watch.
 	s.follow(every("10m"))
@@ -57,6 +58,13 @@ func TestDriftIsPutBackAndNothingElseIsWritten(t *testing.T) {
 	if writes := beyond(c.api.take(), routine(s.name)); len(writes) > 0 {
 		t.Errorf("a settled Sync writes: %v", writes)
 	}
+	// Another manager of the same fields: of a, c and d it is the second and third time, of e the first three. After that they
+	// are left alone for a minute.
+	for _, name := range []string{"a", "c", "d", "e", "a", "c", "d", "e", "e"} {
+		s.edit(name, `{"data":{"value":"by a rival"}}`)
+		s.holds(name, "v1")
+	}
+	s.awaitSeries(s.eventually, metrics, "PoolwrightDriftRecurring")
 }
 
 // every sets the interval.
@@ -92,7 +100,7 @@ func TestDriftThatIsOnlyReportedStaysAndCommitsGoOn(t *testing.T) {
 	s.uproot("b")
 	s.drifted("a", "update")
 	s.drifted("b", "create")
-	s.awaitSeries(s.eventually, address, "DriftStays")
+	s.awaitSeries(s.eventually, address, "PoolwrightDriftNotCorrected")
 	if got := s.sync().Status.Pending[0].Source; got != "config/a.yaml:1" {
 		t.Errorf("the pending change is declared at %q", got)
 	}

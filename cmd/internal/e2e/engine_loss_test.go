@@ -39,14 +39,15 @@ func (s engineSuite) consoleTerminates() {
 	s.Logf("replaced %s after it was terminated", since(ended))
 }
 
-// retirementIsScheduled: AWS Health announces that the instance is retired, and its pods move before.
+// retirementIsScheduled: AWS Health announces that the instance is retired, and its pods move before. Karpenter has it from the
+// queue, since EC2 does not return the event.
 func (s engineSuite) retirementIsScheduled() {
 	const pool = "retired"
 	s.addPool(pool, []string{onDemand}, "r5a.xlarge")
 	s.addDeployment(pool, 1)
 	first := s.waitForNodeWithPod(pool)
 	claim := s.claimOf(pool)
-	if err := s.AWS.Impair(first.ID, "instance-retirement"); err != nil {
+	if err := s.AWS.AnnounceScheduledEvent(first.ID, "instance-retirement"); err != nil {
 		s.Fatal(err)
 	}
 	announced := time.Now()

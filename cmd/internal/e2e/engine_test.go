@@ -41,7 +41,7 @@ func TestTheEngineOutlastsAWS(t *testing.T) {
 	address := freeAddress(t)
 	s := newEngineFixture(t, "--metrics-addr="+address)
 	famine := s.capacityEnds()
-	s.awaitSeries(s.eventually, address, "LaunchesFail")
+	s.awaitSeries(s.eventually, address, "PoolwrightNodeLaunchErrors")
 	s.awaitSeries(s.eventually, address, "karpenter_cloudprovider_instance_launch_failures_total")
 	runParallel(s,
 		step{"a zone without capacity is passed over", engineSuite.zoneIsOut},

@@ -16,12 +16,12 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// fleet is the number of nodes with which the memory of the controller is measured; 50 and 500 are those of the chart's sizes.
+// fleet is the number of nodes with which the memory of the controller is measured; 10, 100 and 1,000 are those of the chart's sizes.
 var fleet = flag.Int("nodes", 10, "nodes with which TestTheControllerStaysSmallWithAFleet measures the controller")
 
 var fleetObjects = flag.Int("fleet-objects", 0, "objects, a multiple of 100, of a Sync beside the nodes of TestTheControllerStaysSmallWithAFleet")
 
-// smallMemLimit is GOMEMLIMIT of the chart's resources.fleet: Small, for 50 nodes.
+// smallMemLimit is GOMEMLIMIT of the chart's resources.fleet: Small, for about 10 nodes. Five times as many are to stay below it, too.
 const smallMemLimit = 768 << 20
 
 func TestTheControllerStaysSmallWithAFleet(t *testing.T) {

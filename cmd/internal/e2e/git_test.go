@@ -149,7 +149,7 @@ func TestABrokenRepositoryLeavesTheLastGoodState(t *testing.T) {
 	address := s.servesMetrics()
 	endure(t, s, []sourceFault{
 		{"the branch is deleted", func(s *syncFixture) { s.repo.push(":refs/heads/" + s.repo.branch) }, func(s *syncFixture) {
-			s.awaitSeries(s.eventually, address, "SyncNotReady")
+			s.awaitSeries(s.eventually, address, "PoolwrightSyncNotReady")
 			s.awaitSeries(s.eventually, address, "poolwright_sync_failures_total")
 			restore(s)
 		}, "ReferenceNotFound", "live"},

@@ -30,10 +30,12 @@ spec:
 // draFiles declare the pool, its configuration beside the others, and Karpenter's feature gate.
 func (l *gpuSteps) draFiles() map[string]string {
 	return map[string]string{
-		"cluster.yaml":        strings.TrimSuffix(gpuCluster, "}\n") + ", engine: {featureGates: {DRANVIDIAGPU: true}}}\n",
-		"device-plugin.yaml":  l.text() + "    - {name: " + claimedPool + ", nodePools: [" + claimedPool + "], draDriver: {}}\n",
-		claimedPool + ".yaml": gpuPoolText(claimedPool, 3),
-		"claim-template.yaml": claimTemplate,
+		"cluster.yaml": strings.TrimSuffix(gpuCluster, "}\n") + ", engine: {featureGates: {DRANVIDIAGPU: true}}}\n",
+		"device-plugin.yaml": l.text() + "    - {name: " + claimedPool + ", nodePools: [" + claimedPool + "], draDriver: {}}\n" +
+			"    - {name: " + partitionedPool + ", nodePools: [" + partitionedPool + "], mig: {devices: {1g.10gb: 7}}}\n",
+		partitionedPool + ".yaml": strings.NewReplacer("[g4dn]", "[p5]", "[12xlarge]", "[48xlarge]").Replace(gpuPoolText(partitionedPool, 4)),
+		claimedPool + ".yaml":     gpuPoolText(claimedPool, 3),
+		"claim-template.yaml":     claimTemplate,
 	}
 }
 
@@ -72,6 +74,7 @@ func (l *gpuSteps) podsClaimGPUs(g gpuSuite) {
 		return nil
 	})
 	g.hasDistinctGPUs(gpusPerMachine + 1)
+	g.until("the status counts the nodes of the DRA driver", func() error { return g.statusIs(claimedPool, 2, nil) })
 	pods, err := g.labelled("wave", "of-plugin")
 	if err != nil || len(pods) != 1 || pods[0].Spec.NodeName != "" {
 		g.Errorf("the pod for the device plugin's pool: %+v, %v", pods, err)

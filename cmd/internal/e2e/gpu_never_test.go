@@ -36,7 +36,7 @@ func (l *gpuSteps) nodesNeverOffer(g gpuSuite) {
 	if !strings.Contains(message, pool+" until ") {
 		g.Errorf("the DevicePlugin says: %s", message)
 	}
-	g.awaitSeries(g.until, l.metrics, "GPUPoolBackoff")
+	g.awaitSeries(g.until, l.metrics, "PoolwrightGPUPoolBackoff")
 	held, err := g.poolStatus(pool)
 	if err != nil || held.BackoffUntil == nil {
 		g.Fatalf("the status of the pool is %+v, %v", held, err)
@@ -97,7 +97,7 @@ func (g gpuSuite) givesUp(metrics, pool, reason string, next nodes.Fault, texts 
 	before := g.metric(metrics, replacedMetric, series...)
 	failing := time.Now()
 	if reason == readiness.PluginFailing {
-		g.awaitSeries(g.until, metrics, "GPUNodesUnhealthy")
+		g.awaitSeries(g.until, metrics, "PoolwrightGPUNodesUnhealthy")
 	}
 	g.until("NodeClaim "+claim.Name+" is given up", func() error {
 		err := g.hand.Get(g.Context(), client.ObjectKeyFromObject(&claim), &claim)

@@ -35,6 +35,7 @@ func TestSharedGPUsLive(t *testing.T) {
 		run("a node that never advertises its GPUs is replaced, and at last the pool is held", l.nodesNeverOffer),
 		run("a configuration that leaves takes what was made of it", l.configLeaves),
 		run("pods that claim GPUs get nodes of the DRA driver", l.podsClaimGPUs),
+		run("pods that request MIG devices get a node whose GPUs are partitioned", l.podsGetPartitions),
 		step{"in the end nothing is left over", engineSuite.nothingLeaks},
 	)
 }

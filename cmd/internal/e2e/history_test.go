@@ -64,7 +64,7 @@ func TestANodeIsRecordedOnceAlthoughTheLeaderIsKilled(t *testing.T) {
 		reason history.Reason
 	}{{first.ID, history.ReasonEmpty}, {second.ID, history.ReasonDeleted}} {
 		n := nodes[i]
-		if n.Reason != want.reason || n.TerminatedLatest || n.USD == nil || *n.USD <= 0 {
+		if n.Reason != want.reason || n.TerminationUnobserved || n.USD == nil || *n.USD <= 0 {
 			t.Errorf("recorded is %+v, want %s", n, want.reason)
 		}
 		calls := s.terminations(want.id)

@@ -85,10 +85,14 @@ func (r reader) follows() {
 	r.syncNamed(r.name)
 	r.ready()
 
-	flux := newPage(r.T, "tutorials/from-flux-and-karpenter.md")
+	const tutorial = "tutorials/from-flux-and-karpenter.md"
+	flux := newPage(r.T, tutorial)
 	clone := r.with("sync dev", "sync "+r.name).with("/tmp/demo", filepath.Join(r.TempDir(), "demo")).shell(r.repo)
 	clone.variables = []string{"GIT_USER=" + r.owner.Name, "GIT_PASSWORD=" + r.token}
 	clone.block(newPage(r.T, "howto/explore-the-sandbox.md").take("helper="), exitCode{0})
+	r.repo.write("config/cluster.yaml", yamlBlock(r.T, tutorial, "kind: Cluster\n"))
+	u.block("poolwright lint clusters/dev\n", exitCode{0})
+	r.repo.remove("config/cluster.yaml")
 	u.block("git fetch -q origin\n"+flux.take("poolwright lint"), exitCode{0})
 	r.with("clusters/dev", "config -n "+r.system+" --sync "+r.name).shell(r.repo).block(flux.take("poolwright plan clusters/dev\n"), exitCode{0})
 	u.block(flux.take("kubectl -n poolwright-system patch"), exitCode{0})
@@ -182,18 +186,61 @@ func (r reader) holdsAnObject() {
 	r.ready()
 }
 
-// plansWithPublishedPrices has a plan read what a controller with --publish-prices would publish.
+// pricedPool is a Cluster and a pool of one instance type, of which the limit allows one.
+const pricedPool = `apiVersion: poolwright.dev/v1alpha1
+kind: Cluster
+metadata: {name: cluster}
+spec: {name: priced, region: eu-west-1, account: "111122223333"}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: priced}
+spec:
+  role: nodes
+  amiSelectorTerms: [{alias: al2023@v20261001}]
+  subnetSelectorTerms: [{tags: {cluster: priced}}]
+  securityGroupSelectorTerms: [{tags: {cluster: priced}}]
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: priced}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: priced}
+      requirements:
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [g4dn.xlarge]}
+  limits: {cpu: "4"}
+`
+
+// plansWithPublishedPrices has a plan read what a controller with --publish-prices would publish, and compares it with one that
+// has the catalog's prices only.
 func (r reader) plansWithPublishedPrices() {
-	prices, err := published.Content{Offerings: &pricelist.List{Region: "eu-west-1", OnDemand: map[string]float64{"g4dn.xlarge": 0.6}}}.ConfigMap(r.system)
+	at := time.Now().UTC()
+	prices, err := published.Content{Offerings: &pricelist.List{Region: "eu-west-1", OnDemand: map[string]float64{"g4dn.xlarge": 0.61}, OnDemandAt: at}}.ConfigMap(r.system)
 	if err != nil {
 		r.Fatal(err)
 	}
 	if err := r.hand.Create(r.Context(), prices); err != nil {
 		r.Fatal(err)
 	}
-	// A plan with changes exits with 1.
-	r.with("origin/main", "HEAD~1").shell(r.repo).block(newPage(r.T, "howto/cost.md").take("kubectl"), exitCode{1})
-	r.repo.remove("prices.yaml")
+	r.repo.write("priced/pool.yaml", pricedPool)
+	r.repo.commit("Add a pool beside what the Sync follows")
+	u := r.with("origin/main", "HEAD~1").with("clusters/dev", "priced").shell(r.repo)
+	// A plan with changes exits with 1. Lines are wrapped.
+	plan := func(commands string) string { return strings.Join(strings.Fields(u.block(commands, exitCode{1})), " ") }
+	got := plan(newPage(r.T, "howto/cost.md").take("kubectl"))
+	u.prints(got, "$0.61", "On-demand: AWS's price list of the region, "+at.Format(time.DateOnly))
+	if strings.Contains(got, "≈") {
+		r.Errorf("a price of AWS's list is marked as one of the catalog:\n%s", got)
+	}
+	got = plan("poolwright plan clusters/dev --base origin/main --offline")
+	u.prints(got, "≈", "the shipped catalog")
+	if strings.Contains(got, "$0.00") || strings.Contains(got, "$0.61") {
+		r.Errorf("what is not known has a price:\n%s", got)
+	}
+	r.repo.remove("prices.yaml", "priced")
 }
 
 func (r reader) prunes() {
@@ -226,7 +273,10 @@ func (r reader) hasPullRequests() {
 	dry := r.with("--type merge", "--type merge --dry-run=server").with("annotate sync dev", "annotate --dry-run=server sync "+r.name).
 		with("<deletions-…>,<nodes-…>", "deletions-0123456789ab,nodes-0123456789ab").shell(r.repo)
 	dry.block(hub.take("kubectl -n poolwright-system patch sync"), exitCode{0})
-	dry.block(newPage(r.T, "howto/guard-nodes.md").take("kubectl"), exitCode{0})
+	guard := newPage(r.T, "howto/guard-nodes.md")
+	for range 3 {
+		dry.block(guard.take("kubectl"), exitCode{0})
+	}
 	r.hasMergeRequests(u, dry)
 	r.configuresArgoCD()
 
@@ -240,6 +290,30 @@ func (r reader) hasPullRequests() {
 		return nil
 	})
 	u.block(tea.take("SECRET="), exitCode{0})
+	r.onlyComments()
+}
+
+// onlyComments applies the tutorial's Sync that reverts and deletes nothing, of this repository and its forge.
+func (r reader) onlyComments() {
+	r.change(func(sync *v1alpha1.Sync) { sync.Spec.PullRequests = nil })
+	forge := sharedEnv.Git.URL() + "/" + r.owner.Name + "/nodes"
+	r.with("name: dev, namespace: poolwright-system", "name: "+r.name+", namespace: "+r.system).
+		with("url: https://git.example.com/platform/nodes.git", "ref: {branch: "+r.repo.branch+"}, url: "+r.git.url()+"/"+r.owner.Name+"/nodes.git").
+		with("provider: GitHub", "provider: Gitea\n    interval: 5s\n    url: "+forge).shell(r.repo).
+		block("kubectl apply -f - <<'YAML'\n"+yamlBlock(r.T, "tutorials/from-flux-and-karpenter.md", "kind: Sync\n")+"YAML\n", exitCode{0})
+	r.observed()
+	if spec := r.sync().Spec; spec.Drift != v1alpha1.DriftReport || spec.Prune == nil || *spec.Prune || spec.PullRequests == nil {
+		r.Errorf("the Sync of the tutorial has drift %s, prune %v, pullRequests %+v", spec.Drift, spec.Prune, spec.PullRequests)
+	}
+	r.eventually("the forge is polled for the tutorial's Sync", func() error {
+		if got := r.sync().Status.PullRequests; got == nil || got.Reason != "" {
+			return fmt.Errorf("status.pullRequests is %+v", got)
+		}
+		return nil
+	})
+	prune := true
+	r.change(func(sync *v1alpha1.Sync) { sync.Spec.Drift, sync.Spec.Prune = v1alpha1.DriftCorrect, &prune })
+	r.ready()
 }
 
 // hasMergeRequests runs the page of GitLab, whose Sync is not made either.

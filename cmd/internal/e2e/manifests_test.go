@@ -55,7 +55,7 @@ func survive(t *testing.T, s *syncFixture, problems []problem) {
 				t.Errorf("the good object was not applied, it holds %q", got)
 			}
 			if s.live("leaving") == nil {
-				t.Error("an object was pruned although it is not known whether it is wanted")
+				t.Error("an object was pruned although it is not known whether it is declared")
 			}
 			message := s.waitForNotReady(one.reason)
 			for _, text := range one.message {
@@ -283,6 +283,6 @@ func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
 		t.Errorf("the message does not say what waits for what: %s", message)
 	}
 	if !meta.IsStatusConditionTrue(s.sync().Status.Conditions, "Stalled") {
-		t.Error("what waits for a person is not stalled")
+		t.Error("what is held until it is confirmed is not stalled")
 	}
 }

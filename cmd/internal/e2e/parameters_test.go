@@ -107,7 +107,10 @@ spec:
 	s.images(old)
 	s.expect(s.command("plan", "config", "--sync="+s.name), 0, "${GPU_AMI_ID} is "+old+", from SSM parameter "+gpuImage, "the newest is "+fresh)
 
-	s.expect(s.command("reconcile", s.name, "--update-parameters"), 0, "${GPU_AMI_ID} is "+fresh+" now, it was "+old)
+	page := newPage(t, "howto/pin-amis.md")
+	u := newShell(s.fixture, s.repo, "poolwright-system", s.system, "sync dev", "sync "+s.name, "reconcile dev", "reconcile "+s.name+" -n "+s.system)
+	u.prints(u.block(page.take("kubectl"), exitCode{0}), "latest: "+fresh)
+	u.prints(u.block(page.take("poolwright reconcile"), exitCode{0}), "${GPU_AMI_ID} is "+fresh+" now, it was "+old)
 	s.images(fresh)
 	s.holds("a", fresh)
 	s.waitForEvent("ParametersUpdated")

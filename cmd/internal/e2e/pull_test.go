@@ -279,7 +279,7 @@ func (p *pulls) livesToItsEnd() {
 	before := append(p.nodesAre(taintedPool, 2), p.nodesAre(diskedPool, 2)...)
 	opened := time.Now()
 	number := p.open("new-taint", "Taint the pool <img src=x> @everyone", map[string]string{"tainted.yaml": pullPoolText(taintedPool, "default", "new")})
-	first := p.waitForComment(number, "2 nodes replaced", "NodePoolDrifted", "taints", "by AWS's price list of the region")
+	first := p.waitForComment(number, "2 nodes replaced", "NodePoolDrifted", "taints", "On-demand: AWS's price list of the region")
 	p.Logf("commented %s after it was opened, by polling", time.Since(opened).Round(100*time.Millisecond))
 	classes := strings.ReplaceAll(p.example("clusters/dev/nodeclasses.yaml"), "200Gi", "300Gi")
 	head := p.push("new-taint", "And a bigger disk", map[string]string{"classes.yaml": classes})
@@ -298,6 +298,7 @@ func (p *pulls) livesToItsEnd() {
 	merged := p.merge(number)
 	p.stands(merged, rolloutStatus, "pending")
 	p.waitForComment(number, "4 nodes replaced", "Applied", "Roll-out")
+	p.rolledOut(merged, metav1.ConditionFalse, "RollingOut")
 	// Killed in the middle of it.
 	if err := p.now.Kill(); err != nil {
 		p.Fatal(err)
@@ -319,6 +320,23 @@ func (p *pulls) livesToItsEnd() {
 			p.Errorf("%s is still there", name)
 		}
 	}
+	p.rolledOut(merged, metav1.ConditionTrue, "UpToDate")
+}
+
+// rolledOut waits for the condition RolledOut of the Sync, for a commit.
+func (p *pulls) rolledOut(commit string, status metav1.ConditionStatus, reason string) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("RolledOut of %.7s is %s", commit, status), func() error {
+		sync, err := p.sync()
+		if err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(sync.Status.Conditions, "RolledOut")
+		if c == nil || c.Status != status || c.Reason != reason || !strings.HasSuffix(sync.Status.LastAppliedRevision, commit) || !strings.Contains(c.Message, commit) || c.ObservedGeneration != sync.Generation {
+			return fmt.Errorf("it is %+v, and %s is applied", c, sync.Status.LastAppliedRevision)
+		}
+		return nil
+	})
 }
 
 // isABomb proposes YAML that grows beyond all bounds.
@@ -362,6 +380,16 @@ func (p *pulls) growsBeyondItsReview() {
 	merged := p.merge(number)
 	p.waitForComment(number, fmt.Sprintf("%d were predicted", reported), "poolwright.dev/confirm")
 	p.stands(merged, rolloutStatus, "pending")
+	p.eventually("RolledOut has why the merge is held", func() error {
+		sync, err := p.sync()
+		if err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(sync.Status.Conditions, "RolledOut"); c == nil || c.Status != metav1.ConditionFalse || c.Reason != "NodeReplacementHeld" {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
 	if diff := cmp.Diff(grown, p.nodesAre(taintedPool, 7)); diff != "" {
 		p.Errorf("the nodes are others:\n%s", diff)
 	}

@@ -31,7 +31,7 @@ func (p *pulls) hasARevokedToken() {
 			return nil
 		})
 		if now.reason != "" {
-			p.awaitSeries(p.eventually, p.metrics, "PullRequestCommentsFail")
+			p.awaitSeries(p.eventually, p.metrics, "PoolwrightForgeErrors")
 		}
 	}
 }

@@ -75,14 +75,17 @@ func TestOfTwoReplicasOneActsAndTheOtherTakesOver(t *testing.T) {
 	if writes := second.api.take(); len(writes) > 0 {
 		t.Errorf("the replica that does not lead writes: %v", writes)
 	}
-	// What is left to scrape once the leader is killed.
-	s.awaitSeries(s.eventually, address, "NoLeader")
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
 	}
+	// The standby is all that is left to scrape, and does not lead until the lease has expired.
+	s.awaitSeries(s.eventually, address, "PoolwrightNoLeader")
 	s.edit("c", `{"data":{"value":"by hand"}}`)
 	s.uproot("d")
 	s.tookOver(leader)
+	s.eventually("the series of PoolwrightNoLeader ends", func() error {
+		return s.serves(address, `leader_election_master_status{name="poolwright"}`, "1")
+	})
 	s.holds("c", "v1")
 	s.holds("d", "v1")
 	s.repo.write("config/e.yaml", s.configMap("e", "v2"))

@@ -22,8 +22,8 @@ import (
 // empty nodes stay is made shorter by a commit, when the pods run.
 func TestSetupAltanova(t *testing.T) {
 	t.Parallel()
-	s := newSetupSuite(t, "altanova")
-	s.runsThePage("Verify")
+	s := applyExample(t, "altanova")
+	s.runsThePage("Before you start", "Verify")
 	launches := s.AWS.Watch(t.Context())
 	pods, list := s.record(&corev1.PodList{}, client.InNamespace("default")), s.record(&corev1.NodeList{})
 	s.creates("workloads/tinyllama.yaml")
@@ -158,8 +158,8 @@ func (s setupSuite) neverAFifth() {
 	})
 	s.expectEvent(waits, "FailedScheduling", "all available instance types exceed limits for nodepool", gpuPool)
 	s.countsGPUs(gpuPool, "4", "4")
-	s.awaitSeries(s.until, s.metrics, "NodePoolNearLimit")
-	s.awaitSeries(s.until, s.metrics, "PodsWithoutNode")
+	s.awaitSeries(s.until, s.metrics, "PoolwrightNodePoolNearLimit")
+	s.awaitSeries(s.until, s.metrics, "PoolwrightPodsUnschedulable")
 	var pod corev1.Pod
 	if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: "default", Name: waits}, &pod); err != nil {
 		s.Fatal(err)

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	sdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
-	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -31,9 +27,8 @@ import (
 // an empty node goes are made shorter by a commit, when the pods run.
 func TestSetupBaseten(t *testing.T) {
 	t.Parallel()
-	s := newSetupSuite(t, "baseten")
+	s := applyExample(t, "baseten")
 	others := s.autoscales("autoscaled", 2)
-	before := others.state()
 	all := []struct{ file, pool, kind string }{
 		{"memory", "memory", "r5a.xlarge"}, {"cpu", "cpu", "c5a.xlarge"},
 		{"gpu", "gpu", "g4dn.xlarge"}, {"gpu-g5", "gpu", "g5.xlarge"},
@@ -77,73 +72,55 @@ func TestSetupBaseten(t *testing.T) {
 	for _, pool := range pools {
 		s.lasted(pool, 5*time.Second)
 	}
-	if diff := cmp.Diff(before, others.state()); diff != "" {
-		t.Errorf("Cluster Autoscaler's nodes were touched (-before +after):\n%s", diff)
-	}
-	others.unnamed()
+	others.untouched()
 	others.launchesTwo()
+	others.untouched()
 	others.launchesOne()
+	others.untouched()
 }
 
 // autoscaled are nodes that Cluster Autoscaler brought.
 type autoscaled struct {
 	setupSuite
 	group     string
+	node      otherNode
 	instances []string
+	// known is the state when the last of them was ready.
+	known groupState
 }
 
 // autoscales launches nodes as the node group's Auto Scaling group does when
 // Cluster Autoscaler raises its size, and waits until they are ready.
-func (s setupSuite) autoscales(group string, n int32) autoscaled {
+func (s setupSuite) autoscales(group string, n int32) *autoscaled {
 	s.Helper()
-	images, err := s.account.ec2.DescribeImages(s.Context(), &ec2.DescribeImagesInput{
-		Owners: []string{"amazon"}, Filters: []ec2types.Filter{{Name: sdk.String("name"), Values: []string{"amazon-eks-node-1.32-" + s.latest()}}},
-	})
-	if err != nil || len(images.Images) != 1 {
-		s.Fatalf("got %d images, %v", len(images.Images), err)
-	}
-	join := fmt.Sprintf("#!/bin/bash\n/etc/eks/bootstrap.sh %s --apiserver-endpoint %s --b64-cluster-ca %s --kubelet-extra-args '--node-labels=eks.amazonaws.com/nodegroup=%s'\n",
-		s.of.Cluster, s.REST().Host, base64.StdEncoding.EncodeToString(s.REST().CAData), group)
-	if _, err := s.account.ec2.CreateLaunchTemplate(s.Context(), &ec2.CreateLaunchTemplateInput{
-		LaunchTemplateName: &group,
-		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
-			ImageId: images.Images[0].ImageId, UserData: sdk.String(base64.StdEncoding.EncodeToString([]byte(join))),
-		},
-	}); err != nil {
-		s.Fatal(err)
-	}
-	a := autoscaled{setupSuite: s, group: group}
-	a.instances = a.launches(n)
-	a.ready(int(n))
+	a := &autoscaled{setupSuite: s, group: group, node: otherNode{
+		name: group, image: "amazon-eks-node-1.32-" + s.latest(), kind: "m5.large", kubelet: "--node-labels=eks.amazonaws.com/nodegroup=" + group,
+		tags: map[string]string{"eks:cluster-name": s.of.Cluster, "eks:nodegroup-name": group, "kubernetes.io/cluster/" + s.of.Cluster: "owned"},
+	}}
+	s.otherTemplate(s.account, a.node)
+	a.launches(n)
 	return a
 }
 
-// launches has the group launch more nodes.
-func (a autoscaled) launches(n int32) []string {
+// launches has the group launch more nodes, and waits until they are ready.
+func (a *autoscaled) launches(n int32) {
 	a.Helper()
-	tags := []ec2types.Tag{
-		{Key: sdk.String("eks:cluster-name"), Value: &a.of.Cluster}, {Key: sdk.String("eks:nodegroup-name"), Value: &a.group},
-		{Key: sdk.String("kubernetes.io/cluster/" + a.of.Cluster), Value: sdk.String("owned")},
+	a.instances = append(a.instances, a.launchesOther(a.account, a.node, n)...)
+	a.ready(len(a.instances))
+	a.known = a.state()
+}
+
+// untouched compares all nodes that the group has launched with what they were when the last of them was ready.
+func (a *autoscaled) untouched() {
+	a.Helper()
+	if diff := cmp.Diff(a.known, a.state()); diff != "" {
+		a.Errorf("Cluster Autoscaler's nodes were touched (-before +after):\n%s", diff)
 	}
-	out, err := a.account.ec2.CreateFleet(a.Context(), &ec2.CreateFleetInput{
-		Type: ec2types.FleetTypeInstant,
-		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{
-			DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand, TotalTargetCapacity: &n,
-		},
-		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: tags}},
-		LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
-			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: &a.group, Version: sdk.String("$Latest")},
-			Overrides:                   []ec2types.FleetLaunchTemplateOverridesRequest{{InstanceType: "m5.large", SubnetId: sdk.String("subnet-0a000000000000001")}},
-		}},
-	})
-	if err != nil || len(out.Instances) != 1 {
-		a.Fatalf("the group launched nothing: %v, %v", out, err)
-	}
-	return out.Instances[0].InstanceIds
+	a.unnamed()
 }
 
 // ready waits until the group has so many nodes, and pods may run on each.
-func (a autoscaled) ready(n int) {
+func (a *autoscaled) ready(n int) {
 	a.Helper()
 	a.until("Cluster Autoscaler's nodes are ready", func() error {
 		nodes, err := a.nodes()
@@ -164,7 +141,7 @@ func (a autoscaled) ready(n int) {
 
 // unschedulable creates pods that any node may run until one fits on none, which it returns: the condition by which both autoscalers
 // decide.
-func (a autoscaled) unschedulable(prefix string) (pod corev1.Pod) {
+func (a *autoscaled) unschedulable(prefix string) (pod corev1.Pod) {
 	a.Helper()
 	for i := range 10 {
 		name := fmt.Sprintf("%s-%d", prefix, i)
@@ -192,7 +169,7 @@ func (a autoscaled) unschedulable(prefix string) (pod corev1.Pod) {
 }
 
 // runs waits until a pod runs, and returns whether that is on a node of the group.
-func (a autoscaled) runs(pod corev1.Pod) bool {
+func (a *autoscaled) runs(pod corev1.Pod) bool {
 	a.Helper()
 	var node corev1.Node
 	a.until("pod "+pod.Name+" runs", func() error {
@@ -209,12 +186,8 @@ func (a autoscaled) runs(pod corev1.Pod) bool {
 
 // launchesTwo: for a pod without a label of a provisioner, the engine launches a node, although Cluster Autoscaler does. Of the two
 // nodes one stays empty.
-func (a autoscaled) launchesTwo() {
+func (a *autoscaled) launchesTwo() {
 	a.Helper()
-	before, err := a.nodes()
-	if err != nil {
-		a.Fatal(err)
-	}
 	after := a.revision()
 	pod := a.unschedulable("either")
 	// The group's node comes only now: were it ready first, the engine would have nothing to launch for, and its empty node goes within
@@ -226,7 +199,6 @@ func (a autoscaled) launchesTwo() {
 		return nil
 	})
 	a.launches(1)
-	a.ready(len(before) + 1)
 	a.Logf("two nodes were launched for one pod, which runs on that of the node group: %t", a.runs(pod))
 	a.zero()
 	if claims := a.claimed(after); len(claims) != 1 {
@@ -235,7 +207,7 @@ func (a autoscaled) launchesTwo() {
 }
 
 // launchesOne: with the taints that the README has, the engine launches none for such a pod.
-func (a autoscaled) launchesOne() {
+func (a *autoscaled) launchesOne() {
 	a.Helper()
 	for _, pool := range []string{"cpu", "memory"} {
 		label := "  labels:\n    baseten.co/karpenter-provisioner: " + pool + "\n"
@@ -244,15 +216,10 @@ func (a autoscaled) launchesOne() {
 	a.git.repo.commit("Keep pods without a label off the nodes of cpu and memory")
 	a.requests()
 	a.applied()
-	before, err := a.nodes()
-	if err != nil {
-		a.Fatal(err)
-	}
 	after := a.revision()
 	pod := a.unschedulable("other")
 	a.expectEvent(pod.Name, "FailedScheduling", "did not tolerate taint", "baseten.co/karpenter-provisioner")
 	a.launches(1)
-	a.ready(len(before) + 1)
 	if !a.runs(pod) {
 		a.Errorf("pod %s runs on no node of the group", pod.Name)
 	}
@@ -263,7 +230,7 @@ func (a autoscaled) launchesOne() {
 }
 
 // claimed are the NodeClaims that there have been after a revision, those that are gone included.
-func (a autoscaled) claimed(after uint64) []string {
+func (a *autoscaled) claimed(after uint64) []string {
 	a.Helper()
 	names := map[string]bool{}
 	for _, one := range a.history.all(a.gpuSuite) {
@@ -274,7 +241,7 @@ func (a autoscaled) claimed(after uint64) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func (a autoscaled) nodes() ([]corev1.Node, error) {
+func (a *autoscaled) nodes() ([]corev1.Node, error) {
 	var list corev1.NodeList
 	err := a.hand.List(a.Context(), &list, client.MatchingLabels{"eks.amazonaws.com/nodegroup": a.group})
 	return list.Items, err
@@ -296,7 +263,7 @@ type groupState struct {
 	Nodes     []nodeState
 }
 
-func (a autoscaled) state() (state groupState) {
+func (a *autoscaled) state() (state groupState) {
 	a.Helper()
 	got, err := a.account.eks.DescribeNodegroup(a.Context(), &eks.DescribeNodegroupInput{ClusterName: &a.of.Cluster, NodegroupName: &a.group})
 	if err != nil {
@@ -328,7 +295,7 @@ func (a autoscaled) state() (state groupState) {
 
 // unnamed: nobody but this test asked AWS for anything to one of the instances, and
 // nobody at all to change the group.
-func (a autoscaled) unnamed() {
+func (a *autoscaled) unnamed() {
 	a.Helper()
 	for _, call := range a.AWS.Calls() {
 		named := slices.ContainsFunc(a.instances, func(id string) bool { return strings.Contains(call.Params, id) })

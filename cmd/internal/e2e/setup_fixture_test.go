@@ -25,6 +25,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/setups"
+	"github.com/poolwright/poolwright/provision/sandbox"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes"
 	"github.com/poolwright/poolwright/provision/sandbox/sandboxtest"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -39,15 +40,18 @@ type setupSuite struct {
 	account account
 	// made are the workloads.
 	made *[]client.Object
+	// reclaimed are instances that EC2 has taken back.
+	reclaimed map[string]bool
 	// history is every state of every NodeClaim.
 	history *recording
 	// metrics is where the controller shows its own.
 	metrics string
 }
 
-// newSetupSuite returns when the example is applied, AWS holds what its Cluster
-// declares, the engine runs and all pools can be launched from.
-func newSetupSuite(t *testing.T, name string) setupSuite {
+// applyExample returns when the example is applied, AWS holds what its Cluster
+// declares, the engine runs and all pools can be launched from. The sandbox is fast, unless
+// a change has other delays.
+func applyExample(t *testing.T, name string, changes ...func(*sandbox.Config)) setupSuite {
 	t.Helper()
 	of, err := setups.Named(name)
 	if err != nil {
@@ -57,13 +61,16 @@ func newSetupSuite(t *testing.T, name string) setupSuite {
 	config.WithoutGit = true // the other environment's serves
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
 	config.Nodes = nodes.Delays{Join: 500 * time.Millisecond, NodeGone: time.Second}
+	for _, change := range changes {
+		change(&config)
+	}
 	machines := &gpuMachines{}
 	config.Fault, config.Notify = machines.fault, machines.notify
 	begin := time.Now()
 	started := sandboxtest.Start(t, config)
 	s := setupSuite{
 		gpuSuite: gpuSuite{engineSuite: engineSuite{newFixture(t, started), &engineFixture{aws: config.AWS}}, gpuMachines: machines},
-		of:       of, account: newAccount(started.Endpoint(), config.AWS.Region), made: &[]client.Object{},
+		of:       of, account: newAccount(started.Endpoint(), config.AWS.Region), made: &[]client.Object{}, reclaimed: map[string]bool{},
 		metrics: freeAddress(t),
 	}
 	t.Cleanup(func() {
@@ -280,11 +287,13 @@ func (s setupSuite) creates(file string, changes ...func(*unstructured.Unstructu
 	return all[0]
 }
 
-// makes creates a workload, which zero deletes. The default service account of
+// makes creates a workload, which zero deletes, and leaves the object as it is. The default service account of
 // a new namespace may not be there at once.
 func (s setupSuite) makes(object client.Object) {
 	s.Helper()
-	s.eventually("there is "+object.GetName(), func() error { return s.hand.Create(s.Context(), object) })
+	s.eventually("there is "+object.GetName(), func() error {
+		return s.hand.Create(s.Context(), object.DeepCopyObject().(client.Object))
+	})
 	*s.made = append(*s.made, object)
 }
 

@@ -1,15 +1,18 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -56,15 +59,40 @@ func (s setupSuite) lands(pod string) (l landing) {
 	s.Helper()
 	l.setupSuite = s
 	s.until("pod "+pod+" runs on an initialized node", func() error {
-		if err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: "default", Name: pod}, &l.pod); err != nil {
+		err := s.hand.Get(s.Context(), client.ObjectKey{Namespace: "default", Name: pod}, &l.pod)
+		if apierrors.IsNotFound(err) {
+			return errors.Join(err, s.makesAgain(pod))
+		}
+		if err != nil {
 			return err
 		}
-		if l.pod.Status.Phase != corev1.PodRunning {
-			return fmt.Errorf("it is %s: %+v", l.pod.Status.Phase, l.pod.Status.Conditions)
+		if l.pod.Status.Phase != corev1.PodRunning || l.pod.DeletionTimestamp != nil {
+			return fmt.Errorf("it is %s, deleted %v: %+v", l.pod.Status.Phase, l.pod.DeletionTimestamp, l.pod.Status.Conditions)
 		}
 		return l.on(l.pod.Spec.NodeName)
 	})
 	return l
+}
+
+// makesAgain creates a pod again that has no controller and that Kubernetes has evicted, which it does where its
+// controller of taints observes the pod's binding before it observes that Karpenter has taken the taint of an unregistered
+// node away.
+func (s setupSuite) makesAgain(pod string) error {
+	var evictions corev1.EventList
+	of := client.MatchingFields{"involvedObject.name": pod, "reason": "TaintManagerEviction"}
+	if err := s.hand.List(s.Context(), &evictions, client.InNamespace("default"), of); err != nil {
+		return err
+	}
+	if len(evictions.Items) == 0 {
+		return errors.New("it was not evicted for a taint")
+	}
+	for _, object := range *s.made {
+		if object.GetName() == pod {
+			s.Logf("pod %s was evicted: %s; it is created again", pod, evictions.Items[0].Message)
+			return s.hand.Create(s.Context(), object.DeepCopyObject().(client.Object))
+		}
+	}
+	return errors.New("the test has not created it")
 }
 
 // on reads what there is to a node, or says what is not there yet.
@@ -159,8 +187,8 @@ func (s setupSuite) al2023(variant, release string) string {
 // latest is the newest release of images.
 func (s setupSuite) latest() string { return s.aws.Releases[len(s.aws.Releases)-1] }
 
-// lasted proves that no node of the pool was ended before it was so long without
-// any coming or going of pods. How long it lasted at most is nobody's promise.
+// lasted proves that each node of the pool was ended once it was so long without any coming or going of pods, and not
+// much later.
 func (s setupSuite) lasted(pool string, least time.Duration) {
 	s.Helper()
 	last := map[string]*karpv1.NodeClaim{}
@@ -169,19 +197,81 @@ func (s setupSuite) lasted(pool string, least time.Duration) {
 			last[claim.Name] = claim
 		}
 	}
-	ended := 0
+	var ended []endedNode
 	for name, claim := range last {
 		_, id, _ := strings.Cut(strings.TrimPrefix(claim.Status.ProviderID, "aws:///"), "/")
-		for _, call := range s.terminations(id) {
-			ended++
-			if idle := call.Time.Sub(claim.Status.LastPodEventTime.Time); idle < least {
-				s.Errorf("NodeClaim %s was ended %s after its last pod, not %s", name, idle, least)
-			} else {
-				s.Logf("NodeClaim %s was ended %s after its last pod", name, idle.Round(100*time.Millisecond))
-			}
+		if s.reclaimed[id] {
+			continue
+		}
+		if calls := s.terminations(id); len(calls) > 0 {
+			ended = append(ended, endedNode{name, claim.Status.LastPodEventTime.Time, calls[0].Time})
 		}
 	}
-	if ended == 0 {
+	if len(ended) == 0 {
 		s.Errorf("no node of pool %s was ended", pool)
+	}
+	for _, wrong := range untimely(ended, least) {
+		s.Errorf("pool %s: %s", pool, wrong)
+	}
+	for _, one := range ended {
+		s.Logf("NodeClaim %s was ended %s after its last pod", one.name, one.at.Sub(one.lastPod).Round(100*time.Millisecond))
+	}
+}
+
+// endedNode is when a node had its last coming or going of a pod, and when it was ended.
+type endedNode struct {
+	name        string
+	lastPod, at time.Time
+}
+
+// afterDelay is how long after its delay a node is ended at the latest. Karpenter looks for empty nodes every ten
+// seconds and validates each after fifteen more; the rest is for a machine that does other work.
+const afterDelay = 90 * time.Second
+
+// untimely are the nodes of a pool that were ended too soon or too late. Where a budget has one go at a time, a node
+// waits for the one before it, too.
+func untimely(nodes []endedNode, least time.Duration) (wrong []string) {
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b endedNode) int { return a.at.Compare(b.at) })
+	var before time.Time
+	for _, n := range nodes {
+		since := n.lastPod
+		if before.After(since) {
+			since = before
+		}
+		switch idle := n.at.Sub(n.lastPod); {
+		case n.lastPod.IsZero():
+			wrong = append(wrong, fmt.Sprintf("NodeClaim %s has no time of a last pod", n.name))
+		case idle < least:
+			wrong = append(wrong, fmt.Sprintf("NodeClaim %s was ended %s after its last pod, not %s", n.name, idle, least))
+		case n.at.Sub(since) > least+afterDelay:
+			wrong = append(wrong, fmt.Sprintf("NodeClaim %s was ended only %s after its last pod, and could be after %s", n.name, idle, least))
+		}
+		before = n.at
+	}
+	return wrong
+}
+
+func TestNodesThatWereEndedTooSoonOrTooLateAreFound(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	node := func(name string, lastPod, at time.Duration) endedNode {
+		return endedNode{name, begin.Add(lastPod), begin.Add(at)}
+	}
+	for name, c := range map[string]struct {
+		nodes []endedNode
+		want  []string
+	}{
+		"in time":                        {[]endedNode{node("a", 0, 60*time.Second), node("b", time.Minute, 3*time.Minute)}, nil},
+		"too soon":                       {[]endedNode{node("a", 0, 59*time.Second)}, []string{"NodeClaim a was ended 59s after its last pod, not 1m0s"}},
+		"too late":                       {[]endedNode{node("a", 0, 151*time.Second)}, []string{"NodeClaim a was ended only 2m31s after its last pod, and could be after 1m0s"}},
+		"one after the other":            {[]endedNode{node("b", 0, 4*time.Minute), node("a", 0, 2*time.Minute)}, nil},
+		"one long after the other":       {[]endedNode{node("b", 0, 5*time.Minute), node("a", 0, 2*time.Minute)}, []string{"NodeClaim b was ended only 5m0s after its last pod, and could be after 1m0s"}},
+		"without a time of its last pod": {[]endedNode{{"a", time.Time{}, begin}}, []string{"NodeClaim a has no time of a last pod"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, untimely(c.nodes, time.Minute)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -21,15 +21,16 @@ import (
 // notRun are the commands of the pages that cannot be run here, by what they contain, and why.
 func notRun() map[string]string {
 	return map[string]string{
-		" logs ":         "the kubelets are simulated, and serve no logs",
-		" exec ":         "the kubelets are simulated, and run no container",
-		" top ":          "there is no metrics-server",
-		"aws sqs ":       "there is no AWS CLI",
-		"aws logs tail":  "the control plane here writes no log to CloudWatch",
-		"-offerings ":    "there is no AWS CLI",
-		" -w":            "it does not end",
-		"loads/gpu.yaml": "the test has created it",
-		"-n prod get":    "there is no KEDA",
+		" logs ":                "the kubelets are simulated, and serve no logs",
+		" exec ":                "the kubelets are simulated, and run no container",
+		" top ":                 "there is no metrics-server",
+		"aws sqs ":              "there is no AWS CLI",
+		"aws logs tail":         "the control plane here writes no log to CloudWatch",
+		"-offerings ":           "there is no AWS CLI",
+		" -w":                   "it does not end",
+		"loads/gpu.yaml":        "the test has created it",
+		"-n prod get":           "there is no KEDA",
+		"poolwright bootstrap ": "the test has installed it so, from another branch",
 	}
 }
 
@@ -46,14 +47,14 @@ func skipped(command string) string {
 // pageCommand is a command of a page.
 type pageCommand struct {
 	section, text string
-	// names are those in a comment behind it: what it lists, and nothing else.
+	// names are those in a comment behind it: what it lists, and nothing else. Commands with such a comment are those of namesIts.
 	names string
 	// output is what the page has below it; a line … is any lines.
 	output []string
 }
 
-// runsThePage runs the commands under these headings of the example's page, in its folder, and compares what
-// they print with what the page has.
+// runsThePage runs the commands under these headings of the example's page, in its folder, until they print
+// what the page has.
 func (s setupSuite) runsThePage(sections ...string) {
 	s.Helper()
 	page, err := os.ReadFile(filepath.Join(s.example(), "README.md"))
@@ -65,6 +66,9 @@ func (s setupSuite) runsThePage(sections ...string) {
 		if !slices.Contains(sections, c.section) {
 			continue
 		}
+		if c.names != "" && !c.namesIts() {
+			s.Errorf("%s has a comment that is not compared with anything: %s", c.text, c.names)
+		}
 		if why := skipped(c.text); why != "" {
 			s.Logf("not run: %s: %s", c.text, why)
 			continue
@@ -74,31 +78,62 @@ func (s setupSuite) runsThePage(sections ...string) {
 			s.sends(strings.Fields(c.text))
 			continue
 		}
+		s.printsThePage(c, path)
+	}
+	s.Logf("%d commands under %v took %s", run, sections, since(begin))
+	if run == 0 {
+		s.Errorf("no command was run under %v", sections)
+	}
+}
+
+// printsThePage runs a command until it prints what the page has. What it shows may be written after what the
+// command above it has waited for: Karpenter counts a pool's resources every five seconds, and a node is initialized
+// beside the start of its first pod. A command that writes is run once.
+func (s setupSuite) printsThePage(c pageCommand, path string) {
+	s.Helper()
+	var out []byte
+	prints := func() error {
 		cmd := exec.CommandContext(s.Context(), "bash", "-euo", "pipefail", "-c", c.text)
 		cmd.Dir = s.git.repo.dir
 		cmd.Env = append(cmd.Env, "PATH="+path+":"+os.Getenv("PATH"), "HOME="+s.Dir)
 		for name, value := range s.Env() {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
-		out, err := cmd.CombinedOutput()
-		s.Logf("$ %s\n%s", c.text, out)
-		if err != nil {
+		var err error
+		if out, err = cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		if differs := c.differs(string(out)); differs != "" {
+			return fmt.Errorf("%s\nprinted:\n%s", differs, out)
+		}
+		return nil
+	}
+	if strings.HasPrefix(c.text, "kubectl apply ") {
+		if err := prints(); err != nil {
 			s.Errorf("%s: %v", c.text, err)
-			continue
 		}
-		if c.names != "" && (strings.Contains(c.text, "get nodepools") || strings.Contains(c.text, "get ec2nodeclasses")) {
-			if diff := cmp.Diff(strings.Split(c.names, ", "), firstColumn(string(out))); diff != "" {
-				s.Errorf("%s (-page +printed):\n%s", c.text, diff)
-			}
-		}
-		if missing := missingLines(c.output, string(out)); len(missing) > 0 {
-			s.Errorf("%s does not print what the page has:\n%s", c.text, strings.Join(missing, "\n"))
+	} else {
+		s.poll(time.Second, waitTimeout, fmt.Sprintf("%q prints what the page has", c.text), prints)
+	}
+	s.Logf("$ %s\n%s", c.text, out)
+}
+
+// namesIts is true for a command whose comment may have the names of what it lists.
+func (c pageCommand) namesIts() bool {
+	return c.text == "kubectl get nodepools" || c.text == "kubectl get ec2nodeclasses"
+}
+
+// differs is how a command's output differs from what the page has of it, or empty.
+func (c pageCommand) differs(printed string) string {
+	if c.names != "" {
+		if diff := cmp.Diff(strings.Split(c.names, ", "), firstColumn(printed)); diff != "" {
+			return "(-page +printed):\n" + diff
 		}
 	}
-	s.Logf("%d commands under %v took %s", run, sections, since(begin))
-	if run == 0 {
-		s.Errorf("no command was run under %v", sections)
+	if missing := missingLines(c.output, printed); len(missing) > 0 {
+		return "missing:\n" + strings.Join(missing, "\n")
 	}
+	return ""
 }
 
 // sends carries a command of the AWS CLI out by the SDK: what it names must exist.
@@ -140,7 +175,7 @@ func (s setupSuite) sends(args []string) {
 var (
 	blockOfCommands = regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```$")
 	// volatile are what differs from run to run.
-	volatile = regexp.MustCompile(`ip-[0-9-]+(?:\.[a-z0-9.-]+)?|\b[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d)(?:[0-9]+[smh])*\b|-[a-z0-9]{8,10}-[a-z0-9]{5}\b|-[a-z0-9]{5}\b(?:\s|$)|\bi-[0-9a-f]{17}\b|\b[0-9a-f]{7,40}\b|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}[^ ]*`)
+	volatile = regexp.MustCompile(`ip-[0-9-]+(?:\.[a-z0-9.-]+)?|\b[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d)(?:[0-9]+[smh])*\b|-[a-z0-9]{8,10}-[a-z0-9]{5}\b|-[a-z0-9]{5}\b(?:\s|$)|\bi-[0-9a-f]{17}\b|\b[0-9a-f]{7,40}\b|\b20[0-9]{2}-[0-9]{2}-[0-9]{2}[^ ]*|\bv1\.[0-9]+\.[0-9]+-eks-[a-z0-9]+`)
 )
 
 // pageCommands are the commands of all blocks of a page, with the heading of the second level above them.
@@ -208,6 +243,24 @@ func TestCommandsOfAPageHaveTheirSectionAndOutput(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, pageCommands(page), cmp.AllowUnexported(pageCommand{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestACommentIsComparedWithWhatIsListed(t *testing.T) {
+	const table = "NAME   READY\na      True\nb      True\n"
+	for name, c := range map[string]struct {
+		command      string
+		known, fails bool
+	}{
+		"the names":                     {"kubectl get nodepools # a, b", true, false},
+		"one is missing":                {"kubectl get ec2nodeclasses # a, b, c", true, true},
+		"one is left":                   {"kubectl get nodepools # a", true, true},
+		"a sentence about other things": {"kubectl get pods # two, Running", false, true},
+	} {
+		got := pageCommands("\n## Verify\n\n```sh\n" + c.command + "\n```\n")
+		if len(got) != 1 || got[0].namesIts() != c.known || (got[0].differs(table) != "") != c.fails {
+			t.Errorf("%s: %+v differs by %q", name, got, got[0].differs(table))
+		}
 	}
 }
 

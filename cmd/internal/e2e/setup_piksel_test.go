@@ -23,7 +23,8 @@ import (
 // made fewer by a commit before the nodes are empty.
 func TestSetupPiksel(t *testing.T) {
 	t.Parallel()
-	s := newSetupSuite(t, "piksel")
+	s := applyExample(t, "piksel")
+	s.runsThePage("Verify")
 	s.creates("workloads/gpu.yaml")
 	s.creates("workloads/general.yaml")
 	gpuNode, general := s.lands("landcover-model"), s.lands("tile-export")
@@ -44,7 +45,7 @@ func TestSetupPiksel(t *testing.T) {
 		t.Errorf("the general node has %d CPUs", cpus)
 	}
 	s.countsGPUs("gpu", "30", "1")
-	s.runsThePage("Verify", "Monitor")
+	s.runsThePage("Monitor")
 	s.waitsFor("default", "30s")
 	s.waitsFor("gpu", karpv1.Never)
 	s.edits("Let empty general nodes go sooner", "base/nodepools.yaml", "consolidateAfter: 30s", "consolidateAfter: 5s")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,33 +37,42 @@ func (s *scaledSetup) leavesReplicas(deployments *recording) {
 		}
 		return fmt.Errorf("it has %d states of it", len(states))
 	})
-	if err := scaledByOthers(states); err != nil {
+	if err := replicasOfTheSync(states); err != nil {
 		s.Error(err)
 	}
 }
 
-// scaledByOthers returns an error for states, in their order, in which the Sync owns spec.replicas, and for each that has fewer of them
-// than the one before, and that was not written through the subresource scale, as KEDA and the HPA do: a field that its only owner leaves
-// out of what it applies gets its default, 1, and then has no owner. Zero has none, either, where it was written through the subresource
-// scale, which omits it; what the Sync applies does not.
-func scaledByOthers(states []*appsv1.Deployment) (err error) {
+// replicasOfTheSync returns an error for states, in their order, in which the Sync owns spec.replicas, and for each that has another
+// number of them than the one before and was written by the Sync: its entry of the managed fields is another one. Who else scaled is not
+// always recorded, since the subresource scale makes nobody the owner of what has none, and omits zero.
+func replicasOfTheSync(states []*appsv1.Deployment) (err error) {
 	for i, d := range states {
-		scaled := false
-		for _, entry := range d.ManagedFields {
-			owns, readErr := ownsReplicas(entry)
-			if readErr != nil {
-				return readErr
-			}
-			scaled = scaled || owns && entry.Subresource == "scale"
-			if owns && entry.Manager == v1alpha1.FieldManager {
-				err = errors.Join(err, fmt.Errorf("the Sync owns spec.replicas, %d, in version %s", *d.Spec.Replicas, d.ResourceVersion))
-			}
+		entry := entryOfTheSync(d)
+		owns, readErr := ownsReplicas(entry)
+		if readErr != nil {
+			return readErr
 		}
-		if i > 0 && *d.Spec.Replicas > 0 && *d.Spec.Replicas < *states[i-1].Spec.Replicas && !scaled {
-			err = errors.Join(err, fmt.Errorf("spec.replicas was lowered from %d to %d in version %s, and nothing scaled it", *states[i-1].Spec.Replicas, *d.Spec.Replicas, d.ResourceVersion))
+		if owns {
+			err = errors.Join(err, fmt.Errorf("the Sync owns spec.replicas, %d, in version %s", *d.Spec.Replicas, d.ResourceVersion))
+		}
+		if i == 0 {
+			continue
+		}
+		if before := states[i-1]; *d.Spec.Replicas != *before.Spec.Replicas && !equality.Semantic.DeepEqual(entryOfTheSync(before), entry) {
+			err = errors.Join(err, fmt.Errorf("the Sync changed spec.replicas from %d to %d in version %s", *before.Spec.Replicas, *d.Spec.Replicas, d.ResourceVersion))
 		}
 	}
 	return err
+}
+
+// entryOfTheSync is the Sync's of the managed fields, or empty.
+func entryOfTheSync(d *appsv1.Deployment) metav1.ManagedFieldsEntry {
+	for _, entry := range d.ManagedFields {
+		if entry.Manager == v1alpha1.FieldManager && entry.Subresource == "" {
+			return entry
+		}
+	}
+	return metav1.ManagedFieldsEntry{}
 }
 
 // ownsReplicas is whether a manager owns spec.replicas.
@@ -83,10 +93,11 @@ func ownsReplicas(entry metav1.ManagedFieldsEntry) (bool, error) {
 func TestReplicasThatTheSyncChangesAreFound(t *testing.T) {
 	t.Parallel()
 	const owned, other = `{"f:spec":{"f:replicas":{}}}`, `{"f:spec":{"f:template":{}}}`
-	state := func(replicas int32, sync, scale string) *appsv1.Deployment {
+	state := func(replicas int32, second int64, sync, scale string) *appsv1.Deployment {
+		at := metav1.Unix(second, 0)
 		return &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
-				{Manager: v1alpha1.FieldManager, FieldsV1: metav1.NewFieldsV1(sync)},
+				{Manager: v1alpha1.FieldManager, Time: &at, FieldsV1: metav1.NewFieldsV1(sync)},
 				{Manager: "kube-controller-manager", Subresource: "scale", FieldsV1: metav1.NewFieldsV1(scale)},
 			}},
 			Spec: appsv1.DeploymentSpec{Replicas: &replicas},
@@ -97,15 +108,17 @@ func TestReplicasThatTheSyncChangesAreFound(t *testing.T) {
 		states []*appsv1.Deployment
 		found  bool
 	}{
-		{name: "the HPA raises and lowers them", states: []*appsv1.Deployment{state(1, other, owned), state(4, other, owned), state(2, other, owned)}},
-		{name: "KEDA takes the last", states: []*appsv1.Deployment{state(1, other, owned), state(0, other, `{}`)}},
-		{name: "the Sync lowers them", states: []*appsv1.Deployment{state(4, other, owned), state(0, owned, `{}`)}, found: true},
-		{name: "the Sync owns them and changes nothing", states: []*appsv1.Deployment{state(4, other, owned), state(4, owned, owned)}, found: true},
-		{name: "the Sync gives them up, and they get their default", states: []*appsv1.Deployment{state(4, other, owned), state(1, other, `{}`)}, found: true},
+		{name: "the HPA raises and lowers them", states: []*appsv1.Deployment{state(1, 1, other, owned), state(4, 1, other, owned), state(2, 1, other, owned)}},
+		{name: "nobody owns them, and the HPA lowers them", states: []*appsv1.Deployment{state(4, 1, other, `{}`), state(3, 1, other, `{}`)}},
+		{name: "KEDA takes the last", states: []*appsv1.Deployment{state(1, 1, other, owned), state(0, 1, other, `{}`)}},
+		{name: "the Sync applies another field", states: []*appsv1.Deployment{state(4, 1, other, owned), state(4, 2, other, owned), state(3, 2, other, owned)}},
+		{name: "the Sync lowers them", states: []*appsv1.Deployment{state(4, 1, other, owned), state(0, 2, owned, `{}`)}, found: true},
+		{name: "the Sync owns them and changes nothing", states: []*appsv1.Deployment{state(4, 1, other, owned), state(4, 2, owned, owned)}, found: true},
+		{name: "the Sync gives them up, and they get their default", states: []*appsv1.Deployment{state(4, 1, other, `{}`), state(1, 2, other, `{}`)}, found: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if err := scaledByOthers(test.states); (err != nil) != test.found {
+			if err := replicasOfTheSync(test.states); (err != nil) != test.found {
 				t.Errorf("got %v", err)
 			}
 		})

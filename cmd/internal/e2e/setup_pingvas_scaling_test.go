@@ -43,7 +43,7 @@ const (
 	// setupsEnv names the folder with KEDA, Prometheus and the programs of the example, which `make setups` builds. Without it the
 	// tests of this file are skipped: `make test` builds none of them.
 	setupsEnv = "POOLWRIGHT_SETUPS"
-	// longEnv has the test wait for the document's five minutes as they are written.
+	// longEnv is what make test-long sets: tests wait for times as they are written, and compare times.
 	longEnv = "POOLWRIGHT_LONG"
 
 	kedaNamespace = "keda"
@@ -60,7 +60,7 @@ func TestSetupPingvasScalesByTheLengthOfItsQueue(t *testing.T) {
 	if folder == "" {
 		t.Skip("KEDA and Prometheus are not built: make setups does that, and runs this test")
 	}
-	s := scaledSetup{setupSuite: newSetupSuite(t, "pingvas"), folder: folder, redis: freeAddress(t), broker: freeAddress(t), prometheus: freeAddress(t)}
+	s := scaledSetup{setupSuite: applyExample(t, "pingvas"), folder: folder, redis: freeAddress(t), broker: freeAddress(t), prometheus: freeAddress(t)}
 	s.startsQueue()
 	s.startsKEDA()
 	s.runsWorkers()
@@ -310,7 +310,7 @@ func (s *scaledSetup) follows() {
 // shortens the five minutes of less work until workers go, and until the last one goes, unless they are to be waited for.
 func (s *scaledSetup) shortens() {
 	s.Helper()
-	if os.Getenv(longEnv) == "" {
+	if os.Getenv(longEnv) != "1" {
 		s.edits("Let workers go sooner", "scaling/ai-worker.yaml", "cooldownPeriod: 300", "cooldownPeriod: 60", "stabilizationWindowSeconds: 300", "stabilizationWindowSeconds: 60")
 	}
 }
@@ -467,7 +467,10 @@ func (s *scaledSetup) runsWorkers() {
 		for event := range events.ResultChan() {
 			pod, is := event.Object.(*corev1.Pod)
 			if !is {
-				s.Errorf("the watch of the workers' pods ended: %+v", event.Object)
+				// The end of the test is an error in the stream, too.
+				if ctx.Err() == nil {
+					s.Errorf("the watch of the workers' pods ended: %+v", event.Object)
+				}
 				return
 			}
 			if err := s.kubelet(event.Type, pod); err != nil {

@@ -31,7 +31,8 @@ import (
 // which a node is replaced.
 func TestSetupPingvas(t *testing.T) {
 	t.Parallel()
-	s := newSetupSuite(t, "pingvas")
+	s := applyExample(t, "pingvas")
+	s.runsThePage("Verify")
 	// The two cheapest are sold out, so the third in price is launched.
 	for _, kind := range []string{"g4dn.xlarge", "g4dn.2xlarge"} {
 		s.limit(sandboxaws.Offering{Type: kind, CapacityType: spot}, 0)
@@ -43,7 +44,7 @@ func TestSetupPingvas(t *testing.T) {
 	s.scales(standard, 1)
 	s.scales(premium, 1)
 	first, paid := s.landsOf(standard), s.landsOf(premium)
-	s.runsThePage("Verify", "Monitor")
+	s.runsThePage("Monitor")
 	// Only now: before, it might take the node that was made for one of these.
 	s.plainPod("either", func(pod *corev1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{"role": "gpu-worker"}

@@ -21,7 +21,7 @@ import (
 // commit, when the pods run.
 func TestSetupTimeslicing(t *testing.T) {
 	t.Parallel()
-	s := newSetupSuite(t, "timeslicing")
+	s := applyExample(t, "timeslicing")
 	images := s.pins()
 	// Who runs the command again need not name the variables again.
 	typed(t, s.Environment, s.git.repo.dir, "bootstrap", s.of.Path, "--wait=false", "--yes").expect(t, 0, "nothing to change")

@@ -78,11 +78,32 @@ func (u *shell) prints(got string, texts ...string) {
 // shellBlocks are the commands of a page, in order.
 func shellBlocks(t *testing.T, page string) (blocks []string) {
 	t.Helper()
+	return codeBlocks(t, page, "sh")
+}
+
+// yamlBlock is the only one of a page with a part.
+func yamlBlock(t *testing.T, page, part string) string {
+	t.Helper()
+	var found []string
+	for _, block := range codeBlocks(t, page, "yaml") {
+		if strings.Contains(block, part) {
+			found = append(found, block)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%s has %d blocks of YAML with %q", page, len(found), part)
+	}
+	return found[0]
+}
+
+// codeBlocks are those in a language, in order.
+func codeBlocks(t *testing.T, page, language string) (blocks []string) {
+	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile("(?ms)^( *)```sh\n(.*?)^ *```$").FindAllStringSubmatch(string(content), -1) {
+	for _, m := range regexp.MustCompile("(?ms)^( *)```"+language+"\n(.*?)^ *```$").FindAllStringSubmatch(string(content), -1) {
 		blocks = append(blocks, strings.ReplaceAll("\n"+m[2], "\n"+m[1], "\n")[1:])
 	}
 	return blocks

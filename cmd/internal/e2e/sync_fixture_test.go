@@ -57,10 +57,17 @@ const waitTimeout = 10 * time.Minute
 // newSyncFixture makes everything but the Sync and the controller.
 func newSyncFixture(t *testing.T, name string) *syncFixture {
 	t.Helper()
-	ctx := t.Context()
-	s := &syncFixture{fixture: newFixture(t, sharedEnv), whole: t, name: name, system: "pw-" + name, apps: "apps-" + name}
+	return newSyncFixtureIn(newFixture(t, sharedEnv), name, "pw-"+name)
+}
+
+// newSyncFixtureIn is newSyncFixture in a sandbox and a controller's namespace there, which may exist. The repository is on the shared
+// environment's Git.
+func newSyncFixtureIn(f fixture, name, system string) *syncFixture {
+	f.Helper()
+	t, ctx := f.T, f.Context()
+	s := &syncFixture{fixture: f, whole: t, name: name, system: system, apps: "apps-" + name}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.system}}
-	if err := hand.Create(ctx, ns); err != nil {
+	if err := f.hand.Create(ctx, ns); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	var err error

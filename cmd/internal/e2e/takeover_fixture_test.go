@@ -40,16 +40,70 @@ var stockBinary = sync.OnceValues(func() (string, error) {
 })
 
 const (
-	stockVersion   = "1.15.1"
+	stockVersion   = "1.15.2"
 	stockNamespace = "kube-system"
 	stockName      = "karpenter" // of the Deployment
 	stockLease     = "karpenter-leader-election"
 )
 
+// karpenterRelease is a Karpenter that can be installed.
+type karpenterRelease struct {
+	version string
+	// gates is FEATURE_GATES as its chart sets it.
+	gates string
+	// binary is its controller, and crds are its CRDs.
+	binary func() (string, error)
+	crds   func() ([][]byte, error)
+}
+
+// embeddedRelease is the version that is embedded.
+func embeddedRelease() karpenterRelease {
+	return karpenterRelease{
+		version: stockVersion, binary: stockBinary,
+		gates: "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false",
+		crds: func() ([][]byte, error) {
+			return [][]byte{awsapis.NodePoolCRD, awsapis.NodeClaimCRD, awsapis.NodeOverlayCRD, awsapis.EC2NodeClassCRD}, nil
+		},
+	}
+}
+
+// karpenterEnv names the folder with the Karpenters of .ci/karpenter and their CRDs, which `make test-long` builds.
+const karpenterEnv = "POOLWRIGHT_KARPENTER"
+
+// olderRelease is a Karpenter that make test-long has built.
+func olderRelease(t *testing.T, minor, version string) karpenterRelease {
+	t.Helper()
+	folder := os.Getenv(karpenterEnv)
+	if folder == "" {
+		t.Skipf("Karpenter %s is not built: make test-long does that, and runs this test", version)
+	}
+	folder = filepath.Join(folder, minor)
+	return karpenterRelease{
+		version: version, gates: "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=false",
+		binary: func() (string, error) { return filepath.Join(folder, "controller"), nil },
+		crds: func() (all [][]byte, err error) {
+			files, err := filepath.Glob(filepath.Join(folder, "crds", "*.yaml"))
+			if err != nil || len(files) == 0 {
+				return nil, fmt.Errorf("no CRDs in %s: %w", folder, err)
+			}
+			for _, file := range files {
+				text, err := os.ReadFile(file)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, text)
+			}
+			return all, nil
+		},
+	}
+}
+
 // stocked is a laptop in front of a cluster whose nodes a stock Karpenter
 // provisions: its Deployment, its kinds, and pools that were applied by kubectl.
 type stocked struct {
 	*laptop
+	// release is the Karpenter that is installed.
+	release karpenterRelease
 	// simulating is the end of what runs the Deployment's pod.
 	simulating sync.WaitGroup
 	mu         sync.Mutex // protects stock
@@ -59,16 +113,9 @@ type stocked struct {
 // newStocked starts that environment, and returns once Karpenter leads.
 func newStocked(t *testing.T) *stocked {
 	t.Helper()
-	s := &stocked{laptop: newLaptop(t, func(c *sandbox.Config) {
+	s := &stocked{release: embeddedRelease(), laptop: newLaptop(t, func(c *sandbox.Config) {
 		c.AWS.Roles, c.AWS.Queues = []string{awsNodeRole}, []string{awsCluster}
 	})}
-	t.Cleanup(func() {
-		for _, name := range []string{"karpenter", "poolwright"} {
-			if t.Failed() {
-				t.Log(name, logTail(filepath.Join(s.Dir, "logs", name+".log")))
-			}
-		}
-	})
 	// No pod is to be moved, and an empty node has not long to live.
 	pools := filepath.Join(s.repo.dir, "base", "nodepools.yaml")
 	text, err := os.ReadFile(pools)
@@ -85,14 +132,31 @@ func newStocked(t *testing.T) *stocked {
 	}
 	s.repo.write("base/device-plugin.yaml", string(plugin))
 	s.repo.commit("Let empty nodes go at once")
-	for _, crd := range [][]byte{awsapis.NodePoolCRD, awsapis.NodeClaimCRD, awsapis.NodeOverlayCRD, awsapis.EC2NodeClassCRD} {
+	s.runsStock()
+	s.kubectlApply("clusters/dev")
+	return s
+}
+
+// runsStock installs Karpenter, and returns once it leads.
+func (s *stocked) runsStock() {
+	s.Helper()
+	s.Cleanup(func() {
+		for _, name := range []string{"karpenter", "poolwright"} {
+			if s.Failed() {
+				s.Log(name, logTail(filepath.Join(s.Dir, "logs", name+".log")))
+			}
+		}
+	})
+	crds, err := s.release.crds()
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, crd := range crds {
 		s.kubectl(string(crd), "create", "-f", "-")
 	}
 	s.installStock()
 	s.simulate()
 	s.eventually("Karpenter leads", func() error { return s.stockLeads(true) })
-	s.kubectlApply()
-	return s
 }
 
 // installStock creates what its chart makes of the Deployment. Its CA bundle is
@@ -106,11 +170,11 @@ func (s *stocked) installStock() {
 		{Name: "METRICS_PORT", Value: "0"}, {Name: "HEALTH_PROBE_PORT", Value: "0"},
 		{Name: "LEADER_ELECTION_NAMESPACE", Value: stockNamespace},
 		{Name: "SYSTEM_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
-		{Name: "FEATURE_GATES", Value: "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false"},
+		{Name: "FEATURE_GATES", Value: s.release.gates},
 		{Name: "BATCH_MAX_DURATION", Value: "10s"}, {Name: "BATCH_IDLE_DURATION", Value: "500ms"},
 		{Name: "CLUSTER_CA_BUNDLE", Value: base64.StdEncoding.EncodeToString(s.REST().CAData) + "\n"},
-		{Name: "CLUSTER_NAME", Value: awsCluster},
-		{Name: "INTERRUPTION_QUEUE", Value: awsCluster},
+		{Name: "CLUSTER_NAME", Value: s.aws.Cluster.Name},
+		{Name: "INTERRUPTION_QUEUE", Value: s.aws.Queues[0]},
 		// It asks EKS for the cluster's version, as the engine does: the API server
 		// here is of one version, whichever cluster the environment runs.
 		{Name: "EKS_CONTROL_PLANE", Value: "true"},
@@ -118,14 +182,14 @@ func (s *stocked) installStock() {
 	one := int32(1)
 	err := s.hand.Create(s.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: stockName, Namespace: stockNamespace, Labels: map[string]string{
-			"app.kubernetes.io/name": stockName, "app.kubernetes.io/version": stockVersion,
-			"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "karpenter-" + stockVersion,
+			"app.kubernetes.io/name": stockName, "app.kubernetes.io/version": s.release.version,
+			"app.kubernetes.io/managed-by": "Helm", "helm.sh/chart": "karpenter-" + s.release.version,
 		}},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &one,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "controller", Image: "public.ecr.aws/karpenter/controller:" + stockVersion, Env: env}},
+				Containers: []corev1.Container{{Name: "controller", Image: "public.ecr.aws/karpenter/controller:" + s.release.version, Env: env}},
 			}},
 		},
 	})
@@ -138,23 +202,19 @@ func (s *stocked) installStock() {
 // kubelets only simulate its pod.
 func (s *stocked) simulate() {
 	s.Helper()
-	path, err := stockBinary()
-	if err != nil {
-		s.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(s.Context()))
 	s.Cleanup(func() {
 		stop()
 		s.simulating.Wait()
 	})
 	// Until there is another controller, it is the one to watch.
-	if err := s.simulateOnce(ctx, path); err != nil {
+	if err := s.simulateOnce(ctx); err != nil {
 		s.Fatal(err)
 	}
 	s.now = s.stock
 	s.simulating.Go(func() {
 		for ctx.Err() == nil {
-			if err := s.simulateOnce(ctx, path); err != nil && ctx.Err() == nil {
+			if err := s.simulateOnce(ctx); err != nil && ctx.Err() == nil {
 				s.Errorf("changing Karpenter's Deployment: %v", err)
 				return
 			}
@@ -166,15 +226,16 @@ func (s *stocked) simulate() {
 	})
 }
 
-func (s *stocked) simulateOnce(ctx context.Context, path string) error {
+func (s *stocked) simulateOnce(ctx context.Context) error {
 	var d appsv1.Deployment
-	if err := s.hand.Get(ctx, client.ObjectKey{Namespace: stockNamespace, Name: stockName}, &d); err != nil {
+	err := s.hand.Get(ctx, client.ObjectKey{Namespace: stockNamespace, Name: stockName}, &d)
+	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch wanted := *d.Spec.Replicas > 0; {
-	case wanted && s.stock == nil:
+	switch scaledUp := err == nil && *d.Spec.Replicas > 0; {
+	case scaledUp && s.stock == nil:
 		args := []string{}
 		for _, e := range d.Spec.Template.Spec.Containers[0].Env {
 			value := e.Value
@@ -183,10 +244,13 @@ func (s *stocked) simulateOnce(ctx context.Context, path string) error {
 			}
 			args = append(args, e.Name+"="+value)
 		}
-		var err error
+		path, err := s.release.binary()
+		if err != nil {
+			return err
+		}
 		s.stock, err = s.Environment.Run("karpenter", "/usr/bin/env", append(args, path)...)
 		return err
-	case !wanted && s.stock != nil:
+	case !scaledUp && s.stock != nil:
 		defer func() { s.stock = nil }()
 		return s.stock.Stop(ctx)
 	case s.stock != nil:
@@ -257,12 +321,13 @@ func (s *stocked) kubectl(input string, args ...string) string {
 	return string(out)
 }
 
-// kubectlApply applies the folder as whoever has no Poolwright does: all but
-// the kinds of Poolwright, of which the API server knows nothing yet.
-func (s *stocked) kubectlApply() {
+// kubectlApply applies a folder as whoever has no Poolwright does: all but the kinds of Poolwright, of which the
+// API server knows nothing yet. Texts are replaced as envsubst does.
+func (s *stocked) kubectlApply(folder string, replacements ...string) {
 	s.Helper()
 	var known []string
-	for object := range strings.SplitSeq(s.kubectl("", "kustomize", "clusters/dev"), "\n---\n") {
+	text := strings.NewReplacer(replacements...).Replace(s.kubectl("", "kustomize", folder))
+	for object := range strings.SplitSeq(text, "\n---\n") {
 		if !strings.Contains(object, "apiVersion: poolwright.dev/") {
 			known = append(known, object)
 		}
@@ -270,7 +335,7 @@ func (s *stocked) kubectlApply() {
 	s.kubectl(strings.Join(known, "\n---\n"), "apply", "-f", "-")
 }
 
-// incarnations names each NodeClaim with its instance and the UID of its Node, and
+// incarnations has each NodeClaim by name, with its pool, its instance and the UID of its Node, and
 // is an error where one is about to be replaced.
 func (s *stocked) incarnations() (map[string]string, error) {
 	var claims karpv1.NodeClaimList
@@ -289,7 +354,7 @@ func (s *stocked) incarnations() (map[string]string, error) {
 				uid = string(n.UID)
 			}
 		}
-		out[c.Labels[karpv1.NodePoolLabelKey]] = fmt.Sprintf("%s %s %s node %s", c.Name, c.UID, c.Status.ProviderID, uid)
+		out[c.Name] = fmt.Sprintf("%s %s %s node %s", c.Labels[karpv1.NodePoolLabelKey], c.UID, c.Status.ProviderID, uid)
 	}
 	return out, nil
 }

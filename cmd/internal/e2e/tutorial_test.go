@@ -30,6 +30,9 @@ func TestTheFirstTutorial(t *testing.T) {
 			u.shell.block(block, exitCode{1})
 		case strings.HasPrefix(block, "poolwright bootstrap"):
 			u.shell.block(block, exitCode{0})
+			if readme := newPage(t, "../README.md").take("poolwright bootstrap"); readme != block {
+				t.Errorf("README installs by %q, the tutorial by %q", readme, block)
+			}
 			// The how-to guide has the same commands, which find nothing to change any more.
 			u.shell.block(newPage(t, "howto/bootstrap.md").take("poolwright bootstrap"), exitCode{0})
 			u.start()

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/provision/catalog"
 )
@@ -115,8 +116,8 @@ A cause that is likely and not certain is marked as possible. It reads the API s
 			if err != nil {
 				return err
 			}
-			if output != "" && !slices.Contains(Outputs(), output) {
-				return fmt.Errorf("-o %q is not one of %s", output, strings.Join(Outputs(), ", "))
+			if err := document.CheckFormat(output, Outputs()); output != "" && err != nil {
+				return err
 			}
 			return run(cmd.Context(), env, t, output)
 		},

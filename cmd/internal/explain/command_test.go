@@ -264,31 +264,31 @@ func TestForWhichPersistentVolumeClaimsNoNodeIsLaunched(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*corev1.PersistentVolumeClaim, *corev1.PersistentVolume)
 		want   string
-		state  causes.ClaimState
+		state  causes.VolumeClaimState
 	}{
 		"one that is bound": {change: func(*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {}, want: "VolumeZone"},
 		"one without a volume whose class waits for the pod": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
 			c.Spec.VolumeName, c.Spec.StorageClassName = "", new("waits")
 		}, want: "Launchable"},
-		"one that is not there": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { c.Name = "other" }, want: "VolumeClaimUnusable", state: causes.ClaimNotFound},
+		"one that is not there": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { c.Name = "other" }, want: "VolumeClaimUnusable", state: causes.VolumeClaimNotFound},
 		"one whose volume is not there": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { c.Spec.VolumeName = "pv-2" },
-			want: "VolumeClaimUnusable", state: causes.ClaimNotFound},
+			want: "VolumeClaimUnusable", state: causes.VolumeClaimNotFound},
 		"one that is being deleted": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
 			c.DeletionTimestamp, c.Finalizers = &now, []string{"kubernetes.io/pvc-protection"}
-		}, want: "VolumeClaimUnusable", state: causes.ClaimTerminating},
+		}, want: "VolumeClaimUnusable", state: causes.VolumeClaimTerminating},
 		"one whose volume is being deleted": {change: func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
 			v.DeletionTimestamp, v.Finalizers = &now, []string{"kubernetes.io/pv-protection"}
-		}, want: "VolumeClaimUnusable", state: causes.ClaimTerminating},
+		}, want: "VolumeClaimUnusable", state: causes.VolumeClaimTerminating},
 		"one that is lost": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { c.Status.Phase = corev1.ClaimLost },
-			want: "VolumeClaimUnusable", state: causes.ClaimLost},
+			want: "VolumeClaimUnusable", state: causes.VolumeClaimLost},
 		"one whose binding is not complete": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { c.Annotations = nil },
-			want: "VolumeClaimUnusable", state: causes.ClaimUnbound},
+			want: "VolumeClaimUnusable", state: causes.VolumeClaimUnbound},
 		"one without a volume whose class binds at once": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
 			c.Spec.VolumeName, c.Spec.StorageClassName = "", new("immediate")
-		}, want: "VolumeClaimUnusable", state: causes.ClaimUnbound},
+		}, want: "VolumeClaimUnusable", state: causes.VolumeClaimUnbound},
 		"one with neither a volume nor a class": {change: func(c *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
 			c.Spec.VolumeName, c.Spec.StorageClassName = "", &none
-		}, want: "VolumeClaimUnusable", state: causes.ClaimUnbound},
+		}, want: "VolumeClaimUnusable", state: causes.VolumeClaimUnbound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := storage()
@@ -300,7 +300,7 @@ func TestForWhichPersistentVolumeClaimsNoNodeIsLaunched(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c := e.Causes[0]; len(e.Causes) != 1 || string(c.Reason) != test.want || c.ClaimState != test.state {
+			if c := e.Causes[0]; len(e.Causes) != 1 || string(c.Reason) != test.want || c.VolumeClaimState != test.state {
 				t.Errorf("%+v", e.Causes)
 			}
 		})

@@ -133,7 +133,7 @@ func (r *clusterReader) pod(ctx context.Context, t Object) (Explanation, error) 
 		return Explanation{}, err
 	}
 	volumes, unusable := r.volumes(ctx, &pod)
-	o.UnusableClaims = unusable
+	o.UnusableVolumeClaims = unusable
 	found, err := connect.Diagnose(ctx, spec, live, r.types, &pod, volumes)
 	if err != nil {
 		return Explanation{}, err
@@ -229,9 +229,9 @@ func (r *clusterReader) events(ctx context.Context, options ...client.ListOption
 
 // volumes are where the volumes of a pod's PersistentVolumeClaims can be attached, and the claims for which Karpenter leaves the
 // pod out.
-func (r *clusterReader) volumes(ctx context.Context, pod *corev1.Pod) ([]diagnosis.Volume, map[string]causes.ClaimState) {
+func (r *clusterReader) volumes(ctx context.Context, pod *corev1.Pod) ([]diagnosis.Volume, map[string]causes.VolumeClaimState) {
 	var out []diagnosis.Volume
-	unusable := map[string]causes.ClaimState{}
+	unusable := map[string]causes.VolumeClaimState{}
 	for _, v := range pod.Spec.Volumes {
 		var name string
 		switch {
@@ -245,7 +245,7 @@ func (r *clusterReader) volumes(ctx context.Context, pod *corev1.Pod) ([]diagnos
 		terms, state, err := r.topology(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name})
 		switch {
 		case apierrors.IsNotFound(err):
-			unusable[name] = causes.ClaimNotFound
+			unusable[name] = causes.VolumeClaimNotFound
 		case err != nil:
 			r.unknown = append(r.unknown, fmt.Sprintf("Where the volume of PersistentVolumeClaim %s/%s can be attached is not known: %v.", pod.Namespace, name, err))
 		case state != "":
@@ -259,27 +259,27 @@ func (r *clusterReader) volumes(ctx context.Context, pod *corev1.Pod) ([]diagnos
 
 // topology is where the volume of a PersistentVolumeClaim can be attached: by its PersistentVolume, or before there is
 // one by its StorageClass. State is why Karpenter launches no node for it; empty where it does.
-func (r *clusterReader) topology(ctx context.Context, key client.ObjectKey) (terms []corev1.NodeSelectorTerm, state causes.ClaimState, err error) {
+func (r *clusterReader) topology(ctx context.Context, key client.ObjectKey) (terms []corev1.NodeSelectorTerm, state causes.VolumeClaimState, err error) {
 	var claim corev1.PersistentVolumeClaim
 	if err := r.kube.Get(ctx, key, &claim); err != nil {
 		return nil, "", err
 	}
 	switch {
 	case !claim.DeletionTimestamp.IsZero():
-		return nil, causes.ClaimTerminating, nil
+		return nil, causes.VolumeClaimTerminating, nil
 	case claim.Status.Phase == corev1.ClaimLost:
-		return nil, causes.ClaimLost, nil
+		return nil, causes.VolumeClaimLost, nil
 	case claim.Spec.VolumeName != "":
 		return r.bound(ctx, &claim)
 	case claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName == "":
-		return nil, causes.ClaimUnbound, nil
+		return nil, causes.VolumeClaimUnbound, nil
 	}
 	var class storagev1.StorageClass
 	if err := r.kube.Get(ctx, client.ObjectKey{Name: *claim.Spec.StorageClassName}, &class); err != nil {
 		return nil, "", err
 	}
 	if mode := class.VolumeBindingMode; mode != nil && *mode == storagev1.VolumeBindingImmediate {
-		return nil, causes.ClaimUnbound, nil
+		return nil, causes.VolumeClaimUnbound, nil
 	}
 	for _, term := range class.AllowedTopologies {
 		var one corev1.NodeSelectorTerm
@@ -294,16 +294,16 @@ func (r *clusterReader) topology(ctx context.Context, key client.ObjectKey) (ter
 }
 
 // bound is where the PersistentVolume of a claim that has one can be attached.
-func (r *clusterReader) bound(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]corev1.NodeSelectorTerm, causes.ClaimState, error) {
+func (r *clusterReader) bound(ctx context.Context, claim *corev1.PersistentVolumeClaim) ([]corev1.NodeSelectorTerm, causes.VolumeClaimState, error) {
 	var volume corev1.PersistentVolume
 	if err := r.kube.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, &volume); err != nil {
 		return nil, "", err
 	}
 	if !volume.DeletionTimestamp.IsZero() {
-		return nil, causes.ClaimTerminating, nil
+		return nil, causes.VolumeClaimTerminating, nil
 	}
 	if _, bound := claim.Annotations[bindCompleted]; !bound {
-		return nil, causes.ClaimUnbound, nil
+		return nil, causes.VolumeClaimUnbound, nil
 	}
 	return attachable(&volume), "", nil
 }

@@ -124,7 +124,7 @@ func (e Explanation) podSentences() map[causes.Reason]func(causes.Cause) string 
 			return fmt.Sprintf("the volume of %s can be attached where %s, and nodes of NodePool %s have %s", c.Object, requirement(c), c.NodePool, cmp.Or(strings.Join(c.AvailableValues, ", "), "no such label"))
 		},
 		"VolumeClaimUnusable": func(c causes.Cause) string {
-			return fmt.Sprintf("%s is %s, and Karpenter launches no node for a pod whose volume cannot be bound", c.Object, claimStates()[c.ClaimState])
+			return fmt.Sprintf("%s is %s, and Karpenter launches no node for a pod whose volume cannot be bound", c.Object, volumeClaimStates()[c.VolumeClaimState])
 		},
 		"GPUSharesNotAllocatable": func(c causes.Cause) string {
 			return fmt.Sprintf("the pod requests %s %s, and a node of NodePool %s advertises at most %s: its configuration %s of %s has %s", c.Shortage.Requested, c.Shortage.Resource, c.NodePool, c.Shortage.Limit, c.Shortage.Config, c.Object, c.Shortage.AdvertisedResource)
@@ -191,7 +191,7 @@ func (e Explanation) poolSentences() map[causes.Reason]func(causes.Cause) string
 			return fmt.Sprintf("%s has a change (%s) of NodePool %s that is held by %s", c.Object, c.HeldChange.Action, c.NodePool, heldBy(c.HeldChange.HeldBy))
 		},
 		"BackOff": func(c causes.Cause) string {
-			return fmt.Sprintf("no node with GPUs of NodePool %s is launched%s: %d in a row did not advertise their GPUs", c.NodePool, e.until(c.Until), c.LaunchFailures)
+			return fmt.Sprintf("no node with GPUs of NodePool %s is launched%s: %d in a row did not advertise their GPUs", c.NodePool, e.until(c.Until), c.Failures)
 		},
 		"PoolNotReady": func(c causes.Cause) string {
 			return fmt.Sprintf("NodePool %s is not ready: %s", c.NodePool, c.ConditionReason)
@@ -232,7 +232,7 @@ func (e Explanation) nodeSentences() map[causes.Reason]func(causes.Cause) string
 		"PodDisruptionBudget": func(c causes.Cause) string {
 			return fmt.Sprintf("PodDisruptionBudget %s allows no eviction of %s", strings.Join(c.Disruption.PodDisruptionBudgets, ", "), c.Object)
 		},
-		"BudgetClosed": e.budget,
+		"BudgetBlocking": e.budget,
 		"ConsolidateAfter": func(c causes.Cause) string {
 			return fmt.Sprintf("a pod came or went, and consolidateAfter of NodePool %s, %s, keeps the node%s", c.NodePool, c.Disruption.ConsolidateAfter, e.until(c.Until))
 		},
@@ -247,7 +247,10 @@ func (e Explanation) nodeSentences() map[causes.Reason]func(causes.Cause) string
 			return fmt.Sprintf("NodePool %s is static: it keeps as many nodes as its spec.replicas, %d, with pods or without", c.NodePool, c.Disruption.Replicas)
 		},
 		"GPUsInitializing": func(c causes.Cause) string {
-			return fmt.Sprintf("its GPUs are initializing%s; by %s it is replaced where it does not advertise them then%s", e.until(c.Until), c.Object, detail(c))
+			if c.Until == nil {
+				return "it does not advertise its GPUs" + detail(c)
+			}
+			return fmt.Sprintf("it has%s to advertise its GPUs; then %s replaces it%s", e.until(c.Until), c.Object, detail(c))
 		},
 		"Initializing": func(c causes.Cause) string { return c.Object + " is not initialized: " + c.ConditionReason },
 		"AwaitingDisruption": func(c causes.Cause) string {
@@ -267,7 +270,7 @@ func (e Explanation) nodeSentences() map[causes.Reason]func(causes.Cause) string
 	}
 }
 
-// budget is the sentence on a closed budget: of the nodes of a pool that its limit counts, or of one node.
+// budget is the sentence on a blocking budget: of the nodes of a pool that its limit counts, or of one node.
 func (e Explanation) budget(c causes.Cause) string {
 	closed := fmt.Sprintf("the disruption budget %s of NodePool %s allows no node", cmp.Or(c.Disruption.Budget, "0"), c.NodePool) + e.until(c.Until)
 	switch {
@@ -279,13 +282,13 @@ func (e Explanation) budget(c causes.Cause) string {
 	return closed + " to be disrupted as " + c.Disruption.Reason
 }
 
-// claimStates are what the states of PersistentVolumeClaims are in a sentence.
-func claimStates() map[causes.ClaimState]string {
-	return map[causes.ClaimState]string{
-		causes.ClaimNotFound:    "not there, or its PersistentVolume or StorageClass is not",
-		causes.ClaimTerminating: "being deleted, or its PersistentVolume is",
-		causes.ClaimLost:        "Lost: its PersistentVolume is gone",
-		causes.ClaimUnbound:     "not bound, and is bound before the pod has a node or not at all",
+// volumeClaimStates are what the states of PersistentVolumeClaims are in a sentence.
+func volumeClaimStates() map[causes.VolumeClaimState]string {
+	return map[causes.VolumeClaimState]string{
+		causes.VolumeClaimNotFound:    "not there, or its PersistentVolume or StorageClass is not",
+		causes.VolumeClaimTerminating: "being deleted, or its PersistentVolume is",
+		causes.VolumeClaimLost:        "Lost: its PersistentVolume is gone",
+		causes.VolumeClaimUnbound:     "not bound, and is bound before the pod has a node or not at all",
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
@@ -129,9 +130,10 @@ func synonyms() map[sectionName]sectionName {
 }
 
 func (f *flags) check(s rowSelection) error {
+	if err := document.CheckFormat(f.output, Outputs()); f.output != "" && err != nil {
+		return err
+	}
 	switch {
-	case f.output != "" && !slices.Contains(Outputs(), f.output):
-		return fmt.Errorf("-o %q is not one of %s", f.output, strings.Join(Outputs(), ", "))
 	case f.output == "name" && s.section != sectionAll && !slices.Contains(nameable(), s.section):
 		return fmt.Errorf("-o name prints objects of the cluster, and %s are none: choose syncs, pools or nodes", s.section)
 	case f.watch && s.section == sectionAll:

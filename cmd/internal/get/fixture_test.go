@@ -140,7 +140,7 @@ func fleet() Objects {
 			}),
 			readySync("edge", func(s *v1alpha1.Sync) {
 				s.Spec.Suspend = true
-				s.Annotations = map[string]string{v1alpha1.SuspendReasonAnnotation: "until the audit is over"}
+				s.Annotations = map[string]string{v1alpha1.SuspendReasonAnnotation: "the audit", v1alpha1.SuspendUntilAnnotation: "2026-11-27T18:00:00Z"}
 				s.Status.Conditions[0] = metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "NodeReplacementHeld", Message: "NodePool/gpu waits for a confirmation"}
 				s.Status.Pending = []v1alpha1.PendingChange{{Object: "NodePool.karpenter.sh/gpu", Action: "update", HeldBy: []string{"MaxNodesReplaced"}, Reason: "3 nodes would be replaced, 2 are allowed", Source: "clusters/edge/gpu.yaml:12"}}
 				s.Status.PendingOmitted = 2

@@ -85,7 +85,7 @@ func index(o Objects, now time.Time, types *catalog.Catalog) *indexed {
 	x := &indexed{Objects: o, types: types, podsRead: true, nodesRead: true, claimsRead: true, onNode: map[string][]Pod{}, unhealthy: map[string]v1alpha1.UnhealthyGPUNode{}, backoff: map[string]metav1.Time{}}
 	for _, u := range o.IncompleteKinds {
 		switch {
-		case u.Reason == NotInstalled:
+		case u.Reason == notInstalled:
 		case u.Kind == kindPods:
 			x.podsRead = false
 		case u.Kind == kindNodes:

@@ -11,8 +11,8 @@ import (
 // USD is what something costs, in US dollars an hour: the least and the most, which differ for
 // spot instances, of whose prices the catalog only has the bounds.
 type USD struct {
-	Least float64 `json:"least"`
-	Most  float64 `json:"most"`
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
 	// Approximate is true where prices of another region stand in for those of the region.
 	Approximate bool `json:"approximate,omitempty"`
 }
@@ -24,9 +24,9 @@ func priceOf(types *catalog.Catalog, region, instanceType, capacityType string) 
 	if err != nil {
 		return nil
 	}
-	out := &USD{Least: price.USDPerHour, Most: price.USDPerHour, Approximate: price.Basis != catalog.HomeRegion}
+	out := &USD{Min: price.USDPerHour, Max: price.USDPerHour, Approximate: price.Basis != catalog.HomeRegion}
 	if capacityType == karpv1.CapacityTypeSpot {
-		out.Least *= catalog.LowestSpot
+		out.Min *= catalog.LowestSpot
 	}
 	return out
 }
@@ -40,7 +40,28 @@ func (u *USD) add(n Node) *USD {
 	case n.USDPerHour == nil:
 		return nil
 	}
-	return &USD{Least: u.Least + n.USDPerHour.Least, Most: u.Most + n.USDPerHour.Most, Approximate: u.Approximate || n.USDPerHour.Approximate}
+	return &USD{Min: u.Min + n.USDPerHour.Min, Max: u.Max + n.USDPerHour.Max, Approximate: u.Approximate || n.USDPerHour.Approximate}
+}
+
+// IdleUSD adds up, by node, the share of its price that is of GPUs which no pod requests; nil where it is not known.
+func (r *Report) IdleUSD() *USD {
+	out := &USD{}
+	for _, n := range r.Nodes {
+		if n.GPUs.Idle == nil || n.GPUs.Allocatable == nil {
+			return nil
+		}
+		if *n.GPUs.Idle == 0 || *n.GPUs.Allocatable == 0 {
+			continue
+		}
+		if n.USDPerHour == nil {
+			return nil
+		}
+		share := float64(*n.GPUs.Idle) / float64(*n.GPUs.Allocatable)
+		out.Min += n.USDPerHour.Min * share
+		out.Max += n.USDPerHour.Max * share
+		out.Approximate = out.Approximate || n.USDPerHour.Approximate
+	}
+	return out
 }
 
 // String is the price with cents, or the range of it, with ~ before an approximate one; - where it is not
@@ -49,8 +70,8 @@ func (u *USD) String() string {
 	if u == nil {
 		return "-"
 	}
-	text := cents(u.Most)
-	if least := cents(u.Least); least != text {
+	text := cents(u.Max)
+	if least := cents(u.Min); least != text {
 		text = least + "-" + text
 	}
 	if u.Approximate {

@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/karpenter/pkg/apis"
 
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -138,36 +138,32 @@ func nameable() []sectionName { return []sectionName{sectionSyncs, sectionPools,
 
 // writeNames writes kind and name of each object, as kubectl takes them.
 func (r Report) writeNames(w io.Writer, s sectionName) error {
-	var objects []*metav1.PartialObjectMetadata
-	add := func(gv schema.GroupVersion, kind, name string) {
-		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		o.SetGroupVersionKind(gv.WithKind(kind))
-		objects = append(objects, o)
-	}
+	var objects []document.ObjectName
 	part := r.only(s)
 	for _, one := range part.Syncs {
-		add(v1alpha1.GroupVersion, "Sync", one.Name)
+		objects = append(objects, document.ObjectName{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Sync", Name: one.Name})
 	}
 	for _, one := range part.Pools {
-		add(karpenterVersion(), "NodePool", one.Name)
+		objects = append(objects, document.ObjectName{APIVersion: karpenterVersion, Kind: "NodePool", Name: one.Name})
 	}
 	for _, one := range part.Nodes {
 		if one.State == "Launching" || one.State == "Registering" {
-			add(karpenterVersion(), "NodeClaim", one.NodeClaim)
+			objects = append(objects, document.ObjectName{APIVersion: karpenterVersion, Kind: "NodeClaim", Name: one.NodeClaim})
 			continue
 		}
-		add(schema.GroupVersion{Version: "v1"}, "Node", one.Name)
+		objects = append(objects, document.ObjectName{APIVersion: "v1", Kind: "Node", Name: one.Name})
 	}
-	printer := &printers.NamePrinter{}
-	for _, o := range objects {
-		if err := printer.PrintObj(o, w); err != nil {
-			return err
-		}
-	}
-	return nil
+	return document.WriteNames(w, objects)
 }
 
 // karpenterVersion is the API version of Karpenter's kinds.
-func karpenterVersion() schema.GroupVersion {
-	return schema.GroupVersion{Group: apis.Group, Version: "v1"}
+const karpenterVersion = apis.Group + "/v1"
+
+// WriteSync writes one Sync as json, yaml or name, as get syncs prints it.
+func (env Environment) WriteSync(output string, sync *v1alpha1.Sync) error {
+	r := Report{TypeMeta: reportType(), Time: metav1.NewTime(env.Now()), Syncs: syncsOf([]v1alpha1.Sync{*sync})}
+	if err := r.write(env.Out, sectionSyncs, output, false); err != nil {
+		return fmt.Errorf("writing the Sync: %w", err)
+	}
+	return nil
 }

@@ -228,7 +228,7 @@ func unreadOf(kind, scope string, err error) (IncompleteKind, bool) {
 	case apierrors.IsForbidden(err):
 		return IncompleteKind{kind, Forbidden, fmt.Sprintf("you have no right to list %s; to check, run: kubectl auth can-i list %s%s", kind, kind, scope)}, true
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-		return IncompleteKind{kind, NotInstalled, fmt.Sprintf("the cluster does not have the kind %s; to check the installation, run: poolwright check", kind)}, true
+		return IncompleteKind{kind, notInstalled, fmt.Sprintf("the cluster does not have the kind %s; to check the installation, run: poolwright check", kind)}, true
 	}
 	return IncompleteKind{}, false
 }

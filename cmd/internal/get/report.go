@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -60,8 +61,8 @@ type IncompleteKind struct {
 const (
 	// Forbidden is a kind that the user has no right to list.
 	Forbidden = "Forbidden"
-	// NotInstalled is a kind that the API server does not have.
-	NotInstalled = "NotInstalled"
+	// notInstalled is a kind that the API server does not have.
+	notInstalled = "NotInstalled"
 	// TooMany is a kind with more objects than are read.
 	TooMany = "TooMany"
 	// Failed is a kind whose list failed for another reason.
@@ -202,15 +203,21 @@ type Summary struct {
 	Ready string `json:"ready,omitempty"`
 	// Total is that of the nodes of all pools.
 	Total `json:",inline"`
+	// IdleUSDPerHour is the part of what they cost that is of GPUs which no pod requests; absent where it is not known.
+	IdleUSDPerHour *USD `json:"idleUSDPerHour,omitempty"`
 	// PendingGPUPods counts the pods that request GPUs and have no node; absent where pods were not read.
 	PendingGPUPods *int `json:"pendingGPUPods,omitempty"`
 	// PriceDate is the date of the catalog whose prices these are.
 	PriceDate string `json:"priceDate,omitempty"`
 }
 
+func reportType() metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: document.APIVersion, Kind: "Overview"}
+}
+
 // NewReport makes the report of a cluster's objects at a time, with the catalog's prices.
 func NewReport(o Objects, now time.Time, types *catalog.Catalog) Report {
-	r := Report{TypeMeta: metav1.TypeMeta{APIVersion: "report.poolwright.dev/v1alpha1", Kind: "Overview"}, Time: metav1.NewTime(now), IncompleteKinds: o.IncompleteKinds}
+	r := Report{TypeMeta: reportType(), Time: metav1.NewTime(now), IncompleteKinds: o.IncompleteKinds}
 	r.Syncs, r.PullRequests = syncsOf(o.Syncs), pullRequestsOf(o.Syncs)
 	r.Drift, r.Quotas = driftOf(o), quotasOf(o.Cluster)
 	x := index(o, now, types)
@@ -228,6 +235,9 @@ func (x *indexed) summary(nodes []Node, pending []PendingPod) *Summary {
 	if c := x.Cluster; c != nil {
 		s.Cluster, s.Region, s.Account, s.Engine = c.Spec.Name, c.Spec.Region, c.Spec.Account, string(c.Spec.Engine.Mode)
 		s.Ready = statusOf(c, fluxmeta.ReadyCondition)
+	}
+	if s.Nodes != nil {
+		s.IdleUSDPerHour = (&Report{Nodes: nodes}).IdleUSD()
 	}
 	if x.podsRead {
 		s.PendingGPUPods = new(int)

@@ -172,7 +172,7 @@ func TestStatesOfANode(t *testing.T) {
 		"a claim that is being deleted":                      {claim: deleted, want: outcome{"Terminating", ""}},
 		"a claim whose Node is gone":                         {without: true, want: outcome{"NotReady", "NodeNotFound"}},
 		"a claim whose Node the user may not read":           {without: true, unread: []IncompleteKind{{Kind: kindNodes, Reason: Forbidden}}, want: outcome{"Ready", ""}},
-		"a claim without Node where the API server has none": {without: true, unread: []IncompleteKind{{Kind: kindNodes, Reason: NotInstalled}}, want: outcome{"NotReady", "NodeNotFound"}},
+		"a claim without Node where the API server has none": {without: true, unread: []IncompleteKind{{Kind: kindNodes, Reason: notInstalled}}, want: outcome{"NotReady", "NodeNotFound"}},
 		"Karpenter blocks the disruption":                    {events: []corev1.Event{event("Node", "ip-x", reasonBlocked, time.Minute)}, claim: drifted, want: outcome{"Ready", reasonBlocked}},
 		"the event is of the NodeClaim":                      {events: []corev1.Event{event("NodeClaim", "x", reasonBlocked, time.Minute)}, want: outcome{"Ready", reasonBlocked}},
 		"its GPU has failed": {node: func(n *corev1.Node) {
@@ -234,6 +234,21 @@ func TestPrices(t *testing.T) {
 	}
 }
 
+func TestTheSummaryHasWhatIdleGPUsCost(t *testing.T) {
+	o := Objects{
+		Cluster: &v1alpha1.Cluster{Spec: v1alpha1.ClusterSpec{Region: "us-east-1"}},
+		Claims:  []karpv1.NodeClaim{claim("x", "gpu", "g4dn.12xlarge", "on-demand")}, Nodes: []corev1.Node{node("x", "4")}, Pods: []Pod{{Node: "ip-x", GPUs: gpu.Resources{gpu.Resource: 3}}},
+	}
+	s := NewReport(o, now(), types(t)).Summary
+	if got, all := s.IdleUSDPerHour, s.USDPerHour; got == nil || all.Max == 0 || got.Max != all.Max/4 {
+		t.Errorf("one of four GPUs costs %v of %v", got, all)
+	}
+	o.IncompleteKinds = []IncompleteKind{{Kind: kindPods, Reason: Forbidden}}
+	if got := NewReport(o, now(), types(t)).Summary.IdleUSDPerHour; got != nil {
+		t.Errorf("without pods, idle GPUs cost %v", got)
+	}
+}
+
 func TestSharesOfGPUsAreCounted(t *testing.T) {
 	shared := node("x", "0", func(n *corev1.Node) {
 		n.Status.Allocatable[gpu.SharedResource] = resource.MustParse("40")
@@ -277,7 +292,7 @@ func TestIdleGPUsAreThoseThatAPodCouldGet(t *testing.T) {
 
 func TestAPriceBelowACentIsNotNothing(t *testing.T) {
 	for want, price := range map[string]*USD{
-		"0.00": {}, "<0.01": {Least: 0.0004, Most: 0.0042}, "~<0.01-0.05": {Least: 0.0042, Most: 0.046, Approximate: true}, "0.01-0.10": {Least: 0.01, Most: 0.1}, "-": nil,
+		"0.00": {}, "<0.01": {Min: 0.0004, Max: 0.0042}, "~<0.01-0.05": {Min: 0.0042, Max: 0.046, Approximate: true}, "0.01-0.10": {Min: 0.01, Max: 0.1}, "-": nil,
 	} {
 		if got := price.String(); got != want {
 			t.Errorf("%+v is %s, want %s", price, got, want)

@@ -2,7 +2,9 @@ package get
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
@@ -12,6 +14,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 // Sync is the state of a Sync.
@@ -24,6 +27,8 @@ type Sync struct {
 	Suspended bool   `json:"suspended"`
 	// SuspendReason is why, where somebody named a reason.
 	SuspendReason string `json:"suspendReason,omitempty"`
+	// SuspendedUntil is when the controller resumes it; absent where it does not.
+	SuspendedUntil *metav1.Time `json:"suspendedUntil,omitempty"`
 	// RolledBackTo is the revision that it stays at, and RollbackReason why, where somebody named a reason.
 	RolledBackTo   string `json:"rolledBackTo,omitempty"`
 	RollbackReason string `json:"rollbackReason,omitempty"`
@@ -35,6 +40,20 @@ type Sync struct {
 	Pending int         `json:"pending"`
 	Created metav1.Time `json:"created"`
 	// Reason and Message are those of the condition Ready.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// DriftReason is that of the condition Drifted, DriftTransition is when it changed last; absent where it has none.
+	DriftReason     string       `json:"driftReason,omitempty"`
+	DriftTransition *metav1.Time `json:"driftTransition,omitempty"`
+	// PullRequests is whether the pull requests into its branch are read; absent without spec.pullRequests.
+	PullRequests *PullRequestsState `json:"pullRequests,omitempty"`
+}
+
+// PullRequestsState is the state of a Sync's pull requests, as of when they were read last.
+type PullRequestsState struct {
+	// Open is how many are open, those included that are not planned; absent before the first time that they are read.
+	Open *int `json:"open,omitempty"`
+	// Reason and Message are why they cannot be read or commented on; empty while they can.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
@@ -60,13 +79,53 @@ func syncsOf(syncs []v1alpha1.Sync) []Sync {
 		if c := conditions.Get(&s, fluxmeta.ReadyCondition); c != nil {
 			row.Reason, row.Message = c.Reason, sanitize.Text(c.Message)
 		}
-		if row.Suspended {
-			row.SuspendReason = sanitize.Text(s.Annotations[v1alpha1.SuspendReasonAnnotation])
+		if c := conditions.Get(&s, "Drifted"); c != nil {
+			row.DriftReason, row.DriftTransition = c.Reason, &c.LastTransitionTime
+		}
+		row.PullRequests = pullRequestsState(&s)
+		row.SuspendReason = suspension.Reason(&s)
+		if until := suspension.Until(&s); !until.IsZero() {
+			row.SuspendedUntil = &metav1.Time{Time: until}
 		}
 		out = append(out, row)
 	}
 	slices.SortFunc(out, func(a, b Sync) int { return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name)) })
 	return out
+}
+
+// pullRequestsState is the state of a Sync's pull requests; nil where it has none.
+func pullRequestsState(s *v1alpha1.Sync) *PullRequestsState {
+	status := s.Status.PullRequests
+	switch {
+	case s.Spec.PullRequests == nil:
+		return nil
+	case status == nil:
+		return &PullRequestsState{}
+	}
+	open := int(status.Open)
+	return &PullRequestsState{Open: &open, Reason: sanitize.Text(status.Reason), Message: sanitize.Text(status.Message)}
+}
+
+// pullRequestURL is the page of a pull request at the forge; empty where the address of the repository is not of the form https://host/owner/name.
+func pullRequestURL(s *v1alpha1.Sync, number int64) string {
+	at, err := url.Parse(repositoryAddress(s))
+	if s.Spec.PullRequests == nil || err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
+		return ""
+	}
+	path := map[v1alpha1.ForgeProvider]string{v1alpha1.ForgeGitHub: "pull", v1alpha1.ForgeGitLab: "-/merge_requests", v1alpha1.ForgeGitea: "pulls", v1alpha1.ForgeForgejo: "pulls"}[s.Spec.PullRequests.Provider]
+	if path == "" {
+		return ""
+	}
+	at.Path = strings.TrimSuffix(strings.TrimSuffix(at.Path, "/"), ".git")
+	return at.JoinPath(path, strconv.FormatInt(number, 10)).String()
+}
+
+// repositoryAddress is the address of the repository at the forge.
+func repositoryAddress(s *v1alpha1.Sync) string {
+	if p := s.Spec.PullRequests; p != nil && p.URL != "" {
+		return p.URL
+	}
+	return s.Spec.Source.Git.URL
 }
 
 // shortRevision is a revision with seven digits of its commit, or of an artifact's digest.
@@ -85,6 +144,8 @@ type PullRequest struct {
 	Namespace string `json:"namespace"`
 	Sync      string `json:"sync"`
 	Number    int64  `json:"number"`
+	// URL is its page at the forge; absent where that is not known.
+	URL string `json:"url,omitempty"`
 	// Phase is Planned, Failed, Merged, RollingOut or Done.
 	Phase string `json:"phase"`
 	Head  string `json:"head,omitempty"`
@@ -94,6 +155,10 @@ type PullRequest struct {
 	// Headline is the first line of its comment.
 	Headline string       `json:"headline,omitempty"`
 	Merged   *metav1.Time `json:"merged,omitempty"`
+	// Reviewed is what its comment predicted of nodes, and for which objects; absent where it did not.
+	Reviewed *v1alpha1.ReviewedDisruption `json:"reviewed,omitempty"`
+	// Rollout is what was observed of nodes after the merge, without the names of the NodeClaims; absent before.
+	Rollout *v1alpha1.RolloutOutcome `json:"rollout,omitempty"`
 }
 
 // pullRequestsOf are those of all Syncs, the newest first.
@@ -104,10 +169,15 @@ func pullRequestsOf(syncs []v1alpha1.Sync) []PullRequest {
 			continue
 		}
 		for _, item := range s.Status.PullRequests.Items {
-			row := PullRequest{Namespace: s.Namespace, Sync: s.Name, Number: item.Number, Phase: string(item.Phase), Head: item.Head, Headline: sanitize.Text(item.Headline), Merged: item.MergedTime}
+			row := PullRequest{Namespace: s.Namespace, Sync: s.Name, Number: item.Number, URL: pullRequestURL(&s, item.Number), Phase: string(item.Phase), Head: item.Head, Headline: sanitize.Text(item.Headline), Merged: item.MergedTime}
 			if r := item.Reviewed; r != nil {
 				replaced, removed := int(r.NodesReplaced), int(r.NodesRemoved)
-				row.NodesReplaced, row.NodesRemoved = &replaced, &removed
+				row.NodesReplaced, row.NodesRemoved, row.Reviewed = &replaced, &removed, r
+			}
+			if item.Rollout != nil {
+				rollout := *item.Rollout
+				rollout.NodeClaims = nil
+				row.Rollout = &rollout
 			}
 			out = append(out, row)
 		}

@@ -9,6 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 // sectionName names a part of the report that can be requested alone.
@@ -97,8 +99,8 @@ func (r Report) syncTable(namespaces bool) *metav1.Table {
 			rolledBack := strings.TrimSuffix("rolled back to "+shortRevision(s.RolledBackTo)+": "+s.RollbackReason, ": ")
 			message = strings.TrimSuffix(rolledBack+"; "+message, "; ")
 		}
-		if s.SuspendReason != "" {
-			message = strings.TrimSuffix("suspended: "+s.SuspendReason+"; "+message, "; ")
+		if details := suspension.Text(s.SuspendedUntil, s.SuspendReason); details != "" {
+			message = strings.TrimSuffix("suspended"+details+"; "+message, "; ")
 		}
 		cells := []any{s.Name, s.Ready, s.Suspended, orDash(shortRevision(s.Revision)), s.Drifted, s.Pending, r.age(s.Created), orDash(message), s.Objects, orDash(shortRevision(s.AttemptedRevision))}
 		if namespaces {

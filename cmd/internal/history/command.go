@@ -98,10 +98,10 @@ func (f *printFlags) add(cmd *cobra.Command, outputs []string) {
 }
 
 func (f *printFlags) check(outputs []string) error {
-	switch {
-	case f.output != "" && !slices.Contains(outputs, f.output):
-		return fmt.Errorf("-o %q is not one of %s", f.output, strings.Join(outputs, ", "))
-	case f.since < 0:
+	if err := document.CheckFormat(f.output, outputs); f.output != "" && err != nil {
+		return err
+	}
+	if f.since < 0 {
 		return fmt.Errorf("--since %s is negative", f.since)
 	}
 	return nil

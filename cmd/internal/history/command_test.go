@@ -45,7 +45,7 @@ func night() history.History {
 			GPUSeconds: history.States{Paid: 960},
 		},
 		{
-			Name: "gpu-lost", UID: "4", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(80 * time.Minute), Launched: ago(80 * time.Minute), Deleted: ago(70 * time.Minute), Terminated: ago(70 * time.Minute), TerminatedLatest: true}, Reason: history.ReasonUnknown, USDPerHour: new(1.0), USD: new(0.004), GPUSeconds: history.States{Paid: 600, Unobserved: 600},
+			Name: "gpu-lost", UID: "4", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(80 * time.Minute), Launched: ago(80 * time.Minute), Deleted: ago(70 * time.Minute), Terminated: ago(70 * time.Minute), TerminationUnobserved: true}, Reason: history.ReasonUnknown, USDPerHour: new(1.0), USD: new(0.004), GPUSeconds: history.States{Paid: 600, Unobserved: 600},
 		},
 		{
 			Name: "gpu-hand", UID: "6", NodePool: "gpu", InstanceType: "g5.xlarge", CapacityType: "on-demand", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(60 * time.Minute), Launched: ago(60 * time.Minute), Deleted: ago(time.Minute)}, Reason: history.ReasonDeleted, USDPerHour: new(1.0), USD: new(1.0), GPUSeconds: history.States{Paid: 3600, Allocatable: 3000, Requested: 3000},
@@ -70,7 +70,7 @@ func night() history.History {
 		{Sync: "dev", Object: "ConfigMap/ml/settings", Time: ago(20 * time.Minute), Result: history.DriftNotCorrected, Deleted: true},
 	}
 	h.PullRequests = []history.PullRequest{
-		{Sync: "dev", Number: 38, Commit: commit, Merged: ago(151 * time.Minute), Applied: ago(150 * time.Minute), RolledOut: ago(119 * time.Minute), Headline: "1 object, 1 of 1 nodes", Predicted: &history.NodeChanges{Replaced: 1}, Happened: history.NodeChanges{Replaced: 1, Seconds: new(31 * 60.0)}},
+		{Sync: "dev", Number: 38, Commit: commit, Merged: ago(151 * time.Minute), Applied: ago(150 * time.Minute), RolledOut: ago(119 * time.Minute), Headline: "1 object, 1 of 1 nodes", Predicted: &history.NodeChanges{Replaced: 1}, Actual: history.NodeChanges{Replaced: 1, Seconds: new(31 * 60.0)}},
 		{Sync: "dev", Number: 41, Merged: ago(41 * time.Minute)},
 	}
 	h.PoolHours = []history.PoolHour{
@@ -232,7 +232,7 @@ func TestWatchingPrintsAnEventOfWhichMoreIsRecordedLaterOnce(t *testing.T) {
 	before.NodeClaims, before.PullRequests, before.Drift = slices.Clone(before.NodeClaims), slices.Clone(before.PullRequests), slices.Clone(before.Drift)
 	last := len(before.NodeClaims) - 1
 	before.NodeClaims[last].Pods, before.NodeClaims[last].Node = nil, ""
-	before.PullRequests[0].Happened = history.NodeChanges{}
+	before.PullRequests[0].Actual = history.NodeChanges{}
 	before.Drift[0].Managers = nil
 	var out bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())

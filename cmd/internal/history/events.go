@@ -119,7 +119,7 @@ func nodeEvents(n history.NodeClaim) []Event {
 	if !n.Terminated.IsZero() {
 		ended := duration.HumanDuration(n.Terminated.Sub(n.Launched.Time)) + " after the launch"
 		cost := "; cost "
-		if n.TerminatedLatest {
+		if n.TerminationUnobserved {
 			ended, cost = "termination not observed; last observed "+ended, "; cost at least "
 		}
 		if n.USD != nil {
@@ -188,7 +188,7 @@ func pullEvents(p history.PullRequest) []Event {
 	}
 	out := []Event{{Time: p.Merged, Type: "Normal", Reason: EventMerged, Object: name, Sync: p.Sync, PullRequest: p.Number, Message: merged}}
 	if !p.RolledOut.IsZero() {
-		message := fmt.Sprintf("pull request #%d: %s", p.Number, NodesText(p.Happened))
+		message := fmt.Sprintf("pull request #%d: %s", p.Number, NodesText(p.Actual))
 		out = append(out, Event{Time: p.RolledOut, Type: "Normal", Reason: EventRolledOut, Object: name, Sync: p.Sync, PullRequest: p.Number, Message: message})
 	}
 	return out

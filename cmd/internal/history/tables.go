@@ -101,14 +101,14 @@ func difference(d history.Drift) string {
 func pullsTable(pulls []history.PullRequest) *metav1.Table {
 	t := table("Merged", "Sync", "Number", "Applied", "Rolled-out", "Replaced", "Removed", "Duration", "*Commit", "*Headline")
 	for _, p := range pulls {
-		replaced, removed := fmt.Sprint(p.Happened.Replaced), fmt.Sprint(p.Happened.Removed)
+		replaced, removed := fmt.Sprint(p.Actual.Replaced), fmt.Sprint(p.Actual.Removed)
 		if p.Predicted != nil {
-			replaced = fmt.Sprintf("%d of %d", p.Happened.Replaced, p.Predicted.Replaced)
-			removed = fmt.Sprintf("%d of %d", p.Happened.Removed, p.Predicted.Removed)
+			replaced = fmt.Sprintf("%d of %d", p.Actual.Replaced, p.Predicted.Replaced)
+			removed = fmt.Sprintf("%d of %d", p.Actual.Removed, p.Predicted.Removed)
 		}
 		took := "-"
-		if p.Happened.Seconds != nil && p.Happened.Replaced+p.Happened.Removed > 0 {
-			took = seconds(*p.Happened.Seconds)
+		if p.Actual.Seconds != nil && p.Actual.Replaced+p.Actual.Removed > 0 {
+			took = seconds(*p.Actual.Seconds)
 		}
 		addRow(t, instant(p.Merged), p.Sync, fmt.Sprintf("#%d", p.Number), instant(p.Applied), instant(p.RolledOut), replaced, removed, took, orDash(short(p.Commit)), orDash(p.Headline))
 	}
@@ -126,7 +126,7 @@ func nodesTable(h history.History, now time.Time) *metav1.Table {
 			}
 		}
 		lifetime := duration.HumanDuration(max(0, end.Sub(n.Launched.Time)))
-		if n.TerminatedLatest {
+		if n.TerminationUnobserved {
 			lifetime = ">=" + lifetime
 		}
 		addRow(t, instant(n.Launched), n.Name, n.NodePool, n.InstanceType, n.CapacityType, n.GPUs, lifetime, percent(n.GPUSeconds.Requested, n.GPUSeconds.Paid-n.GPUSeconds.Unobserved),

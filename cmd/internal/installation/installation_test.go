@@ -14,11 +14,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/poolwright/poolwright/config/crd"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -40,7 +45,7 @@ func TestAnInstallationIsRenderedForItsPlace(t *testing.T) {
 	}
 	find("Namespace", "", "gpu")
 	find("Role", "kube-system", "poolwright-engine-dns")
-	if got := find("ServiceAccount", "gpu", "poolwright").GetAnnotations()[roleAnnotation]; got != "arn:aws:iam::111122223333:role/p" {
+	if got := find("ServiceAccount", "gpu", "poolwright").GetAnnotations()[RoleAnnotation]; got != "arn:aws:iam::111122223333:role/p" {
 		t.Errorf("the role is %q", got)
 	}
 	var d appsv1.Deployment
@@ -94,6 +99,66 @@ func TestWithoutAnImageTheInstalledOneStays(t *testing.T) {
 	}
 	if got, err := ReadLive(t.Context(), reconcilertest.InstalledClient(t), "gpu"); got != (Live{}) || err != nil {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestTheInstalledControllerWatchesTheSyncsOfItsFlag(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+		not  bool
+	}{
+		"without the flag all":              {args: []string{"run", "--history=false"}},
+		"behind an equals sign":             {args: []string{"run", "--watch-label-selector=stage in (canary,dev)"}, want: "stage in (canary,dev)"},
+		"as the next argument":              {args: []string{"run", "--watch-label-selector", "stage=canary", "--history"}, want: "stage=canary"},
+		"the last of two":                   {args: []string{"--watch-label-selector=a=b", "--watch-label-selector=stage=canary"}, want: "stage=canary"},
+		"an empty one is all":               {args: []string{"--watch-label-selector="}},
+		"another flag that begins the same": {args: []string{"--watch-label-selector-x=a=b"}},
+		"one that is invalid is an error":   {args: []string{"--watch-label-selector=$(SELECTOR)"}, not: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: Deployment}}
+			d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "sidecar", Args: []string{"--watch-label-selector=x=y"}}, {Name: Deployment, Args: c.args}}
+			got, err := Watched(t.Context(), reconcilertest.InstalledClient(t, d), "gpu")
+			if (err != nil) != c.not || err == nil && got.String() != c.want {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+	if got, err := Watched(t.Context(), reconcilertest.InstalledClient(t), "gpu"); err != nil || !got.Empty() {
+		t.Errorf("without a Deployment: %v, %v", got, err)
+	}
+}
+
+func TestASyncThatTheInstalledControllerDoesNotSelectIsReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels map[string]string
+		flag   string
+		get    error
+		want   string
+	}{
+		"all are selected":                    {},
+		"its labels match":                    {labels: map[string]string{"stage": "canary"}, flag: "--watch-label-selector=stage=canary"},
+		"its labels do not":                   {labels: map[string]string{"stage": "dev"}, flag: "--watch-label-selector=stage=canary", want: "Sync dev is not reconciled: its labels do not match --watch-label-selector=stage=canary of Deployment gpu/poolwright"},
+		"it has none":                         {flag: "--watch-label-selector=stage=canary", want: "Sync dev is not reconciled"},
+		"who may not read it is not hindered": {flag: "--watch-label-selector=stage=canary", get: apierrors.NewForbidden(schema.GroupResource{}, Deployment, nil)},
+		"nothing is known in an outage":       {flag: "--watch-label-selector=stage=canary", get: apierrors.NewServiceUnavailable("no leader")},
+		"the kubelet expands a variable":      {flag: "--watch-label-selector=$(SELECTOR)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: Deployment}}
+			d.Spec.Template.Spec.Containers = []corev1.Container{{Name: Deployment, Args: []string{"run", c.flag}}}
+			cl := interceptor.NewClient(reconcilertest.InstalledClient(t, d).(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context, cl client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if c.get != nil {
+					return c.get
+				}
+				return cl.Get(ctx, key, o, opts...)
+			}})
+			err := CheckWatched(t.Context(), cl, &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: "dev", Labels: c.labels}})
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
 	}
 }
 

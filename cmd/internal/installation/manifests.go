@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/config"
@@ -35,8 +38,9 @@ const (
 	// service account.
 	Deployment = "poolwright"
 	// PartOfLabel is on every object of an installation, with Deployment as its value.
-	PartOfLabel    = "app.kubernetes.io/part-of"
-	roleAnnotation = "eks.amazonaws.com/role-arn"
+	PartOfLabel = "app.kubernetes.io/part-of"
+	// RoleAnnotation is where the service account has the ARN of its IAM role with IRSA.
+	RoleAnnotation = "eks.amazonaws.com/role-arn"
 )
 
 // CABundleVariable is the controller's environment variable with the API server's CA
@@ -106,7 +110,7 @@ func (in Manifests) fill(o *unstructured.Unstructured) error {
 		annotate(o, crd.SerialAnnotation, strconv.Itoa(crd.Serial))
 	case "ServiceAccount":
 		if in.RoleARN != "" {
-			annotate(o, roleAnnotation, in.RoleARN)
+			annotate(o, RoleAnnotation, in.RoleARN)
 		}
 	case "Deployment":
 		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
@@ -160,8 +164,8 @@ func WithoutNewerCRDs(ctx context.Context, c client.Client, items []state.Item) 
 }
 
 // Live is what the Deployment of an installation has, empty where there is none: the
-// image, and the CA bundle of [CABundleVariable].
-type Live struct{ Image, CABundle string }
+// image, the CA bundle of [CABundleVariable], and the value of the flag --watch-label-selector.
+type Live struct{ Image, CABundle, WatchLabelSelector string }
 
 // ReadLive reads what the controller that is installed already has; where
 // none is, all is empty.
@@ -178,7 +182,7 @@ func ReadLive(ctx context.Context, c client.Client, namespace string) (Live, err
 		if container.Name != Deployment {
 			continue
 		}
-		live := Live{Image: container.Image}
+		live := Live{Image: container.Image, WatchLabelSelector: watchLabelSelector(slices.Concat(container.Command, container.Args))}
 		for _, e := range container.Env {
 			if e.Name == CABundleVariable {
 				live.CABundle = e.Value
@@ -187,6 +191,48 @@ func ReadLive(ctx context.Context, c client.Client, namespace string) (Live, err
 		return live, nil
 	}
 	return Live{}, nil
+}
+
+// watchLabelSelector reads the flag as pflag does: its value is behind an equals sign or the next
+// argument, and the last one prevails.
+func watchLabelSelector(args []string) (value string) {
+	for i, arg := range args {
+		name, given, has := strings.Cut(arg, "=")
+		switch {
+		case name != "--watch-label-selector":
+		case has:
+			value = given
+		case i+1 < len(args):
+			value = args[i+1]
+		}
+	}
+	return value
+}
+
+// Watched selects the Syncs that the installed controller reconciles, by its flag
+// --watch-label-selector: all of them where there is no Deployment, or no flag. The error is that
+// of a Deployment which cannot be read, or of a selector which is invalid.
+func Watched(ctx context.Context, c client.Client, namespace string) (labels.Selector, error) {
+	live, err := ReadLive(ctx, c, namespace)
+	if err != nil {
+		return nil, err
+	}
+	selector, err := labels.Parse(live.WatchLabelSelector)
+	if err != nil {
+		return nil, fmt.Errorf("reading --watch-label-selector of Deployment %s/%s: %w", namespace, Deployment, err)
+	}
+	return selector, nil
+}
+
+// CheckWatched returns an error where the installed controller does not reconcile the Sync, so that nobody will handle a request
+// of it. It returns nil where that is not known: who requests a run needs no right to read the Deployment, the kubelet expands
+// variables in its arguments, and a request that was made stays made while the API server is away.
+func CheckWatched(ctx context.Context, c client.Client, sync *v1alpha1.Sync) error {
+	watched, err := Watched(ctx, c, sync.Namespace)
+	if err != nil || watched.Matches(labels.Set(sync.Labels)) {
+		return nil //nolint:nilerr // It is not known, see above.
+	}
+	return fmt.Errorf("Sync %s is not reconciled: its labels do not match --watch-label-selector=%s of Deployment %s/%s; add the labels to it, or change the flag", sync.Name, watched, sync.Namespace, Deployment)
 }
 
 // SyncItem is a Sync as an object of the installation: only the fields that

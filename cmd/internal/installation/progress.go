@@ -40,9 +40,9 @@ func WithProgress(t targets.Target, report func(string)) targets.Target {
 	return t
 }
 
-// Correct implements targets.Target.
-func (n progressTarget) Correct(ctx context.Context, c plan.Change) error {
-	err := n.recordingTarget.Correct(ctx, c)
+// Apply implements targets.Target.
+func (n progressTarget) Apply(ctx context.Context, c plan.Change) error {
+	err := n.recordingTarget.Apply(ctx, c)
 	done := map[plan.Action]string{plan.Create: "created", plan.Update: "updated", plan.Delete: "deleted"}[c.Action]
 	if err != nil {
 		done = "failed to " + string(c.Action)

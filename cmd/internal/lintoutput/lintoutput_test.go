@@ -92,7 +92,7 @@ func TestSARIFHasARuleForEachCodeOfTheResults(t *testing.T) {
 }
 
 func TestAFindingHasItsCodeAndFactsInJSON(t *testing.T) {
-	p := state.NewProblem(state.Origin{File: "a.yaml", Line: 3}, finding.New(finding.DuplicateKey, "key %q is given twice", finding.Of("key", "spec")))
+	p := state.NewProblem(state.Origin{File: "a.yaml", Line: 3}, finding.New(finding.DuplicateKey, "key %q is given twice", finding.NewFact("key", "spec")))
 	got, err := json.Marshal(JSON(offline.LintResult{Problems: []state.Problem{p}}).Problems)
 	const want = `[{"file":"a.yaml","line":3,"code":"DuplicateKey","facts":{"key":"spec"},"message":"key \"spec\" is given twice"}]`
 	if err != nil || string(got) != want {

@@ -52,15 +52,15 @@ func systemNodes(d declared.Declared) ([]state.Problem, error) {
 			continue
 		}
 		found := state.NewProblem(lint.Position(d.Documents(), item, path), finding.New(codeControllerDoesNotFit,
-			"the controller does not fit onto the node groups that are declared: %s: %s", finding.Of("reason", placed.Message), placed.Remedy))
+			"the controller does not fit onto the node groups that are declared: %s: %s", finding.NewFact("reason", placed.Message), placed.Remedy))
 		found.Object, found.Field, found.Detail, found.Message = item.Key, path, found.Message, item.Key.String()+": "+path+": "+found.Message
 		out = append(out, found)
 	}
 	return out, nil
 }
 
-// nodesOf are the nodes of node groups at their largest, or false where one does not declare its
-// instance types or its size.
+// nodesOf are the nodes that node groups have, or false where one does not declare its instance types or its size. A
+// group without nodes needs no types.
 func nodesOf(groups []v1alpha1.ManagedNodeGroup) ([]corev1.Node, bool, error) {
 	types, err := catalog.Load()
 	if err != nil {
@@ -68,14 +68,12 @@ func nodesOf(groups []v1alpha1.ManagedNodeGroup) ([]corev1.Node, bool, error) {
 	}
 	var out []corev1.Node
 	for _, g := range groups {
-		size := 0
-		for _, n := range []*int32{g.MinSize, g.DesiredSize, g.MaxSize} {
-			if n != nil {
-				size = max(size, int(*n))
-			}
+		size, declared := sizeOf(g)
+		if declared && size == 0 {
+			continue
 		}
 		largest, known := largestType(types, g.InstanceTypes)
-		if !known || size == 0 {
+		if !known || !declared {
 			return nil, false, nil
 		}
 		for i := range min(size, 2) {
@@ -83,6 +81,24 @@ func nodesOf(groups []v1alpha1.ManagedNodeGroup) ([]corev1.Node, bool, error) {
 		}
 	}
 	return out, len(groups) > 0, nil
+}
+
+// sizeOf is how many nodes a group has, or false where it declares neither. Who leaves out desiredSize may have an
+// autoscaler set it, up to maxSize; beside desiredSize, maxSize is not counted.
+func sizeOf(g v1alpha1.ManagedNodeGroup) (size int, declared bool) {
+	if g.MinSize == nil && g.DesiredSize == nil {
+		return 0, false
+	}
+	sizes := []*int32{g.MinSize, g.DesiredSize}
+	if g.DesiredSize == nil {
+		sizes = append(sizes, g.MaxSize)
+	}
+	for _, n := range sizes {
+		if n != nil {
+			size = max(size, int(*n))
+		}
+	}
+	return size, true
 }
 
 // largestType is the type with the most memory, or false where one is not in the catalog.

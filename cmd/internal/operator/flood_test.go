@@ -57,9 +57,9 @@ func (c *crowd) Limit() int                                         { return 256
 func (c *crowd) Compare(_ context.Context, _, head string) (gitsource.Comparison, error) {
 	base := at("base", oneMap)
 	base.Commit = "base1"
-	parted := base
-	parted.Commit = "parted"
-	return gitsource.Comparison{Base: base, MergeBase: parted, Head: gitsource.Snapshot{TreeID: head, Commit: c.head(head), FS: heavy(head)}}, nil
+	mergeBase := base
+	mergeBase.Commit = "merge-base"
+	return gitsource.Comparison{Base: base, MergeBase: mergeBase, Head: gitsource.Snapshot{TreeID: head, Commit: c.head(head), FS: heavy(head)}}, nil
 }
 
 // head is the commit of a reference.
@@ -127,7 +127,7 @@ func TestAThousandOpenPullRequestsLeaveTheLeaderAsItWas(t *testing.T) {
 		},
 	}}
 	r := &pullrequest.Reconciler{
-		Client: live, Namespace: sync.Namespace, Recorder: record.NewFakeRecorder(10), Metrics: metrics, Clock: clock.RealClock{}, Jitter: jitter.NoJitter,
+		Client: live, AllSyncs: live, Namespace: sync.Namespace, Recorder: record.NewFakeRecorder(10), Metrics: metrics, Clock: clock.RealClock{}, Jitter: jitter.NoJitter,
 		Build: func(context.Context, *v1alpha1.Sync) (pullrequest.ForgeAccess, error) {
 			return pullrequest.ForgeAccess{Forge: many, Planner: planner, Cluster: "prod", Identity: "i"}, nil
 		},

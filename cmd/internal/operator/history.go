@@ -27,17 +27,18 @@ func (a *app) addHistory(mgr manager.Manager, fenced client.Client) error {
 	return a.history.AddTo(mgr, cfg)
 }
 
-// addPriceList puts what publishes prices and offerings on the manager, if they are to be published and read.
-func (a *app) addPriceList(mgr manager.Manager, fenced client.Client) error {
-	if !a.cfg.PublishPrices || a.engine == nil {
-		return nil
+// addPublisher puts on the manager what publishes prices, offerings and reservations. Without an engine, which reads
+// them, it only deletes those that are not to be published.
+func (a *app) addPublisher(mgr manager.Manager, fenced client.Client) error {
+	publisher := &published.Publisher{
+		Live: fenced, Cached: mgr.GetClient(), Namespace: a.cfg.Namespace,
+		Prices: a.cfg.PublishPrices, Reservations: a.cfg.PublishReservations, Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("price-list"),
 	}
-	err := mgr.Add(&published.Publisher{
-		Live: fenced, Cached: mgr.GetClient(), Namespace: a.cfg.Namespace, Offerings: a.engine.Offerings,
-		Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("price-list"),
-	})
-	if err != nil {
-		return fmt.Errorf("registering the publisher of the price list: %w", err)
+	if a.engine != nil {
+		publisher.Offerings = a.engine.Offerings
+	}
+	if err := mgr.Add(publisher); err != nil {
+		return fmt.Errorf("registering the publisher of prices: %w", err)
 	}
 	return nil
 }

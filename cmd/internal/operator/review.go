@@ -36,11 +36,20 @@ func (a *app) addPullRequests(mgr manager.Manager) error {
 		return err
 	}
 	r := &pullrequest.Reconciler{
-		Client: mgr.GetClient(), Namespace: a.cfg.Namespace, Build: a.reviews(),
+		Client: mgr.GetClient(), AllSyncs: a.allSyncs(mgr.GetClient()), Namespace: a.cfg.Namespace, Build: a.reviews(),
 		Recorder: events.Sanitize(a.notifier.Record(eventRecorder(mgr))),
 		Metrics:  metrics, Clock: clock.RealClock{}, Jitter: spread,
 	}
 	return r.SetupWithManager(mgr)
+}
+
+// allSyncs lists all Syncs: by the manager's cache, or past it where the cache has only those with
+// the labels of --watch-label-selector.
+func (a *app) allSyncs(cached client.Reader) client.Reader {
+	if a.cfg.watched.Empty() {
+		return cached
+	}
+	return a.direct
 }
 
 // reviews connects a Sync with its forge, with the revisions that pull requests lie

@@ -19,12 +19,14 @@ import (
 	"github.com/go-logr/logr"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -38,6 +40,7 @@ import (
 	"github.com/poolwright/poolwright/provision/engine"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/controller/gpunode"
 	"github.com/poolwright/poolwright/reconciler/events"
@@ -55,8 +58,7 @@ type Config struct {
 	// Namespace holds the Syncs, their inventories and the lease.
 	Namespace string
 	// MetricsAddress and HealthAddress are host:port; "0" turns a server off.
-	MetricsAddress string
-	HealthAddress  string
+	MetricsAddress, HealthAddress string
 	// ReceiverAddress is where forges send their webhooks; "0" or empty takes none.
 	ReceiverAddress string
 	// EventsAddress is where the events of Syncs are sent, as Flux's controllers send theirs
@@ -64,11 +66,14 @@ type Config struct {
 	EventsAddress string
 	// NoCrossNamespaceRefs lets Syncs name only sources of Flux in their own namespace.
 	NoCrossNamespaceRefs bool
+	// WatchLabelSelector is which Syncs are reconciled, by their labels; empty is all. The others and their objects stay as they are.
+	WatchLabelSelector string
+	watched            labels.Selector
 	// History has the leader record nodes, applies, drift and pull requests.
 	History bool
 	// PublishPrices has the leader publish the prices and offerings that the engine reads, for commands without
-	// AWS credentials.
-	PublishPrices bool
+	// AWS credentials, and PublishReservations the account's capacity reservations, apart from them.
+	PublishPrices, PublishReservations bool
 	// CacheDir holds the caches of Git repositories, which take at most CacheSizeLimit
 	// bytes together; 0 means DefaultCacheSizeLimit.
 	CacheDir       string
@@ -100,6 +105,9 @@ func Run(ctx context.Context, cfg Config) error {
 	direct, err := connect.DirectClient(cfg.REST)
 	if err != nil {
 		return err
+	}
+	if cfg.watched, err = labels.Parse(cfg.WatchLabelSelector); err != nil {
+		return fmt.Errorf("reading --watch-label-selector: %w", err)
 	}
 	now, err := prepare(ctx, direct, cfg)
 	if err != nil {
@@ -331,6 +339,7 @@ func (a *app) addGPUs(config *engine.Config) {
 func (a *app) managerOptions(engine bool) manager.Options {
 	grace, lasts, deadline := 20*time.Second, leaderelection.LeaseDuration, leaderelection.RenewDeadline
 	return manager.Options{
+		Cache:                         cache.Options{ByObject: map[client.Object]cache.ByObject{&v1alpha1.Sync{}: {Label: a.cfg.watched}}},
 		Scheme:                        scheme.Scheme,
 		Logger:                        a.cfg.Logger,
 		Metrics:                       metricsserver.Options{BindAddress: a.cfg.MetricsAddress},
@@ -383,7 +392,7 @@ func (a *app) addOurs(mgr manager.Manager) error {
 		},
 		Events: events.Escape(a.notifier.Record(eventRecorder(mgr))),
 	})
-	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced), a.addPriceList(mgr, fenced), mgr.Add(binarypages.AfterStart{})); err != nil {
+	if err := errors.Join(a.addSyncs(mgr), a.addPullRequests(mgr), a.gpuNodes.AddTo(mgr, recorder(mgr), a.cluster.Running()), a.addReceiver(mgr), a.addHistory(mgr, fenced), a.addPublisher(mgr, fenced), mgr.Add(binarypages.AfterStart{})); err != nil {
 		return err
 	}
 	return a.cluster.AddTo(mgr)

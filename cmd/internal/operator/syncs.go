@@ -25,7 +25,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/controller"
+	"github.com/poolwright/poolwright/reconciler/controller/cluster"
 	"github.com/poolwright/poolwright/reconciler/controller/metrics"
+	"github.com/poolwright/poolwright/reconciler/controller/rollout"
 	"github.com/poolwright/poolwright/reconciler/declared"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/fluxsource"
@@ -56,6 +58,10 @@ func (a *app) addSyncs(mgr manager.Manager) error {
 		Metrics:   series,
 		Clock:     clock.RealClock{},
 		Jitter:    spread,
+		RollOut: rollout.NewPoller(rollout.Config{
+			Cluster: cluster.Live(a.direct), Snapshot: &forecasting.SnapshotReader{Reader: a.direct}, Drifted: connect.Drifted,
+			LabelValue: kubernetes.LabelValue, Clock: clock.RealClock{}, Log: a.cfg.Logger.WithName("rollout"),
+		}),
 	}
 	return r.SetupWithManager(mgr)
 }

@@ -113,7 +113,7 @@ func TestAnObjectWithAnUnknownFieldIsRefusedBeforeAnythingIsApplied(t *testing.T
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(append([]string{"ConfigMap/default/other"}, c.want...), got); diff != "" {
-				t.Errorf("wanted (-want +got):\n%s", diff)
+				t.Errorf("desired (-want +got):\n%s", diff)
 			}
 		})
 	}

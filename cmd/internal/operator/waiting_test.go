@@ -92,7 +92,7 @@ func (emptyTarget) Desired(_ context.Context, declared state.Set) (state.Set, er
 
 func (emptyTarget) Observe(context.Context, state.Set) (state.Set, error) { return state.Set{}, nil }
 
-func (emptyTarget) Correct(context.Context, plan.Change) error { return nil }
+func (emptyTarget) Apply(context.Context, plan.Change) error { return nil }
 
 // lone is a repository with one ConfigMap on all sides.
 type lone struct{ begun chan struct{} }

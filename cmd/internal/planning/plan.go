@@ -114,7 +114,7 @@ func Plan(ctx context.Context, req Request) (report.Report, error) {
 	}
 	result.Plan.Notes = slices.Concat(result.Plan.Notes, old, notes, variables.Notes(connect.SyncKey(req.Sync), req.Sync, vars.Newest()))
 	slices.SortStableFunc(result.Plan.Notes, func(a, b plan.Note) int { return a.Key.Compare(b.Key) })
-	out := report.New(result.Plan, lint.Sorted(slices.Concat(result.Problems, problems, preview.MovedClusters(result.Plan.Changes))))
+	out := report.New(result.Plan, lint.Sorted(slices.Concat(result.Problems, problems, preview.ClusterIdentityProblems(result.Plan.Changes))))
 	out.Sync, out.SyncState = req.Namespace+"/"+req.Sync.Name, syncState(req.Sync)
 	if !waitsFor(req.Sync, out.ConfirmationToken) {
 		out.ConfirmationToken = ""

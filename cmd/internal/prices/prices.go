@@ -1,5 +1,5 @@
 // Package prices reads for a command what AWS offers in a region, and at which prices: from the account, with
-// the user's credentials; else from the ConfigMap that a controller publishes. Where neither has it, the
+// the user's credentials; else from the ConfigMaps that a controller publishes. Where neither has it, the
 // catalog that is shipped counts, which every output states.
 //
 // It writes nothing. Start reading at [Source].
@@ -31,10 +31,10 @@ const timeout = 45 * time.Second
 type Source struct {
 	// Account has the account read, with the credentials of the environment.
 	Account bool
-	// Cluster, where it is not nil, reads the ConfigMap in Namespace.
+	// Cluster, where it is not nil, reads the ConfigMaps in Namespace that a controller publishes.
 	Cluster   client.Reader
 	Namespace string
-	// File is a manifest of that ConfigMap, read where it is not empty.
+	// File is a manifest of these ConfigMaps, read where it is not empty.
 	File string
 	// Required makes it an error, which Err returns, that nothing can be read: the user named the source.
 	Required bool
@@ -152,5 +152,14 @@ func (s *Source) readPublished(ctx context.Context) (published.Content, error) {
 	if s.Cluster == nil {
 		return published.Content{}, nil
 	}
-	return published.Read(ctx, s.Cluster, s.Namespace)
+	out, err := published.Read(ctx, s.Cluster, s.Namespace)
+	if err != nil {
+		return published.Content{}, err
+	}
+	reserved, err := published.ReadReservations(ctx, s.Cluster, s.Namespace)
+	if err != nil {
+		s.WithoutReservations(err)
+	}
+	out.CapacityReservations = reserved
+	return out, nil
 }

@@ -2,6 +2,7 @@ package prices
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http/httptest"
 	"os"
@@ -11,9 +12,12 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/provision/pricelist"
@@ -50,11 +54,14 @@ func cluster(t *testing.T, content *published.Content) client.WithWatch {
 	if content == nil {
 		return build.Build()
 	}
-	c, err := content.ConfigMap(namespace)
-	if err != nil {
-		t.Fatal(err)
+	for _, of := range []func(string) (*corev1.ConfigMap, error){content.ConfigMap, content.ReservationsConfigMap} {
+		c, err := of(namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		build.WithObjects(c)
 	}
-	return build.WithObjects(c).Build()
+	return build.Build()
 }
 
 // anAccount is an AWS in which g4dn.xlarge costs 0.7, for which the environment has credentials; requests with a
@@ -141,7 +148,11 @@ func TestTheFlagNamesTheSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := yaml.Marshal(c)
+	reservations, err := content.ReservationsConfigMap(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := yaml.Marshal(corev1.ConfigMapList{Items: []corev1.ConfigMap{*c, *reservations}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,5 +255,26 @@ func TestWithoutCredentialsReservationsAreAnError(t *testing.T) {
 	noAccount(t)
 	if found, err := (&Source{Account: true}).CapacityReservations(t.Context(), in(region), nil); err == nil {
 		t.Errorf("it has %v", found)
+	}
+}
+
+// Who may read the prices and not the reservations has the prices, and a line about what is missing.
+func TestReservationsThatMayNotBeReadAreReported(t *testing.T) {
+	content := publishedOf(region)
+	refused := interceptor.NewClient(cluster(t, &content), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+			if key.Name == published.ReservationsName {
+				return apierrors.NewForbidden(corev1.Resource("configmaps"), key.Name, nil)
+			}
+			return c.Get(ctx, key, into, opts...)
+		},
+	})
+	var progress bytes.Buffer
+	s := &Source{Cluster: refused, Namespace: namespace, Progress: &progress}
+	if got := s.Published(t.Context(), in(region)); got.Offerings == nil || got.CapacityReservations != nil {
+		t.Errorf("it has %v", got)
+	}
+	if progress.Len() == 0 || s.Err() != nil {
+		t.Errorf("it reported %q, %v", progress.String(), s.Err())
 	}
 }

@@ -1,7 +1,7 @@
 // Package scaffold writes the first manifests of a folder that a Sync follows: a Cluster, an
 // EC2NodeClass, a NodePool for GPUs and a DevicePlugin.
 //
-// It reads the EKS cluster from AWS where wanted, and creates only files that do not exist yet. Start reading at Write.
+// It reads the EKS cluster from AWS on request, and creates only files that do not exist yet. Start reading at Write.
 package scaffold
 
 import (
@@ -9,7 +9,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +19,10 @@ import (
 	"strings"
 	"text/template"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/provision/catalog"
 )
 
@@ -132,36 +138,89 @@ func (v Values) checkTypes() error {
 	return errors.Join(errs...)
 }
 
-// Write renders the manifests into a folder, which it makes where needed, and returns their paths in
-// order. Where one of them exists, it writes none and returns an error.
-func Write(folder string, v Values) ([]string, error) {
+// Scaffold is the folder that poolwright init has written.
+type Scaffold struct {
+	// Folder is its path, as it was given.
+	Folder string `json:"folder"`
+	// Files are those that were written, by their paths.
+	Files []WrittenFile `json:"files"`
+}
+
+// WrittenFile is a file that poolwright init has written.
+type WrittenFile struct {
+	// Path has the folder in it.
+	Path string `json:"path"`
+	// Object is the one that it declares; absent for a kustomization.
+	Object document.ObjectName `json:"object,omitzero"`
+}
+
+// Objects are those that the files declare.
+func (s Scaffold) Objects() []document.ObjectName {
+	var out []document.ObjectName
+	for _, file := range s.Files {
+		if file.Object != (document.ObjectName{}) {
+			out = append(out, file.Object)
+		}
+	}
+	return out
+}
+
+// Print prints the paths of the files, a document of them, or the names of the objects that they declare, by document.ObjectFormats.
+func (s Scaffold) Print(out io.Writer, output string) error {
+	switch output {
+	case document.ObjectFormats()[0]:
+		for _, file := range s.Files {
+			fmt.Fprintln(out, file.Path)
+		}
+		return nil
+	case "name":
+		return document.WriteNames(out, s.Objects())
+	}
+	return document.Value(out, output, document.Scaffold, s)
+}
+
+// Write renders the manifests into a folder, which it makes where needed, and returns the files in the order of their
+// paths. Where one of them exists, it writes none and returns an error.
+func Write(folder string, v Values) (Scaffold, error) {
+	out := Scaffold{Folder: folder}
 	if err := v.Check(); err != nil {
-		return nil, err
+		return out, err
 	}
 	files, err := render(v)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	var paths []string
-	for name := range files {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(folder, name)
 		if _, err := os.Lstat(path); err == nil {
-			return nil, fmt.Errorf("%s exists already: give another folder, or remove it", path)
+			return out, fmt.Errorf("%s exists already: give another folder, or remove it", path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("checking for %s: %w", path, err)
+			return out, fmt.Errorf("checking for %s: %w", path, err)
 		}
-		paths = append(paths, path)
+		object, err := declaredIn(files[name])
+		if err != nil {
+			return out, fmt.Errorf("rendering %s: %w", name, err)
+		}
+		out.Files = append(out.Files, WrittenFile{path, object})
 	}
-	slices.Sort(paths)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return nil, fmt.Errorf("creating the folder: %w", err)
+		return out, fmt.Errorf("creating the folder: %w", err)
 	}
-	for _, path := range paths {
-		if err := create(path, files[filepath.Base(path)]); err != nil {
-			return nil, err
+	for _, file := range out.Files {
+		if err := create(file.Path, files[filepath.Base(file.Path)]); err != nil {
+			return out, err
 		}
 	}
-	return paths, nil
+	return out, nil
+}
+
+// declaredIn is the object of a file; zero for a kustomization.
+func declaredIn(content []byte) (document.ObjectName, error) {
+	var object metav1.PartialObjectMetadata
+	if err := yaml.Unmarshal(content, &object); err != nil || object.Name == "" {
+		return document.ObjectName{}, err
+	}
+	return document.ObjectName{APIVersion: object.APIVersion, Kind: object.Kind, Namespace: object.Namespace, Name: object.Name}, nil
 }
 
 // create writes a file that does not exist.

@@ -36,7 +36,7 @@ func TestWhatIsWrittenHasNoFinding(t *testing.T) {
 			v := values()
 			change(&v)
 			folder := filepath.Join(t.TempDir(), "clusters", "dev")
-			paths, err := scaffold.Write(folder, v)
+			written, err := scaffold.Write(folder, v)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -44,8 +44,8 @@ func TestWhatIsWrittenHasNoFinding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(found.All()) > 0 || found.Objects != 4 || len(paths) != 5 {
-				t.Errorf("%d files, %d objects, findings %v", len(paths), found.Objects, found.All())
+			if len(found.All()) > 0 || found.Objects != 4 || len(written.Files) != 5 || len(written.Objects()) != 4 {
+				t.Errorf("%d files, %v, %d objects, findings %v", len(written.Files), written.Objects(), found.Objects, found.All())
 			}
 		})
 	}
@@ -53,17 +53,17 @@ func TestWhatIsWrittenHasNoFinding(t *testing.T) {
 
 func TestTheFilesReadAsTheirGolden(t *testing.T) {
 	folder := t.TempDir()
-	paths, err := scaffold.Write(folder, values())
+	written, err := scaffold.Write(folder, values())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all strings.Builder
-	for _, path := range paths {
-		content, err := os.ReadFile(path)
+	for _, file := range written.Files {
+		content, err := os.ReadFile(file.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all.WriteString("== " + filepath.Base(path) + "\n" + string(content))
+		all.WriteString("== " + filepath.Base(file.Path) + "\n" + string(content))
 	}
 	golden.Compare(t, "testdata/files.golden", all.String())
 }

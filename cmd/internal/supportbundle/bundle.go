@@ -63,15 +63,11 @@ func Write(ctx context.Context, w io.Writer, req Request) error {
 	c := &bundleReader{Request: req}
 	objects := c.objects(ctx)
 	logs := c.logs(ctx)
-	files, err := masked(objects, logs, c.failures)
+	files, err := masked(req.Checks, objects, logs, c.failures)
 	if err != nil {
 		return err
 	}
-	checks, err := encode(req.Checks)
-	if err != nil {
-		return err
-	}
-	return archive(w, append([]archived{{"check.json", checks}}, files...), req.Now)
+	return archive(w, files, req.Now)
 }
 
 func encode(value any) ([]byte, error) {

@@ -147,7 +147,11 @@ func request(t *testing.T, list func(kind string) error) Request {
 	}).Build()
 	return Request{
 		Kube: kube, Namespace: home, Timeout: time.Minute, Now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC),
-		Checks: check.Report{Namespace: home, Results: []check.Result{{Name: "syncs", Status: check.Failed, Message: "x"}}},
+		Checks: check.Report{Namespace: home, Results: []check.Result{{
+			Name: "syncs", Status: check.Failed, Object: "Sync dev of hunter2-variable",
+			Message: "not Ready: https://hunter2-variable/nodes: 404; started with API_KEY=hunter2-key and token hunter2-token",
+			Remedy:  "open http://me:hunter2-proxy@proxy.example.com/hunter2-path",
+		}}},
 		Logs: func(_ context.Context, namespace, pod string, options *corev1.PodLogOptions) (io.ReadCloser, error) {
 			if namespace != home || options.Container != "poolwright" || *options.TailLines != logLines || *options.LimitBytes != logBytes {
 				t.Errorf("the log of %s/%s is read with %+v", namespace, pod, options)
@@ -214,7 +218,7 @@ func TestABundleHasWhatExplainsAFailure(t *testing.T) {
 	}
 	files := unpack(t, out.Bytes())
 	for name, parts := range map[string][]string{
-		"check.json":            {`"name": "syncs"`},
+		"check.json":            {`"name": "syncs"`, "not Ready: https://(masked)/nodes: 404"},
 		"deployments.json":      {"1843MiB", `"deployment.kubernetes.io/revision": "7"`, "--namespace=poolwright-system", "DB_PASSWORD", "vault.example.com/inject"},
 		"pods.json":             {"poolwright-a", `"restartCount": 2`},
 		"syncs.json":            {"AuthenticationFailed", "git.example.com/team/nodes", "DOMAIN", "gpu-1"},

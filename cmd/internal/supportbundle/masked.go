@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/cmd/internal/check"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/report"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -18,9 +19,9 @@ type listing struct {
 	Items []map[string]any `json:"items"`
 }
 
-// masked are the files with what was collected, without secrets: a secret of any object is masked in
-// all objects and texts.
-func masked(kinds []collected, logs []archived, failures []string) ([]archived, error) {
+// masked are the files with what was checked and collected, without secrets: a secret of any object is
+// masked in all objects and texts.
+func masked(checks check.Report, kinds []collected, logs []archived, failures []string) ([]archived, error) {
 	m := &masker{secrets: map[string]bool{}}
 	var all []map[string]any
 	for _, k := range kinds {
@@ -34,7 +35,11 @@ func masked(kinds []collected, logs []archived, failures []string) ([]archived, 
 		all[i], _ = texts(object, known.Replace).(map[string]any)
 	}
 	all, text := report.Masked(all)
-	var out []archived
+	content, err := encode(withoutSecrets(checks, func(s string) string { return text(known.Replace(s)) }))
+	if err != nil {
+		return nil, err
+	}
+	out := []archived{{"check.json", content}}
 	for _, k := range kinds {
 		content, err := encode(listing{k.more, append([]map[string]any{}, all[:len(k.objects)]...)})
 		if err != nil {
@@ -49,8 +54,18 @@ func masked(kinds []collected, logs []archived, failures []string) ([]archived, 
 	for i, failure := range failures {
 		failures[i] = sanitize.Text(text(known.Replace(failure)))
 	}
-	content, err := encode(map[string]any{"notCollected": append([]string{}, failures...)})
+	content, err = encode(map[string]any{"notCollected": append([]string{}, failures...)})
 	return append(out, archived{"not-collected.json", content}), err
+}
+
+// withoutSecrets is a report without them: its messages repeat those of conditions and containers.
+func withoutSecrets(r check.Report, text func(string) string) check.Report {
+	r.Results = slices.Clone(r.Results)
+	for i, result := range r.Results {
+		result.Object, result.Message, result.Remedy = text(result.Object), text(result.Message), text(result.Remedy)
+		r.Results[i] = result
+	}
+	return r
 }
 
 // masker takes out of objects what may be a secret although plans show it: a plan is of what is

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,11 +24,15 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/history/store"
 	"github.com/poolwright/poolwright/reconciler/state"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
-// suspend stops the Syncs, as poolwright suspend does.
+// suspend stops the Syncs, as poolwright suspend does. A suspension with an end would end while nodes are drained.
 func (u *Uninstall) suspend(ctx context.Context) error {
-	return u.eachSync(ctx, "suspending Sync", func(s *v1alpha1.Sync) { s.Spec.Suspend = true })
+	return u.eachSync(ctx, "suspending Sync", func(s *v1alpha1.Sync) {
+		suspension.RemoveUntil(s)
+		s.Spec.Suspend = true
+	})
 }
 
 func (u *Uninstall) eachSync(ctx context.Context, doing string, change func(*v1alpha1.Sync)) error {
@@ -53,17 +58,30 @@ func (u *Uninstall) syncs(ctx context.Context) ([]v1alpha1.Sync, error) {
 }
 
 // awaitSuspension waits until the controller has observed that the Syncs are
-// suspended: it would put back the limits of the pools.
+// suspended: it would put back the limits of the pools. Those that it does not
+// select are never observed, and it writes nothing of theirs.
 func (u *Uninstall) awaitSuspension(ctx context.Context) error {
-	err := installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
+	watched, err := installation.Watched(ctx, u.direct, u.req.Namespace)
+	if err != nil {
+		return err
+	}
+	err = installation.Await(ctx, u.req.Timeout, u.req.Progress, func(ctx context.Context) (bool, string, error) {
 		syncs, err := u.syncs(ctx)
 		if err != nil {
 			return false, "", err
 		}
+		var others []v1alpha1.Sync
 		for _, s := range syncs {
+			if !watched.Matches(labels.Set(s.Labels)) {
+				others = append(others, s)
+				continue
+			}
 			if s.DeletionTimestamp.IsZero() && s.Status.ObservedGeneration < s.Generation {
 				return false, fmt.Sprintf("the controller has not observed yet that Sync %s is suspended", s.Name), nil
 			}
+		}
+		if len(others) > 0 {
+			return true, fmt.Sprintf("not waiting for %s, which the controller does not reconcile: the labels do not match --watch-label-selector=%s", names("Sync", others), watched), nil
 		}
 		return true, "", nil
 	})
@@ -186,10 +204,10 @@ func (u *Uninstall) deleteInstallation(ctx context.Context) error {
 	return nil
 }
 
-// deleteRecords deletes the ConfigMaps with the history and the price list. Others of their names, which do not have
+// deleteRecords deletes the ConfigMaps with the history and with what is published of AWS. Others of their names, which do not have
 // their labels, stay.
 func (u *Uninstall) deleteRecords(ctx context.Context) error {
-	for _, name := range append(store.Names(), published.Name) {
+	for _, name := range append(store.Names(), published.Names()...) {
 		var found corev1.ConfigMap
 		err := u.direct.Get(ctx, client.ObjectKey{Namespace: u.req.Namespace, Name: name}, &found)
 		if apierrors.IsNotFound(err) {
@@ -198,7 +216,7 @@ func (u *Uninstall) deleteRecords(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("reading ConfigMap %s/%s: %w", u.req.Namespace, name, err)
 		}
-		if !store.HasLabels(&found) && !published.IsPriceList(&found) {
+		if !store.HasLabels(&found) && !published.IsPublished(&found) {
 			continue
 		}
 		if err := u.remover(ctx, &found); err != nil {

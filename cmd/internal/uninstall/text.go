@@ -42,11 +42,7 @@ func (f *installedState) finalized(drain bool) string {
 		if left <= 0 {
 			continue
 		}
-		part := plural.Count(left, kind)
-		if strings.HasSuffix(part, "Classs") {
-			part = strings.TrimSuffix(part, "s") + "es"
-		}
-		out = append(out, part)
+		out = append(out, plural.Count(left, kind))
 	}
 	return strings.Join(out, ", ")
 }

@@ -11,6 +11,7 @@ import (
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
 	"github.com/poolwright/poolwright/internal/golden"
@@ -29,6 +31,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 func claim(name, group string, leaving bool) *karpv1.NodeClaim {
@@ -440,7 +443,11 @@ func TestTheHistoryAndThePriceListGoWithTheInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := removal(t, append(objects, prices)...)
+	reservations, err := published.Content{}.ReservationsConfigMap("gpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := removal(t, append(objects, prices, reservations)...)
 	for range 2 {
 		if err := u.deleteRecords(t.Context()); err != nil {
 			t.Fatal(err)
@@ -456,5 +463,79 @@ func TestTheHistoryAndThePriceListGoWithTheInstallation(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"gpu/" + store.Names()[1], "other/" + store.Names()[0]}, names); d != "" {
 		t.Errorf("ConfigMaps (-want +got):\n%s", d)
+	}
+}
+
+func TestARemovalForProgramsIsAsInItsGolden(t *testing.T) {
+	u := removal(t)
+	u.found = installedTraces()
+	u.schedule()
+	u.Remaining, u.Warnings = u.found.remaining(true), u.found.warnings(false, true)
+	var out strings.Builder
+	if err := document.Value(&out, "json", document.Removal, u.Removal()); err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, "testdata/removal-json.golden", out.String())
+	out.Reset()
+	if err := document.WriteNames(&out, u.Removal().Objects); err != nil || !strings.HasPrefix(out.String(), "sync.poolwright.dev/prod\nsync.poolwright.dev/dev\n") {
+		t.Errorf("the names are %s, %v", out.String(), err)
+	}
+	empty := removal(t).Removal()
+	if empty.Steps == nil || empty.Objects == nil || empty.Remaining == nil || empty.Warnings == nil {
+		t.Errorf("a list without entries is null: %+v", empty)
+	}
+}
+
+// A suspension with an end would end while nodes are drained, and the controller restore the limits of the pools.
+func TestTheSuspensionOfAnUninstallDoesNotEndByItself(t *testing.T) {
+	sync := &v1alpha1.Sync{}
+	sync.Namespace, sync.Name = "gpu", "dev"
+	suspension.Start(sync, "EKS is upgraded", time.Now().Add(time.Minute))
+	u := removal(t, sync)
+	if err := u.suspend(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	syncs, err := u.syncs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !syncs[0].Spec.Suspend || !suspension.Until(&syncs[0]).IsZero() || suspension.Reason(&syncs[0]) != "EKS is upgraded" {
+		t.Errorf("it is suspended %t, with %v", syncs[0].Spec.Suspend, syncs[0].Annotations)
+	}
+}
+
+func TestDrainingWaitsOnlyForSyncsThatTheControllerReconciles(t *testing.T) {
+	pending := func(name string, labels map[string]string) *v1alpha1.Sync {
+		s := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: name, Generation: 2, Labels: labels}}
+		s.Status.ObservedGeneration = 1
+		return s
+	}
+	observed := pending("canary", map[string]string{"stage": "canary"})
+	observed.Status.ObservedGeneration = 2
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: installation.Deployment}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: installation.Deployment, Args: []string{"run", "--watch-label-selector=stage=canary"}}}
+	for name, c := range map[string]struct {
+		objects []client.Object
+		named   []string
+		waits   bool
+	}{
+		"the others are named, and not waited for": {objects: []client.Object{d, observed, pending("prod", nil), pending("dev", nil)}, named: []string{"Syncs dev, prod"}},
+		"one that is reconciled is waited for":     {objects: []client.Object{d, pending("canary", map[string]string{"stage": "canary"})}, named: []string{"Sync canary"}, waits: true},
+		"without the flag each is waited for":      {objects: []client.Object{observed, pending("prod", nil)}, named: []string{"Sync prod"}, waits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines []string
+			u := removal(t, c.objects...)
+			u.req.Timeout, u.req.Progress = 10*time.Millisecond, func(line string) { lines = append(lines, line) }
+			err := u.awaitSuspension(t.Context())
+			if _, waits := errors.AsType[installation.Timeout](err); waits != c.waits || (err != nil) != c.waits {
+				t.Errorf("%v", err)
+			}
+			for _, part := range c.named {
+				if !strings.Contains(strings.Join(lines, "\n"), part) {
+					t.Errorf("%q does not name %s", lines, part)
+				}
+			}
+		})
 	}
 }

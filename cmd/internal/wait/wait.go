@@ -1,8 +1,7 @@
 // Package wait makes the command wait, by which scripts and CI jobs wait for a condition of a Sync: that it
 // is ready, that it has applied a revision, or that the nodes of its pools are replaced.
 //
-// It refuses to write anything. Which nodes are to be replaced is computed by Karpenter's own hashes, since
-// Karpenter marks them minutes after the change. Start reading at parse.
+// It refuses to write anything, and to compute what a condition of the Sync has. Start reading at parse.
 package wait
 
 import (
@@ -22,12 +21,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/poolwright/poolwright/cmd/internal/connect"
+	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/rollback"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 // NotMet is the error of a condition that is not met in time, or cannot be met any more.
@@ -38,7 +38,7 @@ func (n NotMet) Error() string { return n.Message }
 
 // NewCommand makes the command wait, without the flags of a connection.
 func NewCommand(env get.Environment) *cobra.Command {
-	var condition string
+	var condition, output string
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait SYNC --for=ready|applied=REVISION|rollout[=REVISION]",
@@ -48,7 +48,7 @@ func NewCommand(env get.Environment) *cobra.Command {
   ready             its condition Ready is True, for its newest generation
   applied=REVISION  REVISION is what it applied last: a commit, seven or more of its first digits, or branch@sha1:commit.
                     Where that revision is Stalled, the wait ends
-  rollout=REVISION  it has applied REVISION, is ready, and no node of its pools is to be replaced, by Karpenter's own hashes
+  rollout=REVISION  it has applied REVISION, is ready, and its condition RolledOut is True: no node of its pools is to be replaced
   rollout           the same, of whichever revision it has
 
 ready and rollout concern what the Sync has fetched: right after a merge they are met before the controller has fetched it.
@@ -66,27 +66,40 @@ Exit codes: 0 the condition is met, 1 it is not met in time, or cannot be met an
 			if err != nil {
 				return err
 			}
+			if err := document.CheckFormat(output, document.ObjectFormats()); err != nil {
+				return err
+			}
 			kube, err := get.Connect(env)
 			if err != nil {
 				return err
 			}
-			w := &syncWaiter{kube: kube, key: client.ObjectKey{Namespace: env.Namespace(), Name: args[0]}, now: env.Now, drifted: connect.Drifted}
+			w := &syncWaiter{kube: kube, key: client.ObjectKey{Namespace: env.Namespace(), Name: args[0]}}
 			sentence, err := w.wait(cmd.Context(), check, timeout, func(sentence string) { fmt.Fprintln(env.Err, sentence) })
-			if err == nil {
-				fmt.Fprintln(env.Out, sentence)
-			}
-			return err
+			return w.print(env, output, sentence, err)
 		},
 	}
 	cmd.Flags().StringVar(&condition, "for", "", "the condition: ready, applied=REVISION, rollout=REVISION or rollout")
 	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait; 0 checks once")
+	cmd.Flags().StringVarP(&output, "output", "o", document.ObjectFormats()[0], "text, json, yaml or name: the Sync as get prints it")
 	return cmd
+}
+
+// print prints the sentence of a condition that is met, or the Sync, also where the condition is not met.
+func (w *syncWaiter) print(env get.Environment, output, sentence string, err error) error {
+	_, notMet := errors.AsType[NotMet](err)
+	switch {
+	case output == document.ObjectFormats()[0] && err == nil:
+		fmt.Fprintln(env.Out, sentence)
+	case output != document.ObjectFormats()[0] && (err == nil || notMet):
+		return cmp.Or(env.WriteSync(output, &w.last), err)
+	}
+	return err
 }
 
 // outcome is what a check found.
 type outcome struct {
 	met bool
-	// never is true where waiting is in vain.
+	// never is true where the condition cannot be met any more.
 	never bool
 	// sentence is what was found.
 	sentence string
@@ -104,11 +117,11 @@ func parse(condition string) (syncCheck, error) {
 	case kind == "ready" && !given:
 		return ready, nil
 	case kind == "rollout" && !given:
-		return rollout, nil
+		return rolledOut, nil
 	case kind == "applied" && usable(revision):
 		return applied(revision), nil
 	case kind == "rollout" && usable(revision):
-		return rolloutOf(revision), nil
+		return rolledOutOf(revision), nil
 	case kind == "applied", kind == "rollout":
 		return nil, fmt.Errorf("--for=%s needs a revision: a commit, at least seven of its first digits, or branch@sha1:commit, and not %q", kind, revision)
 	}
@@ -140,13 +153,10 @@ func matches(status, given string) bool {
 
 // syncWaiter waits for a condition of one Sync.
 type syncWaiter struct {
-	kube    client.Client
-	key     client.ObjectKey
-	now     func() time.Time
-	drifted driftedFunc
-	// at is when nodes were last read, nodes what was found.
-	at    time.Time
-	nodes outcome
+	kube client.Client
+	key  client.ObjectKey
+	// last is the Sync as it was read last.
+	last v1alpha1.Sync
 }
 
 // wait waits until the check is met, and returns its sentence.
@@ -161,6 +171,7 @@ func (w *syncWaiter) wait(ctx context.Context, check syncCheck, timeout time.Dur
 		if err != nil {
 			return false, "", fmt.Errorf("reading Sync %s: %w", w.key.Name, err)
 		}
+		w.last = sync
 		if last, err = check(ctx, w, &sync); err != nil {
 			return false, "", err
 		}
@@ -186,14 +197,18 @@ func (w *syncWaiter) wait(ctx context.Context, check syncCheck, timeout time.Dur
 	return fmt.Sprintf("Sync %s: %s", w.key.Name, last.sentence), err
 }
 
-// ready checks the condition Ready.
-func ready(_ context.Context, _ *syncWaiter, sync *v1alpha1.Sync) (outcome, error) {
+// ready checks the condition Ready. That of a Sync which the controller does not reconcile is of an earlier time, and stays.
+func ready(ctx context.Context, w *syncWaiter, sync *v1alpha1.Sync) (outcome, error) {
 	c := conditions.Get(sync, fluxmeta.ReadyCondition)
+	if err := installation.CheckWatched(ctx, w.kube, sync); err != nil {
+		return outcome{}, NotMet{err.Error()}
+	}
 	switch {
 	case !sync.DeletionTimestamp.IsZero():
 		return outcome{never: true, sentence: "it is being deleted"}, nil
 	case sync.Spec.Suspend:
-		return outcome{never: true, sentence: "it is suspended; to resume it, run: poolwright resume " + sync.Name}, nil
+		// One that ends by itself can be waited for.
+		return outcome{never: suspension.Until(sync).IsZero(), sentence: "it is suspended" + suspension.Details(sync) + "; to resume it, run: poolwright resume " + sync.Name}, nil
 	case c == nil:
 		return outcome{sentence: "it has no condition Ready yet"}, nil
 	case c.Status != metav1.ConditionTrue:
@@ -216,7 +231,7 @@ func applied(revision string) syncCheck {
 			return outcome{never: true, sentence: fmt.Sprintf("%s is not applied: %s: %s", sanitize.Text(s.LastAttemptedRevision), sanitize.Text(stalled.Reason), sanitize.Text(stalled.Message))}, nil
 		}
 		if to := rollback.Revision(sync); to != "" && !matches(to, revision) {
-			return outcome{never: true, sentence: "it is rolled back to " + to + "; to have it apply what is newer, run: poolwright resume " + sync.Name}, nil
+			return outcome{never: true, sentence: "it is rolled back to " + to + "; to have it apply what is newer, run: poolwright resume " + sync.Name + " --rollback"}, nil
 		}
 		o, err := ready(ctx, w, sync)
 		if err != nil || o.never {

@@ -7,13 +7,18 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"github.com/poolwright/poolwright/provision"
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 const (
@@ -43,29 +48,22 @@ func stalled(s *v1alpha1.Sync) {
 	s.Status.Conditions = append(s.Status.Conditions, metav1.Condition{Type: "Stalled", Status: metav1.ConditionTrue, Reason: "BuildFailed", Message: "a.yaml:3"})
 }
 
-func liveCluster() *v1alpha1.Cluster { return reconcilertest.Cluster(nil) }
-
-// pool is one that a Sync has applied.
-func pool(name, sync string) *karpv1.NodePool {
-	return &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.SyncLabel: sync}}}
-}
-
-// drift is what connect.Drifted returns.
-func drift(nodes []provision.Node, unknown map[string][]string) driftedFunc {
-	return func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error) {
-		return nodes, unknown, nil
+// withRollout is a condition RolledOut of the newest generation.
+func withRollout(status metav1.ConditionStatus, reason, message string) func(*v1alpha1.Sync) {
+	return func(s *v1alpha1.Sync) {
+		s.Status.Conditions = append(s.Status.Conditions, metav1.Condition{Type: "RolledOut", Status: status, Reason: reason, Message: message, ObservedGeneration: s.Generation})
 	}
 }
 
 func TestConditions(t *testing.T) {
 	suspended := func(s *v1alpha1.Sync) { s.Spec.Suspend = true }
+	over := withRollout("True", "UpToDate", "Revision main@sha1:1: no node is to be replaced")
 	rolledBack := func(to string) func(s *v1alpha1.Sync) {
 		return func(s *v1alpha1.Sync) { s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: to} }
 	}
 	for name, test := range map[string]struct {
 		condition string
 		objects   []client.Object
-		drifted   driftedFunc
 		// met is the sentence of a condition that is met, notMet of one that is not, end that of another error.
 		met, notMet, end string
 	}{
@@ -82,31 +80,29 @@ func TestConditions(t *testing.T) {
 		"the commit of another branch":                     {condition: "applied=dev@sha1:" + commit, objects: []client.Object{sync()}, notMet: "Sync dev: it has applied main@sha1:" + commit},
 		"a commit that is applied while a later one fails": {condition: "applied=" + commit, objects: []client.Object{sync(stalled)}, met: "Sync dev: applied main@sha1:" + commit},
 		"a commit that is tried":                           {condition: "applied=" + newer, objects: []client.Object{sync(notReady)}, notMet: "Sync dev: it has applied main@sha1:" + commit + ", and tried main@sha1:" + newer + "; it is not ready: BuildFailed: a.yaml:3"},
-		"a commit other than that of a rollback":           {condition: "applied=" + newer, objects: []client.Object{sync(rolledBack(commit))}, notMet: "Sync dev: it is rolled back to main@sha1:" + commit + "; to have it apply what is newer, run: poolwright resume dev"},
+		"a commit other than that of a rollback":           {condition: "applied=" + newer, objects: []client.Object{sync(rolledBack(commit))}, notMet: "Sync dev: it is rolled back to main@sha1:" + commit + "; to have it apply what is newer, run: poolwright resume dev --rollback"},
 		"the commit of a rollback":                         {condition: "applied=" + newer[:7], objects: []client.Object{sync(rolledBack(newer))}, notMet: "Sync dev: it has applied main@sha1:" + commit},
 		"a commit that is stalled":                         {condition: "applied=" + newer, objects: []client.Object{sync(stalled)}, notMet: "Sync dev: main@sha1:" + newer + " is not applied: BuildFailed: a.yaml:3"},
 		"another commit than the one that is stalled":      {condition: "applied=" + newer[:7] + "1", objects: []client.Object{sync(stalled)}, notMet: "Sync dev: it has applied main@sha1:" + commit + ", and tried main@sha1:" + newer + "; it is not ready: BuildFailed: a.yaml:3"},
-		"a roll-out that is over":                          {condition: "rollout", objects: []client.Object{sync(), liveCluster()}, drifted: drift(nil, nil), met: "Sync dev: no node is to be replaced"},
-		"a roll-out of another Sync":                       {condition: "rollout", objects: []client.Object{sync(), liveCluster(), pool("gpu", "other")}, drifted: drift([]provision.Node{{Pool: "gpu", Name: "a"}}, map[string][]string{"gpu": {"who knows"}}), met: "Sync dev: no node is to be replaced"},
-		"nodes that are to be replaced": {condition: "rollout", objects: []client.Object{sync(), liveCluster(), pool("gpu", "dev")}, drifted: drift([]provision.Node{
-			{Pool: "gpu", Name: "a", Reason: "AMIDrift"}, {Pool: "gpu", NodeClaim: "gpu-b", Reason: "AMIDrift", Blockers: []provision.Blocker{{Kind: "pdb"}}}, {Pool: "gone", Name: "c", Reason: poolRemoved},
-		}, nil), notMet: "Sync dev: 3 nodes to be replaced, 1 of them blocked: a (AMIDrift), gpu-b (AMIDrift), c (NodePoolRemoved)"},
-		"a pool of which it is not known":                  {condition: "rollout", objects: []client.Object{sync(), liveCluster(), pool("gpu", "dev")}, drifted: drift(nil, map[string][]string{"gpu": {"EC2NodeClass gpu: not reconciled yet."}}), notMet: "Sync dev: EC2NodeClass gpu: not reconciled yet."},
-		"a roll-out of a Sync that fails":                  {condition: "rollout", objects: []client.Object{sync(notReady), liveCluster()}, drifted: drift(nil, nil), notMet: "Sync dev: it is not ready: BuildFailed: a.yaml:3"},
-		"a roll-out of a revision that is not fetched yet": {condition: "rollout=" + newer, objects: []client.Object{sync(), liveCluster()}, drifted: drift(nil, nil), notMet: "Sync dev: it has applied main@sha1:" + commit},
-		"a roll-out of a revision that is applied":         {condition: "rollout=" + commit[:7], objects: []client.Object{sync(), liveCluster()}, drifted: drift(nil, nil), met: "Sync dev: no node is to be replaced"},
-		"a roll-out of a revision that is stalled":         {condition: "rollout=" + newer, objects: []client.Object{sync(stalled), liveCluster()}, drifted: drift(nil, nil), notMet: "Sync dev: main@sha1:" + newer + " is not applied: BuildFailed: a.yaml:3"},
+		"a roll-out that is over":                          {condition: "rollout", objects: []client.Object{sync(over)}, met: "Sync dev: Revision main@sha1:1: no node is to be replaced"},
+		"a roll-out that is under way":                     {condition: "rollout", objects: []client.Object{sync(withRollout("False", "RollingOut", "nodes are to be replaced"))}, notMet: "Sync dev: it is not rolled out: RollingOut: nodes are to be replaced"},
+		"a roll-out that is not known":                     {condition: "rollout", objects: []client.Object{sync(withRollout("Unknown", "PartlyUnknown", "EC2NodeClass gpu: not reconciled yet."))}, notMet: "Sync dev: it is not rolled out: PartlyUnknown: EC2NodeClass gpu: not reconciled yet."},
+		"a controller without the condition":               {condition: "rollout", objects: []client.Object{sync()}, notMet: "Sync dev: it has no condition RolledOut, which controllers before this release do not set: upgrade the controller"},
+		"a roll-out of a generation that is not newest":    {condition: "rollout", objects: []client.Object{sync(over, func(s *v1alpha1.Sync) { s.Generation, s.Status.ObservedGeneration = 3, 3 })}, notMet: "Sync dev: its newest generation has not been reconciled yet"},
+		"a roll-out of a Sync that fails":                  {condition: "rollout", objects: []client.Object{sync(notReady, over)}, notMet: "Sync dev: it is not ready: BuildFailed: a.yaml:3"},
+		"a roll-out of a revision that is not fetched yet": {condition: "rollout=" + newer, objects: []client.Object{sync(over)}, notMet: "Sync dev: it has applied main@sha1:" + commit},
+		"a roll-out of a revision that is applied":         {condition: "rollout=" + commit[:7], objects: []client.Object{sync(over)}, met: "Sync dev: Revision main@sha1:1: no node is to be replaced"},
+		"a roll-out of a revision that is stalled":         {condition: "rollout=" + newer, objects: []client.Object{sync(stalled, over)}, notMet: "Sync dev: main@sha1:" + newer + " is not applied: BuildFailed: a.yaml:3"},
 		"a revision with a control sequence": {condition: "applied=" + newer, objects: []client.Object{sync(func(s *v1alpha1.Sync) {
 			s.Status.LastAppliedRevision, s.Status.LastAttemptedRevision = "a\x1b[2J", "a\x1b[2J"
 		})}, notMet: `Sync dev: it has applied a\x1b[2J`},
-		"a roll-out of nodes without Cluster": {condition: "rollout", objects: []client.Object{sync()}, drifted: drift(nil, nil), end: "there is no Cluster, which names the region of the nodes: apply one, or wait with --for=ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			check, err := parse(test.condition)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := &syncWaiter{kube: reconcilertest.InstalledClient(t, test.objects...), key: client.ObjectKey{Namespace: "gitops", Name: "dev"}, now: time.Now, drifted: test.drifted}
+			w := &syncWaiter{kube: reconcilertest.InstalledClient(t, test.objects...), key: client.ObjectKey{Namespace: "gitops", Name: "dev"}}
 			sentence, err := w.wait(t.Context(), check, 0, func(string) { t.Error("what is checked once is not reported twice") })
 			var unmet NotMet
 			switch {
@@ -125,22 +121,68 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// What was applied before the controller stopped to reconcile the Sync stays applied. Its conditions are of that time.
+func TestTheConditionsOfASyncThatIsNotSelectedAreNotUsed(t *testing.T) {
+	over := withRollout("True", "UpToDate", "no node is to be replaced")
+	labelled := func(s *v1alpha1.Sync) { s.Labels = map[string]string{"stage": "canary"} }
+	never := func(s *v1alpha1.Sync) { s.Status = v1alpha1.SyncStatus{} }
+	const notSelected = "Sync dev is not reconciled: its labels do not match --watch-label-selector=stage=canary of Deployment gitops/poolwright; add the labels to it, or change the flag"
+	for name, test := range map[string]struct {
+		condition string
+		sync      *v1alpha1.Sync
+		get       error
+		// notMet is the message of a condition that is not met; one that is met has none.
+		notMet string
+	}{
+		"ready, and selected":                             {condition: "ready", sync: sync(labelled)},
+		"ready of an earlier time":                        {condition: "ready", sync: sync(), notMet: notSelected},
+		"never reconciled":                                {condition: "ready", sync: sync(never), notMet: notSelected},
+		"rolled out, and selected":                        {condition: "rollout", sync: sync(over, labelled)},
+		"rolled out at an earlier time":                   {condition: "rollout", sync: sync(over), notMet: notSelected},
+		"a revision that was rolled out":                  {condition: "rollout=" + commit, sync: sync(over), notMet: notSelected},
+		"a revision that is applied":                      {condition: "applied=" + commit, sync: sync()},
+		"a revision that will not be":                     {condition: "applied=" + newer, sync: sync(), notMet: notSelected},
+		"who may not read the Deployment is not hindered": {condition: "ready", sync: sync(), get: apierrors.NewForbidden(schema.GroupResource{}, installation.Deployment, nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gitops", Name: installation.Deployment}}
+			d.Spec.Template.Spec.Containers = []corev1.Container{{Name: installation.Deployment, Args: []string{"run", "--watch-label-selector=stage=canary"}}}
+			kube := interceptor.NewClient(reconcilertest.InstalledClient(t, test.sync, d).(client.WithWatch), interceptor.Funcs{Get: func(ctx context.Context, cl client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if _, deployment := o.(*appsv1.Deployment); deployment && test.get != nil {
+					return test.get
+				}
+				return cl.Get(ctx, key, o, opts...)
+			}})
+			check, err := parse(test.condition)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &syncWaiter{kube: kube, key: client.ObjectKey{Namespace: "gitops", Name: "dev"}}
+			ctx, cancel := context.WithCancel(t.Context())
+			_, err = w.wait(ctx, check, time.Hour, func(string) { cancel() }) // What is reported is waited for.
+			var unmet NotMet
+			if test.notMet == "" && err != nil || test.notMet != "" && (!errors.As(err, &unmet) || unmet.Message != test.notMet) {
+				t.Errorf("%v, want %q", err, test.notMet)
+			}
+		})
+	}
+}
+
 func TestTheRollOutOfARevisionGoesOnWhereANewerOneFollows(t *testing.T) {
-	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, liveCluster()), now: time.Now, drifted: drift(nil, nil)}
-	check := rolloutOf(commit)
+	w, check := &syncWaiter{kube: reconcilertest.InstalledClient(t)}, rolledOutOf(commit)
 	if o, err := check(t.Context(), w, sync(notReady)); err != nil || o.met {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	next := func(s *v1alpha1.Sync) {
 		s.Status.LastAppliedRevision, s.Status.LastAttemptedRevision = "main@sha1:"+newer, "main@sha1:"+newer
 	}
-	if o, err := check(t.Context(), w, sync(next)); err != nil || !o.met {
+	if o, err := check(t.Context(), w, sync(next, withRollout("True", "UpToDate", "no node"))); err != nil || !o.met {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
 
 func TestWaitingEndsWithTheTime(t *testing.T) {
-	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, sync(notReady)), key: client.ObjectKey{Namespace: "gitops", Name: "dev"}, now: time.Now}
+	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, sync(notReady)), key: client.ObjectKey{Namespace: "gitops", Name: "dev"}}
 	var reported []string
 	_, err := w.wait(t.Context(), ready, 10*time.Millisecond, func(s string) { reported = append(reported, s) })
 	var unmet NotMet
@@ -153,7 +195,7 @@ func TestWaitingEndsWithTheTime(t *testing.T) {
 }
 
 func TestWhatIsStalledEndsTheWait(t *testing.T) {
-	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, sync(stalled)), key: client.ObjectKey{Namespace: "gitops", Name: "dev"}, now: time.Now}
+	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, sync(stalled)), key: client.ObjectKey{Namespace: "gitops", Name: "dev"}}
 	_, err := w.wait(t.Context(), applied(newer), time.Hour, func(string) {})
 	if _, is := errors.AsType[NotMet](err); !is {
 		t.Errorf("it ends with %v", err)
@@ -162,28 +204,10 @@ func TestWhatIsStalledEndsTheWait(t *testing.T) {
 
 func TestAnInterruptionIsNoResult(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, sync(notReady)), key: client.ObjectKey{Namespace: "gitops", Name: "dev"}, now: time.Now}
+	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, sync(notReady)), key: client.ObjectKey{Namespace: "gitops", Name: "dev"}}
 	_, err := w.wait(ctx, ready, time.Hour, func(string) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
-	}
-}
-
-func TestNodesAreNotReadEverySecond(t *testing.T) {
-	reads, at := 0, time.Unix(0, 0)
-	w := &syncWaiter{kube: reconcilertest.InstalledClient(t, sync(), liveCluster()), now: func() time.Time { return at }}
-	w.drifted = func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error) {
-		reads++
-		return nil, nil, nil
-	}
-	for range 21 {
-		if _, err := rollout(t.Context(), w, sync()); err != nil {
-			t.Fatal(err)
-		}
-		at = at.Add(time.Second)
-	}
-	if reads != 3 {
-		t.Errorf("nodes are read %d times in 20 seconds", reads)
 	}
 }
 
@@ -203,5 +227,25 @@ func TestUnreadableConditionsAreRefused(t *testing.T) {
 		if _, err := parse(condition); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--for=%s: %v, want %q", condition, err, want)
 		}
+	}
+}
+
+// A suspension that ends by itself can be waited for, another one cannot.
+func TestASuspensionWithAnEndIsWaitedFor(t *testing.T) {
+	end := time.Date(2026, 11, 28, 18, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		until time.Time
+		never bool
+		want  string
+	}{
+		"with an end":    {end, false, "it is suspended until 2026-11-28T18:00:00Z: EKS is upgraded; to resume it, run: poolwright resume dev"},
+		"without an end": {time.Time{}, true, "it is suspended: EKS is upgraded; to resume it, run: poolwright resume dev"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := ready(t.Context(), &syncWaiter{kube: reconcilertest.InstalledClient(t)}, sync(func(s *v1alpha1.Sync) { suspension.Start(s, "EKS is upgraded", test.until) }))
+			if err != nil || o.met || o.never != test.never || o.sentence != test.want {
+				t.Errorf("%+v, %v", o, err)
+			}
+		})
 	}
 }

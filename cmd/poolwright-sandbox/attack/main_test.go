@@ -10,7 +10,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/child"
 )
 
-// TestMain runs as the process of a candidate, or its child, where the test binary was started as
+// TestMain runs as the process of a trial, or its child, where the test binary was started as
 // one.
 func TestMain(m *testing.M) {
 	var err error
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 		if err = child.Confine(os.Args[3], os.Args[4]); err == nil {
 			err = child.Serve(context.Background(), os.Args[2], os.Stdin, os.Stdout)
 		}
-	case len(os.Args) == 2 && os.Args[1] == "candidate":
+	case len(os.Args) == 2 && os.Args[1] == "trial":
 		err = Serve(context.Background(), os.Stdin, os.Stdout)
 	default:
 		flag.Parse()
@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// self starts this test binary for each candidate.
+// self starts this test binary for each trial.
 func self(tb testing.TB) Process {
 	tb.Helper()
 	path, err := os.Executable()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return Process{Path: path, Args: []string{"candidate"}}
+	return Process{Path: path, Args: []string{"trial"}}
 }

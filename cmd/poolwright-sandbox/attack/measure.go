@@ -20,7 +20,7 @@ import (
 // crashed is the class of a controller that ended.
 const crashed = "crashed"
 
-// Measure is what a candidate came to.
+// Measure is what a trial came to.
 type Measure struct {
 	// FailureClass and Reason are those of the error, empty for a result; Message is its text.
 	FailureClass string `json:"class,omitempty"`
@@ -57,9 +57,9 @@ const (
 	followedDecoded = 192 << 20
 )
 
-// runner starts the children for a candidate.
-func (r candidateRequest) runner(slots *child.Semaphore) *child.Runner {
-	out := &child.Runner{Path: r.Child, Limits: r.Limits, Semaphore: slots, Proposed: !r.Followed, Repository: "candidate"}
+// runner starts the children for a trial.
+func (r trialRequest) runner(slots *child.Semaphore) *child.Runner {
+	out := &child.Runner{Path: r.Child, Limits: r.Limits, Semaphore: slots, Proposed: !r.Followed, Repository: "trial"}
 	if r.Followed {
 		for limit, most := range map[*int64]int64{&out.Limits.Output: followedOutput, &out.Limits.Decoded: followedDecoded} {
 			if *limit == 0 {
@@ -70,8 +70,8 @@ func (r candidateRequest) runner(slots *child.Semaphore) *child.Runner {
 	return out
 }
 
-// measure has children render the candidate, decodes the result and plans with it.
-func measure(ctx context.Context, r candidateRequest, tree fs.FS) Measure {
+// measure has children render the trial, decodes the result and plans with it.
+func measure(ctx context.Context, r trialRequest, tree fs.FS) Measure {
 	slots := child.NewSemaphore()
 	neighbor := make(chan string, 1)
 	if r.Neighbor {
@@ -124,7 +124,7 @@ func syncValues() (substitute.Values, error) {
 }
 
 // renderNeighbor renders a small folder of a followed branch and returns why that failed.
-func renderNeighbor(ctx context.Context, r candidateRequest, slots *child.Semaphore) string {
+func renderNeighbor(ctx context.Context, r trialRequest, slots *child.Semaphore) string {
 	in := &child.Runner{Path: r.Child, Semaphore: slots}
 	tree := fstest.MapFS{"x/a.yaml": &fstest.MapFile{Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
 	var folder checked.Folder

@@ -47,7 +47,7 @@ func (k rerender) Render(ctx context.Context, tree fs.FS, folder string, values 
 	return k.Runner.Render(ctx, tree, folder, values)
 }
 
-// plan plans the candidate as the change of a pull request, without a cluster, and writes the
+// plan plans the trial as the change of a pull request, without a cluster, and writes the
 // comment; with simulation and targets as the product has them. It returns how long that is,
 // and of an error in which stage it came about.
 func plan(ctx context.Context, in *child.Runner, tree fs.FS, head []byte, values substitute.Values, followed bool) (size int64, stage string, err error) {

@@ -17,8 +17,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/attack/grammar"
 )
 
-// Candidate is one attack: what is derived, and by whom it is read.
-type Candidate struct {
+// Trial is one attack: what is derived, and by whom it is read.
+type Trial struct {
 	Repository grammar.Derivation `json:"repository"`
 	// Followed reports that it is of the followed branch; else of a pull request.
 	Followed bool `json:"followed,omitempty"`
@@ -28,7 +28,7 @@ type Candidate struct {
 	Neighbor bool `json:"neighbor,omitempty"`
 }
 
-// Process starts a process for each candidate that acts as the controller for it, and so has a
+// Process starts a process for each trial that acts as the controller for it, and so has a
 // memory and a time of its own.
 type Process struct {
 	// Path and Args start a program that calls Serve.
@@ -38,33 +38,33 @@ type Process struct {
 	Child string
 }
 
-// candidateRequest is what the process is given.
-type candidateRequest struct {
-	Candidate
+// trialRequest is what the process is given.
+type trialRequest struct {
+	Trial
 	Child string `json:"child"`
 	// Root is the folder with the files.
 	Root string `json:"root"`
 }
 
-// timeout is how long a candidate takes at most: the deadlines of its children, and as long for
+// timeout is how long a trial takes at most: the deadlines of its children, and as long for
 // the controller.
 const timeout = 10 * time.Minute
 
-var errTimeout = errors.New("the controller has not come to an end with the candidate")
+var errTimeout = errors.New("the controller has not come to an end with the trial")
 
-// Measure runs a candidate. An error is of the machinery, and no finding.
-func (p Process) Measure(ctx context.Context, c Candidate) (Measure, error) {
+// Measure runs a trial. An error is of the machinery, and no finding.
+func (p Process) Measure(ctx context.Context, c Trial) (Measure, error) {
 	root, err := os.MkdirTemp("", "poolwright-attack-*")
 	if err != nil {
-		return Measure{}, fmt.Errorf("making a folder for a candidate: %w", err)
+		return Measure{}, fmt.Errorf("making a folder for a trial: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(root) }()
 	if err := write(root, grammar.Files(c.Repository, grammar.Documented())); err != nil {
 		return Measure{}, err
 	}
-	request, err := json.Marshal(candidateRequest{Candidate: c, Child: p.Child, Root: root})
+	request, err := json.Marshal(trialRequest{Trial: c, Child: p.Child, Root: root})
 	if err != nil {
-		return Measure{}, fmt.Errorf("writing a candidate: %w", err)
+		return Measure{}, fmt.Errorf("writing a trial: %w", err)
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, timeout, errTimeout)
 	defer stop()
@@ -73,11 +73,11 @@ func (p Process) Measure(ctx context.Context, c Candidate) (Measure, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(request), &out, &complaints
 	err = cmd.Run()
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTimeout) {
-		return Measure{}, fmt.Errorf("measuring a candidate: %w", context.Cause(ctx))
+		return Measure{}, fmt.Errorf("measuring a trial: %w", context.Cause(ctx))
 	}
 	var found Measure
 	if err != nil {
-		// The controller itself ended: that is the worst that a candidate can do.
+		// The controller itself ended: that is the worst that a trial can do.
 		tail := complaints.String()
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -95,24 +95,24 @@ func write(root string, files map[string]string) error {
 	for name, content := range files {
 		at := filepath.Join(root, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-			return fmt.Errorf("writing a candidate: %w", err)
+			return fmt.Errorf("writing a trial: %w", err)
 		}
 		if err := os.WriteFile(at, []byte(content), 0o600); err != nil {
-			return fmt.Errorf("writing a candidate: %w", err)
+			return fmt.Errorf("writing a trial: %w", err)
 		}
 	}
 	return nil
 }
 
-// Serve acts as the controller for the candidate that it reads, and writes its Measure.
+// Serve acts as the controller for the trial that it reads, and writes its Measure.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	var request candidateRequest
+	var request trialRequest
 	if err := json.NewDecoder(in).Decode(&request); err != nil {
-		return fmt.Errorf("reading a candidate: %w", err)
+		return fmt.Errorf("reading a trial: %w", err)
 	}
 	tree, ok := os.DirFS(request.Root).(fs.ReadLinkFS)
 	if !ok {
-		return errors.New("reading a candidate: the folder has no symbolic links")
+		return errors.New("reading a trial: the folder has no symbolic links")
 	}
 	found := measure(ctx, request, tree)
 	if err := json.NewEncoder(out).Encode(found); err != nil {

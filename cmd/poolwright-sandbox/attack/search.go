@@ -1,6 +1,6 @@
 // Package attack searches for repositories and pull requests that are within the documented limits
 // and cost the most memory and time: of the process that renders them, and of the controller that
-// takes their results. Each candidate is run by the real code, in processes of its own.
+// takes their results. Each trial is run by the real code, in processes of its own.
 //
 // It refuses to decide by texts: what must hold is data (Budgets),
 // and what breaks it shrinks to the smallest derivation. Start reading at Search.Run.
@@ -16,34 +16,34 @@ import (
 	"github.com/poolwright/poolwright/cmd/poolwright-sandbox/attack/grammar"
 )
 
-// Search is for candidates that cost the most.
+// Search is for trials that cost the most.
 type Search struct {
 	// Seed decides what is derived and how that is mutated.
 	Seed uint64
-	// Candidates is how many are measured, and Shrinking how many more for each violation.
-	Candidates, Shrinking int
+	// Trials is how many are measured, and Shrinking how many more for each violation.
+	Trials, Shrinking int
 	// Start are derivations to begin with, in the place of new ones.
 	Start []grammar.Derivation
-	// Make completes a candidate, as by other limits; nil for those of the product.
-	Make func(c Candidate) Candidate
-	// Budgets are those of a candidate; nil for Default.
-	Budgets func(c Candidate) Budgets
-	// Measure runs a candidate, as Process.Measure does.
-	Measure func(ctx context.Context, c Candidate) (Measure, error)
-	// Progress is called after each candidate; nil for nobody.
+	// Make completes a trial, as by other limits; nil for those of the product.
+	Make func(c Trial) Trial
+	// Budgets are those of a trial; nil for Default.
+	Budgets func(c Trial) Budgets
+	// Measure runs a trial, as Process.Measure does.
+	Measure func(ctx context.Context, c Trial) (Measure, error)
+	// Progress is called after each trial; nil for nobody.
 	Progress func(Case)
 }
 
-// Case is a candidate with what it came to.
+// Case is a trial with what it came to.
 type Case struct {
-	Candidate  Candidate   `json:"candidate"`
+	Trial      Trial       `json:"trial"`
 	Measure    Measure     `json:"measure"`
 	Violations []Violation `json:"violations,omitempty"`
 }
 
 // Result is what a search found.
 type Result struct {
-	// Measured is how many candidates were, those of shrinking included.
+	// Measured is how many trials were, those of shrinking included.
 	Measured int
 	// MostExpensive is the case that costs the most, by objective.
 	MostExpensive map[string]Case
@@ -51,7 +51,7 @@ type Result struct {
 	Violations map[Violation]Case
 }
 
-// objectives are what a candidate may cost the most of. Times are processor time, which a busy
+// objectives are what a trial may cost the most of. Times are processor time, which a busy
 // machine does not change much.
 var objectives = []struct {
 	name string
@@ -65,7 +65,7 @@ var objectives = []struct {
 	{"time of the parent", func(m Measure) int64 { return int64(m.Parent.CPU) }},
 }
 
-// coarse is a measure in steps of a quarter of an octave: two runs of one candidate seldom differ
+// coarse is a measure in steps of a quarter of an octave: two runs of one trial seldom differ
 // in it, so that a seed leads the same way again.
 func coarse(n int64) int64 {
 	if n < 4 {
@@ -78,20 +78,20 @@ func coarse(n int64) int64 {
 // kept is how many of the most expensive of each objective are mutated.
 const kept = 4
 
-// initialCandidates is how many candidates are derived anew before any is mutated, and of how many later
+// initialTrials is how many trials are derived anew before any is mutated, and of how many later
 // ones one is.
-const initialCandidates = 12
+const initialTrials = 12
 
 // Run searches. An error is of the machinery.
 func (s Search) Run(ctx context.Context) (Result, error) {
 	random := rand.New(rand.NewPCG(s.Seed, 0)) //nolint:gosec // A seed must lead the same way again.
 	out := Result{MostExpensive: map[string]Case{}, Violations: map[Violation]Case{}}
 	best := make([][]Case, len(objectives))
-	for i := range s.Candidates {
+	for i := range s.Trials {
 		c := s.complete(s.propose(random, best, i))
 		found, err := s.measure(ctx, c)
 		if err != nil {
-			return out, fmt.Errorf("candidate %d of seed %d: %w", i, s.Seed, err)
+			return out, fmt.Errorf("trial %d of seed %d: %w", i, s.Seed, err)
 		}
 		out.Measured++
 		for o, objective := range objectives {
@@ -105,28 +105,28 @@ func (s Search) Run(ctx context.Context) (Result, error) {
 	return out, nil
 }
 
-// propose is the next candidate: new, or one of the most expensive, mutated.
-func (s Search) propose(random *rand.Rand, best [][]Case, i int) Candidate {
+// propose is the next trial: new, or one of the most expensive, mutated.
+func (s Search) propose(random *rand.Rand, best [][]Case, i int) Trial {
 	followed := random.IntN(3) == 0
 	if i < len(s.Start) {
-		return Candidate{Repository: s.Start[i], Followed: followed}
+		return Trial{Repository: s.Start[i], Followed: followed}
 	}
-	if len(s.Start) == 0 && i < initialCandidates || random.IntN(initialCandidates) == 0 {
-		return Candidate{Repository: grammar.New(random), Followed: followed}
+	if len(s.Start) == 0 && i < initialTrials || random.IntN(initialTrials) == 0 {
+		return Trial{Repository: grammar.New(random), Followed: followed}
 	}
-	pick := func() Candidate {
+	pick := func() Trial {
 		of := best[random.IntN(len(best))]
-		return of[random.IntN(len(of))].Candidate
+		return of[random.IntN(len(of))].Trial
 	}
 	from, other := pick(), pick()
 	next := grammar.Mutate(random, from.Repository, other.Repository)
 	for range random.IntN(3) {
 		next = grammar.Mutate(random, next, other.Repository)
 	}
-	return Candidate{Repository: next, Followed: from.Followed}
+	return Trial{Repository: next, Followed: from.Followed}
 }
 
-func (s Search) complete(c Candidate) Candidate {
+func (s Search) complete(c Trial) Trial {
 	if s.Make != nil {
 		return s.Make(c)
 	}
@@ -143,7 +143,7 @@ func keep(list []Case, c Case, of func(Measure) int64) []Case {
 	return list[:min(len(list), kept)]
 }
 
-func (s Search) measure(ctx context.Context, c Candidate) (Case, error) {
+func (s Search) measure(ctx context.Context, c Trial) (Case, error) {
 	m, err := s.Measure(ctx, c)
 	if err != nil {
 		return Case{}, err
@@ -152,7 +152,7 @@ func (s Search) measure(ctx context.Context, c Candidate) (Case, error) {
 	if s.Budgets != nil {
 		budgets = s.Budgets
 	}
-	out := Case{Candidate: c, Measure: m, Violations: m.Violations(budgets(c))}
+	out := Case{Trial: c, Measure: m, Violations: m.Violations(budgets(c))}
 	if s.Progress != nil {
 		s.Progress(out)
 	}
@@ -179,11 +179,11 @@ func (s Search) shrinkAll(ctx context.Context, c Case, out *Result) error {
 func (s Search) shrink(ctx context.Context, c Case, v Violation) (small Case, measured int, err error) {
 	for again := true; again; {
 		again = false
-		for _, smaller := range grammar.Smaller(c.Candidate.Repository) {
+		for _, smaller := range grammar.Smaller(c.Trial.Repository) {
 			if measured >= s.Shrinking {
 				return c, measured, nil
 			}
-			next := c.Candidate
+			next := c.Trial
 			next.Repository = smaller
 			found, err := s.measure(ctx, next)
 			if err != nil {

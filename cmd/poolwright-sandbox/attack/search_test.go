@@ -18,23 +18,23 @@ import (
 )
 
 var (
-	seed       = flag.Uint64("seed", 1, "the seed of the search")
-	candidates = flag.Int("candidates", 14, "how many candidates are measured")
-	seconds    = flag.Int("seconds", 2, "how many seconds of processor time a child may take")
+	seed    = flag.Uint64("seed", 1, "the seed of the search")
+	trials  = flag.Int("trials", 14, "how many trials are measured")
+	seconds = flag.Int("seconds", 2, "how many seconds of processor time a child may take")
 )
 
 // brief has children end early: what takes longer is as good a finding.
-func brief(c Candidate) Candidate {
+func brief(c Trial) Trial {
 	c.Limits.CPU = time.Duration(*seconds) * time.Second
 	return c
 }
 
-func TestNoCandidateOfASeedBreaksAPromise(t *testing.T) {
+func TestNoTrialOfASeedBreaksAPromise(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it starts some hundred processes")
 	}
 	outcomes := map[string]int{}
-	s := Search{Seed: *seed, Candidates: *candidates, Shrinking: 60, Make: brief, Measure: self(t).Measure, Progress: func(c Case) {
+	s := Search{Seed: *seed, Trials: *trials, Shrinking: 60, Make: brief, Measure: self(t).Measure, Progress: func(c Case) {
 		outcomes[strings.TrimSpace(c.Measure.Stage+" "+c.Measure.Reason)]++
 		if testing.Verbose() {
 			t.Logf("%s", written(t, c))
@@ -50,9 +50,9 @@ func TestNoCandidateOfASeedBreaksAPromise(t *testing.T) {
 	for objective, c := range out.MostExpensive {
 		t.Logf("most expensive in %s: %s", objective, written(t, c))
 	}
-	t.Logf("%d candidates ended as %v", out.Measured, outcomes)
+	t.Logf("%d trials ended as %v", out.Measured, outcomes)
 	if outcomes[""] == 0 || outcomes["rendering LimitExceeded"] == 0 {
-		t.Error("the candidates are all too small, or all too large")
+		t.Error("the trials are all too small, or all too large")
 	}
 }
 
@@ -77,20 +77,20 @@ func TestCasesThatBrokeAPromiseBreakNoneAnyMore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A budget is less than the product's where a candidate was refused by its process alone.
+			// A budget is less than the product's where a trial was refused by its process alone.
 			c := struct {
-				Candidate
+				Trial
 				Budgets Budgets `json:"budgets"`
 			}{}
 			if err := json.Unmarshal(raw, &c); err != nil || !c.Repository.Valid() {
 				t.Fatalf("%v, or not of the grammar: it was kept by another one", err)
 			}
-			m, err := self(t).Measure(t.Context(), c.Candidate)
+			m, err := self(t).Measure(t.Context(), c.Trial)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Log(written(t, m))
-			for _, v := range append(m.Violations(Default(c.Candidate)), m.Violations(c.Budgets)...) {
+			for _, v := range append(m.Violations(Default(c.Trial)), m.Violations(c.Budgets)...) {
 				t.Error(v)
 			}
 		})
@@ -98,7 +98,7 @@ func TestCasesThatBrokeAPromiseBreakNoneAnyMore(t *testing.T) {
 }
 
 // TestALimitThatIsSwitchedOffIsFound is the control. The limit is less than the product's, so
-// that few candidates are enough. The first is within the limit.
+// that few trials are enough. The first is within the limit.
 func TestALimitThatIsSwitchedOffIsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it starts some sixty processes")
@@ -115,31 +115,31 @@ func TestALimitThatIsSwitchedOffIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if n, with := broken(t, c.on, c.budgets, c.want, start); with != nil {
-				t.Errorf("candidate %d breaks it with the limit: %s", n, written(t, with))
+				t.Errorf("trial %d breaks it with the limit: %s", n, written(t, with))
 			}
 			n, without := broken(t, child.Limits{}, c.budgets, c.want, start)
 			if without == nil {
-				t.Fatalf("none of %d candidates exceeds it without the limit", n)
+				t.Fatalf("none of %d trials exceeds it without the limit", n)
 			}
-			t.Logf("candidate %d: %s", n, written(t, without))
+			t.Logf("trial %d: %s", n, written(t, without))
 		})
 	}
 }
 
-// controlCandidates is how many are measured for a control.
-const controlCandidates = 10
+// controlTrials is how many are measured for a control.
+const controlTrials = 10
 
-// broken searches with limits for a candidate that breaks a promise: which one, and how many were
+// broken searches with limits for a trial that breaks a promise: which one, and how many were
 // measured.
 func broken(t *testing.T, limits child.Limits, budgets Budgets, want Violation, start grammar.Derivation) (n int, found *Case) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	s := Search{
-		Seed: 1, Candidates: controlCandidates, Start: []grammar.Derivation{start}, Measure: self(t).Measure, Budgets: func(Candidate) Budgets { return budgets },
-		Make: func(candidate Candidate) Candidate {
-			candidate.Followed, candidate.Limits = false, limits
-			return brief(candidate)
+		Seed: 1, Trials: controlTrials, Start: []grammar.Derivation{start}, Measure: self(t).Measure, Budgets: func(Trial) Budgets { return budgets },
+		Make: func(trial Trial) Trial {
+			trial.Followed, trial.Limits = false, limits
+			return brief(trial)
 		},
 		Progress: func(c Case) {
 			if n++; slices.Contains(c.Violations, want) {
@@ -154,8 +154,8 @@ func broken(t *testing.T, limits child.Limits, budgets Budgets, want Violation, 
 	return n, found
 }
 
-// weighed measures a candidate by its files alone, as no process does.
-func weighed(_ context.Context, c Candidate) (Measure, error) {
+// weighed measures a trial by its files alone, as no process does.
+func weighed(_ context.Context, c Trial) (Measure, error) {
 	var out Measure
 	for _, content := range grammar.Files(c.Repository, grammar.Sizes{FileBytes: 1 << 16, TotalBytes: 1 << 18, Files: 100, Objects: 200}) {
 		out.Output += int64(len(content))
@@ -168,7 +168,7 @@ func weighed(_ context.Context, c Candidate) (Measure, error) {
 func TestASeedLeadsTheSameWayAgainAndClimbs(t *testing.T) {
 	run := func(seed uint64, n int) (Result, []Case) {
 		var all []Case
-		s := Search{Seed: seed, Candidates: n, Measure: weighed, Budgets: func(Candidate) Budgets { return Budgets{} }, Progress: func(c Case) { all = append(all, c) }}
+		s := Search{Seed: seed, Trials: n, Measure: weighed, Budgets: func(Trial) Budgets { return Budgets{} }, Progress: func(c Case) { all = append(all, c) }}
 		out, err := s.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +184,7 @@ func TestASeedLeadsTheSameWayAgainAndClimbs(t *testing.T) {
 		t.Error("two seeds lead the same way")
 	}
 	most := int64(0)
-	for _, c := range first[:initialCandidates] {
+	for _, c := range first[:initialTrials] {
 		most = max(most, c.Measure.Child.Memory)
 	}
 	if got := few.MostExpensive["memory of the child"].Measure.Child.Memory; got <= most {
@@ -193,7 +193,7 @@ func TestASeedLeadsTheSameWayAgainAndClimbs(t *testing.T) {
 }
 
 func TestAViolationShrinksToWhatIsNeededForIt(t *testing.T) {
-	s := Search{Seed: 5, Candidates: 80, Shrinking: 2000, Measure: weighed, Budgets: func(Candidate) Budgets { return Budgets{Decoded: 5 << 20} }}
+	s := Search{Seed: 5, Trials: 80, Shrinking: 2000, Measure: weighed, Budgets: func(Trial) Budgets { return Budgets{Decoded: 5 << 20} }}
 	out, err := s.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -203,13 +203,13 @@ func TestAViolationShrinksToWhatIsNeededForIt(t *testing.T) {
 		t.Fatal("nothing was found")
 	}
 	// One pool is there always: five more are needed, of one file.
-	if small.Measure.Decoded != 6<<20 || small.Candidate.Repository.Weight() > 30 {
+	if small.Measure.Decoded != 6<<20 || small.Trial.Repository.Weight() > 30 {
 		t.Errorf("shrunk to %s", written(t, small))
 	}
 }
 
 func TestAMeasureBreaksThePromisesThatItExceeds(t *testing.T) {
-	all := Default(Candidate{})
+	all := Default(Trial{})
 	for name, c := range map[string]struct {
 		m    Measure
 		want []Violation

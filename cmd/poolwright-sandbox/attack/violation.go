@@ -7,10 +7,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Budgets are what must hold of every candidate. A zero field is not checked.
+// Budgets are what must hold of every trial. A zero field is not checked.
 type Budgets struct {
 	// ChildMemory is the most that a child has resident, and ChildCPU what all children of a
-	// candidate work for.
+	// trial work for.
 	ChildMemory int64
 	ChildCPU    time.Duration
 	// Decoded is how many bytes of memory a result takes, Parent how many bytes the
@@ -20,9 +20,9 @@ type Budgets struct {
 }
 
 // Default are the budgets of the product: a child has its limit, the stack, page tables and pipes
-// beside that, and the mapped program; four children at most run for one candidate. The parent has
+// beside that, and the mapped program; four children at most run for one trial. The parent has
 // what the container has beside all limits.
-func Default(c Candidate) Budgets {
+func Default(c Trial) Budgets {
 	out := Budgets{ChildMemory: (640 + 32 + 96) << 20, ChildCPU: 4 * time.Minute, Decoded: 96 << 20, Parent: 384 << 20, ParentCPU: 20 * time.Second}
 	if c.Followed {
 		out.Decoded = followedDecoded
@@ -30,7 +30,7 @@ func Default(c Candidate) Budgets {
 	return out
 }
 
-// Violation is the code of a promise that a candidate breaks.
+// Violation is the code of a promise that a trial breaks.
 type Violation string
 
 // The promises.

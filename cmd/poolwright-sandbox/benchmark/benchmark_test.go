@@ -190,6 +190,7 @@ func TestThePageHasMediansSpreadsAndRatios(t *testing.T) {
 	nodes := page.Nodes
 	nodes.Single["Poolwright"] = []NodeUsage{node(100*time.Millisecond, 6*time.Second), node(200*time.Millisecond, 7*time.Second)}
 	nodes.Single["Karpenter"] = []NodeUsage{node(time.Second, 26*time.Second), node(1100*time.Millisecond, 20*time.Second)}
+	nodes.Owned["Poolwright"], nodes.Owned["Karpenter"] = []NodeUsage{node(150*time.Millisecond, 0)}, []NodeUsage{node(1200*time.Millisecond, 0)}
 	nodes.Together["Poolwright"], nodes.Together["Karpenter"] = []NodeUsage{node(0, 7*time.Second)}, []NodeUsage{node(0, 28*time.Second)}
 	nodes.Load = []float64{0.5, 12}
 	var out bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,10 +41,10 @@ type NodeSystem struct {
 
 // NodeUsage is what the life of some nodes took, from their pods to their end.
 type NodeUsage struct {
-	// Launch is from the creation of the first pod to the first CreateFleet.
+	// Launch is from the creation of the first pod, or of its owner, to the first CreateFleet.
 	Launch time.Duration
-	// Terminate is from the end of consolidateAfter, counted from the deletion of the last pod, to the last
-	// TerminateInstances.
+	// Terminate is from the end of consolidateAfter, counted from the deletion of the last pod, or of its owner, to
+	// the last TerminateInstances.
 	Terminate time.Duration
 	// Usage is that of the processes in all that time.
 	Usage Usage
@@ -53,9 +54,10 @@ type NodeUsage struct {
 type NodeComparison struct {
 	// Systems are their names in the order of the columns.
 	Systems []string
-	// Single are, by system, what one node took in each round, and Together what as many nodes as Nodes took.
-	Single, Together map[string][]NodeUsage
-	Nodes            int
+	// Single are, by system, what one node took in each round, Owned what one took for the only pod of a ReplicaSet,
+	// and Together what as many nodes as Nodes took.
+	Single, Owned, Together map[string][]NodeUsage
+	Nodes                   int
 	// Load is the load average of the machine at the beginning of each round.
 	Load []float64
 }
@@ -84,7 +86,7 @@ func (s NodeSystem) Begin(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := s.life(ctx, 1)
+	_, err := s.life(ctx, pods(1))
 	return err
 }
 
@@ -92,17 +94,20 @@ func (s NodeSystem) Begin(ctx context.Context) error {
 // together. Each round begins with another system. Progress gets a line for each.
 func (c *NodeComparison) AddRound(ctx context.Context, systems []NodeSystem, progress io.Writer) error {
 	round, before := len(c.Load), load()
-	single, together := map[string]NodeUsage{}, map[string]NodeUsage{}
+	single, owned, together := map[string]NodeUsage{}, map[string]NodeUsage{}, map[string]NodeUsage{}
 	for i := range systems {
 		s := systems[(round+i)%len(systems)]
 		var err error
-		if single[s.Name], err = s.life(ctx, 1); err != nil {
+		if single[s.Name], err = s.life(ctx, pods(1)); err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(progress, "nodes, round %d, %s: CreateFleet after %.2f s, TerminateInstances %.2f s beyond consolidateAfter\n",
-			round+1, s.Name, single[s.Name].Launch.Seconds(), single[s.Name].Terminate.Seconds())
+		if owned[s.Name], err = s.life(ctx, []client.Object{replicaSet()}); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(progress, "nodes, round %d, %s: CreateFleet after %.2f s, %.2f s for a ReplicaSet's pod, TerminateInstances %.2f s beyond consolidateAfter\n",
+			round+1, s.Name, single[s.Name].Launch.Seconds(), owned[s.Name].Launch.Seconds(), single[s.Name].Terminate.Seconds())
 		if round == 0 && c.Nodes > 0 {
-			if together[s.Name], err = s.life(ctx, c.Nodes); err != nil {
+			if together[s.Name], err = s.life(ctx, pods(c.Nodes)); err != nil {
 				return err
 			}
 			_, _ = fmt.Fprintf(progress, "nodes, %s: the last of %d terminated %.2f s beyond consolidateAfter\n", s.Name, c.Nodes, together[s.Name].Terminate.Seconds())
@@ -112,6 +117,9 @@ func (c *NodeComparison) AddRound(ctx context.Context, systems []NodeSystem, pro
 	for name, used := range single {
 		c.Single[name] = append(c.Single[name], used)
 	}
+	for name, used := range owned {
+		c.Owned[name] = append(c.Owned[name], used)
+	}
 	for name, used := range together {
 		c.Together[name] = append(c.Together[name], used)
 	}
@@ -119,24 +127,24 @@ func (c *NodeComparison) AddRound(ctx context.Context, systems []NodeSystem, pro
 	return nil
 }
 
-// life fills so many nodes with a pod each, deletes the pods and waits until the nodes are gone.
-func (s NodeSystem) life(ctx context.Context, n int) (used NodeUsage, err error) {
+// life makes workloads that need a node each, deletes them once their pods run, and waits until the nodes are gone.
+func (s NodeSystem) life(ctx context.Context, workloads []client.Object) (used NodeUsage, err error) {
 	var created, emptied time.Time
 	used.Usage, err = Measure(ctx, s.Processes, false, func(ctx context.Context) error {
 		created = time.Now()
-		for i := range n {
-			if err := s.Environment.Admin.Create(ctx, pod(i)); err != nil {
-				return fmt.Errorf("making a pod: %w", err)
+		for _, workload := range workloads {
+			if err := s.Environment.Admin.Create(ctx, workload); err != nil {
+				return fmt.Errorf("creating a workload: %w", err)
 			}
 		}
-		if err := s.Environment.await(ctx, "the pods run", func() error { return s.running(ctx, n) }); err != nil {
+		if err := s.Environment.await(ctx, "the pods run", func() error { return s.running(ctx, len(workloads)) }); err != nil {
 			return err
 		}
 		// Nothing shows that a nomination has ended.
 		pauseFor(ctx, nominationTime)
-		for i := range n {
-			if err := s.Environment.Admin.Delete(ctx, pod(i)); err != nil {
-				return fmt.Errorf("deleting a pod: %w", err)
+		for _, workload := range workloads {
+			if err := s.Environment.Admin.Delete(ctx, workload, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+				return fmt.Errorf("deleting a workload: %w", err)
 			}
 		}
 		emptied = time.Now()
@@ -155,12 +163,15 @@ func (s NodeSystem) life(ctx context.Context, n int) (used NodeUsage, err error)
 
 // running returns nil while so many pods run on as many initialized nodes.
 func (s NodeSystem) running(ctx context.Context, n int) error {
-	for i := range n {
-		p := pod(i)
-		if err := s.Environment.Admin.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
-			return fmt.Errorf("reading a pod: %w", err)
-		}
-		if p.Status.Phase != corev1.PodRunning {
+	list := &corev1.PodList{}
+	if err := s.Environment.Admin.List(ctx, list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels(podLabels())); err != nil {
+		return fmt.Errorf("listing the pods: %w", err)
+	}
+	if len(list.Items) != n {
+		return fmt.Errorf("there are %d pods", len(list.Items))
+	}
+	for i := range list.Items {
+		if p := &list.Items[i]; p.Status.Phase != corev1.PodRunning {
 			return fmt.Errorf("pod %s is %s", p.Name, p.Status.Phase)
 		}
 	}
@@ -196,16 +207,36 @@ func (s NodeSystem) requests(operation string, after time.Time) []time.Time {
 	return all
 }
 
-// pod is one of those that each need a node: more than half of the types' two processors.
-func pod(i int) *corev1.Pod {
-	grace := int64(1)
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", held, i), Namespace: metav1.NamespaceDefault},
-		Spec: corev1.PodSpec{
-			NodeSelector: map[string]string{"karpenter.sh/nodepool": held}, TerminationGracePeriodSeconds: &grace,
-			Containers: []corev1.Container{{Name: "main", Image: "registry.example.com/app:1", Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1100m")},
-			}}},
+func podLabels() map[string]string { return map[string]string{"app": held} }
+
+// podSpec is that of a pod that needs a node: more than half of the types' two processors.
+func podSpec() corev1.PodSpec {
+	return corev1.PodSpec{
+		NodeSelector: map[string]string{"karpenter.sh/nodepool": held}, TerminationGracePeriodSeconds: new(int64(1)),
+		Containers: []corev1.Container{{Name: "main", Image: "registry.example.com/app:1", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1100m")},
+		}}},
+	}
+}
+
+// pods are so many without an owner: whether more of them come is not known.
+func pods(n int) []client.Object {
+	var all []client.Object
+	for i := range n {
+		all = append(all, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", held, i), Namespace: metav1.NamespaceDefault, Labels: podLabels()}, Spec: podSpec(),
+		})
+	}
+	return all
+}
+
+// replicaSet is the owner of one pod.
+func replicaSet() *appsv1.ReplicaSet {
+	return &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Name: held, Namespace: metav1.NamespaceDefault},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: podLabels()},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels()}, Spec: podSpec()},
 		},
 	}
 }

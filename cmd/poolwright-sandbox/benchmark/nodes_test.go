@@ -3,6 +3,7 @@ package benchmark
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,7 +25,10 @@ func claim(name, initialized string) *unstructured.Unstructured {
 
 func TestNodesRunWhenTheirPodsDoAndTheyAreInitialized(t *testing.T) {
 	running := func(i int, phase corev1.PodPhase) client.Object {
-		p := pod(i)
+		p, ok := pods(i + 1)[i].(*corev1.Pod)
+		if !ok {
+			t.Fatal("it is no pod")
+		}
 		p.Status.Phase = phase
 		return p
 	}
@@ -35,6 +39,7 @@ func TestNodesRunWhenTheirPodsDoAndTheyAreInitialized(t *testing.T) {
 		"two pods on two nodes":         {[]client.Object{running(0, corev1.PodRunning), running(1, corev1.PodRunning), claim("a", "True"), claim("b", "True")}, true},
 		"a pod is pending":              {[]client.Object{running(0, corev1.PodRunning), running(1, corev1.PodPending), claim("a", "True"), claim("b", "True")}, false},
 		"a pod is missing":              {[]client.Object{running(0, corev1.PodRunning), claim("a", "True"), claim("b", "True")}, false},
+		"a pod of an earlier life":      {[]client.Object{running(0, corev1.PodRunning), running(1, corev1.PodRunning), running(2, corev1.PodRunning), claim("a", "True"), claim("b", "True")}, false},
 		"a node is not initialized":     {[]client.Object{running(0, corev1.PodRunning), running(1, corev1.PodRunning), claim("a", "True"), claim("b", "Unknown")}, false},
 		"a node of an earlier life":     {[]client.Object{running(0, corev1.PodRunning), running(1, corev1.PodRunning), claim("a", "True"), claim("b", "True"), claim("c", "True")}, false},
 		"one node for both of the pods": {[]client.Object{running(0, corev1.PodRunning), running(1, corev1.PodRunning), claim("a", "True")}, false},
@@ -52,6 +57,21 @@ func TestNodesRunWhenTheirPodsDoAndTheyAreInitialized(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// A pod without an owner is the only one of its batch too, so a comparison of both shows what it costs not to know that.
+func TestThePodOfTheReplicaSetIsLikeThoseWithoutAnOwner(t *testing.T) {
+	set := replicaSet()
+	alone, ok := pods(1)[0].(*corev1.Pod)
+	if !ok {
+		t.Fatal("it is no pod")
+	}
+	if d := cmp.Diff(alone.Spec, set.Spec.Template.Spec); d != "" || *set.Spec.Replicas != 1 {
+		t.Errorf("%d replicas (-alone +replica):\n%s", *set.Spec.Replicas, d)
+	}
+	if d := cmp.Diff(alone.Labels, set.Spec.Template.Labels); d != "" {
+		t.Errorf("labels (-alone +replica):\n%s", d)
 	}
 }
 

@@ -44,7 +44,7 @@ func (p *Page) AddNodes(together int, systems []NodeSystem) {
 	if p.Nodes != nil {
 		return
 	}
-	p.Nodes = &NodeComparison{Nodes: together, Single: map[string][]NodeUsage{}, Together: map[string][]NodeUsage{}}
+	p.Nodes = &NodeComparison{Nodes: together, Single: map[string][]NodeUsage{}, Owned: map[string][]NodeUsage{}, Together: map[string][]NodeUsage{}}
 	for _, s := range systems {
 		p.Nodes.Systems = append(p.Nodes.Systems, s.Name)
 	}
@@ -134,6 +134,7 @@ func (p *Page) writeNodes(out *strings.Builder) {
 	fmt.Fprintf(out, "| | %s | ratio |\n|---|%s---|\n", strings.Join(c.Systems, " | "), strings.Repeat("---|", len(c.Systems)))
 	rows := []nodeMeasure{
 		{"first pending pod → CreateFleet, s", "%.3g", c.Single, func(u NodeUsage) float64 { return u.Launch.Seconds() }},
+		{"the same of the only pod of a ReplicaSet, from the ReplicaSet, s", "%.3g", c.Owned, func(u NodeUsage) float64 { return u.Launch.Seconds() }},
 		{"last pod gone → TerminateInstances, s beyond consolidateAfter", "%.3g", c.Single, func(u NodeUsage) float64 { return u.Terminate.Seconds() }},
 		{fmt.Sprintf("the same of the last of %d nodes that become empty together, in %s", c.Nodes, plural.Count(len(c.Together[c.Systems[0]]), "round")), "%.3g", c.Together, func(u NodeUsage) float64 { return u.Terminate.Seconds() }},
 		{"processor time of the life of a node, s", "%.2f", c.Single, func(u NodeUsage) float64 { return u.Usage.CPU.Seconds() }},
@@ -202,6 +203,9 @@ func (s Statistics) text(format string) string {
 func ratio(medians []float64) string {
 	if len(medians) != 2 || cmp.Compare(medians[0], 0) == 0 {
 		return ""
+	}
+	if of := medians[1] / medians[0]; of >= 1000 {
+		return fmt.Sprintf("%.0f ×", of) // %g would print it with an exponent.
 	}
 	return fmt.Sprintf("%.3g ×", medians[1]/medians[0])
 }

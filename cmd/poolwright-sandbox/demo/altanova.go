@@ -24,7 +24,7 @@ func (s *Run) altanova(workloads []*workload) []scenarioStep {
 		{action: s.openPullRequest, events: []string{pullOpened, commentCreated}},
 		{action: s.pushAgain, events: []string{pullPushed, commentEdited}},
 		{action: s.merge, events: []string{commitPushed}},
-		{action: func(ctx context.Context) error { return s.delayShortened(ctx, worker) }, events: []string{commitApplied}},
+		{action: func(ctx context.Context) error { return s.delaysShortened(ctx, worker.pool) }, events: []string{commitApplied}},
 		{action: s.waitForOutcome, events: []string{commentConcluded}},
 		s.deleteWorkload(worker),
 		s.costs(),

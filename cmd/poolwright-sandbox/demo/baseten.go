@@ -5,11 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
@@ -25,7 +28,9 @@ func (s *Run) baseten(workloads []*workload) []scenarioStep {
 				return err
 			}
 			before, err = s.group(ctx)
-			before.instances = instances
+			if slices.Sort(instances); err == nil && !slices.Equal(slices.Sorted(maps.Keys(before.nodes)), instances) {
+				err = fmt.Errorf("nodes %v are not those of instances %v", before.nodes, instances)
+			}
 			s.marks.mark(nodeGroupReady, "nodegroup/"+before.name, fmt.Sprintf("%d nodes that Cluster Autoscaler would have launched are ready; Poolwright declares no node group", len(instances)), time.Now())
 			return err
 		}, events: []string{nodeGroupReady}},
@@ -36,14 +41,12 @@ func (s *Run) baseten(workloads []*workload) []scenarioStep {
 	}
 }
 
-// group is a managed node group as EKS shows it, and the nodes that are not
-// Karpenter's, by name and UID.
+// group is a managed node group as EKS shows it, and its nodes.
 type group struct {
 	name        string
 	description json.RawMessage
-	nodes       string
-	// instances are those that Cluster Autoscaler brought.
-	instances []string
+	// nodes are UIDs of Nodes by instance.
+	nodes map[string]types.UID
 }
 
 // group reads the set-up's only node group.
@@ -51,16 +54,16 @@ func (s *Run) group(ctx context.Context) (group, error) {
 	if len(s.Setup.Groups) != 1 {
 		return group{}, fmt.Errorf("set-up %s has %d node groups, and the scenario is of one", s.Setup.Name, len(s.Setup.Groups))
 	}
-	g := group{name: s.Setup.Groups[0].Name}
+	g := group{name: s.Setup.Groups[0].Name, nodes: map[string]types.UID{}}
 	if err := s.eks(ctx, "/node-groups/"+g.name, &g.description); err != nil {
 		return group{}, err
 	}
-	nodes, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "!" + poolLabel})
+	nodes, err := s.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: groupLabel + "=" + g.name})
 	if err != nil {
 		return group{}, fmt.Errorf("listing nodes: %w", err)
 	}
 	for _, n := range nodes.Items {
-		g.nodes += fmt.Sprintf("%s/%s ", n.Name, n.UID)
+		g.nodes[path.Base(n.Spec.ProviderID)] = n.UID
 	}
 	return g, nil
 }
@@ -71,11 +74,17 @@ func (s *Run) untouched(ctx context.Context, before group) error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(now.description, before.description) || now.nodes != before.nodes {
-		return fmt.Errorf("node group %s is not what it was:\n%s %s\n%s %s", now.name, before.description, before.nodes, now.description, now.nodes)
+	if !bytes.Equal(now.description, before.description) {
+		return fmt.Errorf("node group %s is not what it was:\n%s\n%s", now.name, before.description, now.description)
 	}
-	if err := unnamed(s.environment.AWS.Calls(), before.instances); err != nil {
+	calls := s.environment.AWS.Calls()
+	if err := unchanged(calls); err != nil {
 		return err
+	}
+	others := touched(before, now, calls)
+	s.record(row{field: "othersTouched", title: "nodes of Cluster Autoscaler touched", value: float64(len(others)), unit: asCount, document: figure{text: "none"}})
+	if len(others) > 0 {
+		return fmt.Errorf("of node group %s these are gone, new, or were named to AWS: %v", now.name, others)
 	}
 	var eks struct {
 		Nodegroup struct {
@@ -86,23 +95,32 @@ func (s *Run) untouched(ctx context.Context, before group) error {
 		return fmt.Errorf("reading node group %s: %w", now.name, err)
 	}
 	sizes := eks.Nodegroup.ScalingConfig
-	s.record(row{field: "othersTouched", title: "nodes of Cluster Autoscaler touched", unit: asCount, document: figure{text: "none"}})
 	s.marks.mark(nodeGroupUntouched, "nodegroup/"+now.name, fmt.Sprintf("%d nodes of %d to %d, as Cluster Autoscaler left them; no call named them or changed a group",
-		len(before.instances), sizes.MinSize, sizes.MaxSize), time.Now())
+		len(now.nodes), sizes.MinSize, sizes.MaxSize), time.Now())
 	return nil
 }
 
-// unnamed fails where anybody but the person by hand named one of the instances to
-// AWS, or changed a node group.
-func unnamed(calls []sandboxaws.Call, instances []string) error {
+// unchanged fails where a node group was changed.
+func unchanged(calls []sandboxaws.Call) error {
 	for _, c := range calls {
 		if strings.Contains(c.Operation, "Nodegroup") && !strings.HasPrefix(c.Operation, "Describe") && !strings.HasPrefix(c.Operation, "List") {
 			return fmt.Errorf("EKS received the request %s", c.Operation)
 		}
-		named := slices.ContainsFunc(instances, func(id string) bool { return strings.Contains(c.Params, id) })
-		if named && c.Key != personKey {
-			return fmt.Errorf("%s named an instance of Cluster Autoscaler's: %s", c.Operation, c.Params)
-		}
 	}
 	return nil
+}
+
+// touched are the instances of a group whose Node is gone, new or another, and those that anybody but
+// the person by hand named to AWS.
+func touched(before, now group, calls []sandboxaws.Call) (instances []string) {
+	all := maps.Clone(now.nodes)
+	maps.Copy(all, before.nodes)
+	for id := range all {
+		named := slices.ContainsFunc(calls, func(c sandboxaws.Call) bool { return c.Key != personKey && strings.Contains(c.Params, id) })
+		if named || now.nodes[id] != before.nodes[id] {
+			instances = append(instances, id)
+		}
+	}
+	slices.Sort(instances)
+	return instances
 }

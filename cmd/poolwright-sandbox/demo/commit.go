@@ -15,37 +15,47 @@ import (
 // to wait for minutes until a node goes.
 const newConsolidateAfter = "10s"
 
-// shortenDelay commits a shorter consolidateAfter of a workload's pool, and waits until the
-// live pool has it. The file is below the cluster's folder.
-func (s *Run) shortenDelay(r *workload, file, delay string) scenarioStep {
+// poolDelay is the consolidateAfter that a pool has in its file.
+type poolDelay struct{ pool, delay string }
+
+// shortenDelays commits a shorter consolidateAfter of pools, and waits until the
+// live pools have it. The file is below the cluster's folder.
+func (s *Run) shortenDelays(file string, of ...poolDelay) scenarioStep {
 	return scenarioStep{events: []string{commitPushed, commitApplied}, action: func(ctx context.Context) error {
-		if err := s.repo.Edit(filepath.Join(s.Setup.Path, file), shortenConsolidateAfter(r.pool, delay)); err != nil {
-			return err
+		var pools, delays []string
+		for _, one := range of {
+			if err := s.repo.Edit(filepath.Join(s.Setup.Path, file), shortenConsolidateAfter(one.pool, one.delay)); err != nil {
+				return err
+			}
+			pools, delays = append(pools, one.pool), append(delays, one.delay)
 		}
 		at := time.Now()
-		commit, err := s.repo.Push(ctx, "Remove idle nodes of "+r.pool+" sooner")
+		commit, err := s.repo.Push(ctx, "Remove idle nodes of "+strings.Join(pools, " and ")+" sooner")
 		if err != nil {
 			return err
 		}
-		s.marks.mark(commitPushed, repository+"@main", fmt.Sprintf("commit %.8s: consolidateAfter %s -> %s", commit, delay, newConsolidateAfter), at)
-		return s.delayShortened(ctx, r)
+		s.marks.mark(commitPushed, repository+"@main", fmt.Sprintf("commit %.8s: consolidateAfter %s -> %s", commit, strings.Join(delays, " and "), newConsolidateAfter), at)
+		return s.delaysShortened(ctx, pools...)
 	}}
 }
 
-// delayShortened waits until the live pool has what was committed.
-func (s *Run) delayShortened(ctx context.Context, r *workload) error {
-	live, err := s.dyn.Resource(nodePools()).Get(ctx, r.pool, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading NodePool %s: %w", r.pool, err)
-	}
-	return s.poolBecomes(ctx, live, func(pool *unstructured.Unstructured) bool {
-		after, _, _ := unstructured.NestedString(pool.Object, "spec", "disruption", "consolidateAfter")
-		if after != newConsolidateAfter {
-			return false
+// delaysShortened waits until the live pools have what was committed.
+func (s *Run) delaysShortened(ctx context.Context, pools ...string) error {
+	for _, name := range pools {
+		live, err := s.dyn.Resource(nodePools()).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("reading NodePool %s: %w", name, err)
 		}
-		s.marks.mark(commitApplied, "nodepool/"+r.pool, "consolidateAfter is "+after, time.Now())
-		return true
-	})
+		err = s.poolBecomes(ctx, live, func(pool *unstructured.Unstructured) bool {
+			after, _, _ := unstructured.NestedString(pool.Object, "spec", "disruption", "consolidateAfter")
+			return after == newConsolidateAfter
+		})
+		if err != nil {
+			return err
+		}
+	}
+	s.marks.mark(commitApplied, "nodepool/"+strings.Join(pools, " nodepool/"), "consolidateAfter is "+newConsolidateAfter, time.Now())
+	return nil
 }
 
 // shortenConsolidateAfter shortens a pool's consolidateAfter.

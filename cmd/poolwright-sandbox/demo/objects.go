@@ -34,10 +34,10 @@ func clusters() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "poolwright.dev", Version: "v1alpha1", Resource: "clusters"}
 }
 
-// poolBecomes waits until a live pool is as wanted, counting from a state of it on
+// poolBecomes waits until a live pool is as desired, counting from a state of it on
 // that was observed.
-func (s *Run) poolBecomes(ctx context.Context, from *unstructured.Unstructured, wanted func(*unstructured.Unstructured) bool) error {
-	if wanted(from) {
+func (s *Run) poolBecomes(ctx context.Context, from *unstructured.Unstructured, desired func(*unstructured.Unstructured) bool) error {
+	if desired(from) {
 		return nil
 	}
 	one := fields.OneTermEqualSelector("metadata.name", from.GetName()).String()
@@ -47,7 +47,7 @@ func (s *Run) poolBecomes(ctx context.Context, from *unstructured.Unstructured, 
 	}}
 	_, err := watch.Until(ctx, from.GetResourceVersion(), watcher, func(e apiwatch.Event) (bool, error) {
 		live, ok := e.Object.(*unstructured.Unstructured)
-		return ok && wanted(live), nil
+		return ok && desired(live), nil
 	})
 	if err != nil {
 		return fmt.Errorf("watching NodePool %s: %w (%w)", from.GetName(), err, context.Cause(ctx))

@@ -13,7 +13,7 @@ import (
 
 // pingvas is a worker on a spot node that EC2 takes back: another node comes for
 // it, and the old one is drained and ended before EC2 would. Beside it a premium
-// worker gets a node on demand, which is empty meanwhile; a commit to the old API shortens its minute.
+// worker gets a node on demand, which is empty meanwhile; a commit to the old API shortens what both pools wait.
 func (s *Run) pingvas(workloads []*workload) []scenarioStep {
 	worker, premium := workloads[0], workloads[1]
 	again := worker.again()
@@ -22,7 +22,7 @@ func (s *Run) pingvas(workloads []*workload) []scenarioStep {
 		s.followed(),
 		s.createWorkload(worker),
 		s.createWorkload(premium),
-		s.shortenDelay(premium, "nodepools.yaml", "60s"),
+		s.shortenDelays("nodepools.yaml", poolDelay{worker.pool, "30s"}, poolDelay{premium.pool, "60s"}),
 		{action: func(ctx context.Context) error { return s.remove(ctx, premium) }, workload: premium, events: []string{podDeleted}},
 		{action: func(context.Context) error { return s.interrupt(worker, again) }, workload: again, events: append([]string{spotInterrupted}, nodeLaunchEvents(again)...)},
 		{workload: worker, events: []string{instanceTerminated}},

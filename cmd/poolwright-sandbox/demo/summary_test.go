@@ -26,7 +26,7 @@ func TestASummaryHasTheTimesOfTheRunBesideThoseOfTheDocument(t *testing.T) {
 	figures := map[string]figure{"fleetToRegisteredSeconds": {"60 s", true}, "pendingToFleetSeconds": {text: "5 s"}, "driftSeconds": {text: "1 s"}}
 	sum := summary(append(taken([]*timeline{newTimeline(), marks}, figures),
 		row{field: "costUSD", title: "spent", value: 0.5, unit: inCents},
-		row{title: "around the clock", value: 378.72, unit: inDollars, document: figure{text: "$374"}}))
+		row{title: "around the clock", value: 378.72, unit: inDollars, document: figure{"$374", true}}))
 	raw, err := json.Marshal(sum)
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +44,8 @@ func TestASummaryHasTheTimesOfTheRunBesideThoseOfTheDocument(t *testing.T) {
   CreateFleet  -> node registered              4.00 s  60 s *
   pod pending  -> pod running on its GPU       7.00 s
   spent                                       $0.5000
-  around the clock                            $378.72  $374
-  * of EC2 and of images, which the sandbox only simulates
+  around the clock                            $378.72  $374 *
+  * of EC2, of its prices and of images, which the sandbox only simulates
 `
 	if diff := cmp.Diff(printed, text.String()); diff != "" {
 		t.Errorf("the text (-want +got):\n%s", diff)
@@ -97,9 +97,9 @@ func TestFiguresAreOfMeasuresAndStandInThePageOfTheSetUp(t *testing.T) {
 
 func TestCostsOfADocumentAreComparedWhereThereIsAPriceToday(t *testing.T) {
 	raw := `{"document":{"scenarios":[
-		{"name":"Always-on","hours":720,"statedUSD":{"from":374,"to":374},"todayUSD":378.72},
-		{"name":"Scale-to-zero","hours":60,"statedUSD":{"from":10,"to":30},"todayUSD":9.5},
-		{"name":"Unknown","hours":60,"statedUSD":{"from":1,"to":1}}]}}`
+		{"name":"Always-on","hours":720,"statedUSD":{"min":374,"max":374},"todayUSD":378.72},
+		{"name":"Scale-to-zero","hours":60,"statedUSD":{"min":10,"max":30},"todayUSD":9.5},
+		{"name":"Unknown","hours":60,"statedUSD":{"min":1,"max":1}}]}}`
 	rows, err := costRows([]byte(raw))
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +107,10 @@ func TestCostsOfADocumentAreComparedWhereThereIsAPriceToday(t *testing.T) {
 	var got []string
 	for _, r := range rows {
 		got = append(got, r.title+" | "+r.unit(r.value)+" | "+r.document.text)
+		// AWS's prices are not the sandbox's.
+		if !r.document.simulated {
+			t.Errorf("%q is compared with the price of an account", r.title)
+		}
 	}
 	if want := []string{"Always-on, 720 h a month | $378.72 | $374", "Scale-to-zero, 60 h a month | $9.50 | $10–30"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

@@ -15,7 +15,7 @@ func (s *Run) timeslicing(workloads []*workload) []scenarioStep {
 	return []scenarioStep{
 		s.createWorkload(worker),
 		{action: func(ctx context.Context) error { return s.share(ctx, worker) }, events: []string{gpuShared}},
-		s.shortenDelay(worker, "nodepools.yaml", "1m"),
+		s.shortenDelays("nodepools.yaml", poolDelay{worker.pool, "1m"}),
 		s.deleteWorkload(worker),
 	}
 }

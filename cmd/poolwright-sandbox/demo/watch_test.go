@@ -45,23 +45,6 @@ func TestANodeIsCalledNewOnlyWhereItIs(t *testing.T) {
 	}
 }
 
-func TestWhoeverNamesAnothersInstanceIsFound(t *testing.T) {
-	for name, c := range map[string]struct {
-		call  sandboxaws.Call
-		fails bool
-	}{
-		"the person who launched it":   {sandboxaws.Call{Operation: "DescribeInstances", Key: personKey, Params: "InstanceId.1=i-1"}, false},
-		"somebody who ends another":    {sandboxaws.Call{Operation: "TerminateInstances", Params: "InstanceId.1=i-2"}, false},
-		"somebody who ends it":         {sandboxaws.Call{Operation: "TerminateInstances", Params: "InstanceId.1=i-1"}, true},
-		"somebody who reads a group":   {sandboxaws.Call{Operation: "DescribeNodegroup"}, false},
-		"somebody who changes a group": {sandboxaws.Call{Operation: "UpdateNodegroupConfig"}, true},
-	} {
-		if err := unnamed([]sandboxaws.Call{c.call}, []string{"i-1"}); (err != nil) != c.fails {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 func TestTheTextFitsIntoAPage(t *testing.T) {
 	start := time.Unix(0, 0)
 	var out strings.Builder

@@ -26,11 +26,11 @@ func newCaseSandbox(environment *sandbox.Environment) (caseSandbox, error) {
 // not taken, it is theirs, too.
 func (p *prover) sandboxesFor(ctx context.Context, cases int, taken bool) ([]caseSandbox, error) {
 	var out []caseSandbox
-	wanted := min(cases, max(1, p.Parallel))
-	if wanted > 0 && !taken {
+	desired := min(cases, max(1, p.Parallel))
+	if desired > 0 && !taken {
 		out = append(out, p.first)
 	}
-	for n := 0; len(out) < wanted; n++ {
+	for n := 0; len(out) < desired; n++ {
 		if n == len(p.further) {
 			environment, err := p.More(ctx)
 			if err != nil {

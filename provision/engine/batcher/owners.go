@@ -59,11 +59,11 @@ type Owners struct {
 	cached, live client.Reader
 
 	// sizes are those of the owners of the last batch. Only the provisioner uses them.
-	sizes map[types.UID]gangSize
+	sizes map[types.UID]ownerSize
 }
 
-// gangSize is how many pods an owner is going to have at once, and how many there are.
-type gangSize struct {
+// ownerSize is how many pods an owner is going to have at once, and how many there are.
+type ownerSize struct {
 	desired, existing int
 	// selector selects its pods.
 	selector          *metav1.LabelSelector
@@ -72,14 +72,14 @@ type gangSize struct {
 
 // NewOwners returns what lists pods by cached and reads their owners by live.
 func NewOwners(clk clock.PassiveClock, cached, live client.Reader) *Owners {
-	return &Owners{clock: clk, cached: cached, live: live, sizes: map[types.UID]gangSize{}}
+	return &Owners{clock: clk, cached: cached, live: live, sizes: map[types.UID]ownerSize{}}
 }
 
 // completeness is that of a batch with so many pods of each owner.
 func (o *Owners) completeness(ctx context.Context, waiting map[owner]int) completeness {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	sizes, result := map[types.UID]gangSize{}, complete
+	sizes, result := map[types.UID]ownerSize{}, complete
 	for of, n := range waiting {
 		s, known := o.sizes[of.uid]
 		if known = known && o.clock.Since(s.readAt) < sizeLifetime; !known && len(waiting) <= mostOwners {
@@ -106,16 +106,16 @@ func (o *Owners) completeness(ctx context.Context, waiting map[owner]int) comple
 
 // read returns how many pods an owner is going to have at once, and false where that is not
 // known.
-func (o *Owners) read(ctx context.Context, of owner) (gangSize, bool) {
+func (o *Owners) read(ctx context.Context, of owner) (ownerSize, bool) {
 	set, stateful, job := &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}, &batchv1.Job{}
 	kinds := map[[2]string]client.Object{
 		{"apps/v1", "ReplicaSet"}: set, {"apps/v1", "StatefulSet"}: stateful, {"batch/v1", "Job"}: job,
 	}
 	object, ok := kinds[[2]string{of.apiVersion, of.kind}]
 	if !ok || o.live.Get(ctx, types.NamespacedName{Namespace: of.namespace, Name: of.name}, object) != nil || object.GetUID() != of.uid {
-		return gangSize{}, false
+		return ownerSize{}, false
 	}
-	s := gangSize{readAt: o.clock.Now()}
+	s := ownerSize{readAt: o.clock.Now()}
 	switch object {
 	case set:
 		s.desired, s.selector = int(ptr.Deref(set.Spec.Replicas, 1)), set.Spec.Selector

@@ -45,9 +45,9 @@ func NewLock(pods client.Reader, synced func(context.Context) bool) *Lock {
 	return &Lock{pods: pods, synced: synced}
 }
 
-// Releases has the places of a static pool's node limit released that a dropped command had
+// SetReleaseFunc sets what releases the places of a static pool's node limit that a dropped command had
 // reserved for its replacement.
-func (l *Lock) Releases(release func(nodePool string, count int64)) { l.release = release }
+func (l *Lock) SetReleaseFunc(release func(nodePool string, count int64)) { l.release = release }
 
 // Reconciler runs one reconciliation of inner, a disruption controller, while it has the lock.
 func (l *Lock) Reconciler(inner singleton.Reconciler) singleton.Reconciler {
@@ -66,9 +66,9 @@ func (l locked) Reconcile(ctx context.Context) (reconciler.Result, error) {
 	return l.inner.Reconcile(ctx)
 }
 
-// Launches is the lock that the provisioner holds while it schedules pods and creates their
+// LaunchLocker is the lock that the provisioner holds while it schedules pods and creates their
 // NodeClaims. No disruption launches then.
-func (l *Lock) Launches() sync.Locker { return &l.launches }
+func (l *Lock) LaunchLocker() sync.Locker { return &l.launches }
 
 // Client returns inner with each NodeClaim counted that it creates. It is the provisioner's, which
 // also creates the replacements of a disruption.
@@ -87,45 +87,45 @@ func (c countingClient) Create(ctx context.Context, object client.Object, option
 	return c.Client.Create(ctx, object, options...)
 }
 
-// Unlocked returns inner with the lock released while its commands are computed: that has
+// Decorate returns inner with the lock released while its commands are computed: that has
 // a simulation, and a validation of fifteen seconds. Where a command of another controller was
 // computed or a NodeClaim created meanwhile, inner's commands are dropped, because the budgets,
 // candidates and pending pods that they come from are outdated. So are they where a replacement is
 // for pods that need no node any more. None is computed while a NodeClaim has no instance yet, since
 // the simulation would not count it. The controller of inner must run by Reconciler.
-func (l *Lock) Unlocked(inner disruption.Method) disruption.Method {
-	return unlocked{inner, l}
+func (l *Lock) Decorate(inner disruption.Method) disruption.Method {
+	return decorated{inner, l}
 }
 
-type unlocked struct {
+type decorated struct {
 	disruption.Method
 	lock *Lock
 }
 
 // SetNodePoolTotals implements disruption.NodePoolTotalsSetter for the methods that do.
-func (u unlocked) SetNodePoolTotals(totals map[string]disruption.NodePoolTotals) {
-	if setter, ok := u.Method.(disruption.NodePoolTotalsSetter); ok {
+func (d decorated) SetNodePoolTotals(totals map[string]disruption.NodePoolTotals) {
+	if setter, ok := d.Method.(disruption.NodePoolTotalsSetter); ok {
 		setter.SetNodePoolTotals(totals)
 	}
 }
 
 // ComputeCommands implements disruption.Method.
-func (u unlocked) ComputeCommands(ctx context.Context, budgets map[string]int, candidates ...*disruption.Candidate) ([]disruption.Command, error) {
-	u.lock.endLaunches()
+func (d decorated) ComputeCommands(ctx context.Context, budgets map[string]int, candidates ...*disruption.Candidate) ([]disruption.Command, error) {
+	d.lock.endLaunches()
 	// The controller checked it once for all its methods, and between them the lock is released.
-	if !u.lock.synced(ctx) {
+	if !d.lock.synced(ctx) {
 		return nil, nil
 	}
-	before := u.lock.changes.Load()
-	commands, err := u.compute(ctx, budgets, candidates)
+	before := d.lock.changes.Load()
+	commands, err := d.compute(ctx, budgets, candidates)
 	if err != nil || len(commands) == 0 {
 		return nil, err
 	}
-	u.lock.launches.Lock()
-	u.lock.launching = true
-	if u.lock.changes.Load() != before || u.lock.outdated(ctx, commands) {
-		u.lock.endLaunches()
-		u.lock.drop(commands)
+	d.lock.launches.Lock()
+	d.lock.launching = true
+	if d.lock.changes.Load() != before || d.lock.outdated(ctx, commands) {
+		d.lock.endLaunches()
+		d.lock.drop(commands)
 		return nil, nil
 	}
 	return commands, nil
@@ -150,10 +150,10 @@ func (l *Lock) drop(commands []disruption.Command) {
 	}
 }
 
-func (u unlocked) compute(ctx context.Context, budgets map[string]int, candidates []*disruption.Candidate) ([]disruption.Command, error) {
-	u.lock.mu.Unlock()
-	defer u.lock.mu.Lock()
-	return u.Method.ComputeCommands(ctx, budgets, candidates...)
+func (d decorated) compute(ctx context.Context, budgets map[string]int, candidates []*disruption.Candidate) ([]disruption.Command, error) {
+	d.lock.mu.Unlock()
+	defer d.lock.mu.Lock()
+	return d.Method.ComputeCommands(ctx, budgets, candidates...)
 }
 
 // endLaunches lets the provisioner go on after the commands were started.

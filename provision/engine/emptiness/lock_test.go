@@ -64,7 +64,7 @@ func simulate(t *testing.T, lock *Lock, s *simulation, meanwhile func()) (comman
 	t.Helper()
 	s.started, s.release = make(chan struct{}), make(chan struct{})
 	done := make(chan struct{})
-	method := lock.Unlocked(s)
+	method := lock.Decorate(s)
 	go func() {
 		defer close(done)
 		_, err = lock.Reconciler(reconcileFunc(func(ctx context.Context) (_ reconciler.Result, err error) {
@@ -136,8 +136,8 @@ func TestCommandsAreDroppedWhereANodeClaimWasCreatedMeanwhile(t *testing.T) {
 			}))
 			commands, err := simulate(t, lock, &simulation{}, func() {
 				// This would never return if the lock were held.
-				lock.Launches().Lock()
-				defer lock.Launches().Unlock()
+				lock.LaunchLocker().Lock()
+				defer lock.LaunchLocker().Unlock()
 				if err := api.Create(t.Context(), test.created); !errors.Is(err, test.err) {
 					t.Error(err)
 				}
@@ -190,7 +190,7 @@ func TestTheProvisionerWaitsUntilTheCommandsAreStarted(t *testing.T) {
 				if test.drops {
 					method.meanwhile = func() { lock.changes.Add(1) }
 				}
-				_, _ = lock.Unlocked(&method).ComputeCommands(ctx, nil)
+				_, _ = lock.Decorate(&method).ComputeCommands(ctx, nil)
 				if waits := !lock.launches.TryLock(); waits != test.waits {
 					t.Errorf("the provisioner waits: %t", waits)
 				} else if !waits {
@@ -213,7 +213,7 @@ func TestAMethodAfterOneWhoseCommandsDoNothingIsComputedWithoutTheLock(t *testin
 	compute := func(ctx context.Context, meanwhile func()) {
 		s := &simulation{started: make(chan struct{}), release: make(chan struct{}), meanwhile: meanwhile}
 		close(s.release)
-		if commands, err := lock.Unlocked(s).ComputeCommands(ctx, nil); err != nil || len(commands) != 1 {
+		if commands, err := lock.Decorate(s).ComputeCommands(ctx, nil); err != nil || len(commands) != 1 {
 			t.Errorf("got %v, %v", commands, err)
 		}
 	}
@@ -235,7 +235,7 @@ func TestAMethodAfterOneWhoseCommandsDoNothingIsComputedWithoutTheLock(t *testin
 func TestNoCommandIsComputedWhileANodeClaimHasNoInstance(t *testing.T) {
 	s := &simulation{started: make(chan struct{}), release: make(chan struct{})}
 	// Nobody releases the simulation: it would not end.
-	commands, err := NewLock(nil, func(context.Context) bool { return false }).Unlocked(s).ComputeCommands(t.Context(), nil)
+	commands, err := NewLock(nil, func(context.Context) bool { return false }).Decorate(s).ComputeCommands(t.Context(), nil)
 	if err != nil || len(commands) != 0 {
 		t.Errorf("got %v, %v", commands, err)
 	}
@@ -246,7 +246,7 @@ func TestADroppedReplacementOfAStaticPoolReleasesItsPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			lock := NewLock(fakeAPI(), synced)
 			released := map[string]int64{}
-			lock.Releases(func(pool string, count int64) { released[pool] += count })
+			lock.SetReleaseFunc(func(pool string, count int64) { released[pool] += count })
 			claim := &scheduling.NodeClaim{NodeClaimTemplate: scheduling.NodeClaimTemplate{NodePoolName: "static", IsStaticNodeClaim: true}}
 			s := &simulation{replacements: []*disruption.Replacement{{NodeClaim: claim}}}
 			if _, err := simulate(t, lock, s, func() { lock.changes.Add(change) }); err != nil {
@@ -276,7 +276,7 @@ func TestTheLockIsHeldAgainAfterAnErrorOrAPanic(t *testing.T) {
 func TestTotalsReachTheMethodThatScoresByThem(t *testing.T) {
 	s := &simulation{}
 	want := map[string]disruption.NodePoolTotals{"gpu": {}}
-	NewLock(nil, synced).Unlocked(s).(disruption.NodePoolTotalsSetter).SetNodePoolTotals(want)
+	NewLock(nil, synced).Decorate(s).(disruption.NodePoolTotalsSetter).SetNodePoolTotals(want)
 	if diff := cmp.Diff(want, s.totals); diff != "" {
 		t.Error(diff)
 	}

@@ -55,6 +55,7 @@ func TestTheEngineInASandbox(t *testing.T) {
 	w.holdToPolicy(t)
 	w.startEngine(t)
 	t.Run("the engine's policy is enough for a node's whole life", w.aNodesLife)
+	t.Run("a class names the request that EC2 denies", w.aDeniedDryRun)
 	t.Run("nodes with GPUs are held until they are released", w.gpuNodes)
 	t.Run("an alias that the CRD lets through does not end the process", w.badAlias)
 	t.Run("after an outage disruption waits until the caches are proven", w.outage)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -33,6 +34,47 @@ func (w *fixture) holdToPolicy(t *testing.T) {
 	}
 	w.policy = []policy.Document{document}
 	w.AWS.Restrict(w.Env()["AWS_ACCESS_KEY_ID"], w.policy, nil)
+}
+
+// aDeniedDryRun has EC2 refuse one of the requests by which Karpenter validates a class, and the class state which.
+func (w *fixture) aDeniedDryRun(t *testing.T) {
+	key := w.Env()["AWS_ACCESS_KEY_ID"]
+	t.Cleanup(func() { w.AWS.Restrict(key, w.policy, nil) })
+	for name, c := range map[string]struct{ action, reason string }{
+		"denied-run-instances": {"ec2:RunInstances", "RunInstancesAuthCheckFailed"},
+		"denied-create-fleet":  {"ec2:CreateFleet", "CreateFleetAuthCheckFailed"},
+	} {
+		t.Run(c.action, func(t *testing.T) {
+			denied, err := policy.Parse(`{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Action": "` + c.action + `", "Resource": "*"}]}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.AWS.Restrict(key, append(slices.Clone(w.policy), denied), nil)
+			class, _, _ := w.pool()
+			class.Name = name
+			if err := w.client.Create(t.Context(), class); err != nil {
+				t.Fatal(err)
+			}
+			var validation *status.Condition
+			defer func() {
+				if t.Failed() {
+					t.Logf("the class is validated: %+v", validation)
+				}
+			}()
+			w.eventually(t, "the class to have "+c.reason, func() bool {
+				err := w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class)
+				validation = class.StatusConditions().Get(awsv1.ConditionTypeValidationSucceeded)
+				return err == nil && validation.IsFalse() && validation.Reason == c.reason
+			})
+			w.AWS.Restrict(key, w.policy, nil)
+			if err := w.client.Delete(t.Context(), class); err != nil {
+				t.Fatal(err)
+			}
+			w.eventually(t, "the class to go", func() bool {
+				return apierrors.IsNotFound(w.client.Get(t.Context(), client.ObjectKeyFromObject(class), class))
+			})
+		})
+	}
 }
 
 // aNodesLife launches a node for a pod and ends it after the pod, with an

@@ -28,8 +28,9 @@
 //
 // There are exceptions: under MPS pods reach their GPUs through a daemon in the
 // plugin's pod, MPS takes GPUs that it comes to for itself, and under another name
-// the kubelet would give out once more what pods hold. Such a node has its turn when
-// no pod uses its GPUs.
+// the kubelet would give out once more what pods hold. Where MIG partitions GPUs, the init container of the plugin's
+// pod deletes partitions of all GPUs when one GPU is not as declared, those included that a pod has and does not
+// use at that moment. Such a node has its turn when no pod uses its GPUs.
 //
 // A node that has not been opened to GPU pods (not registered, or still with
 // gpu.StartupTaint) has its plugin replaced at once. One that has been takes its

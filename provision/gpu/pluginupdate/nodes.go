@@ -195,19 +195,13 @@ func (m *member) created() time.Time {
 
 // has is what the node advertises just now.
 func (m *member) has() gpu.Resources {
-	out := gpu.Resources{}
-	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
-		quantity := m.node.Status.Allocatable[name]
-		out[name] = quantity.Value()
-	}
+	out := gpu.Resources{gpu.Resource: 0, gpu.SharedResource: 0}
+	out.Add(m.node.Status.Allocatable)
 	return out
 }
 
 // advertises reports whether that is anything.
-func (m *member) advertises() bool {
-	has := m.has()
-	return has[gpu.Resource]+has[gpu.SharedResource] > 0
-}
+func (m *member) advertises() bool { return m.has().Any() }
 
 // recordedCapacity is what the node is taken to advertise: what was recorded, or else what
 // its status has.

@@ -38,9 +38,24 @@ func (m *member) podImpact() string {
 		return "whose MPS daemon ends with the plugin"
 	case m.config.Strategy == gpu.SharingStrategyMPS:
 		return "whose GPUs MPS would take for itself"
+	case m.config.Strategy == gpu.StrategyMIG:
+		// Where one GPU is not partitioned as declared, nvidia-mig-parted deletes partitions of all of them.
+		return "whose GPUs might be partitioned again"
+	case m.advertises() && m.partitioned() && m.health.Expected.Differs(m.node.Status.Allocatable) != "":
+		return "whose GPUs are partitioned otherwise"
 	case m.has()[was] > 0:
 		// The kubelet counts each name by itself: what they hold would be free again.
 		return fmt.Sprintf("whose GPUs would be given out once more, as %s", m.config.Resource())
 	}
 	return ""
+}
+
+// partitioned reports whether the node advertises MIG devices by the names of their profiles.
+func (m *member) partitioned() bool {
+	for name, n := range m.has() {
+		if n > 0 && name != gpu.Resource && name != gpu.SharedResource {
+			return true
+		}
+	}
+	return false
 }

@@ -403,16 +403,30 @@ func TestANodeInUseIsNeitherTakenByMPSNorGivenOutOnceMore(t *testing.T) {
 	user := requesting("user", 1, gpu.Resource, func(p *corev1.Pod) {
 		p.Spec.NodeName, p.Status.Phase, p.Status.StartTime = "a1", corev1.PodRunning, &metav1.Time{Time: noon}
 	})
+	mig := func(p *gpu.PluginConfig) {
+		p.Strategy, p.Replicas, p.MIGDevices = gpu.StrategyMIG, 7, map[string]int{"1g.10gb": 7}
+	}
+	asShared := func(*corev1.Node) {}
+	partitioned := func(n *corev1.Node) {
+		config := gpu.PluginConfig{}
+		mig(&config)
+		allocatable := config.Allocatable(4)
+		n.Annotations[gpu.AllocatableAnnotation], n.Status.Allocatable = allocatable.String(), allocatable.ApplyTo(corev1.ResourceList{})
+	}
 	for name, c := range map[string]struct {
 		change func(*gpu.PluginConfig)
+		node   func(*corev1.Node)
 		want   string
 	}{
-		"to MPS":          {func(p *gpu.PluginConfig) { p.Strategy = gpu.SharingStrategyMPS }, "whose GPUs MPS would take for itself"},
-		"to another name": {func(p *gpu.PluginConfig) { p.Renamed = true }, "whose GPUs would be given out once more, as nvidia.com/gpu.shared"},
-		"to more shares":  {func(p *gpu.PluginConfig) { p.Replicas = 20 }, ""},
+		"to MPS":                             {func(p *gpu.PluginConfig) { p.Strategy = gpu.SharingStrategyMPS }, asShared, "whose GPUs MPS would take for itself"},
+		"to another name":                    {func(p *gpu.PluginConfig) { p.Renamed = true }, asShared, "whose GPUs would be given out once more, as nvidia.com/gpu.shared"},
+		"to MIG devices":                     {mig, asShared, "whose GPUs might be partitioned again"},
+		"to a version, of the same devices":  {mig, partitioned, "whose GPUs might be partitioned again"},
+		"from MIG devices to shares of GPUs": {func(*gpu.PluginConfig) {}, partitioned, "whose GPUs are partitioned otherwise"},
+		"to more shares":                     {func(p *gpu.PluginConfig) { p.Replicas = 20 }, asShared, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, set("ten", "new"), node("a1"), plugin("a1", "old", hour), user)
+			s := newStage(t, set("ten", "new"), node("a1", c.node), plugin("a1", "old", hour), user)
 			c.change(&s.sharing.Configs[0])
 			s.step()
 			if waits := len(s.deleted) == 0; waits != (c.want != "") {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,7 +63,10 @@ type bench struct {
 	// unknown is returned instead of sharing.
 	unknown error
 	// fails answers writes and live reads instead of the server.
-	fails    func(verb string, object client.Object) error
+	fails func(verb string, object client.Object) error
+	// lists counts the lists by type; noSlices answers those of ResourceSlices.
+	lists    map[string]int
+	noSlices error
 	reported int
 }
 
@@ -121,7 +125,7 @@ func (b *book) Pools() []string {
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
 	b := &bench{
-		T: t, clock: clocktesting.NewFakeClock(epoch.Add(7 * time.Second)), book: &book{},
+		T: t, lists: map[string]int{}, clock: clocktesting.NewFakeClock(epoch.Add(7 * time.Second)), book: &book{},
 		sharing: gpu.Sharing{Name: "nvidia", Configs: []gpu.PluginConfig{sliced}},
 	}
 	fail := func(verb string, o client.Object) error {
@@ -130,12 +134,21 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		}
 		return b.fails(verb, o)
 	}
-	b.api = fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+	builder := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).
+		WithIndex(&resourcev1.ResourceSlice{}, "spec.driver", func(o client.Object) []string { return []string{o.(*resourcev1.ResourceSlice).Spec.Driver} })
+	b.api = builder.WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if err := fail("patch", o); err != nil {
 				return err
 			}
 			return c.Patch(ctx, o, p, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			b.lists[fmt.Sprintf("%T", list)]++
+			if _, of := list.(*resourcev1.ResourceSliceList); of && b.noSlices != nil {
+				return b.noSlices
+			}
+			return c.List(ctx, list, opts...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			if err := fail("delete", o); err != nil {

@@ -9,7 +9,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -18,28 +17,43 @@ import (
 // blocker is what keeps a node from being replaced that only shows when that is
 // tried. The zero value is nothing.
 type blocker struct {
+	code blockerCode
 	// reason takes the place of the node's own; empty leaves it.
-	reason  string
+	reason string
+	// object is what blocks, as namespace/name; empty where that is no object.
+	object  string
 	message string
 }
 
+// blockerCode distinguishes what blocks.
+type blockerCode string
+
+const (
+	blockedByBudget      blockerCode = "Budget"
+	blockedByPods        blockerCode = "Pods"
+	blockedByEngine      blockerCode = "EngineOff"
+	blockedByAnnotation  blockerCode = "DoNotDisrupt"
+	blockedByManifest    blockerCode = "NotApplied"
+	blockedByOtherPlugin blockerCode = "OtherPlugin"
+)
+
 // atBudget is the blocker of a node that is to be replaced after others.
-var atBudget = blocker{message: "it waits its turn: no more than one node, or a fifth of the pool's, is replaced within a readyTimeout"}
+var atBudget = blocker{code: blockedByBudget, message: "it waits its turn: no more than one node, or a fifth of the pool's, is replaced within a readyTimeout"}
 
 // blockedBy returns why a node that is out of time is not replaced, as far as that
-// shows without another read; empty when it may be.
-func (k *Controller) blockedBy(s nodeView, claim *karpv1.NodeClaim) string {
+// shows without another read; the zero value when it may be.
+func (k *Controller) blockedBy(s nodeView, claim *karpv1.NodeClaim) blocker {
 	switch {
 	case s.released(k.records.timesOf(s.node, k.cfg.Clock.Now())):
-		return "it is not replaced, since pods may have come to it"
+		return blocker{code: blockedByPods, message: "it is not replaced, since pods may have come to it"}
 	case !k.cfg.ReplaceEnabled():
-		return "it is not replaced, since Poolwright's engine does not run: another Karpenter's nodes are left alone"
+		return blocker{code: blockedByEngine, message: "it is not replaced, since Poolwright's engine does not run: another Karpenter's nodes are left alone"}
 	case kept(s.node.Annotations) || kept(claim.Annotations):
-		return "it is not replaced, since " + karpv1.DoNotDisruptAnnotationKey + " keeps it"
+		return blocker{code: blockedByAnnotation, message: "it is not replaced, since " + karpv1.DoNotDisruptAnnotationKey + " keeps it"}
 	case s.unapplied != "":
-		return "it is not replaced, since the node is not to blame"
+		return blocker{code: blockedByManifest, message: "it is not replaced, since the cause is not the node"}
 	}
-	return ""
+	return blocker{}
 }
 
 func kept(annotations map[string]string) bool {
@@ -54,7 +68,7 @@ func (s *nodeView) released(past nodeTimes) bool {
 
 // blockedEvent reports by an event, once for each reason, a node that is out of time and stays.
 func (k *Controller) blockedEvent(s nodeView, claim *karpv1.NodeClaim, why blocker) {
-	if !k.records.blockerChanged(s.node.Name, why.message) {
+	if !k.records.blockerChanged(s.node.Name, why) {
 		return
 	}
 	reason, message := s.diagnosis()
@@ -79,7 +93,7 @@ func (k *Controller) foreign(ctx context.Context, node *corev1.Node) (blocker, e
 			continue
 		}
 		if image := PluginImage(set); image != "" && serves(set, node) {
-			return blocker{reason: AnotherPlugin, message: fmt.Sprintf(
+			return blocker{code: blockedByOtherPlugin, reason: AnotherPlugin, object: set.Namespace + "/" + set.Name, message: fmt.Sprintf(
 				"DaemonSet %s/%s (image %s) brings another device plugin to the node, and the two take each other's place: take one of them away; until then the node is not replaced",
 				set.Namespace, set.Name, cut(image))}, nil
 		}
@@ -110,9 +124,5 @@ func besides(program string) bool {
 // serves reports whether the DaemonSet's pods come to the node. What cannot be
 // determined counts as yes: it spares a node.
 func serves(set *appsv1.DaemonSet, node *corev1.Node) bool {
-	required := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: set.Spec.Template.Spec})
-	if match, err := required.Match(node); err == nil && !match {
-		return false
-	}
-	return untolerated(node, set) == ""
+	return selects(set, node) && untolerated(node, set) == ""
 }

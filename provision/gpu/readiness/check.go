@@ -30,6 +30,8 @@ const (
 	MissingGPUs = "MissingGPUs"
 	// Mismatch: nothing is advertised yet, or something else than the configuration declares.
 	Mismatch = "Mismatch"
+	// NotPublished: the DRA driver's pod is ready, and has not published all GPUs of the node. Check never returns it.
+	NotPublished = "NotPublished"
 	// NotApplied: the plugin's DaemonSet was not made from the DevicePlugin that
 	// counts, or is not there. Check never returns it.
 	NotApplied = "NotApplied"
@@ -136,19 +138,16 @@ func Check(v View) Health {
 // none reports whether the node advertises nothing at all: no plugin has registered with
 // the kubelet, which proves nothing about what the plugin finds.
 func (v View) none() bool {
-	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
-		if quantity := v.Node.Status.Allocatable[name]; quantity.Value() != 0 {
-			return false
-		}
-	}
-	return true
+	advertised := gpu.Resources{}
+	advertised.Add(v.Node.Status.Allocatable)
+	return !advertised.Any()
 }
 
 // short distinguishes a node that misses GPUs from one that advertises something else.
 func (v View) short(allocatable gpu.Resources) string {
 	resource := v.Config.Resource()
 	quantity := v.Node.Status.Allocatable[resource]
-	share := int64(max(v.Config.Replicas, 1))
+	share := v.Config.Allocatable(1)[resource]
 	if got := quantity.Value(); got > 0 && got < allocatable[resource] && got%share == 0 {
 		return MissingGPUs
 	}
@@ -205,7 +204,7 @@ func crashed(pod *corev1.Pod) (reason, message string) {
 	return "", ""
 }
 
-// unpulled reports whether a container waits for its image in vain.
+// unpulled reports whether a container waits for an image that cannot be pulled.
 func unpulled(reason string) bool {
 	return slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}, reason)
 }
@@ -258,6 +257,7 @@ func classify(text string) string {
 		{NoDriver, "libnvidia-ml"},
 		{NoDriver, "could not load nvml"},
 		{NoDriver, "initialize nvml"},
+		{NoDriver, "initializing nvml"}, // nvidia-mig-parted
 		{NoDriver, "driver/library version mismatch"},
 		{NoDriver, "driver not loaded"},
 		{NoDriver, "no nvidia driver"},

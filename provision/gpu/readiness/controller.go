@@ -61,7 +61,7 @@ type Config struct {
 	Cache cache.Cache
 	// Client writes Nodes and NodeClaims.
 	Client client.Client
-	// Live reads past all caches, right before a node is replaced.
+	// Live reads past all caches: what decides, right before a node is replaced, and what the DRA driver publishes.
 	Live client.Reader
 	// The ways to read the cluster's DevicePlugin. ReadSharing is for whoever goes by the
 	// Backoff, and may wait for it. CachedSharing is for an informer's handler, which only
@@ -91,6 +91,7 @@ type Controller struct {
 	cfg     Config
 	records *nodeRecords
 	budget  *replacementBudget
+	driver  *driverReader
 	series  *series
 	refresh chan event.TypedGenericEvent[struct{}]
 	leading atomic.Bool
@@ -107,6 +108,7 @@ func New(cfg Config) (*Controller, error) {
 		cfg.OnChange = func() {}
 	}
 	k := &Controller{cfg: cfg, records: newNodeRecords(), budget: newReplacementBudget(), refresh: make(chan event.TypedGenericEvent[struct{}], 1)}
+	k.driver = &driverReader{live: cfg.Live, clock: cfg.Clock}
 	var err error
 	if k.series, err = newMetrics(cfg.Registry, k); err != nil {
 		return nil, err

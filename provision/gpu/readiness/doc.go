@@ -13,6 +13,9 @@
 // does is decided by objects; what it keeps in memory only makes it wait longer, or leave a
 // node alone.
 //
+// A node of NVIDIA's DRA driver starts without the taint, since no pod with a claim comes before the driver has published the GPUs.
+// It is reported once its GPUs are not published in time, and never replaced: a pod may come to it at any moment.
+//
 // Start reading at Check, which compares one node with its configuration; Controller's
 // Reconcile acts on the result.
 package readiness

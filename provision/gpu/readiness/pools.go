@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -38,10 +37,12 @@ func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 		if !isManaged(&nodes[i]) {
 			continue
 		}
-		if s, ours := plugin.viewOf(&nodes[i]); ours {
-			if err := k.add(ctx, pool(s.pool, s.config), s); err != nil {
-				return nil, err
-			}
+		s, ours, err := k.viewOf(ctx, plugin, &nodes[i], publishedPoll)
+		if err == nil && ours {
+			err = k.add(ctx, pool(s.pool, s.config), s)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range k.cfg.Backoff.Pools() {
@@ -52,17 +53,25 @@ func (k *Controller) Pools(ctx context.Context) ([]gpu.PoolState, error) {
 	out := make([]gpu.PoolState, 0, len(pools))
 	now := k.cfg.Clock.Now()
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
-		p := *pools[name]
-		slices.SortFunc(p.Unhealthy, func(a, b gpu.UnhealthyNode) int { return cmp.Compare(a.Node, b.Node) })
-		var until time.Time
-		if p.Failures, until, p.LastFailure = k.cfg.Backoff.State(name); until.After(now) {
-			p.BackoffUntil = until
-		}
+		p := k.withBackoff(plugin, *pools[name], now)
 		if p.Nodes > 0 || p.Failures > 0 || !p.BackoffUntil.IsZero() {
 			out = append(out, p)
 		}
 	}
 	return out, nil
+}
+
+// withBackoff completes the state of a pool by its back-off, and sorts its nodes.
+func (k *Controller) withBackoff(plugin *pluginView, p gpu.PoolState, now time.Time) gpu.PoolState {
+	slices.SortFunc(p.Unhealthy, func(a, b gpu.UnhealthyNode) int { return cmp.Compare(a.Node, b.Node) })
+	var until time.Time
+	if _, served := plugin.sharing.ConfigForPool(p.Pool); served {
+		p.Failures, until, p.LastFailure = k.cfg.Backoff.State(p.Pool)
+	}
+	if until.After(now) {
+		p.BackoffUntil = until
+	}
+	return p
 }
 
 // add counts a node into its pool.
@@ -71,9 +80,12 @@ func (k *Controller) add(ctx context.Context, p *gpu.PoolState, s nodeView) erro
 	if s.health.Ready && nodeReady(s.node) {
 		p.Updated++
 	}
-	for _, name := range []corev1.ResourceName{gpu.Resource, gpu.SharedResource} {
-		if quantity := s.node.Status.Allocatable[name]; quantity.Value() != 0 {
-			p.Allocatable[name] += quantity.Value()
+	p.Unknown = cmp.Or(p.Unknown, s.unknown)
+	advertised := gpu.Resources{}
+	advertised.Add(s.node.Status.Allocatable)
+	for name, n := range advertised {
+		if n != 0 {
+			p.Allocatable[name] += n
 		}
 	}
 	problem, err := k.unhealthy(ctx, s)
@@ -93,6 +105,9 @@ func (k *Controller) unhealthy(ctx context.Context, s nodeView) (*gpu.UnhealthyN
 		if owner.Kind == "NodeClaim" {
 			out.Claim = owner.Name
 		}
+	}
+	if s.byDriver() {
+		return k.lateOfDriver(s, out), nil
 	}
 	if since := k.records.mismatched(s.node); !s.health.Ready && !since.IsZero() && !now.Before(s.graceEnd(since)) {
 		out.Reason, out.Message, out.Since = s.health.Reason, s.health.Message, since
@@ -122,9 +137,21 @@ func (k *Controller) late(s nodeView, claim *karpv1.NodeClaim, past nodeTimes, o
 		out.Message += "; its time is up at " + now.Add(left).UTC().Format("15:04:05 UTC")
 	}
 	out.Reason = cmp.Or(past.blocker.reason, out.Reason)
-	if message := cmp.Or(k.blockedBy(s, claim), past.blocker.message); message != "" {
+	if message := cmp.Or(k.blockedBy(s, claim), past.blocker).message; message != "" {
 		out.Message += "; " + message
 	}
+	return out
+}
+
+// lateOfDriver completes the report on a node of the DRA driver; nil while it is as it should be, or may still come to be in time.
+func (k *Controller) lateOfDriver(s nodeView, out *gpu.UnhealthyNode) *gpu.UnhealthyNode {
+	since := k.records.mismatched(s.node)
+	due := s.driverDue(since)
+	if since.IsZero() || !s.lacksDevices() || k.cfg.Clock.Now().Before(due) {
+		return nil
+	}
+	out.Reason, out.Message = s.diagnosis()
+	out.Since = due
 	return out
 }
 

@@ -3,6 +3,7 @@ package readiness
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,13 +33,20 @@ func (k *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s, ours := plugin.viewOf(node)
+	s, ours, err := k.viewOf(ctx, plugin, node, driverPoll)
+	if err != nil {
+		return requeue(0, err)
+	}
 	if !ours {
 		k.drop(ctx, node.Name)
 		return k.removeAnnotation(ctx, node)
 	}
 	k.records.observe(&s, k.cfg.Clock.Now())
-	wait, err := k.reconcileNode(ctx, s)
+	act := k.reconcileNode
+	if s.byDriver() {
+		act = k.reconcileDriver
+	}
+	wait, err := act(ctx, s)
 	if err == nil {
 		err = k.publish(ctx, s)
 	}
@@ -126,7 +134,11 @@ func (k *Controller) recordCapacity(ctx context.Context, s nodeView) error {
 
 // announce reports that a node was released.
 func (k *Controller) announce(ctx context.Context, s nodeView) {
-	message := fmt.Sprintf("GPUs are advertised: %s %d (configuration %s)", s.config.Resource(), s.health.Expected[s.config.Resource()], s.config.Name)
+	var advertised []string
+	for _, name := range s.config.Resources() {
+		advertised = append(advertised, fmt.Sprintf("%s %d", name, s.health.Expected[name]))
+	}
+	message := fmt.Sprintf("GPUs are advertised: %s (configuration %s)", strings.Join(advertised, ", "), s.config.Name)
 	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
 	if err != nil || claim == nil {
 		k.cfg.Log.Info(message, "node", s.node.Name)
@@ -218,4 +230,59 @@ func (k *Controller) write(ctx context.Context, node *corev1.Node, release bool,
 		return fmt.Errorf("writing the allocatable GPUs of node %q: %w", node.Name, err)
 	}
 	return nil
+}
+
+// viewOf is a node with what serves its pool, by the device plugin or by the DRA driver, of which no more than maxAge old
+// readings are used. It returns false for a node without NVIDIA GPUs, or whose pool no configuration serves.
+func (k *Controller) viewOf(ctx context.Context, plugin *pluginView, node *corev1.Node, maxAge time.Duration) (nodeView, bool, error) {
+	if s, served := plugin.viewOf(node); served {
+		return s, true, nil
+	}
+	pool := node.Labels[karpv1.NodePoolLabelKey]
+	config, dra := plugin.sharing.DRAForPool(pool)
+	if !dra || GPUs(node) == 0 {
+		return nodeView{}, false, nil
+	}
+	s := nodeView{node: node, pool: pool, config: config, health: Health{Expected: config.Allocatable(GPUs(node)), Current: true}}
+	err := k.driver.check(ctx, &s, maxAge)
+	return s, err == nil, err
+}
+
+// reconcileDriver reports on a node of the DRA driver, and returns when it must be reconciled again. The node is never replaced:
+// it has no taint that keeps pods off until its GPUs are published, so that a pod may come at any moment. A person decides, or
+// Karpenter.
+func (k *Controller) reconcileDriver(ctx context.Context, s nodeView) (time.Duration, error) {
+	if _, recorded := s.node.Annotations[gpu.AllocatableAnnotation]; recorded || tainted(s.node) {
+		// It was launched while the DevicePlugin could not be read.
+		if err := k.write(ctx, s.node, true, ""); err != nil {
+			return 0, err
+		}
+	}
+	if !s.lacksDevices() {
+		if s.unknown == "" {
+			k.records.clearMismatch(s.node.Name)
+		}
+		return publishedPoll, nil
+	}
+	now := k.cfg.Clock.Now()
+	since := k.records.mismatchSince(s.node.Name, now)
+	left := s.driverDue(since).Sub(now)
+	switch {
+	case left > 0 && initialized(s.node) && now.Sub(since) >= grace:
+		return min(left, publishedPoll), nil
+	case left > 0:
+		return min(left, driverPoll), nil
+	}
+	claim, err := claimOf(ctx, k.cfg.Cache, s.node)
+	if err != nil || !k.records.firstEvent(s.node.Name) {
+		return publishedPoll, err
+	}
+	reason, message := s.diagnosis()
+	message = fmt.Sprintf("The node does not have its %d GPUs by the DRA driver (configuration %s) in time: %s; a node of the DRA driver is not replaced", GPUs(s.node), s.config.Name, message)
+	k.cfg.Log.Info(message, "node", s.node.Name, "nodepool", s.pool, "reason", reason)
+	k.cfg.Recorder.Event(s.node, corev1.EventTypeWarning, reason, message)
+	if claim != nil {
+		k.cfg.Recorder.Event(claim, corev1.EventTypeWarning, reason, message)
+	}
+	return publishedPoll, nil
 }

@@ -45,8 +45,8 @@ type nodeRecord struct {
 	since time.Time
 	// eventSent is true when that was reported by an event.
 	eventSent bool
-	// blockedReason is why the node was last not replaced though it should have been.
-	blockedReason string
+	// reported is what kept the node from being replaced when that was last reported.
+	reported blocker
 	// poolPart is the node's part in Pools, as text.
 	poolPart string
 }
@@ -92,7 +92,7 @@ func (m *nodeRecords) timesOf(node *corev1.Node, now time.Time) nodeTimes {
 	return nodeTimes{firstObserved: now}
 }
 
-// setBlocker records what keeps a node from being replaced; the zero note takes it back.
+// setBlocker records what keeps a node from being replaced; the zero value takes it back.
 func (m *nodeRecords) setBlocker(name string, n blocker) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,15 +101,16 @@ func (m *nodeRecords) setBlocker(name string, n blocker) {
 	}
 }
 
-// blockerChanged records why a node is not replaced; it returns whether that is another reason.
-func (m *nodeRecords) blockerChanged(name, text string) bool {
+// blockerChanged records why a node is not replaced; it returns whether that is another reason, or another
+// object by which it is blocked.
+func (m *nodeRecords) blockerChanged(name string, why blocker) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	i := m.nodes[name]
-	if i == nil || i.blockedReason == text {
+	if i == nil || i.reported.code == why.code && i.reported.object == why.object {
 		return false
 	}
-	i.blockedReason = text
+	i.reported = why
 	return true
 }
 

@@ -28,9 +28,9 @@ func (k *Controller) overdue(ctx context.Context, s nodeView) (time.Duration, er
 		k.records.setBlocker(s.node.Name, blocker{})
 		return left, nil
 	}
-	if message := k.blockedBy(s, claim); message != "" {
+	if why := k.blockedBy(s, claim); why != (blocker{}) {
 		k.records.setBlocker(s.node.Name, blocker{})
-		k.blockedEvent(s, claim, blocker{message: message})
+		k.blockedEvent(s, claim, why)
 		return grace, nil // Not all of what spares it is watched.
 	}
 	wait, err := k.budgetWait(ctx, s, claim)
@@ -86,7 +86,7 @@ func (k *Controller) replace(ctx context.Context, name string) (time.Duration, e
 
 // proceed replaces a node whose time is up, unless something stands in its way.
 func (k *Controller) proceed(ctx context.Context, s nodeView, claim *karpv1.NodeClaim) (time.Duration, error) {
-	if k.blockedBy(s, claim) != "" {
+	if k.blockedBy(s, claim) != (blocker{}) {
 		return conflictRetry, nil // The cache will have the same soon, and why.
 	}
 	name := s.node.Name

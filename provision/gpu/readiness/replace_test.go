@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -149,11 +150,23 @@ func TestEveryCauseIsDiagnosed(t *testing.T) {
 		"an image without driver":        {crashed(logs + "E1 factory.go:112] Incompatible strategy detected auto"), readiness.NoDriver, "Incompatible strategy"},
 		"a machine without the driver": {crashed("Failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND.\nerror starting plugins: error getting plugins: unable to create plugins: failed to construct resource managers: nvml init failed: ERROR_LIBRARY_NOT_FOUND"),
 			readiness.NoDriver, "ERROR_LIBRARY_NOT_FOUND"},
-		"a runtime without the library":   {crashed("nvidia-container-cli: load library failed: libnvidia-ml.so.1"), readiness.NoDriver, "libnvidia-ml.so.1"},
-		"a plugin that has not come up":   {func(b *bench) { b.put(plugin("plugin-1", "r1", false)) }, readiness.PluginFailing, "plugin-1 is not ready yet"},
-		"a plugin of another revision":    {func(b *bench) { b.put(plugin("plugin-1", "r0", true)) }, readiness.Mismatch, "earlier version"},
-		"GPUs that are missing":           {func(b *bench) { b.edit(advertising(20)) }, readiness.MissingGPUs, "20 of 40"},
-		"shares of another configuration": {func(b *bench) { b.edit(advertising(80)) }, readiness.Mismatch, "80 of 40"},
+		"a runtime without the library": {crashed("nvidia-container-cli: load library failed: libnvidia-ml.so.1"), readiness.NoDriver, "libnvidia-ml.so.1"},
+		"a plugin that has not come up": {func(b *bench) { b.put(plugin("plugin-1", "r1", false)) }, readiness.PluginFailing, "plugin-1 is not ready yet"},
+		"a plugin of another revision":  {func(b *bench) { b.put(plugin("plugin-1", "r0", true)) }, readiness.Mismatch, "earlier version"},
+		"GPUs that are missing":         {func(b *bench) { b.edit(advertising(20)) }, readiness.MissingGPUs, "20 of 40"},
+		"MIG devices of another configuration": {func(b *bench) {
+			b.edit(func(n *corev1.Node) {
+				n.Status.Allocatable = corev1.ResourceList{"nvidia.com/mig-1g.10gb": resource.MustParse("28")}
+			})
+		}, readiness.Mismatch, "the node advertises nvidia.com/gpu: 0 of 40"},
+		"a GPU that cannot be partitioned": {func(b *bench) {
+			pod := plugin("plugin-1", "r1", false)
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "mig-parted", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "error setting MIG mode: In use by another client"}}}}
+			b.put(pod)
+		}, readiness.PluginFailing, "container mig-parted waits: CrashLoopBackOff: error setting MIG mode: In use by another client"},
+		"GPUs that nvidia-mig-parted does not find": {crashed("error applying MIG configuration with hooks: error initializing NVML: ERROR_DRIVER_NOT_LOADED"), readiness.NoDriver, "ERROR_DRIVER_NOT_LOADED"},
+		"shares of another configuration":           {func(b *bench) { b.edit(advertising(80)) }, readiness.Mismatch, "80 of 40"},
 		"an image with a plugin of its own": {func(b *bench) {
 			b.edit(func(n *corev1.Node) { advertising(4)(n); n.Status.NodeInfo.OSImage = "Bottlerocket OS 1.30" })
 		}, readiness.Mismatch, "Bottlerocket's own plugin advertises nvidia.com/gpu: 4 of 40"},

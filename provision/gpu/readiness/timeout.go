@@ -52,6 +52,11 @@ func (s *nodeView) deadline(registered time.Time, past nodeTimes) time.Time {
 	return latest(due, past.firstObserved.Add(watch))
 }
 
+// driverDue is when a node of the DRA driver is reported that lacks devices since some time.
+func (s *nodeView) driverDue(since time.Time) time.Time {
+	return latest(s.node.CreationTimestamp.Add(s.timeout()), since.Add(grace))
+}
+
 // installed is when the DaemonSet was created.
 func (s *nodeView) installed(firstObserved time.Time) time.Time {
 	if s.set == nil {

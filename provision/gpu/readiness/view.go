@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -36,7 +37,9 @@ type nodeView struct {
 	// unapplied is why nothing can be concluded from what the node advertises: its DaemonSet
 	// was not made from the configuration. Empty when it was.
 	unapplied string
-	health    Health
+	// unknown is why it cannot be determined whether the DRA driver has published the node's GPUs; empty where it can.
+	unknown string
+	health  Health
 }
 
 // readPlugin reads the DevicePlugin by one way and all else by another; both are the
@@ -150,6 +153,12 @@ func (s *nodeView) explain() {
 		return
 	}
 	v.Message = fmt.Sprintf("no pod of the device plugin is on the node: DaemonSet %s has none for it", s.set.Name)
+}
+
+// selects reports whether the DaemonSet's node selector and affinity include the node. What cannot be determined counts as yes.
+func selects(set *appsv1.DaemonSet, node *corev1.Node) bool {
+	match, err := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: set.Spec.Template.Spec}).Match(node)
+	return err != nil || match
 }
 
 // untolerated lists the node's taints that keep the DaemonSet's pods away.

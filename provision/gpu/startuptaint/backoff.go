@@ -8,14 +8,8 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/poolwright/poolwright/provision/backoff"
 	"github.com/poolwright/poolwright/provision/gpu"
-)
-
-const (
-	// initialBackoff follows the second failure in a row; each later one doubles it.
-	initialBackoff = 5 * time.Minute
-	// maxBackoff bounds it.
-	maxBackoff = 2 * time.Hour
 )
 
 // FailureBackoff counts, for each pool, the nodes in a row that never advertised their GPUs,
@@ -56,22 +50,11 @@ func (b *FailureBackoff) Failed(pool, diagnosis string) (failures int, until tim
 	r.failures++
 	r.last = diagnosis
 	if r.failures > 1 && !now.Before(r.until) {
-		r.until = now.Add(backoffAfter(r.backoffs))
+		r.until = now.Add(backoff.After(r.backoffs))
 		r.backoffs++
 	}
 	b.pools[pool] = r
 	return r.failures, r.until
-}
-
-// backoffAfter is the length of a backoff that follows that many others.
-func backoffAfter(backoffs int) time.Duration {
-	length := initialBackoff
-	for range backoffs {
-		if length *= 2; length >= maxBackoff {
-			return maxBackoff
-		}
-	}
-	return length
 }
 
 // Reset records that a node of the pool advertises its GPUs, which ends the row of
@@ -116,7 +99,7 @@ func (b *FailureBackoff) Restore(pools []gpu.PoolState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	clear(b.pools)
-	latest := b.clock.Now().Add(maxBackoff)
+	latest := b.clock.Now().Add(backoff.Max)
 	for _, p := range pools {
 		if p.Failures <= 0 {
 			continue

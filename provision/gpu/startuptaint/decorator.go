@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unique"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/nvidiadra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -114,9 +113,9 @@ func (d *decorator) hasCandidate(ctx context.Context, pool string, claim *karpv1
 
 // GetInstanceTypes shows the GPU offerings of a pool that is held back, or may be, as
 // unavailable, and GPUs as devices of NVIDIA's DRA driver only in the pools that a configuration
-// serves by it, and whole ones only: a node that is launched for a claim waits without end where nothing publishes them. The types and their offerings stay in the list: a node whose type
-// or offering is missing would count as drifted. Only copies are changed, because
-// Karpenter shares what it returns.
+// serves by it: a node that is launched for a claim waits without end where nothing publishes them. The types and their
+// offerings stay in the list: a node whose type or offering is missing would count as drifted. Only copies are
+// changed, because Karpenter shares what it returns.
 func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool) ([]*cloudprovider.InstanceType, error) {
 	all, err := d.CloudProvider.GetInstanceTypes(ctx, pool)
 	if err != nil || pool == nil {
@@ -127,16 +126,12 @@ func (d *decorator) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool)
 		return all, nil
 	}
 	plugin, driver := d.serves(ctx, pool.Name)
-	excluded := publishesGPUs
-	if driver {
-		excluded = publishesFractions
-	}
-	if backOff = backOff && plugin; !backOff && !slices.ContainsFunc(all, excluded) {
+	if backOff = backOff && plugin; !backOff && driver {
 		return all, nil
 	}
 	out := make([]*cloudprovider.InstanceType, len(all))
 	for i, it := range all {
-		if out[i] = it; excluded(it) {
+		if out[i] = it; !driver && publishesGPUs(it) {
 			out[i] = withoutDRA(it)
 		}
 		if backOff && hasGPU(it) {
@@ -183,12 +178,6 @@ func shallow(it *cloudprovider.InstanceType) *cloudprovider.InstanceType {
 
 // draDriver is the name of NVIDIA's DRA driver for GPUs.
 var draDriver = unique.Make(nvidiadra.DriverName)
-
-// publishesFractions reports whether Karpenter expects a whole GPU on nodes of a type that has a fraction of one, such as
-// those of g6f: EC2 counts none of them.
-func publishesFractions(it *cloudprovider.InstanceType) bool {
-	return publishesGPUs(it) && it.Requirements.Has(awsv1.LabelInstanceGPUCount) && it.Requirements.Get(awsv1.LabelInstanceGPUCount).Has("0")
-}
 
 // publishesGPUs reports whether Karpenter expects NVIDIA's DRA driver on nodes of a type.
 func publishesGPUs(it *cloudprovider.InstanceType) bool {

@@ -6,20 +6,19 @@ import (
 	"testing"
 	"unique"
 
-	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/drametadata"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/nvidiadra"
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
-	"sigs.k8s.io/karpenter/pkg/scheduling"
 
+	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/startuptaint"
 )
 
 // Only where the DRA driver runs is a GPU a device of it: a node launched for a claim would wait without end for a
-// ResourceSlice, and a GPU that the device plugin offers would be counted twice. What serves a pool that cannot be read
+// ResourceSlice, and a GPU that the device plugin advertises would be counted twice. What serves a pool that cannot be read
 // publishes nothing.
 func TestOnlyPoolsOfTheDRADriverHaveItsDevices(t *testing.T) {
 	const efa = "dra.net"
@@ -75,28 +74,23 @@ func TestOnlyPoolsOfTheDRADriverHaveItsDevices(t *testing.T) {
 	}
 }
 
-// Karpenter's metadata has a whole GPU for types with a fraction of one, of which EC2 counts none.
-func TestAFractionOfAGPUIsNoDevice(t *testing.T) {
-	inner := &cloud{types: machines()}
-	for i, count := range []string{"", "1", "0"} {
-		if count != "" {
-			inner.types[i].Requirements.Add(scheduling.NewRequirement(awsv1.LabelInstanceGPUCount, corev1.NodeSelectorOpIn, count))
-			inner.types[i].DynamicResources.ResourceSliceTemplates = []*cloudprovider.ResourceSliceTemplate{{Driver: unique.Make(nvidiadra.DriverName)}}
-		}
-	}
-	provider := startuptaint.Decorate(startuptaint.Config{
-		Sharing: func(context.Context) (gpu.Sharing, error) {
-			return gpu.Sharing{Default: "dra", Configs: []gpu.PluginConfig{{Name: "dra", Strategy: gpu.StrategyDRA}}}, nil
-		},
-		Backoff: startuptaint.NewFailureBackoff(clock.RealClock{}), Reader: kube(t),
-	})(inner)
-	types, err := provider.GetInstanceTypes(t.Context(), pool("driver"))
+// What Karpenter expects of an instance type for claims are the GPUs that EC2 counts. It counts none where a node has a
+// fraction of one, as in g6f: a node that is launched for a claim there would wait without end.
+func TestKarpenterExpectsTheGPUsThatEC2Counts(t *testing.T) {
+	types, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []int{0, 1, 0} {
-		if got := len(types[i].DynamicResources.ResourceSliceTemplates); got != want {
-			t.Errorf("%s has %d templates, want %d", types[i].Name, got, want)
+	for _, of := range types.Types() {
+		if of.GPU.Manufacturer != "NVIDIA" {
+			continue
+		}
+		expected := 0
+		if metadata, ok := drametadata.GPUMetadataByInstanceType[of.Name]; ok {
+			expected = len(metadata.Devices)
+		}
+		if expected != of.GPU.Count {
+			t.Errorf("%s has %d GPUs, and Karpenter expects %d", of.Name, of.GPU.Count, expected)
 		}
 	}
 }
@@ -116,5 +110,38 @@ func TestANodeOfTheDRADriverIsNotTainted(t *testing.T) {
 		if taint.Key == gpu.StartupTaint {
 			t.Errorf("the node starts with %s", taint.Key)
 		}
+	}
+}
+
+// No node of the DRA driver is replaced for its readiness, so that what a pool has failed is of an earlier device plugin.
+func TestAPoolOfTheDRADriverIsNeverHeldBack(t *testing.T) {
+	inner := &cloud{types: machines()}
+	for _, it := range inner.types[1:] {
+		delete(it.Capacity, gpu.Resource)
+		delete(it.Capacity, gpu.SharedResource)
+		it.DynamicResources.ResourceSliceTemplates = []*cloudprovider.ResourceSliceTemplate{{Driver: unique.Make(nvidiadra.DriverName)}}
+	}
+	provider, book := decorate(t, inner, func(context.Context) (gpu.Sharing, error) {
+		return gpu.Sharing{Name: "nvidia", Configs: []gpu.PluginConfig{{Name: "dra", Pools: []string{"driver"}, Strategy: gpu.StrategyDRA}}}, nil
+	})
+	available := func() []string {
+		t.Helper()
+		types, err := provider.GetInstanceTypes(t.Context(), pool("driver"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, it := range types {
+			if len(it.Offerings.Available()) > 0 {
+				out = append(out, it.Name)
+			}
+		}
+		return out
+	}
+	for range 2 {
+		book.Failed("driver", "NoDriver")
+	}
+	if diff := cmp.Diff([]string{"plain", "one", "shared"}, available()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -54,33 +56,100 @@ func content(usd float64) published.Content {
 	return published.Content{Offerings: list(usd), CapacityReservations: map[string][]published.Reservation{"training": {{CapacityReservation: block(), Nodes: 2}}}}
 }
 
+// both are the ConfigMaps of a content.
+func both(t *testing.T, of published.Content) (prices, reservations *corev1.ConfigMap) {
+	t.Helper()
+	prices, err := of.ConfigMap(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reservations, err = of.ReservationsConfigMap(namespace); err != nil {
+		t.Fatal(err)
+	}
+	return prices, reservations
+}
+
+func manifest(t *testing.T, of any) []byte {
+	t.Helper()
+	out, err := yaml.Marshal(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func TestWhatIsPublishedIsReadBack(t *testing.T) {
-	c, err := content(98.32).ConfigMap(namespace)
-	if err != nil {
-		t.Fatal(err)
+	prices, reservations := both(t, content(98.32))
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	of := func(objects ...corev1.ConfigMap) []byte {
+		return manifest(t, corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"}, Items: objects})
 	}
-	manifest, err := yaml.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(c).Build()
-	for name, read := range map[string]func() (published.Content, error){
-		"from the cluster":   func() (published.Content, error) { return published.Read(t.Context(), live, namespace) },
-		"from its manifest":  func() (published.Content, error) { return published.ReadManifest(bytes.NewReader(manifest)) },
-		"from the ConfigMap": func() (published.Content, error) { return published.Of(c) },
+	live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(prices, reservations).Build()
+	for name, c := range map[string]struct {
+		read func() (published.Content, error)
+		both bool
+	}{
+		"from the cluster": {read: func() (published.Content, error) { return published.Read(t.Context(), live, namespace) }},
+		"reservations of the cluster, too": {both: true, read: func() (published.Content, error) {
+			out, err := published.Read(t.Context(), live, namespace)
+			if err != nil {
+				return out, err
+			}
+			out.CapacityReservations, err = published.ReadReservations(t.Context(), live, namespace)
+			return out, err
+		}},
+		"from its manifest": {read: func() (published.Content, error) { return published.ReadManifest(bytes.NewReader(manifest(t, prices))) }},
+		"from a list of it": {read: func() (published.Content, error) { return published.ReadManifest(bytes.NewReader(of(*other, *prices))) }},
+		"from a list": {both: true, read: func() (published.Content, error) {
+			return published.ReadManifest(bytes.NewReader(of(*reservations, *prices)))
+		}},
+		"from the ConfigMap": {read: func() (published.Content, error) { return published.Of(prices) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := read()
+			got, err := c.read()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(content(98.32), got); diff != "" {
+			want := content(98.32)
+			if !c.both {
+				want.CapacityReservations = nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 	if _, err := published.Read(t.Context(), live, "default"); !errors.Is(err, published.ErrAbsent) {
 		t.Errorf("another namespace has %v", err)
+	}
+	if got, err := published.ReadReservations(t.Context(), live, "default"); got != nil || err != nil {
+		t.Errorf("another namespace has the reservations %v, %v", got, err)
+	}
+	if got, err := published.ReadManifest(bytes.NewReader(of(*reservations))); err == nil {
+		t.Errorf("a list without prices is %v", got)
+	}
+}
+
+// Reservations are the account's own: who may read the prices may not have to read them.
+func TestNoReservationIsAmongThePrices(t *testing.T) {
+	prices, reservations := both(t, content(98.32))
+	for name, c := range map[string]struct {
+		of   *corev1.ConfigMap
+		want bool
+	}{"the prices": {prices, false}, "the reservations": {reservations, true}} {
+		for key, data := range c.of.BinaryData {
+			r, err := gzip.NewReader(bytes.NewReader(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := bytes.Contains(plain, []byte(block().ID)); got != c.want {
+				t.Errorf("%s have a reservation in %s: %t", name, key, got)
+			}
+		}
 	}
 }
 
@@ -188,6 +257,11 @@ func cluster(t *testing.T, writes chan<- string, objects ...client.Object) clien
 			writes <- "update"
 			return err
 		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			err := c.Delete(ctx, o, opts...)
+			writes <- "delete " + o.GetName()
+			return err
+		},
 	}).Build()
 }
 
@@ -197,7 +271,7 @@ func publish(t *testing.T, list *pricelist.List, before *corev1.ConfigMap) *core
 	clock, writes := testingclock.NewFakeClock(at), make(chan string, 10)
 	live := cluster(t, writes, before)
 	requested := make(chan struct{})
-	p := &published.Publisher{Live: live, Cached: live, Namespace: namespace, Clock: clock, Log: logr.Discard(), Offerings: func() *pricelist.List {
+	p := &published.Publisher{Live: live, Cached: live, Namespace: namespace, Prices: true, Clock: clock, Log: logr.Discard(), Offerings: func() *pricelist.List {
 		requested <- struct{}{}
 		return list
 	}}
@@ -230,7 +304,7 @@ func TestAnIncompleteListKeepsWhatWasPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := content(98.32)
+	want := published.Content{Offerings: list(98.32)}
 	want.Offerings.Spot = list(55).Spot
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -244,18 +318,14 @@ func TestAConfigMapOfAnotherOwnerIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestTheControllerPublishesWhatItReadsAndWritesNothingElse(t *testing.T) {
-	clock, writes := testingclock.NewFakeClock(at), make(chan string, 10)
-	foreign, err := content(1).ConfigMap("default")
-	if err != nil {
-		t.Fatal(err)
-	}
-	live := cluster(t, writes, foreign)
-	lists := make(chan *pricelist.List)
-	p := &published.Publisher{Live: live, Cached: live, Namespace: namespace, Clock: clock, Log: logr.Discard(), Offerings: func() *pricelist.List { return <-lists }}
-	stopped := make(chan error, 1)
-	go func() { stopped <- p.Start(t.Context()) }()
-	tick := func(step time.Duration, list *pricelist.List) {
+// running is a Publisher that publishes a list each time that one is given to tick, the first after ten seconds.
+func running(t *testing.T, p *published.Publisher, live client.Client) (tick func(time.Duration, *pricelist.List)) {
+	t.Helper()
+	clock, lists := testingclock.NewFakeClock(at), make(chan *pricelist.List)
+	p.Live, p.Cached, p.Namespace, p.Clock, p.Log = live, live, namespace, clock, logr.Discard()
+	p.Offerings = func() *pricelist.List { return <-lists }
+	go func() { _ = p.Start(t.Context()) }()
+	return func(step time.Duration, list *pricelist.List) {
 		t.Helper()
 		for !clock.HasWaiters() {
 			runtime.Gosched()
@@ -263,6 +333,16 @@ func TestTheControllerPublishesWhatItReadsAndWritesNothingElse(t *testing.T) {
 		clock.Step(step)
 		lists <- list
 	}
+}
+
+func TestTheControllerPublishesWhatItReadsAndWritesNothingElse(t *testing.T) {
+	writes := make(chan string, 10)
+	foreign, err := content(1).ConfigMap("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := cluster(t, writes, foreign)
+	tick := running(t, &published.Publisher{Prices: true}, live)
 	unread := list(98.32)
 	unread.SpotAt = time.Time{}
 	for _, incomplete := range []*pricelist.List{nil, unread} {
@@ -281,10 +361,151 @@ func TestTheControllerPublishesWhatItReadsAndWritesNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(content(55), got); diff != "" {
+	if diff := cmp.Diff(published.Content{Offerings: list(55)}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if reserved, err := published.ReadReservations(t.Context(), live, namespace); reserved != nil || err != nil {
+		t.Errorf("nobody requested the reservations published, which are %v, %v", reserved, err)
 	}
 	if len(writes) > 0 {
 		t.Errorf("%s besides", <-writes)
+	}
+}
+
+func TestReservationsArePublishedApart(t *testing.T) {
+	writes := make(chan string, 10)
+	live := cluster(t, writes)
+	running(t, &published.Publisher{Prices: true, Reservations: true}, live)(10*time.Second, list(98.32))
+	for range 2 {
+		if got := <-writes; got != "create" {
+			t.Errorf("%s", got)
+		}
+	}
+	got, err := published.ReadReservations(t.Context(), live, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(content(0).CapacityReservations, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWhatIsNotPublishedAnyMoreIsDeleted(t *testing.T) {
+	prices, reservations := both(t, content(98.32))
+	foreign := reservations.DeepCopy()
+	foreign.Labels = nil
+	unreadable := prices.DeepCopy()
+	unreadable.BinaryData = nil
+	for name, c := range map[string]struct {
+		publisher published.Publisher
+		read      *pricelist.List // by the engine
+		before    []client.Object
+		want      []string
+	}{
+		"reservations":                {published.Publisher{Prices: true}, list(98.32), []client.Object{prices, reservations}, []string{"delete " + published.ReservationsName}},
+		"prices":                      {published.Publisher{Reservations: true}, list(98.32), []client.Object{prices, reservations}, []string{"delete " + published.Name}},
+		"another's of the name":       {published.Publisher{Prices: true}, list(98.32), []client.Object{prices, foreign}, nil},
+		"both before prices are read": {published.Publisher{}, nil, []client.Object{prices, reservations}, []string{"delete " + published.Name, "delete " + published.ReservationsName}},
+		"what cannot be read":         {published.Publisher{Prices: true}, nil, []client.Object{unreadable}, []string{"delete " + published.Name}},
+		"nothing that is published":   {published.Publisher{Prices: true, Reservations: true}, nil, []client.Object{prices, reservations}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			writes := make(chan string, 10)
+			tick := running(t, &c.publisher, cluster(t, writes, copies(c.before...)...))
+			tick(10*time.Second, c.read)
+			tick(time.Hour, c.read) // The first is done.
+			if diff := cmp.Diff(c.want, written(writes)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// copies are objects of one's own: a client changes what it is made with.
+func copies(of ...client.Object) []client.Object {
+	var out []client.Object
+	for _, o := range of {
+		out = append(out, o.DeepCopyObject().(client.Object))
+	}
+	return out
+}
+
+func written(writes <-chan string) []string {
+	var out []string
+	for len(writes) > 0 {
+		out = append(out, <-writes)
+	}
+	return out
+}
+
+// older is the ConfigMap of a controller that published both in one.
+func older(t *testing.T, of published.Content) *corev1.ConfigMap {
+	t.Helper()
+	out, err := of.ConfigMap(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data bytes.Buffer
+	w := gzip.NewWriter(&data)
+	if err := errors.Join(json.NewEncoder(w).Encode(of), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	out.BinaryData = map[string][]byte{"price-list.json.gz": data.Bytes()}
+	return out
+}
+
+// Where no engine runs nothing is read that could take the place of what was published.
+func TestWithoutAnEngineNothingIsPublishedAndWhatIsOffIsDeleted(t *testing.T) {
+	prices, reservations := both(t, content(98.32))
+	for name, c := range map[string]struct {
+		publisher published.Publisher
+		before    []client.Object
+		want      []string
+	}{
+		"what is on stays":                        {published.Publisher{Prices: true, Reservations: true}, []client.Object{prices, reservations}, nil},
+		"reservations are off":                    {published.Publisher{Prices: true}, []client.Object{prices, reservations}, []string{"delete " + published.ReservationsName}},
+		"both are off":                            {published.Publisher{}, []client.Object{prices, reservations}, []string{"delete " + published.Name, "delete " + published.ReservationsName}},
+		"nothing was published":                   {published.Publisher{Prices: true, Reservations: true}, nil, nil},
+		"reservations of before among the prices": {published.Publisher{Prices: true}, []client.Object{older(t, content(98.32))}, []string{"update"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			writes, clock := make(chan string, 10), testingclock.NewFakeClock(at)
+			live := cluster(t, writes, copies(c.before...)...)
+			p := c.publisher
+			p.Live, p.Cached, p.Namespace, p.Clock, p.Log = live, live, namespace, clock, logr.Discard()
+			go func() { _ = p.Start(t.Context()) }()
+			for _, step := range []time.Duration{10 * time.Second, time.Hour} {
+				for !clock.HasWaiters() {
+					runtime.Gosched()
+				}
+				clock.Step(step)
+			}
+			for !clock.HasWaiters() {
+				runtime.Gosched()
+			}
+			if diff := cmp.Diff(c.want, written(writes)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			var left corev1.ConfigMap
+			if err := live.Get(t.Context(), client.ObjectKeyFromObject(prices), &left); err != nil {
+				return // It is not to be there, which writes shows.
+			}
+			if diff := cmp.Diff(prices.BinaryData, left.BinaryData); diff != "" {
+				t.Errorf("the prices are changed, or have reservations (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAListOfWhichNothingWasReadIsNotPublished(t *testing.T) {
+	before, _ := both(t, content(55))
+	before.Namespace = "default"
+	writes := make(chan string, 10)
+	tick := running(t, &published.Publisher{Prices: true}, cluster(t, writes, before))
+	for range 33 { // one more than the tries for a complete one, and the one after
+		tick(time.Hour, &pricelist.List{Region: "eu-west-1"})
+	}
+	if got := written(writes); got != nil {
+		t.Errorf("%v", got)
 	}
 }

@@ -26,7 +26,7 @@ func TestTheTablesAreComplete(t *testing.T) {
 			"DetachRolePolicy", "GetInstanceProfile", "GetOpenIDConnectProvider", "GetPolicy", "GetPolicyVersion", "GetRole", "GetRolePolicy",
 			"ListAttachedRolePolicies", "ListInstanceProfileTags", "ListInstanceProfiles", "ListInstanceProfilesForRole", "ListOpenIDConnectProviders",
 			"ListPolicyTags", "ListPolicyVersions", "ListRolePolicies", "ListRoleTags", "ListRoles", "PutRolePermissionsBoundary", "PutRolePolicy",
-			"RemoveRoleFromInstanceProfile", "TagInstanceProfile", "TagPolicy", "TagRole", "UntagInstanceProfile", "UntagPolicy", "UntagRole",
+			"RemoveRoleFromInstanceProfile", "SimulatePrincipalPolicy", "TagInstanceProfile", "TagPolicy", "TagRole", "UntagInstanceProfile", "UntagPolicy", "UntagRole",
 			"UpdateAssumeRolePolicy", "UpdateRole"},
 		"eks": {"CreateAccessEntry", "CreatePodIdentityAssociation", "DeleteAccessEntry", "DeletePodIdentityAssociation", "DescribeAccessEntry",
 			"DescribeAddon", "DescribeCluster", "DescribeNodegroup", "DescribePodIdentityAssociation", "DescribeUpdate", "ListAccessEntries",

@@ -45,6 +45,14 @@ func (c *Cloud) Impair(id, check string) error {
 	return c.st.ec2.Impair(id, check)
 }
 
+// AnnounceScheduledEvent has AWS Health send a scheduled event of an instance, such as "instance-retirement", to EventBridge,
+// while DescribeInstanceStatus does not return it: with Impair it does both.
+func (c *Cloud) AnnounceScheduledEvent(id, code string) error {
+	c.account.Lock()
+	defer c.account.Unlock()
+	return c.st.ec2.AnnounceScheduledEvent(id, code)
+}
+
 // DiskGiB is the size of the instance's EBS volume at a device name such as
 // "/dev/xvda"; 0 where its launch template sets none, so that the image's own
 // size holds.

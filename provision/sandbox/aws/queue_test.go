@@ -197,6 +197,10 @@ func TestImpairedInstances(t *testing.T) {
 	}
 	w.clock.advance(5 * time.Second)
 	since := w.clock.Now()
+	ok(t, w.cloud.AnnounceScheduledEvent(ids[0], "instance-stop"))
+	if n := status("event.code", "instance-stop"); n != 0 {
+		t.Error("EC2 returns an event that only AWS Health announced")
+	}
 	ok(t, w.cloud.Impair(ids[0], "instance"))
 	ok(t, w.cloud.Impair(ids[1], "instance-retirement"))
 	if a, b, c := status("instance-status.status", "impaired"), status("system-status.status", "impaired"), status("event.code", "instance-stop,instance-retirement"); a != 1 || b != 0 || c != 1 {
@@ -216,5 +220,8 @@ func TestImpairedInstances(t *testing.T) {
 	}
 	if w.cloud.Impair(ids[0], "mood") == nil || w.cloud.Impair("i-1", "instance") == nil {
 		t.Error("an unknown check or instance was accepted")
+	}
+	if w.cloud.AnnounceScheduledEvent(ids[0], "instance") == nil || w.cloud.AnnounceScheduledEvent("i-1", "instance-stop") == nil {
+		t.Error("no scheduled event, or one of no instance, was announced")
 	}
 }

@@ -164,6 +164,7 @@ func TestEveryKindOfEventIsSent(t *testing.T) {
 	step("a launch", func() error { return nil }, "EC2 Instance State-change Notification pending", "EC2 Instance State-change Notification running")
 	step("a recommendation", func() error { return w.cloud.RecommendRebalance(id) }, "EC2 Instance Rebalance Recommendation")
 	step("a scheduled event", func() error { return w.cloud.Impair(id, "instance-retirement") }, "AWS Health Event AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED "+id)
+	step("one that only AWS Health announces", func() error { return w.cloud.AnnounceScheduledEvent(id, "instance-stop") }, "AWS Health Event AWS_EC2_INSTANCE_STOP_SCHEDULED "+id)
 	step("a failing check", func() error { return w.cloud.Impair(id, "system") })
 	step("an end", func() error { return w.cloud.Terminate(id) }, "EC2 Instance State-change Notification shutting-down")
 	w.clock.advance(5 * time.Second)

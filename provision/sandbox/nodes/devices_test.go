@@ -314,3 +314,31 @@ func TestWhatAPluginDoesWithoutDriverGPUsOrDaemon(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatBecomesOfPartitionsIsUpToTheGPUs(t *testing.T) {
+	privileged := true
+	for model, c := range map[string]struct{ want, why string }{
+		"H100": {"mig-1g.10gb 28/28", ""},
+		"T4":   {"gpu 4/4", ""},
+		"A100": {"", "can not reset the GPUs"},
+	} {
+		t.Run(model, func(t *testing.T) {
+			r := enter(t, nvidia2023, Delays{})
+			r.k.machine.Hardware.GPUModel = model
+			r.config = map[string]string{"config.yaml": "flags: {migStrategy: mixed}",
+				"mig-parted.yaml": "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}]}"}
+			pod := r.runs("p")
+			of := corev1.VolumeMount{Name: "dev", MountPath: "/dev"}
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: of.Name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/dev"}}})
+			pod.Spec.Containers[1].SecurityContext = &corev1.SecurityContext{Privileged: &privileged}
+			pod.Spec.InitContainers = []corev1.Container{{Name: "mig-parted", Image: "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.15.0",
+				Command:         []string{"nvidia-mig-parted", "apply", "--config-file=/config/mig-parted.yaml", "--selected-config=a"},
+				SecurityContext: &corev1.SecurityContext{Privileged: &privileged}, VolumeMounts: append(slices.Clone(pod.Spec.Containers[1].VolumeMounts), of)}}
+			r.pass(10 * time.Second)
+			if got := strings.Join(r.notices, "; "); !strings.Contains(got, c.why) {
+				t.Errorf("the notices are %q, want %q", got, c.why)
+			}
+			r.offers("then", c.want)
+		})
+	}
+}

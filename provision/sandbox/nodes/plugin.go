@@ -60,11 +60,15 @@ func (r *pluginRun) served() devicemanager.Table {
 	if r.life == nil {
 		return nil
 	}
-	offer, listed, healthy, ok := r.life.Offer()
+	offer, healthy, ok := r.life.Offer()
 	if !ok {
 		return nil
 	}
-	return devicemanager.Table{corev1.ResourceName(offer.Resource): {Capacity: listed, Healthy: healthy, OnePerRequest: offer.OnePerRequest}}
+	out := devicemanager.Table{}
+	for name, each := range offer.PerGPU {
+		out[corev1.ResourceName(name)] = devicemanager.Device{Capacity: offer.GPUs * each, Healthy: healthy * each, OnePerRequest: offer.OnePerRequest}
+	}
+	return out
 }
 
 // stepPlugin follows the plugin that runs now by a step, and returns how long
@@ -173,8 +177,10 @@ func (k *kubelet) startPlugin(from source, fault Fault) (pluginlife.Advertised, 
 		return pluginlife.Advertised{}, &pluginlife.Failure{Then: pluginlife.Retries,
 			Why: "the device plugin waits for the MPS control daemon, which does not run on the node"}
 	}
-	name, _ := config.AdvertisedGPUs(gpus)
-	return pluginlife.Advertised{Resource: name, GPUs: gpus, Replicas: max(config.Replicas, 1), OnePerRequest: config.OnePerRequest}, nil
+	if !deviceplugin.HasMIG(k.machine.Hardware.GPUModel) {
+		config.MIGDevices = nil
+	}
+	return pluginlife.Advertised{GPUs: gpus, PerGPU: config.AdvertisedPerGPU(), OnePerRequest: config.OnePerRequest}, nil
 }
 
 func (k *kubelet) readConfig(from source) (deviceplugin.Config, *pluginlife.Failure) {
@@ -200,6 +206,10 @@ func (k *kubelet) loadDriver(config deviceplugin.Config) *pluginlife.Failure {
 	case k.machine.Hardware.GPUs == 0:
 		f.Why = fmt.Sprintf("the instance type %s has no NVIDIA GPU: its driver is not loaded", k.machine.Type)
 		f.Log = "Driver Not Loaded"
+	case len(config.MIGDevices) > 0 && deviceplugin.NeedsReset(k.machine.Hardware.GPUModel):
+		f.Why = fmt.Sprintf("nvidia-mig-parted can not reset the GPUs of the instance type %s, which it has to for MIG", k.machine.Type)
+		f.Log = "error applying MIG configuration with hooks: error resetting all GPUs: exit status 255"
+		return &f
 	default:
 		return nil
 	}

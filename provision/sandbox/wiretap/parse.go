@@ -33,11 +33,15 @@ func Kubernetes() Protocol {
 
 const nodeClaims = "nodeclaims.karpenter.sh"
 
-// ConfigMapsOfHistory is the Kind of requests for the ConfigMaps of the controller's history. When they are written depends
-// on the clock, and not on what is declared, so that they have a Kind of their own.
-const ConfigMapsOfHistory = "configmaps/history"
+// ConfigMapsOfHistoryAndPrices is the Kind of requests for the ConfigMaps of the controller's history, and for that of the
+// prices that it publishes. When they are written depends on the clock, and not on what is declared, so that they have a
+// Kind of their own.
+const ConfigMapsOfHistoryAndPrices = "configmaps/history"
 
-const historyPrefix = "poolwright-history"
+const (
+	historyPrefix = "poolwright-history"
+	priceListName = "poolwright-price-list"
+)
 
 func kubernetesRequest(r *http.Request, content []byte) trace.Request {
 	q := trace.Request{Wire: trace.Kubernetes}
@@ -65,8 +69,8 @@ func kubernetesRequest(r *http.Request, content []byte) trace.Request {
 	if q.Name == "" {
 		q.Name = object.Name
 	}
-	if q.Kind == "configmaps" && strings.HasPrefix(q.Name, historyPrefix) {
-		q.Kind = ConfigMapsOfHistory
+	if q.Kind == "configmaps" && (strings.HasPrefix(q.Name, historyPrefix) || q.Name == priceListName) {
+		q.Kind = ConfigMapsOfHistoryAndPrices
 	}
 	if q.Writes() && q.Kind == "leases.coordination.k8s.io" && q.Verb != "delete" {
 		q.Holder = &object.holder

@@ -276,8 +276,7 @@ type UnknownResource struct {
 	Resource string `json:"resource"`
 	// Reason is why, with the action that is missing where it was denied.
 	Reason string `json:"reason"`
-	// Since is when it was first found unknown, of those times in which it has
-	// stayed so.
+	// Since when it has been unknown without interruption.
 	Since metav1.Time `json:"since"`
 }
 

@@ -73,10 +73,11 @@ type DevicePluginSpec struct {
 	Configs []DevicePluginConfig `json:"configs"`
 }
 
-// DevicePluginConfig is one way of offering GPUs, and the NodePools that use it. Without
-// timeSlicing, mps and draDriver, pods get whole GPUs from the device plugin.
+// DevicePluginConfig is one way of serving GPUs, and the NodePools that use it. Without
+// timeSlicing, mps, mig and draDriver, pods get whole GPUs from the device plugin.
 // +kubebuilder:validation:XValidation:rule="!(has(self.timeSlicing) && has(self.mps))",message="choose timeSlicing or mps, not both"
 // +kubebuilder:validation:XValidation:rule="!has(self.draDriver) || !has(self.timeSlicing) && !has(self.mps)",message="the DRA driver publishes whole GPUs: choose draDriver, timeSlicing or mps"
+// +kubebuilder:validation:XValidation:rule="!has(self.mig) || !has(self.timeSlicing) && !has(self.mps) && !has(self.draDriver)",message="GPUs that mig partitions are not shared in another way, and Karpenter expects whole GPUs of the DRA driver: choose mig, timeSlicing, mps or draDriver"
 type DevicePluginConfig struct {
 	// Name is unique among the configurations; it is part of the names of what is made.
 	// +kubebuilder:validation:MaxLength=30
@@ -96,13 +97,17 @@ type DevicePluginConfig struct {
 	// Service, each with its part of the memory.
 	// +optional
 	MPS *MPS `json:"mps,omitempty"`
+	// MIG partitions each GPU into MIG devices, by NVIDIA's Multi-Instance GPU: once, when its node starts, before pods
+	// come to it.
+	// +optional
+	MIG *MIG `json:"mig,omitempty"`
 	// DRADriver advertises whole GPUs by NVIDIA's driver for Dynamic Resource Allocation (DRA) instead of the
 	// device plugin: pods request them with ResourceClaims of the DeviceClass gpu.nvidia.com. It takes
 	// Karpenter's feature gate DRANVIDIAGPU, which is of alpha stage.
 	// +optional
 	DRADriver *DRADriver `json:"draDriver,omitempty"`
 	// ReadyTimeout is the time in which a registered node must advertise its GPUs; after
-	// that it is replaced. It is not applied to nodes of the DRA driver.
+	// that it is replaced. A node of the DRA driver is only listed in the status then.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern="^([0-9]+(s|m|h))+$"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="give at least one minute: drivers and plugin need that to start"
@@ -138,6 +143,36 @@ type MPS struct {
 	// nvidia.com/gpu.
 	// +optional
 	RenameByDefault bool `json:"renameByDefault,omitempty"`
+}
+
+// MIG partitions a GPU in hardware: each MIG device has memory and compute units of its own.
+// +kubebuilder:validation:XValidation:rule="!has(self.strategy) || self.strategy != 'single' || size(self.devices) == 1",message="strategy single advertises devices of one profile: name one, or choose mixed"
+type MIG struct {
+	// Devices are how many MIG devices each GPU is partitioned into, by the name of their profile: 1g.10gb: 7. All GPUs
+	// of a node are partitioned alike.
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=6
+	// +kubebuilder:validation:XValidation:rule="self.all(p, p.matches('^[1-7]g[.][0-9]{1,3}gb$') && self[p] >= 1 && self[p] <= 7)",message="name profiles such as 1g.10gb, each with 1 to 7 devices"
+	Devices map[string]int32 `json:"devices"`
+	// Strategy is the plugin's migStrategy: mixed advertises each profile by a name of its own, such as
+	// nvidia.com/mig-1g.10gb; single advertises devices of one profile as nvidia.com/gpu.
+	// +kubebuilder:validation:Enum=mixed;single
+	// +kubebuilder:default=mixed
+	// +optional
+	Strategy string `json:"strategy,omitempty"`
+	// Version is the tag of NVIDIA's MIG manager, whose nvidia-mig-parted partitions the GPUs.
+	// +kubebuilder:validation:Pattern="^v[0-9]+\\.[0-9]+\\.[0-9]+([-.][0-9A-Za-z.-]+)?$"
+	// +kubebuilder:default="v0.15.0"
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Image is the MIG manager's image without its tag, which is version, for a mirror of
+	// your own.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:Pattern="^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*$"
+	// +kubebuilder:default="nvcr.io/nvidia/cloud-native/k8s-mig-manager"
+	// +optional
+	Image string `json:"image,omitempty"`
 }
 
 // DRADriver is NVIDIA's DRA driver for GPUs.

@@ -34,6 +34,9 @@ const (
 	UpdateParametersAnnotation = "poolwright.dev/update-parameters"
 	// SuspendReasonAnnotation on a Sync is why a person suspended it, for other people to read.
 	SuspendReasonAnnotation = "poolwright.dev/suspend-reason"
+	// SuspendUntilAnnotation on a suspended Sync is when the controller resumes it, as RFC 3339. One that is no
+	// time does not end the suspension.
+	SuspendUntilAnnotation = "poolwright.dev/suspend-until"
 	// RollbackAnnotation on a Sync is the commit, 40 digits, that it stays at instead of following its
 	// branch or tag, until the annotation is removed.
 	RollbackAnnotation = "poolwright.dev/rollback-to"

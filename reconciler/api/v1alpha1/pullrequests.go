@@ -225,7 +225,7 @@ type ReviewedObject struct {
 	// Kind and Name are the object's.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Hash is that of what is wanted after the merge. Empty, the object is deleted.
+	// Hash is that of what is desired after the merge. Empty, the object is deleted.
 	// +optional
 	Hash string `json:"hash,omitempty"`
 }

@@ -185,7 +185,7 @@ type SyncStatus struct {
 	// or found to be Stalled or suspended.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Conditions are Ready, Reconciling, Stalled (kstatus) and Drifted; Healthy where
+	// Conditions are Ready, Reconciling, Stalled (kstatus), Drifted and RolledOut; Healthy where
 	// objects have to be healthy; SourceVerified where revisions have to be signed; RolledBack while
 	// an earlier revision is applied by a rollback; and ConfirmationMismatch while the annotation
 	// poolwright.dev/confirm does not fit what waits.
@@ -222,8 +222,8 @@ type SyncStatus struct {
 	// +optional
 	ConfirmationToken string `json:"confirmationToken,omitempty"`
 	// LastHandledConfirmationTokens are the confirmation tokens that were used, those of the highest
-	// number of each purpose, separated by commas: something that they let pass is done, or nothing is wanted
-	// any more. What waits later for the same purpose needs another.
+	// number of each purpose, separated by commas: their changes were made, or are no longer needed. A later
+	// change of the same purpose needs a new token.
 	// +optional
 	LastHandledConfirmationTokens string `json:"lastHandledConfirmationTokens,omitempty"`
 	// LastAttemptedConfirmationTokens are the confirmation tokens, separated by commas, with which
@@ -277,7 +277,7 @@ type PendingChange struct {
 	Reason string `json:"reason,omitempty"`
 	// HeldBy are the rules that hold the change until a person confirms it or, by HoldUntil, until a time:
 	// MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded,
-	// HeldDependent, SyncChangeHeld or HoldUntil.
+	// DependentDeletionHeld, SyncChangeHeld or HoldUntil.
 	// Absent where none does.
 	// +listType=atomic
 	// +optional

@@ -123,7 +123,7 @@ func (l *Loader) begin(request string) *fetch {
 // then.
 func (l *Loader) Keep() { l.pending = l.last }
 
-// drainTimeout is how long a fetch may take to notice that it is not wanted.
+// drainTimeout is how long a fetch may take to notice that it is cancelled.
 const drainTimeout = 10 * time.Second
 
 // Drain waits up to ten seconds for a fetch under way, whose context has ended.

@@ -36,7 +36,7 @@ type Supervisor struct {
 	// AWS are the statuses that Syncs reported of AWS.
 	AWS *AWSStatuses
 
-	// blocked is why the engine does not run although it is wanted.
+	// blocked is why the engine does not run although it is enabled.
 	blocked *Blocked
 	// gateOff is why the engine runs without a feature gate that is declared.
 	gateOff *Blocked

@@ -24,7 +24,7 @@ type Desired struct {
 	// nothing is done.
 	Cluster *v1alpha1.Cluster
 	Others  []v1alpha1.Cluster
-	// EngineOn is true when the engine is wanted here.
+	// EngineOn is true when the engine is enabled here.
 	EngineOn bool
 	// Settings are valid only when on and err is nil.
 	Settings engine.Settings
@@ -44,7 +44,7 @@ func (s Desired) hash() string {
 
 // ReadDesired reads the API server, never Git, so that a Git outage at a
 // restart stops nothing. Of several Clusters the oldest decides: one that is renamed in
-// Git is created under its new name while the deletion of the old one waits for a person.
+// Git is created under its new name while the deletion of the old one is held until it is confirmed.
 func ReadDesired(ctx context.Context, reader client.Reader) (Desired, error) {
 	all, err := Clusters(ctx, reader)
 	if err != nil {

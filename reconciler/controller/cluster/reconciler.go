@@ -39,7 +39,7 @@ const (
 	leaseRetryInterval = 3 * time.Second
 )
 
-// Blocked is why the engine does not run although it is wanted.
+// Blocked is why the engine does not run although it is enabled.
 type Blocked struct{ Reason, Message string }
 
 // BlockedBy is a Blocked because of an error.
@@ -215,7 +215,7 @@ func (w *reconciler) report(ctx context.Context, now Desired) error {
 		if i > 0 {
 			next = "Cluster " + now.Others[0].Name + " takes over"
 		}
-		ignored := fmt.Sprintf("Cluster %[1]s is older and decides: the engine and AWS follow it, and nothing is done for this one. Once %[1]s is deleted, %[2]s. "+
+		ignored := fmt.Sprintf("Ignored: Cluster %[1]s is older. The engine and AWS use Cluster %[1]s. Once it is deleted, %[2]s. "+
 			"After a rename in Git, the deletion of %[1]s may wait for a confirmation, which its Sync's Ready condition has", now.Cluster.Name, next)
 		errs = append(errs, w.write(ctx, &c, engineConditions(metav1.ConditionFalse, "SeveralClusters", ignored, nil)))
 	}

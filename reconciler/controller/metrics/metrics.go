@@ -6,8 +6,11 @@ package metrics
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/poolwright/poolwright/reconciler/apply"
 )
 
 // Metrics are the Prometheus series of the Git loop. Labels carry names of
@@ -34,7 +37,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		unknown: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_sync_unknown_objects",
 			Help: "Declared or managed things that could not be read, by target (kubernetes, aws)."}, []string{"sync", "target"}),
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_changes_total",
-			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, read_only) and result (applied, failed, conflict, held, skipped)."},
+			Help: "Changes made or attempted, by action (create, update, delete), cause (revision, drift, read_only) and result (" + strings.Join(results(), ", ") + ")."},
 			[]string{"sync", "action", "cause", "result"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_sync_failures_total",
 			Help: "Runs that did not end ready, by reason."}, []string{"sync", "reason"}),
@@ -45,6 +48,27 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// Begin begins the counters of a Sync's changes at 0, where they are not there yet: of a series that begins with its first change,
+// increase() leaves that one out.
+func (m *Metrics) Begin(sync string) {
+	for _, action := range []string{"create", "update", "delete"} {
+		for _, cause := range []string{"revision", "drift", "read_only"} {
+			for _, result := range results() {
+				m.changes.WithLabelValues(sync, action, cause, result)
+			}
+		}
+	}
+}
+
+// results are the values of the label result.
+func results() []string {
+	var out []string
+	for _, status := range apply.Statuses() {
+		out = append(out, string(status))
+	}
+	return out
 }
 
 // Drop deletes the series of a Sync that is gone.

@@ -28,13 +28,13 @@ const MessageLimit = 32768
 // each deletion: the tokens must have room behind them.
 const NamedReasons = 10
 
-// Scope is which changes a run can compute: those that it does not find among these are not
+// Computable is which changes a run can compute: those that it does not find among these are not
 // pending any more.
-type Scope int
+type Computable int
 
 const (
 	// Everything means that the newest revision was compared as a whole.
-	Everything Scope = iota
+	Everything Computable = iota
 	// NoDeletions means that the revision has problems, or is not the newest.
 	NoDeletions
 	// Nothing means that there is no revision, or none by which more than drift is known.
@@ -54,7 +54,7 @@ type Retained struct {
 
 // RetainedFrom is what is kept of an earlier status, where branchMayHaveMoved is true also the token of a move of the branch.
 // found reports whether this run found a change of that object itself.
-func RetainedFrom(earlier v1alpha1.SyncStatus, confirmation string, computed Scope, branchMayHaveMoved bool, found func(object string) bool, tokens confirm.Scope) Retained {
+func RetainedFrom(earlier v1alpha1.SyncStatus, confirmation string, computed Computable, branchMayHaveMoved bool, found func(object string) bool, tokens confirm.Binding) Retained {
 	var out Retained
 	served := slices.Concat(confirm.Tokens(earlier.LastAttemptedConfirmationTokens), confirm.Tokens(earlier.LastHandledConfirmationTokens))
 	for _, part := range confirm.Tokens(confirmation) {

@@ -24,17 +24,17 @@ func objects(changes []v1alpha1.PendingChange) string {
 }
 
 func TestWhatARunCannotComputeStaysPending(t *testing.T) {
-	in := confirm.Scope{UID: "u"}
+	in := confirm.Binding{UID: "u"}
 	update, deletion, move := in.Token("nodes", 1), in.Token("deletions", 1), in.Token("force-push", 1)
 	earlier := v1alpha1.SyncStatus{ConfirmationToken: deletion + "," + move + "," + update, Pending: []v1alpha1.PendingChange{
 		change("A/update", "update", update), change("A/delete", "delete", deletion), change("A/found", "delete", deletion),
 	}}
 	found := func(object string) bool { return object == "A/found" }
 	for name, tt := range map[string]struct {
-		scope   Scope
-		moved   bool
-		objects string
-		tokens  []string
+		computed Computable
+		moved    bool
+		objects  string
+		tokens   []string
 	}{
 		"a full run computes all":                                         {Everything, false, "", nil},
 		"a full run of a branch that may have moved keeps that token":     {Everything, true, "", []string{move}},
@@ -43,7 +43,7 @@ func TestWhatARunCannotComputeStaysPending(t *testing.T) {
 		"one of drift alone, of a branch that may have moved, keeps each": {Nothing, true, "A/update A/delete", []string{deletion, move, update}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := RetainedFrom(earlier, "", tt.scope, tt.moved, found, in)
+			got := RetainedFrom(earlier, "", tt.computed, tt.moved, found, in)
 			if d := cmp.Diff(tt.tokens, got.Tokens); d != "" || objects(got.Changes) != tt.objects {
 				t.Errorf("kept %q, tokens (-want +got):\n%s", objects(got.Changes), d)
 			}
@@ -70,7 +70,7 @@ func TestAStoredRuleThatSkipsAChangeDoesNotHoldIt(t *testing.T) {
 			earlier := v1alpha1.SyncStatus{Pending: []v1alpha1.PendingChange{stored}}
 			want := stored
 			want.HeldBy, want.SkippedBy = tt.wantHeldBy, tt.wantSkippedBy
-			kept := RetainedFrom(earlier, "", NoDeletions, false, func(string) bool { return false }, confirm.Scope{UID: "u"})
+			kept := RetainedFrom(earlier, "", NoDeletions, false, func(string) bool { return false }, confirm.Binding{UID: "u"})
 			if d := cmp.Diff([]v1alpha1.PendingChange{want}, kept.Changes); d != "" {
 				t.Errorf("kept (-want +got):\n%s", d)
 			}
@@ -82,7 +82,7 @@ func TestAStoredRuleThatSkipsAChangeDoesNotHoldIt(t *testing.T) {
 }
 
 func TestTheTokensOfARunReplaceThoseForTheSamePurpose(t *testing.T) {
-	in := confirm.Scope{UID: "u"}
+	in := confirm.Binding{UID: "u"}
 	first, second, deletion := in.Token("nodes", 1), in.Token("nodes", 2), in.Token("deletions", 1)
 	kept := Retained{Tokens: []string{first, deletion}, quoted: []string{"served"}}
 	for name, tt := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // RunRequested returns the predicate of the updates of a Sync that a run depends on: of its spec, of an annotation
-// by which a run is requested, or by which something is allowed or rolled back. Other annotations, such as
+// by which a run is requested, or by which something is allowed, rolled back or suspended. Other annotations, such as
 // the time of a webhook or what kubectl and other controllers keep there, change nothing.
 func RunRequested() predicate.Predicate {
 	return predicate.Or(predicate.GenerationChangedPredicate{}, fluxpredicates.ReconcileRequestedPredicate{}, predicate.Funcs{UpdateFunc: allowed})
@@ -27,6 +27,6 @@ func allowed(e event.UpdateEvent) bool {
 		return false
 	}
 	before, after := e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations()
-	return slices.ContainsFunc([]string{v1alpha1.ConfirmAnnotation, v1alpha1.UpdateParametersAnnotation, v1alpha1.RollbackAnnotation, v1alpha1.RollbackReasonAnnotation},
+	return slices.ContainsFunc([]string{v1alpha1.ConfirmAnnotation, v1alpha1.UpdateParametersAnnotation, v1alpha1.RollbackAnnotation, v1alpha1.RollbackReasonAnnotation, v1alpha1.SuspendReasonAnnotation, v1alpha1.SuspendUntilAnnotation},
 		func(name string) bool { return before[name] != after[name] })
 }

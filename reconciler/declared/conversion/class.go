@@ -43,7 +43,7 @@ func (r *converter) checkFamily(o *object, at, family, field string) {
 	case family == "Custom":
 		r.block(o, at+".amiFamily", "amiFamily Custom needs %s.%s; write which AMIs", at, field)
 	case family == "":
-		r.block(o, at+".amiFamily", "%s.amiFamily is missing, which v1beta1 wanted; write it", at)
+		r.block(o, at+".amiFamily", "%s.amiFamily is missing, which v1beta1 required; write it", at)
 	case yamlnode.HasVariable(yamlnode.Get(o.node, at+".amiFamily")):
 		if !r.opts.UnresolvedVariables {
 			r.block(o, at+".amiFamily", "amiFamily is %s, and what becomes of it depends on its value; write AL2, AL2023 or Bottlerocket, convert, and put a variable into the alias of spec.amiSelectorTerms, whose value is such as al2023@latest", family)

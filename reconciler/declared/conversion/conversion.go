@@ -66,7 +66,7 @@ func Objects(items []state.Item, opts Options) ([]state.Item, []Change, []state.
 	for _, c := range sorted(r.changes) {
 		if c.Blocks {
 			problems = append(problems, state.Problem{
-				Origin: c.Origin, Code: codeConversionBlocked, Facts: finding.FactsOf(finding.Of("object", c.Object), finding.Of("reason", c.Text)),
+				Origin: c.Origin, Code: codeConversionBlocked, Facts: finding.FactsOf(finding.NewFact("object", c.Object), finding.NewFact("reason", c.Text)),
 				Message: c.Object + ": " + c.Text, Field: c.Field, Detail: c.Text,
 			})
 		} else {

@@ -95,7 +95,7 @@ func (r *converter) checkProvisioner(o *object) {
 func (r *converter) checkBetaPool(o *object) {
 	policy, after := yamlnode.Text(yamlnode.Get(o.node, "spec.disruption.consolidationPolicy")), yamlnode.Get(o.node, "spec.disruption.consolidateAfter")
 	if policy == "WhenEmpty" && yamlnode.Absent(after) {
-		r.block(o, "spec.disruption.consolidationPolicy", "WhenEmpty needs spec.disruption.consolidateAfter, which v1beta1 wanted, too; write how long an empty node is kept, such as 30s")
+		r.block(o, "spec.disruption.consolidationPolicy", "WhenEmpty needs spec.disruption.consolidateAfter, which v1beta1 required, too; write how long an empty node is kept, such as 30s")
 	}
 	if yamlnode.Text(yamlnode.Get(o.node, "spec.template.spec.nodeClassRef.name")) == "" {
 		r.block(o, "spec.template.spec.nodeClassRef", "spec.template.spec.nodeClassRef.name is missing; name the EC2NodeClass")

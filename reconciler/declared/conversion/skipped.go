@@ -59,8 +59,12 @@ func (f *files) skipBlocked(out *Result) {
 	f.run.changes = slices.DeleteFunc(f.run.changes, func(c Change) bool { return c.Grade != Manual && slices.Contains(out.Skipped, c.Origin.File) })
 }
 
-// reviewComment begins a comment that requires a review, at the head of a file.
-const reviewComment = "# poolwright convert, to decide: "
+// A comment that requires a review, at the head of a file, begins with reviewComment, a key as those of annotations;
+// formerReviewComment is how earlier releases began it.
+const (
+	reviewComment       = "# poolwright.dev/review-required: "
+	formerReviewComment = "# poolwright convert, to decide: "
+)
 
 // remind puts what a person has to review at the head of a file, for nothing in an
 // converted manifest shows it any more. JSON has no comments.
@@ -72,13 +76,13 @@ func (f *files) remind(p *page, content []byte) []byte {
 	if strings.Contains(string(content), "\r\n") {
 		end = "\r\n"
 	}
-	head := ""
+	var head []string
 	for _, review := range f.run.reviews[p.name] {
-		if line := reviewComment + inOneLine(review) + end; !strings.Contains(head, line) {
-			head += line
+		if line := reviewComment + inOneLine(review) + end; !slices.Contains(head, line) {
+			head = append(head, line)
 		}
 	}
-	return append([]byte(head), content...)
+	return append([]byte(strings.Join(head, "")), content...)
 }
 
 // inOneLine is a text without what may end a line, or is not shown.
@@ -96,7 +100,12 @@ func (f *files) reminders(name string, content []byte) {
 	line := 0
 	for text := range strings.Lines(string(content)) {
 		line++
-		if review, is := strings.CutPrefix(strings.TrimRight(text, "\r\n"), reviewComment); is {
+		text = strings.TrimRight(text, "\r\n")
+		review, is := strings.CutPrefix(text, reviewComment)
+		if !is {
+			review, is = strings.CutPrefix(text, formerReviewComment)
+		}
+		if is {
 			f.run.changes = append(f.run.changes, Change{Origin: state.Origin{File: name, Line: line}, Grade: Manual, Text: review + " (remove this comment when that is resolved)"})
 		}
 	}

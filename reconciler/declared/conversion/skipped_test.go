@@ -57,13 +57,22 @@ func TestFilesStayWithWhatCannotBeConverted(t *testing.T) {
 	}
 }
 
+func TestAReviewThatAnEarlierReleaseRequiredIsStillRequired(t *testing.T) {
+	for _, comment := range []string{"# poolwright convert, to decide: ", "# poolwright.dev/review-required: "} {
+		r := converter(t, repo("a.yaml", comment+"NodePool/a: budgets\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: karpenter}\n"), conversion.Options{})
+		if len(r.Changes) != 1 || r.Changes[0].Grade != conversion.Manual || r.Changes[0].Origin.Line != 1 {
+			t.Errorf("%s: %v", comment, r.Changes)
+		}
+	}
+}
+
 func TestACommentThatRequiresAReviewIsOneLineWhateverAnObjectIsCalled(t *testing.T) {
 	object := strings.Replace(betaPool+betaRef, "name: p", `name: "a\nkind: Secret\u2028x"`, 1) + "  disruption: {budgets: [{nodes: \"1\"}]}\n"
 	for end, text := range map[string]string{"\n": object, "\r\n": strings.ReplaceAll(object, "\n", "\r\n")} {
 		before := repo("a.yaml", text)
 		r := converter(t, before, conversion.Options{})
 		first, _, _ := strings.Cut(string(r.Files["a.yaml"]), "apiVersion")
-		if want := "# poolwright convert, to decide: NodePool/a kind: Secret x: budgets no longer"; !strings.HasPrefix(first, want) || strings.Count(first, end) != 1 {
+		if want := "# poolwright.dev/review-required: NodePool/a kind: Secret x: budgets no longer"; !strings.HasPrefix(first, want) || strings.Count(first, end) != 1 {
 			t.Errorf("%q", first)
 		}
 		unchangedBySecond(t, before, r)

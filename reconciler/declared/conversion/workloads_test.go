@@ -42,7 +42,7 @@ func TestNamesInWorkloadsFollow(t *testing.T) {
 		},
 		"the old name beside the new one, of two minds": {
 			head + "  annotations:\n    karpenter.sh/do-not-disrupt: \"false\"\n    karpenter.sh/do-not-consolidate: \"true\"\n",
-			"# poolwright convert, to decide: Pod/x: karpenter.sh/do-not-consolidate is dropped beside karpenter.sh/do-not-disrupt, its new name\n" + head + "  annotations:\n    karpenter.sh/do-not-disrupt: \"false\"\n",
+			"# poolwright.dev/review-required: Pod/x: karpenter.sh/do-not-consolidate is dropped beside karpenter.sh/do-not-disrupt, its new name\n" + head + "  annotations:\n    karpenter.sh/do-not-disrupt: \"false\"\n",
 			"manual: Pod/x: karpenter.sh/do-not-consolidate is dropped",
 		},
 		"a toleration of nodes that go": {

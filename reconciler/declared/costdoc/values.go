@@ -113,7 +113,7 @@ func (r *reader) figure(n *yaml.Node, what string, most float64) cost.Range {
 		r.problem(n, "%s %q is neither a number up to %s nor a range of two, such as 10-30", what, truncated(text), strconv.FormatFloat(most, 'f', -1, 64))
 		return cost.Range{}
 	}
-	return cost.Range{From: low, To: high, Decimals: max(some, more)}
+	return cost.Range{Min: low, Max: high, Decimals: max(some, more)}
 }
 
 // figure reads a number and counts its decimals.

@@ -37,7 +37,7 @@ func (c *schemaValidator) kubelet(item state.Item) {
 		}
 		c.findings = append(c.findings, Diagnostic{
 			Severity: finding.Error,
-			Key:      item.Key, Origin: Position(c.documents, item, path), Code: codeKubeletInvalid, Facts: finding.FactsOf(finding.Of("reason", text)),
+			Key:      item.Key, Origin: Position(c.documents, item, path), Code: codeKubeletInvalid, Facts: finding.FactsOf(finding.NewFact("reason", text)),
 			Text: text, Field: path, Detail: text,
 		})
 	}

@@ -52,7 +52,7 @@ func Conversions(d declared.Declared, folder string) ([]state.Problem, error) {
 				message = needsPerson + c.Object + ": " + c.Text
 			}
 			out = append(out, state.Problem{
-				Origin: c.Origin, Code: codeConversionReviewRequired, Facts: finding.FactsOf(finding.Of("object", c.Object), finding.Of("reason", c.Text)),
+				Origin: c.Origin, Code: codeConversionReviewRequired, Facts: finding.FactsOf(finding.NewFact("object", c.Object), finding.NewFact("reason", c.Text)),
 				Message: message, Field: c.Field, Detail: c.Text, Manual: true,
 			})
 			continue
@@ -100,7 +100,7 @@ func followed(r *rest, folder string) finding.Finding {
 		made = append(made, plural.Count(r.lossless, "lossless change"))
 	}
 	return finding.New(codeOldAPIFollowed, "an old API of Karpenter, followed as v1 with %s; `poolwright convert %s` shows them, and with --write writes them",
-		finding.As("changes", grades, strings.Join(made, " and ")), finding.Of("folder", folder)).With(finding.Of("defaults", r.defaults), finding.Of("losslessChanges", r.lossless))
+		finding.As("changes", grades, strings.Join(made, " and ")), finding.NewFact("folder", folder)).With(finding.NewFact("defaults", r.defaults), finding.NewFact("losslessChanges", r.lossless))
 }
 
 // leftover sums up a file of which v1 does not read all.

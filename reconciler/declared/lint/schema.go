@@ -61,7 +61,7 @@ func (c *schemaValidator) defineOwn() {
 		}
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &crd); err != nil {
-			c.report(item, "", codeDefinitionInvalid, "this is not a valid CustomResourceDefinition: %v", finding.Of("reason", err))
+			c.report(item, "", codeDefinitionInvalid, "this is not a valid CustomResourceDefinition: %v", finding.NewFact("reason", err))
 			continue
 		}
 		if _, given := c.kinds[groupKind{crd.Spec.Group, crd.Spec.Names.Kind}]; !given {
@@ -99,11 +99,11 @@ func (c *schemaValidator) schema(item state.Item) {
 	if !ok {
 		served := slices.Sorted(maps.Keys(k.versions))
 		c.report(item, "apiVersion", codeVersionNotServed, "version %q of %s is not served; use %s",
-			finding.Of("version", item.Version), finding.Of("kind", item.Key.Kind), finding.As("served", served, strings.Join(served, " or ")))
+			finding.NewFact("version", item.Version), finding.NewFact("kind", item.Key.Kind), finding.As("served", served, strings.Join(served, " or ")))
 		return
 	}
 	if err := v.compile(); err != nil {
-		c.report(item, "", codeDefinitionInvalid, "the CustomResourceDefinition of this kind cannot be used: %v", finding.Of("reason", err))
+		c.report(item, "", codeDefinitionInvalid, "the CustomResourceDefinition of this kind cannot be used: %v", finding.NewFact("reason", err))
 		return
 	}
 	object := runtime.DeepCopyJSON(item.Object)
@@ -121,7 +121,7 @@ func (c *schemaValidator) schema(item state.Item) {
 		if err.Type == field.ErrorTypeRequired && misspelled[fieldOf(err.Error)] {
 			continue // It is there, under the unknown name that is reported.
 		}
-		c.report(item, fieldOf(err.Error), codeOf(err.Error), "%s", finding.Of("reason", detail(err.Error)))
+		c.report(item, fieldOf(err.Error), codeOf(err.Error), "%s", finding.NewFact("reason", detail(err.Error)))
 		last := &c.findings[len(c.findings)-1]
 		last.Rule, last.RuleFields = err.rule, strings.Join(err.reads, " ")
 	}

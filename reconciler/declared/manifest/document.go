@@ -70,7 +70,7 @@ func parse(file string, content []byte, limits Limits) ([]Document, []state.Prob
 		node, err := parseOne(part)
 		if err != nil {
 			problems = append(problems, state.NewProblem(state.Origin{File: file, Line: faultLine(part, err)},
-				finding.New(codeYAMLInvalid, "this is not valid YAML: %s", finding.Of("reason", lineless(err)))))
+				finding.New(codeYAMLInvalid, "this is not valid YAML: %s", finding.NewFact("reason", lineless(err)))))
 			continue
 		}
 		if node == nil {
@@ -232,7 +232,7 @@ func (in *inspector) keys(n *yaml.Node) {
 		}
 		if first, dup := found[k.Value]; dup && k.Value != "<<" {
 			twice := state.NewProblem(in.doc.At(k), finding.New(finding.DuplicateKey, "key %q is given twice, first in line %d; remove one",
-				finding.Of("key", k.Value), finding.Of("firstLine", first)))
+				finding.NewFact("key", k.Value), finding.NewFact("firstLine", first)))
 			twice.DuplicateKey = k.Value
 			in.problems = append(in.problems, twice)
 			continue

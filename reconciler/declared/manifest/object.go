@@ -28,7 +28,7 @@ type Object struct {
 func (d Document) Objects() ([]Object, []state.Problem) {
 	v, err := d.Value()
 	if err != nil {
-		return nil, []state.Problem{state.NewProblem(d.Origin(), finding.New(finding.ObjectInvalid, "this cannot be read: %v", finding.Of("reason", err)))}
+		return nil, []state.Problem{state.NewProblem(d.Origin(), finding.New(finding.ObjectInvalid, "this cannot be read: %v", finding.NewFact("reason", err)))}
 	}
 	m, ok := v.(map[string]any)
 	if !ok {

@@ -76,7 +76,7 @@ func (s *survey) resource(k *kustomization, field string, e *yaml.Node, above []
 		return c, err
 	}
 	if field == "components" {
-		s.problem(at, codePathInvalid, "components: %q is a file; name the folder of the component", finding.Of("path", manifest.Text(e)))
+		s.problem(at, codePathInvalid, "components: %q is a file; name the folder of the component", finding.NewFact("path", manifest.Text(e)))
 		return cost{}, nil
 	}
 	if c, ok := s.resources[name]; ok {
@@ -103,7 +103,7 @@ func (s *survey) duplicates(k *kustomization, e *yaml.Node, first map[state.Key]
 	}
 	for _, o := range s.declared[name] {
 		if at, dup := first[o.key]; dup {
-			s.problem(o.at, finding.DuplicateObject, "%s is declared twice in %s, first in %s; remove one", finding.Of("object", o.key), finding.Of("kustomization", k.file), finding.Of("declaredAt", at))
+			s.problem(o.at, finding.DuplicateObject, "%s is declared twice in %s, first in %s; remove one", finding.NewFact("object", o.key), finding.NewFact("kustomization", k.file), finding.NewFact("declaredAt", at))
 			continue
 		}
 		first[o.key] = o.at
@@ -123,7 +123,7 @@ func (s *survey) checkResource(d manifest.Document, c *cost) {
 	s.problems = append(s.problems, problems...)
 	for _, o := range objects {
 		if item, err := o.ItemWithVariables(); err != nil {
-			s.problem(o.Origin, finding.ObjectInvalid, "%v", finding.Of("reason", err))
+			s.problem(o.Origin, finding.ObjectInvalid, "%v", finding.NewFact("reason", err))
 		} else {
 			s.declared[d.File] = append(s.declared[d.File], declaredObject{item.Key, o.Origin})
 		}
@@ -144,7 +144,7 @@ func (s *survey) file(k *kustomization, field string, n *yaml.Node) ([]manifest.
 		return nil, err
 	}
 	if info, err := s.tree.Stat(name); err != nil || info.IsDir() {
-		s.problem(at, codePathInvalid, "%s: %q is a folder; name a file", finding.Of("field", field), finding.Of("path", manifest.Text(n)))
+		s.problem(at, codePathInvalid, "%s: %q is a folder; name a file", finding.NewFact("field", field), finding.NewFact("path", manifest.Text(n)))
 		return nil, s.tree.Err()
 	}
 	return s.parse(name, at)
@@ -170,7 +170,7 @@ func (s *survey) inline(k *kustomization, field string, n *yaml.Node) ([]manifes
 		return nil, err
 	}
 	for _, p := range problems {
-		s.problem(k.doc.At(n), p.Code, "%s: %s", finding.Of("field", field), finding.Of("reason", p.Message))
+		s.problem(k.doc.At(n), p.Code, "%s: %s", finding.NewFact("field", field), finding.NewFact("reason", p.Message))
 	}
 	s.fullBuild = s.fullBuild || fullbuild.RequiredByDocuments(docs)
 	return docs, nil
@@ -238,7 +238,7 @@ func (s *survey) generators(k *kustomization) error {
 		for _, e := range entries(k.doc.Node, field) {
 			for _, l := range entries(e, "literals") {
 				if i := strings.Index(manifest.Text(l), "="); i <= 0 {
-					s.problem(k.doc.At(l), codeKustomizationInvalid, "%s: a literal must be of the form key=value", finding.Of("field", field))
+					s.problem(k.doc.At(l), codeKustomizationInvalid, "%s: a literal must be of the form key=value", finding.NewFact("field", field))
 				}
 			}
 			for _, f := range entries(e, "files") {
@@ -250,7 +250,7 @@ func (s *survey) generators(k *kustomization) error {
 			}
 			for _, env := range envs {
 				if b := s.generatedFile(k, field, env); !utf8.Valid(b) {
-					s.problem(k.doc.At(env), finding.FileUnreadable, "%s: %s must be text in UTF-8, a key=value in each line", finding.Of("field", field), finding.Of("path", sanitize.Name(manifest.Text(env))))
+					s.problem(k.doc.At(env), finding.FileUnreadable, "%s: %s must be text in UTF-8, a key=value in each line", finding.NewFact("field", field), finding.NewFact("path", sanitize.Name(manifest.Text(env))))
 				}
 			}
 		}
@@ -276,7 +276,7 @@ func (s *survey) generatedFile(k *kustomization, field string, n *yaml.Node) []b
 	s.generated.largest = max(s.generated.largest, len(b))
 	s.generated.references = max(s.generated.references, bytes.Count(b, []byte(reference)))
 	if err != nil && s.tree.Err() == nil {
-		s.problem(k.doc.At(n), finding.FileUnreadable, "%s: reading %s: %s", finding.Of("field", field), finding.Of("path", sanitize.Name(name)), finding.Of("reason", unwrapMessage(err)))
+		s.problem(k.doc.At(n), finding.FileUnreadable, "%s: reading %s: %s", finding.NewFact("field", field), finding.NewFact("path", sanitize.Name(name)), finding.NewFact("reason", unwrapMessage(err)))
 	}
 	return b
 }
@@ -321,7 +321,7 @@ func (s *survey) pluginDocs(k *kustomization, field string, e *yaml.Node) ([]man
 		return nil, err
 	}
 	if info, err := s.tree.Stat(name); err != nil || info.IsDir() {
-		s.problem(at, codePathInvalid, "%s: %q is a folder; name the file of a built-in transformer", finding.Of("field", field), finding.Of("path", manifest.Text(e)))
+		s.problem(at, codePathInvalid, "%s: %q is a folder; name the file of a built-in transformer", finding.NewFact("field", field), finding.NewFact("path", manifest.Text(e)))
 		return nil, s.tree.Err()
 	}
 	return s.parse(name, at)
@@ -332,12 +332,12 @@ func (s *survey) plugin(k *kustomization, field string, e *yaml.Node, d manifest
 	v, err := d.Value()
 	m, ok := v.(map[string]any)
 	if err != nil || !ok {
-		s.problem(at, codePluginNotSupported, "%s: only built-in transformers may be named here, by a file or inline", finding.Of("field", field))
+		s.problem(at, codePluginNotSupported, "%s: only built-in transformers may be named here, by a file or inline", finding.NewFact("field", field))
 		return
 	}
 	kind, _ := m["kind"].(string)
 	if m["apiVersion"] != "builtin" || !readsNoFile(kind) {
-		s.problem(at, codePluginNotSupported, "%s: %q is not one of kustomize's built-in transformers, and plugins are not run: commit what it makes", finding.Of("field", field), finding.Of("kind", kind))
+		s.problem(at, codePluginNotSupported, "%s: %q is not one of kustomize's built-in transformers, and plugins are not run: commit what it makes", finding.NewFact("field", field), finding.NewFact("kind", kind))
 		return
 	}
 	g := growth{at: at, field: field, fields: 1, bytes: d.Bytes()}
@@ -348,7 +348,7 @@ func (s *survey) plugin(k *kustomization, field string, e *yaml.Node, d manifest
 		k.grows = append(k.grows, g)
 	}
 	if p := m["path"]; p != nil && p != "" {
-		s.problem(at, codePluginNotSupported, "%s: %s must not read a file; write its content inline", finding.Of("field", field), finding.Of("kind", kind))
+		s.problem(at, codePluginNotSupported, "%s: %s must not read a file; write its content inline", finding.NewFact("field", field), finding.NewFact("kind", kind))
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *survey) values(k *kustomization) error {
 // name refuses a name that is longer than any may be.
 func (s *survey) name(k *kustomization, field string, n *yaml.Node) {
 	if len(manifest.Text(n)) > maxName {
-		s.problem(k.doc.At(n), codeKustomizationInvalid, "%s: this is longer than a name may be", finding.Of("field", field))
+		s.problem(k.doc.At(n), codeKustomizationInvalid, "%s: this is longer than a name may be", finding.NewFact("field", field))
 	}
 }
 

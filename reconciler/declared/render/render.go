@@ -72,7 +72,7 @@ func (s *survey) run(folder string) ([]manifest.Object, []state.Problem, error) 
 		return nil, nil, manifest.LimitError("%s: a JSON patch copies more than %d KiB within one object", s.copying(), maxCopied>>10)
 	case err != nil:
 		return nil, []state.Problem{
-			state.NewProblem(state.Origin{File: s.root.file}, finding.New(codeKustomizeFailed, "kustomize: %s", finding.Of("reason", s.message(err)))),
+			state.NewProblem(state.Origin{File: s.root.file}, finding.New(codeKustomizeFailed, "kustomize: %s", finding.NewFact("reason", s.message(err)))),
 		}, nil
 	}
 	return objects, nil, nil

@@ -2,7 +2,6 @@ package render
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	"sigs.k8s.io/kustomize/api/konfig"
 	"sigs.k8s.io/kustomize/api/types"
 	sigsyaml "sigs.k8s.io/yaml"
 
@@ -119,7 +117,7 @@ func (s *survey) problem(o state.Origin, code finding.Code, format string, args 
 func (s *survey) folder(folder string, from state.Origin, above []string) (cost, error) {
 	for _, a := range above {
 		if a == folder || strings.HasPrefix(a, folder+"/") || folder == "." {
-			s.problem(from, codeKustomizationCycle, "%s is, or holds, a kustomization that leads here: this is a cycle", finding.Of("folder", sanitize.Name(folder)))
+			s.problem(from, codeKustomizationCycle, "%s is, or holds, a kustomization that leads here: this is a cycle", finding.NewFact("folder", sanitize.Name(folder)))
 			return cost{}, nil
 		}
 	}
@@ -154,16 +152,16 @@ func (s *survey) folder(folder string, from state.Origin, above []string) (cost,
 
 // load reads a kustomization file; nil when it has problems.
 func (s *survey) load(folder string, from state.Origin) (*kustomization, error) {
-	file, err := File(s.tree, folder)
+	file, err := KustomizationFile(s.tree, folder)
 	if s.tree.Err() != nil {
 		return nil, s.tree.Err()
 	}
 	if err != nil {
-		s.problem(from, codePathInvalid, "folder %s cannot be used: %v", finding.Of("path", sanitize.Name(folder)), finding.Of("reason", err))
+		s.problem(from, codePathInvalid, "folder %s cannot be used: %v", finding.NewFact("path", sanitize.Name(folder)), finding.NewFact("reason", err))
 		return nil, nil
 	}
 	if file == "" {
-		s.problem(from, codeKustomizationMissing, "folder %s has no kustomization.yaml; add one, or name its files one by one", finding.Of("folder", sanitize.Name(folder)))
+		s.problem(from, codeKustomizationMissing, "folder %s has no kustomization.yaml; add one, or name its files one by one", finding.NewFact("folder", sanitize.Name(folder)))
 		return nil, nil
 	}
 	docs, err := s.parse(file, state.Origin{File: file})
@@ -171,7 +169,7 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 		return nil, err
 	}
 	if len(docs) != 1 {
-		s.problem(state.Origin{File: file}, codeKustomizationInvalid, "a kustomization must be exactly one document; this file holds %d", finding.Of("documents", len(docs)))
+		s.problem(state.Origin{File: file}, codeKustomizationInvalid, "a kustomization must be exactly one document; this file holds %d", finding.NewFact("documents", len(docs)))
 		return nil, nil
 	}
 	k := &kustomization{folder: folder, file: file, doc: docs[0]}
@@ -186,31 +184,10 @@ func (s *survey) load(folder string, from state.Origin) (*kustomization, error) 
 		return nil, err
 	}
 	if err := sigsyaml.UnmarshalStrict(content, &k.spec); err != nil && known {
-		s.problem(k.doc.At(blamed(k.doc.Node, err)), codeKustomizationInvalid, "this is not a valid kustomization: %s", finding.Of("reason", unwrapMessage(err)))
+		s.problem(k.doc.At(blamed(k.doc.Node, err)), codeKustomizationInvalid, "this is not a valid kustomization: %s", finding.NewFact("reason", unwrapMessage(err)))
 		return nil, nil
 	}
 	return k, nil
-}
-
-// File finds the kustomization file of a folder; empty when it has none.
-func File(tree *manifest.Tree, folder string) (string, error) {
-	found := ""
-	for _, name := range konfig.RecognizedKustomizationFileNames() {
-		file := path.Join(folder, name)
-		info, err := tree.Stat(file)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
-			return "", err
-		case !info.Mode().IsRegular():
-			continue
-		case found != "":
-			return "", fmt.Errorf("it holds both %s and %s; keep one", path.Base(found), name)
-		}
-		found = file
-	}
-	return found, nil
 }
 
 var quotedField = regexp.MustCompile(`unknown field "([^"]+)"|Go struct field \S*\.(\w+) of type`)
@@ -243,7 +220,7 @@ func (s *survey) parse(file string, from state.Origin) ([]manifest.Document, err
 		return nil, s.tree.Err()
 	}
 	if err != nil {
-		s.problem(from, finding.FileUnreadable, "reading %s: %s", finding.Of("path", sanitize.Name(file)), finding.Of("reason", unwrapMessage(err)))
+		s.problem(from, finding.FileUnreadable, "reading %s: %s", finding.NewFact("path", sanitize.Name(file)), finding.NewFact("reason", unwrapMessage(err)))
 		return nil, nil
 	}
 	docs, problems, err := s.tree.Parse(file, content)
@@ -280,12 +257,12 @@ func (s *survey) checkFields(k *kustomization) bool {
 		key := k.doc.Node.Content[i]
 		at := k.doc.At(key)
 		if reason := refused(key.Value); reason != "" {
-			s.problem(at, codeKustomizationFieldNotSupported, "%s: %s", finding.Of("field", key.Value), reason)
+			s.problem(at, codeKustomizationFieldNotSupported, "%s: %s", finding.NewFact("field", key.Value), reason)
 			continue
 		}
 		if key.Value != "<<" && !known[key.Value] {
 			fields := slices.Collect(maps.Keys(known))
-			s.problem(at, codeKustomizationFieldUnknown, "unknown field %q in a kustomization%s", finding.Of("field", key.Value), finding.As("suggestion", manifest.ClosestName(key.Value, fields), manifest.Suggestion(key.Value, fields)))
+			s.problem(at, codeKustomizationFieldUnknown, "unknown field %q in a kustomization%s", finding.NewFact("field", key.Value), finding.As("suggestion", manifest.ClosestName(key.Value, fields), manifest.Suggestion(key.Value, fields)))
 		}
 	}
 	return len(s.problems) == before
@@ -300,24 +277,24 @@ var remote = regexp.MustCompile(`(?i)://|^(git::|https?:|ssh:|file:|github\.com[
 // tree, or "" after noting the problem.
 func (s *survey) local(k *kustomization, at state.Origin, field, given string) string {
 	if remote.MatchString(strings.TrimSpace(given)) {
-		s.problem(at, codeRemoteBase, "%s: %s is on another machine, and remote bases are not fetched: copy it into this repository", finding.Of("field", field), finding.Of("address", sanitize.Name(redact(given))))
+		s.problem(at, codeRemoteBase, "%s: %s is on another machine, and remote bases are not fetched: copy it into this repository", finding.NewFact("field", field), finding.NewFact("address", sanitize.Name(redact(given))))
 		return ""
 	}
 	switch {
 	case given == "":
-		s.problem(at, codePathInvalid, "%s: a path is empty", finding.Of("field", field))
+		s.problem(at, codePathInvalid, "%s: a path is empty", finding.NewFact("field", field))
 		return ""
 	case path.IsAbs(given):
-		s.problem(at, codePathInvalid, "%s: %q is an absolute path; write it relative to this file", finding.Of("field", field), finding.Of("path", given))
+		s.problem(at, codePathInvalid, "%s: %q is an absolute path; write it relative to this file", finding.NewFact("field", field), finding.NewFact("path", given))
 		return ""
 	}
 	joined := path.Join(k.folder, given)
 	if joined == ".." || strings.HasPrefix(joined, "../") {
-		s.problem(at, codePathOutsideRepository, "%s: %q leads out of the repository or, outside Git, out of the folder that is read; make what holds both a Git working copy (git init), so that folders beside it can be used", finding.Of("field", field), finding.Of("path", given))
+		s.problem(at, codePathOutsideRepository, "%s: %q leads out of the repository or, outside Git, out of the folder that is read; make what holds both a Git working copy (git init), so that folders beside it can be used", finding.NewFact("field", field), finding.NewFact("path", given))
 		return ""
 	}
 	if !fs.ValidPath(joined) {
-		s.problem(at, codePathInvalid, "%s: %q is not a valid path", finding.Of("field", field), finding.Of("path", given))
+		s.problem(at, codePathInvalid, "%s: %q is not a valid path", finding.NewFact("field", field), finding.NewFact("path", given))
 		return ""
 	}
 	real, err := s.tree.WithoutLinks(joined)
@@ -326,9 +303,9 @@ func (s *survey) local(k *kustomization, at state.Origin, field, given string) s
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.problem(at, codePathNotFound, "%s: %q does not exist; check the path, which is relative to this file", finding.Of("field", field), finding.Of("path", given))
+		s.problem(at, codePathNotFound, "%s: %q does not exist; check the path, which is relative to this file", finding.NewFact("field", field), finding.NewFact("path", given))
 	case err != nil:
-		s.problem(at, codePathInvalid, "%s: %q: %s", finding.Of("field", field), finding.Of("path", given), finding.Of("reason", unwrapMessage(err)))
+		s.problem(at, codePathInvalid, "%s: %q: %s", finding.NewFact("field", field), finding.NewFact("path", given), finding.NewFact("reason", unwrapMessage(err)))
 	default:
 		return real
 	}

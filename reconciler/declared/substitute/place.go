@@ -241,7 +241,7 @@ func (a *applier) named(o manifest.Object, value map[string]any, r result) bool 
 		}
 		if now := textAt(value, path); now == "" {
 			a.problem(a.line(o.Origin, path), codeFieldEmptied, "with %s filled in, %s is empty; give the variable a value, or write the field without",
-				finding.Of("variables", r.names()), finding.Of("field", strings.Join(path, ".")))
+				finding.NewFact("variables", r.names()), finding.NewFact("field", strings.Join(path, ".")))
 		}
 	}
 	return len(a.problems) == before

@@ -50,19 +50,19 @@ func TestValuesOfSecretsComeInWhenTheyAreRevealed(t *testing.T) {
 		{"base64 as data", "data", "a: ${B64}", base64.StdEncoding.EncodeToString([]byte(token))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wanted := apply(t, secret(c.field+":\n"+indent(c.in)), v, substitute.Options{Strict: true})
-			if text := yamlOf(t, wanted); strings.Contains(text, token[:7]) || !strings.Contains(text, "poolwrightsealed") {
+			desired := apply(t, secret(c.field+":\n"+indent(c.in)), v, substitute.Options{Strict: true})
+			if text := yamlOf(t, desired); strings.Contains(text, token[:7]) || !strings.Contains(text, "poolwrightsealed") {
 				t.Fatal("the value is there before it is revealed: ", text)
 			}
-			before, _ := json.Marshal(wanted)
-			got, err := substitute.Reveal(wanted, v)
+			before, _ := json.Marshal(desired)
+			got, err := substitute.Reveal(desired, v)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(map[string]any{"a": c.want}, got[c.field]); d != "" {
 				t.Error(d)
 			}
-			if after, _ := json.Marshal(wanted); string(after) != string(before) {
+			if after, _ := json.Marshal(desired); string(after) != string(before) {
 				t.Error("revealing changed the object itself")
 			}
 		})
@@ -80,22 +80,22 @@ func TestAMarkInDataIsBase64(t *testing.T) {
 }
 
 func TestMarksChangeExactlyWhenWhatTheyStandForDoes(t *testing.T) {
-	wanted := func(v substitute.Values, in string) string {
+	desired := func(v substitute.Values, in string) string {
 		return yamlOf(t, apply(t, secret("stringData: {a: '"+in+"'}"), v, substitute.Options{}))
 	}
 	v := secretValues(t, key, token)
 	const in = "${TOKEN}"
-	base := wanted(v, in)
+	base := desired(v, in)
 	for _, c := range []struct {
 		name string
 		got  string
 		same bool
 	}{
-		{"the same again", wanted(secretValues(t, key, token), in), true},
-		{"another value", wanted(secretValues(t, key, token+"x"), in), false},
-		{"another key", wanted(secretValues(t, append([]byte("x"), key...), token), in), false},
-		{"another variable of another value", wanted(v, "${B64}"), false},
-		{"another expression", wanted(v, "${TOKEN:0:3}"), false},
+		{"the same again", desired(secretValues(t, key, token), in), true},
+		{"another value", desired(secretValues(t, key, token+"x"), in), false},
+		{"another key", desired(secretValues(t, append([]byte("x"), key...), token), in), false},
+		{"another variable of another value", desired(v, "${B64}"), false},
+		{"another expression", desired(v, "${TOKEN:0:3}"), false},
 	} {
 		if same := c.got == base; same != c.same {
 			t.Errorf("%s: same %v", c.name, same)
@@ -214,12 +214,12 @@ func TestRevealingRefuses(t *testing.T) {
 
 func TestMarksAreTextToAReader(t *testing.T) {
 	v := secretValues(t, key, token)
-	wanted := apply(t, secret("stringData: {a: 'x ${TOKEN:=a default} y', b: '${#B64}', c: plain}"), v, substitute.Options{})
-	got := substitute.Mask(wanted)["stringData"]
+	desired := apply(t, secret("stringData: {a: 'x ${TOKEN:=a default} y', b: '${#B64}', c: plain}"), v, substitute.Options{})
+	got := substitute.Mask(desired)["stringData"]
 	if d := cmp.Diff(map[string]any{"a": "x (secret ${TOKEN}) y", "b": "(secret ${B64})", "c": "plain"}, got); d != "" {
 		t.Error(d)
 	}
-	response := fmt.Sprintf("admission denied: %v", wanted["stringData"])
+	response := fmt.Sprintf("admission denied: %v", desired["stringData"])
 	if got := substitute.MaskText(response); strings.Contains(got, "poolwrightsealed") || !strings.Contains(got, "x (secret ${TOKEN}) y") {
 		t.Error(got)
 	}

@@ -112,7 +112,7 @@ func (a *applier) object(o manifest.Object) (manifest.Object, bool, error) {
 	if len(r.errs) > 0 {
 		p := newFieldLocator(string(text))
 		for _, f := range r.errs {
-			a.problem(a.fieldLine(o, p.fieldAt(f.offset)), codeVariableInvalid, "%s", finding.Of("reason", f.message))
+			a.problem(a.fieldLine(o, p.fieldAt(f.offset)), codeVariableInvalid, "%s", finding.NewFact("reason", f.message))
 		}
 		return o, false, nil
 	}
@@ -135,16 +135,16 @@ func (a *applier) reread(o manifest.Object, before string, r result) (manifest.O
 	if len(docs) == 1 {
 		v, err := docs[0].Value()
 		if value, _ = v.(map[string]any); err != nil || value == nil {
-			a.problem(o.Origin, codeSubstitutionInvalid, "with %s filled in, this is no Kubernetes object any more; check the values' quotes", finding.Of("variables", r.names()))
+			a.problem(o.Origin, codeSubstitutionInvalid, "with %s filled in, this is no Kubernetes object any more; check the values' quotes", finding.NewFact("variables", r.names()))
 			return o, false, nil
 		}
 	}
 	if value == nil {
-		a.problem(o.Origin, codeSubstitutionInvalid, "with %s filled in, this is not one Kubernetes object any more; check the values' quotes", finding.Of("variables", r.names()))
+		a.problem(o.Origin, codeSubstitutionInvalid, "with %s filled in, this is not one Kubernetes object any more; check the values' quotes", finding.NewFact("variables", r.names()))
 		return o, false, nil
 	}
 	if path, ok := within(o.Object, value, nil); !ok {
-		a.problem(a.line(o.Origin, path), codeSubstitutionInvalid, "with %s filled in, a value reaches beyond its own field, up to here; check the values' quotes and brackets", finding.Of("variables", r.names()))
+		a.problem(a.line(o.Origin, path), codeSubstitutionInvalid, "with %s filled in, a value reaches beyond its own field, up to here; check the values' quotes and brackets", finding.NewFact("variables", r.names()))
 		return o, false, nil
 	}
 	if !a.placeholdersValid(o, value) || !a.named(o, value, r) {
@@ -163,11 +163,11 @@ func (a *applier) unreadable(o manifest.Object, before string, r result, p state
 	}
 	switch {
 	case maybeSecret(o.Object):
-		a.problem(at, codeSubstitutionInvalid, "with %s filled in, this Secret is not valid YAML; quote the value, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", finding.Of("variables", r.names()))
+		a.problem(at, codeSubstitutionInvalid, "with %s filled in, this Secret is not valid YAML; quote the value, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", finding.NewFact("variables", r.names()))
 	case p.DuplicateKey != "":
-		a.problem(at, codeSubstitutionInvalid, "with %s filled in, key %q is given twice; give the variables different values, or remove one of the keys", finding.Of("variables", r.names()), finding.Of("key", p.DuplicateKey))
+		a.problem(at, codeSubstitutionInvalid, "with %s filled in, key %q is given twice; give the variables different values, or remove one of the keys", finding.NewFact("variables", r.names()), finding.NewFact("key", p.DuplicateKey))
 	default:
-		a.problem(at, codeSubstitutionInvalid, "with %s filled in, %s; where a value is plain text, quote it, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", finding.Of("variables", r.names()), finding.Of("reason", p.Message))
+		a.problem(at, codeSubstitutionInvalid, "with %s filled in, %s; where a value is plain text, quote it, as in ${quote}${NAME}${quote} with the variable quote set to '\"'", finding.NewFact("variables", r.names()), finding.NewFact("reason", p.Message))
 	}
 }
 
@@ -207,7 +207,7 @@ func (a *applier) misplaced(at state.Origin, names []string) {
 		one, _ := a.values.get(name)
 		a.problem(at, codeSecretOutsideSecret, "the value of ${%s} comes from %s, and may stand only in an entry of data or stringData of a Secret; "+
 			"if it is no secret, set it in spec.substitute of the Sync or in a ConfigMap, and otherwise let the field refer to a Secret",
-			finding.Of("variable", name), finding.Of("source", one.from))
+			finding.NewFact("variable", name), finding.NewFact("source", one.from))
 	}
 }
 

@@ -43,7 +43,7 @@ func (u Variables) warning(variable string) finding.Finding {
 	}
 	return finding.New(codeVariableWithoutValue,
 		"${%s} has no value here, and fields that contain it are not validated; give it one with --substitute %s=VALUE, or name the Sync's manifest with --sync-file",
-		finding.Of("variable", variable), variable)
+		finding.NewFact("variable", variable), variable)
 }
 
 // Warnings warns of the variables that have neither a value here nor a default, of each

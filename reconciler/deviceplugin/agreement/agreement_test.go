@@ -1,7 +1,6 @@
 package agreement_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +31,7 @@ import (
 
 // goldens are the declarations in testdata.
 func goldens() []string {
-	return []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit"}
+	return []string{"whole", "timeslicing", "mps-renamed", "bottlerocket", "gpu-limit", "mig"}
 }
 
 // file declares the documents of a file in the package's testdata.
@@ -198,15 +197,23 @@ func TestEveryTypeInAPoolHasTheOneOverlayOfItsConfig(t *testing.T) {
 		}
 		for _, pool := range pools {
 			pluginConfig, served := sharing.ConfigForPool(pool)
+			var declared []catalog.Requirement
+			if item, ok := set.Get(state.Key{Target: "kubernetes", Group: "karpenter.sh", Kind: "NodePool", Name: pool}); ok {
+				declared = catalog.Requirements(item.Object)
+			}
 			for _, kind := range all.Types() {
+				if slices.ContainsFunc(declared, func(r catalog.Requirement) bool { return r.ByType() && !r.Met(kind.Labels()) }) {
+					continue // No node of the pool is of it.
+				}
 				var want []string
 				if served && nvidia(kind) && kind.GPU.Count > 0 {
 					want = []string{pluginConfig.Allocatable(kind.GPU.Count).String()}
 				}
 				var got []string
 				for _, o := range matching(made, requirements(pool, kind)) {
-					shared, whole := o.Spec.Capacity[gpu.SharedResource], o.Spec.Capacity[gpu.Resource]
-					got = append(got, fmt.Sprintf("%s=%s,%s=%s", gpu.Resource, whole.String(), gpu.SharedResource, shared.String()))
+					counted := gpu.Resources{gpu.Resource: 0, gpu.SharedResource: 0}
+					counted.Add(o.Spec.Capacity)
+					got = append(got, counted.String())
 				}
 				if d := cmp.Diff(want, got); d != "" {
 					t.Fatalf("%s: %s in pool %s: %s", name, kind.Name, pool, d)

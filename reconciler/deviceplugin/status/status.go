@@ -96,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	now := r.Clock.Now()
 	updated := counts.DeepCopy()
 	fill(&updated.Status, pools, r.PluginUpdates())
-	status, reason, message := readyCondition(updated.Status, refused, now)
+	status, reason, message := readyCondition(updated.Status, unknownPools(pools), refused, now)
 	conclude(updated, status, reason, message)
 	if err := r.write(ctx, counts, updated); err != nil {
 		return ctrl.Result{}, err
@@ -170,8 +170,18 @@ func fill(status *v1alpha1.DevicePluginStatus, pools []gpu.PoolState, rollouts m
 	}
 }
 
+// unknownPools are the pools of which it cannot be determined whether their nodes are as they should be, with the reasons.
+func unknownPools(pools []gpu.PoolState) (out []string) {
+	for _, p := range pools {
+		if p.Unknown != "" {
+			out = append(out, p.Pool+": "+p.Unknown)
+		}
+	}
+	return out
+}
+
 // readyCondition is the condition Ready.
-func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Time) (metav1.ConditionStatus, string, string) {
+func readyCondition(s v1alpha1.DevicePluginStatus, unknown, refused []string, now time.Time) (metav1.ConditionStatus, string, string) {
 	var held, unhealthy, rolling []string
 	for _, p := range s.Pools {
 		if p.BackoffUntil != nil && p.BackoffUntil.After(now) {
@@ -195,6 +205,8 @@ func readyCondition(s v1alpha1.DevicePluginStatus, refused []string, now time.Ti
 		// What is declared is not in force on nodes that pods use: whoever waits for
 		// Ready after a push waits for this.
 		return metav1.ConditionFalse, "UpdatingPlugins", few(rolling)
+	case len(unknown) > 0:
+		return metav1.ConditionUnknown, "ResourceSlicesNotReadable", few(unknown)
 	case s.UpdatedNodes < s.Nodes:
 		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes advertise the resources of their configuration, the others are starting", s.UpdatedNodes, s.Nodes)
 	}
@@ -212,7 +224,7 @@ func few(list []string) string {
 
 // conclude sets the conditions and what generation they are about.
 func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reason, message string) {
-	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Settled", Message: "No node starts and no plugin is replaced"}
+	progressing := metav1.Condition{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "UpToDate", Message: "No node starts and no plugin is replaced"}
 	if reason == "UpdatingPlugins" || plugin.Status.UpdatedNodes < plugin.Status.Nodes {
 		progressing.Status, progressing.Reason, progressing.Message = metav1.ConditionTrue, reason, message
 	}

@@ -127,6 +127,7 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 	failure := gpu.PoolState{Pool: "c", Config: "whole", Nodes: 1, Unhealthy: []gpu.UnhealthyNode{{Node: "n1", Claim: "c-1", Reason: "NoDriver", Message: "no libnvidia-ml", Since: now()}}}
 	held := gpu.PoolState{Pool: "d", Config: "whole", Failures: 2, BackoffUntil: now().Add(5 * time.Minute), LastFailure: "NoDriver: x"}
 	freed := gpu.PoolState{Pool: "d", Config: "whole", Failures: 2, BackoffUntil: now().Add(-time.Minute)}
+	unknown := gpu.PoolState{Pool: "e", Config: "claims", Nodes: 1, Unknown: "ResourceSlices may not be listed"}
 	ours := map[string]string{gpu.ConfigLabel: "sliced"}
 	refused := metav1.Condition{Type: "ValidationSucceeded", Status: metav1.ConditionFalse, Reason: "Conflict"}
 	for name, c := range map[string]struct {
@@ -138,6 +139,8 @@ func TestTheConditionReadyNamesTheWorst(t *testing.T) {
 		"no node at all":                {nil, nil, nil, "True Allocatable: 0 of 0 nodes advertise the resources of their configuration"},
 		"all is advertised":             {[]gpu.PoolState{fine}, nil, nil, "True Allocatable: 2 of 2 nodes advertise the resources of their configuration"},
 		"a node starts":                 {[]gpu.PoolState{fine, starting}, nil, nil, "True NodesStarting: 3 of 4 nodes advertise the resources of their configuration, the others are starting"},
+		"a pool is unknown":             {[]gpu.PoolState{fine, starting, unknown}, nil, nil, "Unknown ResourceSlicesNotReadable: e: ResourceSlices may not be listed"},
+		"a node has failed beside it":   {[]gpu.PoolState{unknown, failure}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
 		"an update waits":               {[]gpu.PoolState{fine}, map[string]string{"a": "1 of 2 replaced"}, nil, "False UpdatingPlugins: a: 1 of 2 replaced"},
 		"a node has failed":             {[]gpu.PoolState{starting, failure}, nil, nil, "False NodesUnhealthy: n1: NoDriver"},
 		"a pool is held":                {[]gpu.PoolState{failure, held}, nil, nil, "False PoolsBackingOff: No GPU node is launched for d until 2026-11-20T12:05:00Z, because nodes never advertised their GPUs; status.pools has the details"},

@@ -353,7 +353,7 @@ func TestMergedPullRequestsAreThoseOfTheStatus(t *testing.T) {
 	took := 0.0
 	want := []history.PullRequest{{
 		Sync: "dev", Number: 1, Headline: "1 object", Commit: "abc", Merged: *merged, Applied: *merged, RolledOut: *merged,
-		Predicted: &history.NodeChanges{Replaced: 3, Removed: 1}, Happened: history.NodeChanges{Seconds: &took},
+		Predicted: &history.NodeChanges{Replaced: 3, Removed: 1}, Actual: history.NodeChanges{Seconds: &took},
 	}}
 	if d := cmp.Diff(want, read(t, c).PullRequests); d != "" {
 		t.Errorf("pull requests (-want +got):\n%s", d)
@@ -465,7 +465,7 @@ func TestANodeClaimThatOnlyTheCacheLacksIsNotGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.step(t.Context(), nil)
-	if got := read(t, c).NodeClaims[0]; got.Reason != history.ReasonUnknown || !got.TerminatedLatest {
+	if got := read(t, c).NodeClaims[0]; got.Reason != history.ReasonUnknown || !got.TerminationUnobserved {
 		t.Errorf("the node that is gone is %+v", got)
 	}
 }
@@ -484,7 +484,7 @@ func TestADeletionThatWasObservedEndsTheNode(t *testing.T) {
 	c.deleted(claim) // Its finalizer was removed by hand.
 	clock.Step(2 * time.Second)
 	c.step(t.Context(), nil)
-	if got := read(t, c).NodeClaims[0]; !got.Terminated.Time.Equal(noon.Add(3*time.Second)) || got.TerminatedLatest || got.Reason != history.ReasonDeleted {
+	if got := read(t, c).NodeClaims[0]; !got.Terminated.Time.Equal(noon.Add(3*time.Second)) || got.TerminationUnobserved || got.Reason != history.ReasonDeleted {
 		t.Errorf("the node that is gone is %+v", got)
 	}
 }

@@ -3,7 +3,6 @@ package collector
 import (
 	"context"
 	"errors"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,11 +55,6 @@ func (c *Collector) terminating(ctx context.Context, claim *karpv1.NodeClaim) {
 	}
 }
 
-// interruptions are the reasons of Karpenter's events for which it then deletes a NodeClaim.
-func interruptions() []history.Reason {
-	return []history.Reason{"SpotInterrupted", "CapacityReservationInstanceInterrupted", "InstanceStopping", "InstanceTerminating", "InstanceUnhealthy"}
-}
-
 // EventRecorder is a recorder of Kubernetes events that takes in why Karpenter deletes NodeClaims whose objects do not have the reason.
 func (c *Collector) EventRecorder(next record.EventRecorder) record.EventRecorder {
 	return eventObserver{next, c}
@@ -74,7 +68,7 @@ type eventObserver struct {
 // Event implements record.EventRecorder; Karpenter calls no other of its methods. That an instance is terminating is also
 // reported of one that Karpenter itself terminates, whose claim is being deleted by then.
 func (e eventObserver) Event(about runtime.Object, kind, reason, message string) {
-	if claim, is := about.(*karpv1.NodeClaim); is && claim.DeletionTimestamp == nil && slices.Contains(interruptions(), history.Reason(reason)) {
+	if claim, is := about.(*karpv1.NodeClaim); is && claim.DeletionTimestamp == nil && history.Reason(reason).Interruption() {
 		e.collector.mu.Lock()
 		e.collector.interruptions[string(claim.UID)] = history.Reason(reason)
 		e.collector.mu.Unlock()

@@ -349,7 +349,7 @@ func (p *process) problems(h history.History) []string {
 		count[n.Name]++
 		if end, ended := p.ended[n.Name[len(n.Name)-1:]]; ended && n.UID != n.Name {
 			want := end.Sub(n.Launched.Time).Seconds() * gpusEach
-			if !n.Terminated.Time.Equal(end) || n.TerminatedLatest || math.Abs(n.GPUSeconds.Paid-want) > 1e-6 {
+			if !n.Terminated.Time.Equal(end) || n.TerminationUnobserved || math.Abs(n.GPUSeconds.Paid-want) > 1e-6 {
 				wrong("%s: paid %f from %s to %s, want %f until %s", n.Name, n.GPUSeconds.Paid, n.Launched, n.Terminated, want, end)
 			}
 			if n.Reason != history.ReasonEmpty {

@@ -76,7 +76,7 @@ func applyOf(sync string, result reconciler.Result, now metav1.Time, took time.D
 			out.Held++
 		case apply.Failed, apply.Conflict:
 			out.Failed++
-		case apply.Skipped:
+		case apply.Skipped, apply.NotAttempted:
 		}
 	}
 	ofKarpenter := func(k state.Key) int {
@@ -123,9 +123,9 @@ func resultOf(status apply.Status) history.DriftResult {
 	switch status {
 	case apply.Applied:
 		return history.DriftCorrected
-	case apply.Held:
+	case apply.Held, apply.Skipped:
 		return history.DriftReported
-	case apply.Failed, apply.Conflict, apply.Skipped:
+	case apply.Failed, apply.Conflict, apply.NotAttempted:
 	}
 	return history.DriftNotCorrected
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/reconciler/history"
@@ -82,7 +83,7 @@ func TestAStateThatSomebodyEditedHarmsNothing(t *testing.T) {
 		"no time of accounting":      `{"open":[{"uid":"uid-a","nodePool":"gpu","launched":"2026-11-01T09:50:00Z"}]}`,
 		"no time at all":             `{"open":[{"uid":"uid-a"}]}`,
 		"an empty record":            `{"open":[{}],"nodeClaims":[{}],"poolHours":[{}],"applies":[{}],"drift":[{}],"pullRequests":[{}],"changes":[{}]}`,
-		"a closed one without a sum": `{"nodeClaims":[{"uid":"uid-a","usdPerHour":1,"terminatedLatest":true}]}`,
+		"a closed one without a sum": `{"nodeClaims":[{"uid":"uid-a","usdPerHour":1,"terminationUnobserved":true}]}`,
 		"the end of time":            `{"time":"9999-12-31T23:59:59Z","open":[{"uid":"uid-a","launched":"9999-12-31T23:00:00Z","accounted":"9999-12-31T23:00:00Z"}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestWhatIsAbsorbedIsNotCountedTwice(t *testing.T) {
 	for _, hour := range h.PoolHours {
 		paid += hour.GPUSeconds.Paid
 	}
-	if paid != 240 || added != 240 || len(h.NodeClaims) != 2 || !h.NodeClaims[1].TerminatedLatest {
+	if paid != 240 || added != 240 || len(h.NodeClaims) != 2 || !h.NodeClaims[1].TerminationUnobserved {
 		t.Errorf("%f GPU seconds are paid for, %f are added, nodes: %+v", paid, added, h.NodeClaims)
 	}
 }
@@ -211,11 +212,25 @@ func TestWhatCannotBeWrittenTakesBoundedMemory(t *testing.T) {
 	}
 }
 
+func TestAnUnobservedTerminationIsReadAsEarlierReleasesWroteIt(t *testing.T) {
+	got := map[string]bool{}
+	s, err := Decode(written(t, `{"nodeClaims":[{"uid":"former","terminatedLatest":true},{"uid":"observed"},{"uid":"now","terminationUnobserved":true}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range s.closed {
+		got[n.UID] = n.TerminationUnobserved
+	}
+	if d := cmp.Diff(map[string]bool{"former": true, "observed": false, "now": true}, got); d != "" {
+		t.Errorf("unobserved terminations (-want +got):\n%s", d)
+	}
+}
+
 func FuzzState(f *testing.F) {
 	s := NewState(nil)
 	sampled(s, node("a", 0, 0), 0, time.Minute)
 	f.Add(`{"open":[{"uid":"uid-a","launched":"2026-11-01T09:50:00Z","usdPerHour":1}]}`)
-	f.Add(`{"time":"2026-11-01T09:50:00Z","nodeClaims":[{"uid":"uid-b","terminatedLatest":true,"usdPerHour":1}],"poolHours":[{"nodePool":"gpu","hour":"2026-11-01T09:00:00Z"}]}`)
+	f.Add(`{"time":"2026-11-01T09:50:00Z","nodeClaims":[{"uid":"uid-b","terminationUnobserved":true,"usdPerHour":1}],"poolHours":[{"nodePool":"gpu","hour":"2026-11-01T09:00:00Z"}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "\\u") {
 			return

@@ -76,7 +76,7 @@ func TestALeaderWithAWrongClockCountsNothingTwiceOrNever(t *testing.T) {
 				t.Errorf("%f seconds are accounted for, not %f", got, end.Seconds())
 			}
 			n := h.NodeClaims[0]
-			if len(h.NodeClaims) != 1 || n.TerminatedLatest || !same(n.Terminated, at(end)) {
+			if len(h.NodeClaims) != 1 || n.TerminationUnobserved || !same(n.Terminated, at(end)) {
 				t.Errorf("the nodes are %+v", h.NodeClaims)
 			}
 			// A takeover is a gap of its own.

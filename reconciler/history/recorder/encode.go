@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -62,10 +63,14 @@ func decode(content []byte) ([]document, error) {
 	var out []document
 	decoder := json.NewDecoder(io.LimitReader(unzip, maxDecoded))
 	for {
-		var d document
-		err := decoder.Decode(&d)
-		if err == io.EOF {
+		var raw json.RawMessage
+		err := decoder.Decode(&raw)
+		if errors.Is(err, io.EOF) {
 			return out, nil
+		}
+		var d document
+		if err == nil {
+			err = d.unmarshal(raw)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("decoding the history: %w", err)
@@ -75,6 +80,27 @@ func decode(content []byte) ([]document, error) {
 		}
 		out = append(out, d)
 	}
+}
+
+// unmarshal reads the document, and what earlier releases wrote by another key: terminatedLatest.
+func (d *document) unmarshal(raw []byte) error {
+	if err := json.Unmarshal(raw, d); err != nil || !bytes.Contains(raw, []byte(`"terminatedLatest"`)) {
+		return err
+	}
+	var former struct {
+		NodeClaims []struct {
+			TerminatedLatest bool `json:"terminatedLatest"`
+		} `json:"nodeClaims"`
+	}
+	if err := json.Unmarshal(raw, &former); err != nil {
+		return err
+	}
+	for i, n := range former.NodeClaims {
+		if n.TerminatedLatest {
+			d.NodeClaims[i].TerminationUnobserved = true
+		}
+	}
+	return nil
 }
 
 // Encode is the State as bytes: MaxBytes at most. What does not fit is omitted, and stays in the State: of the NodeClaims that run
@@ -222,7 +248,7 @@ func Merge(contents ...[]byte) (history.History, error) {
 	slices.SortStableFunc(out.PullRequests, func(a, b history.PullRequest) int { return a.Merged.Compare(b.Merged.Time) })
 	sortHours(out.PoolHours)
 	for i := range out.PullRequests {
-		out.PullRequests[i].Happened = happened(out, out.PullRequests[i])
+		out.PullRequests[i].Actual = actual(out, out.PullRequests[i])
 	}
 	return out, nil
 }
@@ -233,8 +259,8 @@ func sortHours(hours []history.PoolHour) {
 	})
 }
 
-// happened counts the nodes that were replaced or removed for a pull request.
-func happened(h history.History, p history.PullRequest) history.NodeChanges {
+// actual counts the nodes that were replaced or removed for a pull request.
+func actual(h history.History, p history.PullRequest) history.NodeChanges {
 	var out history.NodeChanges
 	for _, n := range h.NodeClaims {
 		if p.Commit == "" || n.Terminated.IsZero() || !strings.HasSuffix(n.Revision, p.Commit) {

@@ -106,13 +106,13 @@ func (s *State) openOf(uid string) *openNodeClaim {
 	}
 	at := slices.IndexFunc(s.closed, func(c history.NodeClaim) bool { return c.UID == uid })
 	switch {
-	case at >= 0 && !s.closed[at].TerminatedLatest:
+	case at >= 0 && !s.closed[at].TerminationUnobserved:
 		return nil
 	case at >= 0:
 		// It was missing from what was read, and is there all the same.
 		open := &openNodeClaim{NodeClaim: s.closed[at], Accounted: s.closed[at].Terminated.Time}
 		open.mend()
-		open.Terminated, open.TerminatedLatest = metav1.Time{}, false
+		open.Terminated, open.TerminationUnobserved = metav1.Time{}, false
 		s.closed, s.changed = slices.Delete(s.closed, at, at+1), true
 		s.open[uid] = open
 		return open
@@ -254,7 +254,7 @@ func (s *State) close(n *openNodeClaim, end time.Time, atLatest bool) {
 			s.addFunc(n.NodePool, n.CapacityType, history.States{}, usd)
 		}
 	}
-	n.Terminated, n.TerminatedLatest = metav1.NewTime(end), atLatest
+	n.Terminated, n.TerminationUnobserved = metav1.NewTime(end), atLatest
 	if n.Deleted.IsZero() {
 		n.Deleted = n.Terminated
 	}

@@ -144,7 +144,7 @@ func TestHoursEndWhereTheyEnd(t *testing.T) {
 		t.Errorf("hours (-want +got):\n%s", d)
 	}
 	got := h.NodeClaims[0]
-	if !same(got.Terminated, at(20*time.Minute)) || got.Reason != history.ReasonEmpty || math.Abs(*got.USD-1.2) > 1e-9 || got.TerminatedLatest {
+	if !same(got.Terminated, at(20*time.Minute)) || got.Reason != history.ReasonEmpty || math.Abs(*got.USD-1.2) > 1e-9 || got.TerminationUnobserved {
 		t.Errorf("the node is %+v, and cost %v", got, *got.USD)
 	}
 }
@@ -226,7 +226,7 @@ func TestANodeIsRecordedOnceWithItsCauses(t *testing.T) {
 				s.Gone("uid-a")
 				s.Gone("uid-a")
 				s.Gone("uid-of-another")
-			}, []history.NodeClaim{{Name: "a", Reason: history.ReasonUnknown, Lifecycle: history.Lifecycle{Terminated: at(time.Minute), TerminatedLatest: true}}},
+			}, []history.NodeClaim{{Name: "a", Reason: history.ReasonUnknown, Lifecycle: history.Lifecycle{Terminated: at(time.Minute), TerminationUnobserved: true}}},
 		},
 		"one that was missing and is there was never gone": {
 			func(s *State) {
@@ -251,7 +251,7 @@ func TestANodeIsRecordedOnceWithItsCauses(t *testing.T) {
 			test.observe(s)
 			var got []history.NodeClaim
 			for _, n := range merge(t, s).NodeClaims {
-				got = append(got, history.NodeClaim{Name: n.Name, Pods: n.Pods, Reason: n.Reason, Lifecycle: history.Lifecycle{Terminated: n.Terminated, TerminatedLatest: n.TerminatedLatest}})
+				got = append(got, history.NodeClaim{Name: n.Name, Pods: n.Pods, Reason: n.Reason, Lifecycle: history.Lifecycle{Terminated: n.Terminated, TerminationUnobserved: n.TerminationUnobserved}})
 			}
 			if d := cmp.Diff(test.want, got); d != "" {
 				t.Errorf("nodes (-want +got):\n%s", d)
@@ -312,7 +312,7 @@ func TestWhatHappenedOfAPullRequestIsCountedByItsCommit(t *testing.T) {
 	s.RecordPullRequest(history.PullRequest{Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Applied: at(time.Minute), RolledOut: at(4 * time.Minute), Predicted: &history.NodeChanges{Replaced: 2}})
 	want := []history.PullRequest{{
 		Sync: "dev", Number: 4, Commit: "abc", Merged: at(0), Applied: at(time.Minute), RolledOut: at(4 * time.Minute),
-		Predicted: &history.NodeChanges{Replaced: 2}, Happened: history.NodeChanges{Replaced: 2, Seconds: new(180.0)},
+		Predicted: &history.NodeChanges{Replaced: 2}, Actual: history.NodeChanges{Replaced: 2, Seconds: new(180.0)},
 	}}
 	if d := cmp.Diff(want, merge(t, s).PullRequests); d != "" {
 		t.Errorf("pull requests (-want +got):\n%s", d)

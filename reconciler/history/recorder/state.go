@@ -101,7 +101,7 @@ func (s *State) absorb(n history.NodeClaim) {
 	s.observe(later(s.now, n.Terminated.Time), &Observation{NodeClaim: n})
 	for i := range s.closed {
 		if s.closed[i].UID == n.UID {
-			s.closed[i].TerminatedLatest = n.TerminatedLatest
+			s.closed[i].TerminationUnobserved = n.TerminationUnobserved
 		}
 	}
 }

@@ -35,8 +35,8 @@ const (
 	// QuotaExceeded: pools would need more than the account's vCPU quotas have left
 	// (spec.guard.quota).
 	QuotaExceeded Rule = "QuotaExceeded"
-	// HeldDependent: another object depends on a field that the change takes away, and its deletion waits.
-	HeldDependent Rule = "HeldDependent"
+	// DependentDeletionHeld: another object, whose deletion is held, uses a field that the change takes away.
+	DependentDeletionHeld Rule = "DependentDeletionHeld"
 	// SyncChangeHeld: the change loosens protected fields of a Sync.
 	SyncChangeHeld Rule = "SyncChangeHeld"
 	// HoldUntil: the thing stays as it is until a time (state.CorrectionPolicy.HoldUntil).
@@ -68,14 +68,14 @@ func (r Reason) Key() string {
 // Facts are what a rule found. Each rule fills in those that are named for it.
 type Facts struct {
 	// Object is the thing whose change is held (DeletionLosses, UpdateLosses, SyncChangeHeld), that
-	// depends on a field of it (HeldDependent), or that would be deleted with it (HoldUntil), as state.Key writes it.
+	// uses a field of it (DependentDeletionHeld), or that would be deleted with it (HoldUntil), as state.Key writes it.
 	Object string `json:"object,omitempty"`
 	// Detail is what the thing's own target has to add: how a person changes what is
 	// ReadOnly, or that nothing is written to the target (DriftReported); what
-	// goes with a deletion or an update; why it is not known whether there is a HeldDependent; what a
+	// goes with a deletion or an update; why it is not known whether something uses it (DependentDeletionHeld); what a
 	// person wrote for others (HoldUntil).
 	Detail string `json:"detail,omitempty"`
-	// Fields are the paths of the fields that a SyncChangeHeld loosens, or that have a HeldDependent.
+	// Fields are the paths of the fields that a SyncChangeHeld loosens, or that another object uses (DependentDeletionHeld).
 	Fields []string `json:"fields,omitempty"`
 	// Deletions are what MaxPrunePercent counted.
 	Deletions *Deletions `json:"deletions,omitempty"`
@@ -134,12 +134,12 @@ type Quota struct {
 	// Pools are all that draw on these quotas and on no other, IncreasedPools those by whose changes
 	// they need more than before.
 	Pools          []string `json:"pools"`
-	IncreasedPools []string `json:"causing"`
+	IncreasedPools []string `json:"increasedPools"`
 	// NeededVCPUs is what they need to reach their limits, or for one node, LimitVCPUs what the
 	// quotas allow in all, of which UsedByOthers a part where it is true: instances of no declared pool.
 	NeededVCPUs  int64 `json:"neededVCPUs,omitempty"`
 	LimitVCPUs   int64 `json:"limitVCPUs"`
-	UsedByOthers bool  `json:"othersUse,omitempty"`
+	UsedByOthers bool  `json:"usedByOthers,omitempty"`
 	// SmallestType is the instance type with the fewest vCPUs of a pool that can have no node, since
 	// no quota has as many left; empty for all others.
 	SmallestType string `json:"smallestType,omitempty"`

@@ -42,8 +42,8 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 			"NodePool a would have no limit of CPUs, GPUs or nodes any more, and the quotas allow 24 in all (guard.quota): keep one of the limits"},
 		{"a quota that is unknown", Reasons{{Rule: QuotaExceeded, Facts: Facts{Quota: &Quota{Pools: []string{"a"}, Unknown: "throttled"}}}},
 			"NodePool a needs more than before of quotas that could not be read: throttled (guard.quota)"},
-		{"a part in use", Reasons{{Rule: HeldDependent, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue is in use until Queue/a is deleted, which waits"},
-		{"a part that may be", Reasons{{Rule: HeldDependent, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
+		{"a part in use", Reasons{{Rule: DependentDeletionHeld, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}}}}, "spec.interruptionQueue stays: Queue/a still uses it, and the deletion of Queue/a is held"},
+		{"a part that may be", Reasons{{Rule: DependentDeletionHeld, Facts: Facts{Object: "Queue/a", Fields: []string{"spec.interruptionQueue"}, Detail: "denied"}}},
 			"spec.interruptionQueue may be in use: it is not known whether there is Queue/a to be deleted: denied"},
 		{"a hold", Reasons{{Rule: HoldUntil, Facts: Facts{Until: "2026-11-28T18:00:00Z"}}}, "stays as it is until 2026-11-28T18:00:00Z (hold-until)"},
 		{"a hold with its reason", Reasons{{Rule: HoldUntil, Facts: Facts{Until: "2026-11-28T18:00:00Z", Detail: "INC-7"}}}, "stays as it is until 2026-11-28T18:00:00Z (hold-until): INC-7"},
@@ -84,7 +84,7 @@ func TestRulesAreNamedAsReasonsOfConditionsAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	reason := regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
-	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, HeldDependent, SyncChangeHeld, HoldUntil} {
+	for _, rule := range []Rule{ReadOnly, DriftReported, MaxPrunePercent, DeletionLosses, UpdateLosses, MaxNodesReplaced, ReviewExceeded, QuotaExceeded, DependentDeletionHeld, SyncChangeHeld, HoldUntil} {
 		if !reason.MatchString(string(rule)) || !strings.Contains(string(page), "\n| "+string(rule)+" | ") {
 			t.Errorf("%q is no reason, or not on the page of the Sync", rule)
 		}
@@ -95,7 +95,7 @@ func TestRulesAreNamedAsReasonsOfConditionsAre(t *testing.T) {
 }
 
 func TestOneConfirmationQuotesEachTokenOnce(t *testing.T) {
-	in := confirm.Scope{UID: "a"}
+	in := confirm.Binding{UID: "a"}
 	pool := Token{Purpose: "deletions", Digest: "1", Losses: loss.Counts{"Node": 10}}
 	nodes := Token{Purpose: "nodes", Digest: "1"}
 	all := Join([]Token{nodes, pool, nodes, pool}, in)
@@ -108,24 +108,24 @@ func TestOneConfirmationQuotesEachTokenOnce(t *testing.T) {
 	begun.Number, older.Number = 1, 2
 	for name, tt := range map[string]struct {
 		token Token
-		in    confirm.Scope
+		in    confirm.Binding
 		want  bool
 	}{
 		"the one by which a deletion was begun": {begun, in, true},
 		"that one after another was used":       {begun, in.Use(Token{Purpose: "deletions", Digest: "2"}.Encode(in)), true},
 		"that one of another number":            {older, in, false},
-		"that one of another Sync":              {begun, confirm.Scope{UID: "b"}, false},
+		"that one of another Sync":              {begun, confirm.Binding{UID: "b"}, false},
 		"it":                                    {pool, in, true},
 		"beside another":                        {nodes, in, true},
 		"a fifth more goes with it":             {grown, in, true},
 		"yet more goes with it":                 {more, in, false},
 		"another purpose":                       {Token{Purpose: "guard", Digest: "1"}, in, false},
 		"another content":                       {Token{Purpose: "nodes", Digest: "2"}, in, false},
-		"another Sync":                          {nodes, confirm.Scope{UID: "b"}, false},
+		"another Sync":                          {nodes, confirm.Binding{UID: "b"}, false},
 		"after one of another purpose was used": {nodes, in.Use(pool.Encode(in)), true},
 		"after it was used":                     {nodes, in.Use(nodes.Encode(in)), false},
 		"after both were used":                  {pool, in.Use(confirm.Tokens(all)...), false},
-		"after something else was handled":      {nodes, confirm.Scope{UID: "a", Handled: "x"}, true},
+		"after something else was handled":      {nodes, confirm.Binding{UID: "a", Handled: "x"}, true},
 	} {
 		if then, ok := tt.token.ConfirmedBy(all, tt.in); ok != tt.want || ok && tt.token.Purpose == "deletions" && then["Node"] != 10 {
 			t.Errorf("%s: quoted %v with %v", name, ok, then)

@@ -28,15 +28,27 @@ func (r Reason) String() string { return strings.Join(r.phrases(), "; ") }
 // resembles a token what is to be confirmed.
 func (r Reasons) String() string {
 	var out []string
-	written := map[string]bool{}
-	for _, one := range r {
-		for _, phrase := range one.phrases() {
-			if !written[phrase] {
-				written[phrase], out = true, append(out, phrase)
-			}
+	for i, one := range r {
+		before := r[:i]
+		if slices.ContainsFunc(before, func(b Reason) bool { return b.Key() == one.Key() }) {
+			continue
 		}
+		phrases := one.phrases()
+		if slices.ContainsFunc(before, one.sameNodes) {
+			phrases = phrases[1:] // The first is how many nodes.
+		}
+		out = append(out, phrases...)
 	}
 	return strings.Join(out, "; ")
+}
+
+// sameNodes reports whether both are held for the same numbers of nodes.
+func (r Reason) sameNodes(other Reason) bool {
+	if !(Reasons{r}).Nodes() || !(Reasons{other}).Nodes() {
+		return false
+	}
+	a, b := r.Facts.Nodes, other.Facts.Nodes
+	return a.Replaced == b.Replaced && a.Removed == b.Removed && a.Unknown == b.Unknown && a.Uncertain == b.Uncertain
 }
 
 func (r Reason) phrases() []string {
@@ -57,8 +69,8 @@ func (r Reason) phrases() []string {
 		return []string{f.Nodes.String(), f.Nodes.reviewed()}
 	case QuotaExceeded:
 		return []string{f.Quota.String()}
-	case HeldDependent:
-		return []string{f.heldDependent()}
+	case DependentDeletionHeld:
+		return []string{f.dependentDeletionHeld()}
 	case HoldUntil:
 		return []string{f.until()}
 	case SyncChangeHeld:
@@ -92,18 +104,18 @@ func (d Deletions) Unnamed() string {
 	return fmt.Sprintf("would delete %d of %d objects, more than %d%%", d.Count, d.Managed, d.MaxPercent)
 }
 
-func (f Facts) heldDependent() string {
+func (f Facts) dependentDeletionHeld() string {
 	part := strings.Join(f.Fields, ", ")
 	if f.Detail != "" {
 		return fmt.Sprintf("%s may be in use: it is not known whether there is %s to be deleted: %s", part, f.Object, f.Detail)
 	}
-	return fmt.Sprintf("%s is in use until %s is deleted, which waits", part, f.Object)
+	return fmt.Sprintf("%[1]s stays: %[2]s still uses it, and the deletion of %[2]s is held", part, f.Object)
 }
 
 // String is how many nodes would be lost.
 func (n Nodes) String() string {
 	if n.Unknown != "" {
-		return "may replace any number of nodes, for it cannot be predicted: " + sanitize.Redact(n.Unknown)
+		return "may replace any number of nodes, since the number cannot be predicted: " + sanitize.Redact(n.Unknown)
 	}
 	noun := func(n int) string {
 		if n == 1 {

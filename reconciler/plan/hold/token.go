@@ -10,7 +10,7 @@ import (
 )
 
 // Token is what a confirmation token stands for. The token itself is made of it in a
-// scope by Encode: once one of its purpose was used, it becomes another.
+// binding by Encode: once one of its purpose was used, it becomes another.
 type Token struct {
 	// Purpose keeps the tokens of different guards apart, and is what they begin with:
 	// "deletions", also for updates that lose something; "engine" for what ends the engine;
@@ -26,24 +26,24 @@ type Token struct {
 	Number int
 }
 
-// digits is the token in a scope without the losses.
-func (t Token) digits(scope confirm.Scope) string {
+// digits is the token with a binding without the losses.
+func (t Token) digits(binding confirm.Binding) string {
 	if t.Number > 0 {
-		scope = scope.At(t.Purpose, t.Number)
+		binding = binding.At(t.Purpose, t.Number)
 	}
-	return scope.Token(t.Purpose, t.Digest)
+	return binding.Token(t.Purpose, t.Digest)
 }
 
-// Encode is the confirmation token in a scope, and what goes with the deletions that it stands
+// Encode is the confirmation token with a binding, and what goes with the deletions that it stands
 // for, as loss.Counts writes it.
-func (t Token) Encode(scope confirm.Scope) string {
-	return t.digits(scope) + t.Losses.String()
+func (t Token) Encode(binding confirm.Binding) string {
+	return t.digits(binding) + t.Losses.String()
 }
 
 // ConfirmedBy finds the token in a confirmation, and returns the losses that it is quoted
 // with. They must cover, with their tolerance, those that there are now.
-func (t Token) ConfirmedBy(confirmation string, scope confirm.Scope) (loss.Counts, bool) {
-	digits := t.digits(scope)
+func (t Token) ConfirmedBy(confirmation string, binding confirm.Binding) (loss.Counts, bool) {
+	digits := t.digits(binding)
 	for _, quoted := range confirm.Tokens(confirmation) {
 		rest, ok := strings.CutPrefix(quoted, digits)
 		if !ok {
@@ -78,7 +78,7 @@ func Find(tokens []string, part string) string {
 
 // Quoted is the one of the tokens that a part of a confirmation quotes, as it was printed;
 // empty where it quotes none.
-func Quoted(tokens []Token, part string, in confirm.Scope) string {
+func Quoted(tokens []Token, part string, in confirm.Binding) string {
 	for _, t := range tokens {
 		if _, ok := t.ConfirmedBy(part, in); ok {
 			return t.Encode(in)
@@ -87,17 +87,26 @@ func Quoted(tokens []Token, part string, in confirm.Scope) string {
 	return ""
 }
 
+// WithoutLosses are the tokens without what goes with the deletions: they stay the same while nodes come and go.
+func WithoutLosses(tokens []Token) []Token {
+	out := slices.Clone(tokens)
+	for i := range out {
+		out[i].Losses = nil
+	}
+	return out
+}
+
 // Join is one confirmation that quotes all the tokens, each once, in an order that does
 // not depend on theirs; empty without any.
-func Join(tokens []Token, scope confirm.Scope) string {
+func Join(tokens []Token, binding confirm.Binding) string {
 	sorted := slices.Clone(tokens)
 	slices.SortFunc(sorted, func(a, b Token) int {
 		return cmp.Or(strings.Compare(a.Purpose, b.Purpose), strings.Compare(a.Digest, b.Digest))
 	})
 	var out []string
 	for i, t := range sorted {
-		if i == 0 || t.digits(scope) != sorted[i-1].digits(scope) {
-			out = append(out, t.Encode(scope))
+		if i == 0 || t.digits(binding) != sorted[i-1].digits(binding) {
+			out = append(out, t.Encode(binding))
 		}
 	}
 	return strings.Join(out, ",")

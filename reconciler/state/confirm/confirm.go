@@ -1,6 +1,6 @@
 // Package confirm makes the tokens that a person quotes to let pass what a guard holds.
 //
-// It is pure and does not depend on what is confirmed. Start reading at Scope.Token.
+// It is pure and does not depend on what is confirmed. Start reading at Binding.Token.
 package confirm
 
 import (
@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Scope is what every confirmation token is bound to beside the content that it confirms:
+// Binding is what every confirmation token is bound to beside the content that it confirms:
 // whoever writes the repository chooses that, and neither of these.
-type Scope struct {
+type Binding struct {
 	// UID is that of the Sync in whose annotation the token is quoted.
 	UID string
 	// Handled are the tokens that were used, those of the highest number of each purpose,
@@ -30,22 +30,22 @@ type Scope struct {
 // contents confirmed and then brings the other has to try about 2^80 of them.
 const length = 20
 
-// Token is the confirmation token of the content in the scope: its purpose, its number and 40
+// Token is the confirmation token of the content with the binding: its purpose, its number and 40
 // hexadecimal digits, as "nodes-1-2b1f0c9d7e645a38c1d0f9e2b7a46358d10c9e7f". The content
 // is all that is confirmed, or its Digest: a shorter hash of it would be the token's
 // weakest part.
-func (s Scope) Token(purpose string, content any) string {
+func (s Binding) Token(purpose string, content any) string {
 	return fmt.Sprintf("%s-%d-%s", purpose, s.Next(purpose), s.Hash(purpose, content))
 }
 
-// Hash is 40 hexadecimal digits of the content in the scope. Purpose keeps those of
+// Hash is 40 hexadecimal digits of the content with the binding. Purpose keeps those of
 // different guards apart.
-func (s Scope) Hash(purpose string, content any) string {
+func (s Binding) Hash(purpose string, content any) string {
 	return sum([]any{"poolwright.dev/confirm", purpose, s.UID, s.used(purpose), content})[:2*length]
 }
 
 // used is how many tokens of the purpose were used.
-func (s Scope) used(purpose string) int {
+func (s Binding) used(purpose string) int {
 	for _, token := range Tokens(s.Handled) {
 		if of, n, ok := parse(token); ok && of == purpose {
 			return n
@@ -55,17 +55,17 @@ func (s Scope) used(purpose string) int {
 }
 
 // Next is the number of the next token of the purpose.
-func (s Scope) Next(purpose string) int { return s.used(purpose) + 1 }
+func (s Binding) Next(purpose string) int { return s.used(purpose) + 1 }
 
-// At is the scope as it was when the next token of the purpose had the number.
-func (s Scope) At(purpose string, number int) Scope {
+// At is the binding as it was when the next token of the purpose had the number.
+func (s Binding) At(purpose string, number int) Binding {
 	s.Handled = fmt.Sprintf("%s-%d-%s", purpose, number-1, strings.Repeat("0", 2*length))
 	return s
 }
 
-// Use is the scope once the tokens were used. What is none, or has neither the next number of
+// Use is the binding once the tokens were used. What is none, or has neither the next number of
 // its purpose nor that of the last that was used, changes nothing.
-func (s Scope) Use(tokens ...string) Scope {
+func (s Binding) Use(tokens ...string) Binding {
 	next := s
 	for _, token := range tokens {
 		purpose, n, ok := parse(token)
@@ -83,9 +83,9 @@ func (s Scope) Use(tokens ...string) Scope {
 	return next
 }
 
-// Unused are the tokens that are still good in the scope, of those of a text that separates
+// Unused are the tokens that are still good with the binding, of those of a text that separates
 // them by commas.
-func (s Scope) Unused(tokens string) string {
+func (s Binding) Unused(tokens string) string {
 	return strings.Join(slices.DeleteFunc(Tokens(tokens), func(t string) bool {
 		purpose, n, ok := parse(t)
 		return !ok || n != s.Next(purpose)

@@ -10,7 +10,7 @@ import (
 // What is asked for beside a token that is used stays as it is, and none is good twice,
 // whatever is quoted later.
 func TestATokenThatWasUsedChangesThoseOfItsPurposeAlone(t *testing.T) {
-	in := Scope{UID: "a"}
+	in := Binding{UID: "a"}
 	first, other := in.Token("nodes", 1), in.Token("guard.my-sync", 1)
 	next := in.Use(first)
 	if next.Handled != first || next.Token("guard.my-sync", 1) != other || next.Token("nodes", 1) == first {
@@ -26,13 +26,13 @@ func TestATokenThatWasUsedChangesThoseOfItsPurposeAlone(t *testing.T) {
 			t.Errorf("%q quoted once more: handled %q", quoted, again.Handled)
 		}
 	}
-	if old := (Scope{UID: "a", Handled: strings.Repeat("0", 40) + "+3Node"}); old.Token("nodes", 1) != first || old.Use(first).Handled != first {
+	if old := (Binding{UID: "a", Handled: strings.Repeat("0", 40) + "+3Node"}); old.Token("nodes", 1) != first || old.Use(first).Handled != first {
 		t.Errorf("what an earlier release handled: %s, then %q", old.Token("nodes", 1), old.Use(first).Handled)
 	}
 }
 
 func TestThePurposeOfATokenStandsInIt(t *testing.T) {
-	in := Scope{UID: "a"}
+	in := Binding{UID: "a"}
 	for _, purpose := range []string{"nodes", "guard.my-sync", "guard.a.b-1"} {
 		token := in.Token(purpose, 1)
 		if Purpose(token) != purpose || Purpose(token+"+3Node+7Pod") != purpose {
@@ -43,7 +43,7 @@ func TestThePurposeOfATokenStandsInIt(t *testing.T) {
 
 // What makes a number revoked keeps nothing of the text that was quoted but its purpose.
 func TestAVoidTokenMakesItsNumberUselessAndKeepsNoContent(t *testing.T) {
-	in := Scope{UID: "a"}
+	in := Binding{UID: "a"}
 	token := in.Token("nodes", 1)
 	revoked := RevokedToken(token + "+3Node")
 	if revoked != "nodes-1-"+strings.Repeat("0", 40) || RevokedToken(revoked) != revoked || RevokedToken("mistyped") != "" {
@@ -60,7 +60,7 @@ func FuzzUse(f *testing.F) {
 	f.Add("", "a\x1b[31m\n# hi @allnodes-1-2b1f0c9d7e645a38c1d0f9e2b7a46358d10c9e7f+0\x1b[31m EVIL")
 	f.Add("force-push-1-0000000000000000000000000000000000000000", "force-push-2-2b1f0c9d7e645a38c1d0f9e2b7a46358d10c9e7f")
 	f.Fuzz(func(t *testing.T, handled, quoted string) {
-		before := Scope{UID: "a", Handled: handled}
+		before := Binding{UID: "a", Handled: handled}
 		after := before.Use(Tokens(quoted)...)
 		if again := after.Use(Tokens(quoted)...); Tokens(quoted) != nil && len(Tokens(quoted)) == 1 && again != after {
 			t.Errorf("%q is used twice after %q: %q, then %q", quoted, handled, after.Handled, again.Handled)

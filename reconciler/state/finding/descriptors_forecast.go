@@ -13,6 +13,7 @@ func forecastDescriptors() []Descriptor {
 		{"NodeCapacityUnknown", Note, "What the nodes of a class hold could not be computed.", "Correct what the message names."},
 		{"NodeClassHashUnknown", Note, "The hash of a class in the cluster could not be read.", "None is necessary."},
 		{"NodeClassMissing", Note, "A NodePool has no usable EC2NodeClass.", "Declare the class, or correct the reference."},
+		{"NodeClassNotReady", Note, "An EC2NodeClass is not Ready, so that Karpenter does not compare its nodes with it.", "Correct what its status names, such as selector terms that select nothing."},
 		{"NodeClassOutdated", Note, "Karpenter has not reconciled the newest generation of a class.", "Wait until it has."},
 		{"NodeHashMissing", Note, "Nodes lack the annotation by which Karpenter finds drift.", "Wait until Karpenter has set it."},
 		{"NodeHashOutdated", Note, "Nodes have the hash of another version of Karpenter.", "Wait until Karpenter has set it anew."},

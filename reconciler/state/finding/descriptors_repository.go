@@ -97,7 +97,7 @@ func variableDescriptors() []Descriptor {
 			"Run poolwright reconcile with --update-parameters where the new value is intended."},
 		{"ParameterOverridden", Note, "A variable has its value from another source, so that the SSM parameter is not used.",
 			"Remove one of the two sources."},
-		{"ParameterUnread", Warning, "A variable is the value of an SSM parameter that is not read here, so that fields that contain it are not validated.",
+		{"ParameterUnknown", Warning, "A variable is the value of an SSM parameter that is not read here, so that fields that contain it are not validated.",
 			"Give it a value with --substitute."},
 		{"ParameterValue", Note, "A variable has the value of an SSM parameter.",
 			"None is necessary."},

@@ -19,8 +19,8 @@ type Fact struct {
 	text any
 }
 
-// Of is a fact whose name is lowerCamelCase and ends in the unit of a number that has one, as in memoryMiB.
-func Of(name string, value any) Fact { return Fact{name: name, value: value} }
+// NewFact is a fact whose name is lowerCamelCase and ends in the unit of a number that has one, as in memoryMiB.
+func NewFact(name string, value any) Fact { return Fact{name: name, value: value} }
 
 // As is a fact that a text has in another form.
 func As(name string, value, text any) Fact { return Fact{name: name, value: value, text: text} }

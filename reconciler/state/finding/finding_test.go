@@ -23,16 +23,16 @@ func TestTheTextIsThatOfTheFormatAndTheFactsAreItsArguments(t *testing.T) {
 		facts string
 	}{
 		"no arguments":                        {New("C", "100%% sure"), "100% sure", ""},
-		"numbers, in the order of the names":  {New("C", "%d of %.2f", Of("used", 3), Of("hourlyUSD", 1.5)), "3 of 1.50", `{"hourlyUSD":1.5,"used":3}`},
-		"text with a width":                   {New("C", "%.2q", Of("name", "abc")), `"ab"`, `{"name":"abc"}`},
-		"an error, a Stringer and a resource": {New("C", "%v %s %s", Of("reason", errors.New("denied")), Of("after", time.Minute), Of("resource", resource("cpu"))), "denied 1m0s cpu", `{"after":"1m0s","reason":"denied","resource":"cpu"}`},
+		"numbers, in the order of the names":  {New("C", "%d of %.2f", NewFact("used", 3), NewFact("hourlyUSD", 1.5)), "3 of 1.50", `{"hourlyUSD":1.5,"used":3}`},
+		"text with a width":                   {New("C", "%.2q", NewFact("name", "abc")), `"ab"`, `{"name":"abc"}`},
+		"an error, a Stringer and a resource": {New("C", "%v %s %s", NewFact("reason", errors.New("denied")), NewFact("after", time.Minute), NewFact("resource", resource("cpu"))), "denied 1m0s cpu", `{"after":"1m0s","reason":"denied","resource":"cpu"}`},
 		"a value that the text has otherwise": {New("C", "after %s", As("timeoutSeconds", time.Minute.Seconds(), time.Minute)), "after 1m0s", `{"timeoutSeconds":60}`},
 		"a list":                              {New("C", "%s", As("pools", []string{"a", "b"}, "a and b")), "a and b", `{"pools":["a","b"]}`},
 		"what is no fact":                     {New("C", "%s %d", "a", 1), "a 1", ""},
-		"empty and without a value":           {New("C", "x%s%s", Of("name", ""), As("hourlyUSD", nil, "")).With(Of("list", []string(nil))), "x", ""},
-		"no number that JSON has":             {New("C", "%v", Of("n", math.Inf(1))), "+Inf", `{"n":"+Inf"}`},
-		"facts that the text does not have":   {New("C", "x").With(Of("b", true), Of("a", uint8(1))), "x", `{"a":1,"b":true}`},
-		"a later one of the same name":        {New("C", "%d", Of("n", 1)).With(Of("n", 2)), "1", `{"n":2}`},
+		"empty and without a value":           {New("C", "x%s%s", NewFact("name", ""), As("hourlyUSD", nil, "")).With(NewFact("list", []string(nil))), "x", ""},
+		"no number that JSON has":             {New("C", "%v", NewFact("n", math.Inf(1))), "+Inf", `{"n":"+Inf"}`},
+		"facts that the text does not have":   {New("C", "x").With(NewFact("b", true), NewFact("a", uint8(1))), "x", `{"a":1,"b":true}`},
+		"a later one of the same name":        {New("C", "%d", NewFact("n", 1)).With(NewFact("n", 2)), "1", `{"n":2}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := Finding{Code: "C", Facts: Facts(c.facts), Text: c.text}
@@ -54,7 +54,7 @@ func TestFindingsAreOrderedByTextCodeAndFacts(t *testing.T) {
 }
 
 func TestFactsAreTheSameAfterJSON(t *testing.T) {
-	for _, facts := range []Facts{"", FactsOf(Of("a", "<x> & \"y\""), Of("n", int64(math.MaxInt64)), Of("usd", 0.25), Of("on", false), Of("list", []string{"b", "a"}))} {
+	for _, facts := range []Facts{"", FactsOf(NewFact("a", "<x> & \"y\""), NewFact("n", int64(math.MaxInt64)), NewFact("usd", 0.25), NewFact("on", false), NewFact("list", []string{"b", "a"}))} {
 		raw, err := json.Marshal(Finding{Code: "C", Facts: facts})
 		var got Finding
 		if err == nil {
@@ -93,7 +93,7 @@ func TestOfForeignJSONOnlyFactsAreTaken(t *testing.T) {
 }
 
 func TestEveryTextOfFactsIsChanged(t *testing.T) {
-	facts := FactsOf(Of("a", "secret"), Of("list", []string{"x", "secret"}), Of("n", 1))
+	facts := FactsOf(NewFact("a", "secret"), NewFact("list", []string{"x", "secret"}), NewFact("n", 1))
 	got := facts.Texts(func(text string) string { return strings.ReplaceAll(text, "secret", "(masked)") })
 	if want := Facts(`{"a":"(masked)","list":["x","(masked)"],"n":1}`); got != want {
 		t.Errorf("got %s", got)
@@ -104,11 +104,11 @@ func TestEveryTextOfFactsIsChanged(t *testing.T) {
 }
 
 func TestFactsWithoutNumbersKeepTheRest(t *testing.T) {
-	of := FactsOf(Of("vcpus", 12), Of("ratio", 0.5), Of("pool", "gpu-2"), Of("zones", []string{"a"}), Of("spot", true))
-	if diff := cmp.Diff(FactsOf(Of("pool", "gpu-2"), Of("zones", []string{"a"}), Of("spot", true)), of.WithoutNumbers()); diff != "" {
+	of := FactsOf(NewFact("vcpus", 12), NewFact("ratio", 0.5), NewFact("pool", "gpu-2"), NewFact("zones", []string{"a"}), NewFact("spot", true))
+	if diff := cmp.Diff(FactsOf(NewFact("pool", "gpu-2"), NewFact("zones", []string{"a"}), NewFact("spot", true)), of.WithoutNumbers()); diff != "" {
 		t.Error(diff)
 	}
-	if got := FactsOf(Of("vcpus", 12)).WithoutNumbers(); got != "" {
+	if got := FactsOf(NewFact("vcpus", 12)).WithoutNumbers(); got != "" {
 		t.Errorf("of numbers alone there is %s", got)
 	}
 }
@@ -143,7 +143,7 @@ func TestEachCodeIsDescribedInAForm(t *testing.T) {
 }
 
 func ExampleNew() {
-	f := New(DuplicateKey, "key %q is given twice, first in line %d; remove one", Of("key", "spec"), Of("firstLine", 3))
+	f := New(DuplicateKey, "key %q is given twice, first in line %d; remove one", NewFact("key", "spec"), NewFact("firstLine", 3))
 	d, _ := Describe(f.Code)
 	fmt.Println(f.Text)
 	fmt.Println(f.Code, d.Severity, f.Facts)

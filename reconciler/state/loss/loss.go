@@ -13,7 +13,7 @@ import (
 )
 
 // DeletionImpact is what the deletion of an observed thing costs, and what of that is
-// allowed; of one that is wanted and differs, what its update costs. It is zero for
+// allowed; of one that is desired and differs, what its update costs. It is zero for
 // ordinary things.
 type DeletionImpact struct {
 	// Impact describes to a person, for things whose removal costs more than themselves,

@@ -222,7 +222,7 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 	errs := map[string]error{}
 	var todo []plan.Change
 	for _, c := range p.Changes {
-		if !c.Held() {
+		if c.Admitted() {
 			todo = append(todo, c)
 		}
 	}
@@ -237,7 +237,7 @@ func (b *bench) apply(ctx context.Context, p plan.Plan) map[string]error {
 			return errs
 		}
 		one, cancel := context.WithTimeout(ctx, time.Minute)
-		if err := b.target.Correct(one, c); err != nil {
+		if err := b.target.Apply(one, c); err != nil {
 			errs[c.Key.String()] = err
 			cancel()
 			continue
@@ -293,7 +293,7 @@ func show(p plan.Plan) string {
 	var out []string
 	for _, c := range p.Changes {
 		line := fmt.Sprintf("%s %s", c.Action, c.Key)
-		if c.Held() {
+		if !c.Admitted() {
 			line += " (" + c.Hold.String() + ")"
 		}
 		out = append(out, line)

@@ -6,7 +6,7 @@ import "github.com/poolwright/poolwright/reconciler/state/finding"
 const (
 	codeSecondCluster      finding.Code = "SecondCluster"
 	codeResourceConflict   finding.Code = "ResourceConflict"
-	codeQuotaUnread        finding.Code = "QuotaUnread"
+	codeQuotaUnknown       finding.Code = "QuotaUnknown"
 	codeDeclarationInvalid finding.Code = "DeclarationInvalid"
 	codeClusterUndeclared  finding.Code = "ClusterUndeclared"
 )

@@ -178,7 +178,7 @@ func TestTwoTargetsAtOnceEndWithOneOfEachThing(t *testing.T) {
 			}
 			for _, c := range p.Changes {
 				// What the other was faster at is for the next run to judge.
-				_ = w.Correct(t.Context(), c)
+				_ = w.Apply(t.Context(), c)
 			}
 			if err := w.End(t.Context()); err != nil {
 				t.Error(err)

@@ -122,7 +122,7 @@ func TestPartsAndReservedObjectsAreFoundByWhatRequiresThem(t *testing.T) {
 	p := w.desired.Scope
 	queue, controller, nodes := p.Regional("sqs", "Queue", "sandbox"), resource.Global("Role", "poolwright-sandbox-us-east-1"), resource.Global("Role", "nodes")
 	for k, want := range map[state.Key]string{queue: "spec.interruptionQueue", controller: "spec.controllerRole", nodes: "spec.nodeRole"} {
-		if got := w.desired.parts()[k]; got != want {
+		if got := w.desired.fields()[k]; got != want {
 			t.Errorf("%s belongs to %q", k, got)
 		}
 	}

@@ -87,7 +87,7 @@ func TestWhatOthersMadeIsChangedAndThenOrphaned(t *testing.T) {
 		t.Errorf("the tag is %q", v)
 	}
 	b.tag(nets[0], discoveryTag, "by hand")
-	if p := b.plan(declared); len(p.Changes) != 1 || p.Changes[0].Held() {
+	if p := b.plan(declared); len(p.Changes) != 1 || !p.Changes[0].Admitted() {
 		t.Errorf("after a change by hand:\n%s", show(p))
 	}
 	b.reconcile(declared)

@@ -1,5 +1,5 @@
 // Package aws is the AWS half of one cluster: what a Cluster object declares,
-// what AWS holds of it, and how the one becomes the other. What is wanted of each
+// what AWS holds of it, and how the one becomes the other. What is desired of each
 // type of resource, how it is read and how it is corrected is in the packages
 // below internal; here is what they have in common: ownership, the inventory, what
 // is unknown, what must not be written.

@@ -23,8 +23,8 @@ import (
 // one after the other, so that AWS's limits are not reached by our own requests.
 const requests = 6
 
-// Observe implements target.Target. It reads each kind once, for the wanted
-// things and for those that are recorded and not wanted any more. What AWS does not
+// Observe implements target.Target. It reads each kind once, for the desired
+// things and for those that are recorded and not desired any more. What AWS does not
 // return is Unknown and keeps nothing else from being compared; an error means that the
 // inventory could not be read, or that ctx ended.
 func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
@@ -106,8 +106,8 @@ func (w *Target) observationScope() observationScope {
 	return now
 }
 
-// ObserveOnly reports on the wanted things alone: what is not in wanted is left
-// out, not taken for unwanted.
+// ObserveOnly reports on the desired things alone: what is not in desired is left
+// out, not taken for undesired.
 func (w *Target) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
 	return w.observation(w.current(), desired).run(ctx)
 }
@@ -117,9 +117,9 @@ type observation struct {
 	*Target
 	desired desiredState
 	items   state.Set
-	// unread are the wanted things that must not be read from AWS.
+	// unread are the desired things that must not be read from AWS.
 	unread []state.Item
-	// undeclared are the records of what is not wanted any more.
+	// undeclared are the records of what is not desired any more.
 	undeclared []inventory.Record
 	// users is who lives on what is declared; nil until it is needed.
 	users *users
@@ -168,7 +168,7 @@ func (o *observation) run(ctx context.Context) (state.Set, error) {
 	return state.NewSet(o.unreadQuotas(items)...), nil
 }
 
-// readAll reads all that is wanted or left from AWS. It returns false where ctx has
+// readAll reads all that is desired or left from AWS. It returns false where ctx has
 // ended before the responses came.
 func (o *observation) readAll(ctx context.Context) bool {
 	if o.items.Len() > 0 || len(o.undeclared) > 0 {
@@ -261,7 +261,7 @@ func (o *observation) record(who string, observed map[state.Key]resource.Live, k
 	}
 }
 
-// compare compares a wanted thing with what was observed of it.
+// compare compares a desired thing with what was observed of it.
 func (o *observation) compare(item state.Item) (state.Item, bool) {
 	rec, _ := o.store.Get(item.Key)
 	if rec.Scope != o.desired.Text() {
@@ -328,14 +328,14 @@ func (o *observation) terms(item state.Item, live resource.Live, found *state.It
 
 // foreign is why a thing that exists is read-only.
 func (m desiredState) foreign(k state.Key) string {
-	part := "the part of the Cluster that declares it"
-	if m.parts != nil && m.parts()[k] != "" {
-		part = m.parts()[k]
+	field := "the field of the Cluster that declares it"
+	if m.fields != nil && m.fields()[k] != "" {
+		field = m.fields()[k]
 	}
-	return "exists and was not made by Poolwright: set adopt: true in " + part + " to let Poolwright change it"
+	return "exists and was not made by Poolwright: set adopt: true in " + field + " to let Poolwright change it"
 }
 
-// release decides about a thing that is recorded and not wanted any more. What is
+// release decides about a thing that is recorded and not desired any more. What is
 // not to be deleted loses its record, and stays as it is.
 func (o *observation) release(ctx context.Context, rec inventory.Record) (state.Item, bool) {
 	live, ok := o.live[rec.Key]
@@ -355,7 +355,7 @@ func (o *observation) release(ctx context.Context, rec inventory.Record) (state.
 		return found, false
 	case !deletable(rec, live):
 		if !o.keep {
-			o.cfg.Log.Info("leaving alone what is not wanted any more", "resource", rec.Key.String())
+			o.cfg.Log.Info("leaving alone what is not declared any more", "resource", rec.Key.String())
 			o.store.Remove(rec.Key)
 		}
 		return found, false

@@ -30,7 +30,7 @@ func (u *offlineTarget) Observe(context.Context, state.Set) (state.Set, error) {
 	return state.Set{}, state.Failf(state.Stalled, "Offline", "observing AWS: nothing is read or written offline")
 }
 
-// Correct implements targets.Target.
-func (u *offlineTarget) Correct(_ context.Context, c plan.Change) error {
+// Apply implements targets.Target.
+func (u *offlineTarget) Apply(_ context.Context, c plan.Change) error {
 	return state.Failf(state.Stalled, "Offline", "correcting %s: nothing is read or written offline", c.Key)
 }

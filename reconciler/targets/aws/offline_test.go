@@ -46,7 +46,7 @@ func TestOfflineAProblemLeavesWhatWasDeclaredBefore(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if d := cmp.Diff(before.Items(), after.Items()); d != "" {
-		t.Errorf("a problem changes what is wanted: %s", d)
+		t.Errorf("a problem changes what is desired: %s", d)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestOfflineAWSIsNeitherObservedNorCorrected(t *testing.T) {
 	if _, err := Offline(nil).Observe(t.Context(), state.Set{}); err == nil {
 		t.Error("an observation without AWS")
 	}
-	if err := Offline(nil).Correct(t.Context(), plan.Change{}); err == nil {
+	if err := Offline(nil).Apply(t.Context(), plan.Change{}); err == nil {
 		t.Error("a correction without AWS")
 	}
 }

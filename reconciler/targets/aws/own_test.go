@@ -36,11 +36,11 @@ func TestWhatIsNotOursIsComparedUntilItIsAdopted(t *testing.T) {
 		t.Fatalf("got %s", show(p))
 	}
 	before := b.writes()
-	if err := b.target.Correct(t.Context(), held); err == nil {
+	if err := b.target.Apply(t.Context(), held); err == nil {
 		t.Error("a held change was made")
 	}
 	held.Hold, held.Before = nil, &state.Item{Key: key, Object: held.Before.Object, Live: held.Before.Live}
-	if err := b.target.Correct(t.Context(), held); !errors.Is(err, targets.ErrConflict) {
+	if err := b.target.Apply(t.Context(), held); !errors.Is(err, targets.ErrConflict) {
 		t.Errorf("changing what is not ours returned %v", err)
 	}
 	if after := b.writes(); len(after) != len(before) {
@@ -189,7 +189,7 @@ func TestTheControllersOwnRoleIsLeftToBootstrap(t *testing.T) {
 		if c.Key == role && (c.Action != plan.Delete || !c.ReadOnly()) {
 			t.Errorf("%s %s is not held", c.Action, c.Key)
 		}
-		if c.Key.Kind == "Queue" && c.Held() {
+		if c.Key.Kind == "Queue" && !c.Admitted() {
 			t.Errorf("%s is held: %s", c.Key, c.Hold)
 		}
 	}
@@ -213,7 +213,7 @@ func TestAClusterThatMovesTakesItsOldThingsAlong(t *testing.T) {
 	b := newBench(t, nil)
 	b.reconcile(b.declare(queued(deleting)))
 	b.restart()
-	// The emulator knows one region: what is wanted in another is unknown, and
+	// The emulator knows one region: what is desired in another is unknown, and
 	// what was made in the first is found there.
 	p := b.plan(b.declare(func(s *v1alpha1.ClusterSpec) { queued(deleting)(s); s.Region = "eu-west-1" }))
 	if len(p.Unknown) != 6 || p.Count(plan.Delete) != 6 || len(p.Changes) != 6 {

@@ -16,7 +16,7 @@ func (w *Target) StartPreview() {
 	}
 }
 
-// observable are the wanted things that may be read from AWS: whoever proposes a revision
+// observable are the desired things that may be read from AWS: whoever proposes a revision
 // must not learn from its preview that a role, a queue or an add-on of some name exists. A record without a hash is an
 // intent, maybe to make what another has made, and one of another scope is of another
 // cluster's thing. Of what is read-only there are no records: that is read where
@@ -43,7 +43,7 @@ func (w *Target) observable(m desiredState, desired state.Set) state.Set {
 	})...)
 }
 
-// unreadItems are the wanted things that are not read from AWS, as an observation has them.
+// unreadItems are the desired things that are not read from AWS, as an observation has them.
 func unreadItems(desired, observable state.Set) []state.Item {
 	var out []state.Item
 	for item := range desired.All() {

@@ -50,7 +50,7 @@ func noteTexts(p plan.Plan) []string {
 		switch {
 		case c.ReadOnly():
 			line += " never"
-		case c.Held():
+		case !c.Admitted():
 			line += " held"
 		}
 		out = append(out, line)

@@ -35,7 +35,7 @@ func (o *observation) unreadQuotas(items []state.Item) []state.Item {
 		items[i].Unknown, items[i].UnknownCode, items[i].Object = "", "", map[string]any{}
 		if !warned[why] {
 			warned[why] = true
-			items[i].Warnings = []finding.Finding{finding.New(codeQuotaUnread, "the vCPU quotas cannot be compared with the NodePools: %s", finding.Of("reason", why))}
+			items[i].Warnings = []finding.Finding{finding.New(codeQuotaUnknown, "the vCPU quotas cannot be compared with the NodePools: %s", finding.NewFact("reason", why))}
 		}
 	}
 	return items
@@ -46,7 +46,7 @@ func unreadQuotas(found state.Set) []plan.Unknown {
 	var out []plan.Unknown
 	for item := range found.All() {
 		if item.Quota != nil && item.Quota.Unknown != "" && item.Unknown == "" && !item.Hidden {
-			out = append(out, plan.Unknown{Key: item.Key, Code: codeQuotaUnread, Reason: item.Quota.Unknown})
+			out = append(out, plan.Unknown{Key: item.Key, Code: codeQuotaUnknown, Reason: item.Quota.Unknown})
 		}
 	}
 	return out

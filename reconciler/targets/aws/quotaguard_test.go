@@ -36,7 +36,7 @@ func (f poolsTarget) Observe(context.Context, state.Set) (state.Set, error) {
 	return state.NewSet(items...), nil
 }
 
-func (f poolsTarget) Correct(_ context.Context, c plan.Change) error {
+func (f poolsTarget) Apply(_ context.Context, c plan.Change) error {
 	item := *c.After
 	item.Origin, item.Live, item.Applied = state.Origin{}, state.Preconditions{UID: c.Key.Name}, state.Hash(item.Object)
 	f.live[c.Key.Name] = item

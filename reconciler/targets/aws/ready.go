@@ -15,7 +15,7 @@ const (
 	readyPollMax = 5 * time.Second
 )
 
-// Ready implements target.Waiter: it reads until each thing is there, as wanted, and
+// Ready implements target.Waiter: it reads until each thing is there, as desired, and
 // AWS is done with it. A thing that may not be read is late at once: waiting brings no
 // permission.
 func (w *Target) Ready(ctx context.Context, keys []state.Key) (map[state.Key]string, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/inventory"
 )
 
-// record is what the inventory records of a wanted thing, but for the hash of what was wanted:
+// record is what the inventory records of a desired thing, but for the hash of what was desired:
 // its identity, where it is, and three things that only the declaration has and its deletion
 // needs: its wave, its deletion policy, and whether only bootstrap may write it. uid is empty
 // while the thing was not observed.

@@ -33,7 +33,7 @@ func TestTheIdentitiesOfAClusterOfTheSameNameInAnotherRegionAreNotOurs(t *testin
 			observed := k.Read(t.Context(), &other, kindtest.Keys(item))[item.Key]
 			if item.Key.Name != "nodes" {
 				if mine || observed.Object != nil {
-					t.Errorf("%s is wanted in both regions", item.Key)
+					t.Errorf("%s is desired in both regions", item.Key)
 				}
 				continue
 			}

@@ -57,7 +57,7 @@ func newStatusReporter(c clock.Clock) *statusReporter {
 	return &statusReporter{clock: c, differences: map[state.Key]string{}, unknown: map[state.Key]unknownResource{}}
 }
 
-// observed takes over a complete read, or with all false one at the wanted
+// observed takes over a complete read, or with all false one at the desired
 // things alone.
 func (t *statusReporter) observed(m desiredState, p plan.Plan, live map[state.Key]resource.Live, all bool) {
 	t.mu.Lock()
@@ -145,7 +145,7 @@ func message(c plan.Change) string {
 		}
 		text = strings.Join(fields, ", ")
 	}
-	if c.Held() {
+	if !c.Admitted() {
 		text += " (" + c.Hold.String() + ")"
 	}
 	return text

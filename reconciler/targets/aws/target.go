@@ -90,10 +90,10 @@ type previousRead struct {
 	recalled bool
 	// without counts the observations in a row without a Cluster.
 	without int
-	// absent are the recorded, unwanted things that the last observation did
+	// absent are the recorded, undesired things that the last observation did
 	// not find.
 	absent map[state.Key]bool
-	// states are how the wanted things were, as far as no correction ends it.
+	// states are how the desired things were, as far as no correction ends it.
 	states map[state.Key]string
 }
 
@@ -183,6 +183,6 @@ func (w *Target) reportStatus() {
 
 // previewState is what one comparison for a preview keeps.
 type previewState struct {
-	// base is what was wanted first; nil before.
+	// base is what was desired first; nil before.
 	base *desiredState
 }

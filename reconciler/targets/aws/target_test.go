@@ -14,6 +14,7 @@ import (
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/plan"
+	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/targets"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/connection"
@@ -86,9 +87,9 @@ func TestThrottlingOnEveryCallEndsInUnknown(t *testing.T) {
 			}
 		}
 	}
-	// Nor is what is not wanted any more taken for gone.
+	// Nor is what is not desired any more taken for gone.
 	if p := b.plan(b.declare(nothing)); len(p.Changes) > 0 || len(p.Unknown) != 6 {
-		t.Errorf("unwanted: %s", show(p))
+		t.Errorf("undesired: %s", show(p))
 	}
 }
 
@@ -108,7 +109,7 @@ func TestAnotherAccountIsNeverTouched(t *testing.T) {
 		}
 	}
 	item := b.want(declared).Items()[0]
-	if err := b.target.Correct(t.Context(), plan.Change{Key: item.Key, Action: plan.Create, After: &item}); err == nil {
+	if err := b.target.Apply(t.Context(), plan.Change{Key: item.Key, Action: plan.Create, After: &item}); err == nil {
 		t.Error("a thing was made in another account")
 	}
 	if w := b.writes(); len(w) > 0 {
@@ -186,6 +187,29 @@ func TestWhatIsUnknownKeepsItsSince(t *testing.T) {
 	}
 }
 
+// Who calls a target has left such changes out; a target refuses them all the same.
+func TestAChangeThatIsHeldOrReadOnlyIsRefused(t *testing.T) {
+	b := newBench(t, nil)
+	declared := b.declare(queued(deleting))
+	b.reconcile(declared)
+	rule := interruption.RuleNames(b.config.Cluster.Name)[0]
+	if _, err := b.hand.Events.PutRule(t.Context(), &eventbridge.PutRuleInput{Name: &rule, EventPattern: new(`{"source":["a"]}`), State: "DISABLED"}); err != nil {
+		t.Fatal(err)
+	}
+	held := b.plan(declared).Changes[0]
+	readOnly := held.AsReadOnly("by a test")
+	held.Hold = hold.Reasons{{Rule: hold.MaxPrunePercent}}
+	before := len(b.writes())
+	for name, c := range map[string]plan.Change{"held": held, "read-only": readOnly} {
+		if err := b.target.Apply(t.Context(), c); err == nil {
+			t.Errorf("a change that is %s was made", name)
+		}
+	}
+	if after := b.writes(); len(after) != before {
+		t.Errorf("written: %v", after[before:])
+	}
+}
+
 func TestAThingThatMovedSinceThePlanIsLeftToTheNextRun(t *testing.T) {
 	b := newBench(t, nil)
 	declared := b.declare(queued(deleting))
@@ -201,7 +225,7 @@ func TestAThingThatMovedSinceThePlanIsLeftToTheNextRun(t *testing.T) {
 	disable(`{"source":["a"]}`)
 	p := b.plan(declared)
 	disable(`{"source":["b"]}`)
-	err := b.target.Correct(t.Context(), p.Changes[0])
+	err := b.target.Apply(t.Context(), p.Changes[0])
 	if !errors.Is(err, targets.ErrChanged) {
 		t.Fatalf("got %v", err)
 	}
@@ -217,7 +241,7 @@ func TestAThingThatMovedSinceThePlanIsLeftToTheNextRun(t *testing.T) {
 	b.restart()
 	b.reconcile(declared)
 	before := len(b.writes())
-	if err := b.target.Correct(t.Context(), p.Changes[0]); err != nil {
+	if err := b.target.Apply(t.Context(), p.Changes[0]); err != nil {
 		t.Errorf("what is done already: %v", err)
 	}
 	if n := len(b.writes()); n != before {
@@ -238,8 +262,8 @@ func TestNothingIsWrittenByAProcessThatMayNotAnyMore(t *testing.T) {
 	declared := b.declare(queued(deleting))
 	p := b.plan(declared)
 	stale, requested = true, 0
-	// The first question is Correct's own, the second the request's.
-	err := b.target.Correct(t.Context(), p.Changes[0])
+	// The first question is Apply's own, the second the request's.
+	err := b.target.Apply(t.Context(), p.Changes[0])
 	if err == nil || !strings.Contains(err.Error(), "the lease was lost") {
 		t.Errorf("got %v", err)
 	}

@@ -96,7 +96,7 @@ func TestEachAttemptChecksWhetherItMayWrite(t *testing.T) {
 		if c.Key.Kind != "Queue" {
 			continue
 		}
-		if err := b.target.Correct(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the lease was lost") {
+		if err := b.target.Apply(t.Context(), c); err == nil || !strings.Contains(err.Error(), "the lease was lost") {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -66,7 +66,7 @@ func TestAProblemInTheClusterDropsNoRecordAndIsNotInSync(t *testing.T) {
 					t.Errorf("%s, restarted %v: %s", name, restarted, show(p))
 				}
 				if want := map[bool]int{false: 6, true: 0}[restarted]; desired.Len() != want {
-					t.Errorf("%s, restarted %v: %d things are wanted", name, restarted, desired.Len())
+					t.Errorf("%s, restarted %v: %d things are desired", name, restarted, desired.Len())
 				}
 				if restarted && b.wire.requests() != before {
 					t.Errorf("%s: AWS was asked", name)

@@ -32,7 +32,7 @@ func losingFields() map[string]map[string]func(k state.Key, desired, live map[st
 	}
 }
 
-// fewer reports whether something of a list is not wanted any more.
+// fewer reports whether something of a list is not desired any more.
 func fewer(desired, live any) bool {
 	have, _ := live.([]any)
 	want, _ := desired.([]any)
@@ -74,7 +74,7 @@ func lostNodes(desired, live map[string]any) int64 {
 }
 
 // loses reports whether an update of a thing loses nodes or data; live is what was read
-// of it. A field that is as wanted loses nothing.
+// of it. A field that is as desired loses nothing.
 func loses(item state.Item, live map[string]any) bool {
 	for field, lost := range losingFields()[item.Key.Kind] {
 		if _, desired := item.Object[field]; desired && lost(item.Key, item.Object, live) {
@@ -106,7 +106,7 @@ func lost(item state.Item, live map[string]any, users func() users) loss.Deletio
 	return out
 }
 
-// lost is what goes with the update of a wanted thing; zero for what is not updated, or
+// lost is what goes with the update of a desired thing; zero for what is not updated, or
 // loses nothing.
 func (o *observation) lost(ctx context.Context, item, found state.Item) loss.DeletionImpact {
 	live := o.live[item.Key].Object

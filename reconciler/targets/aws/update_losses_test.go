@@ -71,7 +71,7 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 					continue
 				}
 				grown, before := &targets.LossesGrownError{}, len(b.writes())
-				if err := b.target.Correct(t.Context(), c); !errors.As(err, &grown) || len(b.writes()) != before {
+				if err := b.target.Apply(t.Context(), c); !errors.As(err, &grown) || len(b.writes()) != before {
 					t.Errorf("updating %s, which was planned without a node, returned %v and wrote %v", c.Key, err, b.writes()[before:])
 				}
 			}
@@ -82,7 +82,7 @@ func TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes(t *testing.T) {
 			}
 			var got []string
 			for _, c := range plan.Compute(desired, observed, plan.ConfirmLosses("")).Changes {
-				if c.Held() && c.Action == plan.Update {
+				if !c.Admitted() && c.Action == plan.Update {
 					got = append(got, c.Key.Kind)
 					if d := cmp.Diff(loss.Counts{"NodePool": 0, "Node": 1}, c.Before.Losses); d != "" {
 						t.Error(d)
@@ -140,7 +140,7 @@ func TestEachFieldInAWSIsClassified(t *testing.T) {
 	}
 	for kind := range losingFields() {
 		if !observed[kind] {
-			t.Errorf("nothing of the kind %s is wanted", kind)
+			t.Errorf("nothing of the kind %s is desired", kind)
 		}
 	}
 }
@@ -148,9 +148,9 @@ func TestEachFieldInAWSIsClassified(t *testing.T) {
 func TestANodeGroupThatShrinksAndLogsThatEndEarlierAreCounted(t *testing.T) {
 	type m = map[string]any
 	for _, tt := range []struct {
-		name, kind   string
-		wanted, live m
-		want         loss.Counts
+		name, kind    string
+		desired, live m
+		want          loss.Counts
 	}{
 		{"fewer nodes", "NodeGroup", m{"desiredSize": int64(1)}, m{"desiredSize": int64(3)}, loss.Counts{"Node": 2}},
 		{"more nodes", "NodeGroup", m{"desiredSize": int64(4)}, m{"desiredSize": int64(3)}, nil},
@@ -168,7 +168,7 @@ func TestANodeGroupThatShrinksAndLogsThatEndEarlierAreCounted(t *testing.T) {
 		{"a first tag of a subnet", "SubnetTag", m{"tags": m{discoveryTag: "a"}}, m{"tags": m{}}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			item := state.Item{Key: state.Key{Target: Name, Kind: tt.kind, Name: "x"}, Object: tt.wanted}
+			item := state.Item{Key: state.Key{Target: Name, Kind: tt.kind, Name: "x"}, Object: tt.desired}
 			var got loss.Counts
 			if loses(item, tt.live) {
 				got = lost(item, tt.live, func() users { return users{nodes: 5} }).Losses
@@ -183,9 +183,9 @@ func TestANodeGroupThatShrinksAndLogsThatEndEarlierAreCounted(t *testing.T) {
 // Numbers that were read from JSON are whole numbers, too.
 func TestALossIsCountedOfNumbersFromJSON(t *testing.T) {
 	for name, tt := range map[string]struct {
-		kind         string
-		wanted, live map[string]any
-		want         bool
+		kind          string
+		desired, live map[string]any
+		want          bool
 	}{
 		"logs are kept for a shorter time":        {"LogGroup", map[string]any{"retentionDays": 7.0}, map[string]any{"retentionDays": int64(30)}, true},
 		"and were for ever":                       {"LogGroup", map[string]any{"retentionDays": 7.0}, map[string]any{}, true},
@@ -196,7 +196,7 @@ func TestALossIsCountedOfNumbersFromJSON(t *testing.T) {
 		"a node group has more nodes":             {"NodeGroup", map[string]any{"desiredSize": 4.0}, map[string]any{"desiredSize": 3.0}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := loses(state.Item{Key: state.Key{Kind: tt.kind}, Object: tt.wanted}, tt.live); got != tt.want {
+			if got := loses(state.Item{Key: state.Key{Kind: tt.kind}, Object: tt.desired}, tt.live); got != tt.want {
 				t.Errorf("loses %t, want %t", got, tt.want)
 			}
 		})

@@ -71,7 +71,7 @@ func nodeDependencies() map[string]nodeDependency {
 // nodesDependOn reports whether nodes depend on things of a kind.
 func nodesDependOn(kind string) bool { return nodeDependencies()[kind].field != "" }
 
-// usedBy is the part of the Cluster through which things of a kind are used.
+// usedBy is the field of the Cluster through which things of a kind are used.
 func usedBy(kind string) loss.FieldRef {
 	if !nodesDependOn(kind) {
 		return loss.FieldRef{}

@@ -76,7 +76,7 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 	for _, c := range p.Changes {
 		kinds[c.Key.Kind] = true
 		grown := &targets.LossesGrownError{}
-		err := b.target.Correct(t.Context(), c)
+		err := b.target.Apply(t.Context(), c)
 		if !errors.As(err, &grown) || !errors.Is(err, targets.ErrChanged) || grown.Now["Node"] != 1 {
 			t.Errorf("deleting %s returned %v", c.Key, err)
 		}
@@ -97,7 +97,7 @@ func TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range plan.Compute(kept, observed, plan.ConfirmLosses("")).Changes {
-			if c.Before.Allowed == nil || !c.Held() {
+			if c.Before.Allowed == nil || c.Admitted() {
 				t.Errorf("%s: allowed %v, held %q", c.Key, c.Before.Allowed, c.Hold)
 			}
 		}
@@ -131,7 +131,7 @@ func nodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T, path string) {
 	p := b.plan(b.declare(nothing))
 	deny = true
 	for _, c := range p.Changes {
-		if err := b.target.Correct(t.Context(), c); err == nil {
+		if err := b.target.Apply(t.Context(), c); err == nil {
 			t.Errorf("%s was deleted", c.Key)
 		}
 	}
@@ -144,14 +144,14 @@ func nodesThatCannotBeCountedLiveOnWhatGoes(t *testing.T, path string) {
 	// Whoever is asked may allow it all the same, and allows nobody to take it from a node that is drained.
 	change := drained(t, direct, b)
 	for _, c := range p.Changes {
-		switch _, reason, _ := state.Classify(b.target.Correct(t.Context(), c)); {
+		switch _, reason, _ := state.Classify(b.target.Apply(t.Context(), c)); {
 		case path == "/nodes" && reason != "EngineNeeded", reason == "":
 			t.Errorf("deleting %s while a node is drained: %q", c.Key, reason)
 		}
 	}
 	change(func(claim *unstructured.Unstructured) { claim.SetOwnerReferences(nil) })
 	for _, c := range p.Changes {
-		if err := b.target.Correct(t.Context(), c); (err == nil) != (path == "/nodes") {
+		if err := b.target.Apply(t.Context(), c); (err == nil) != (path == "/nodes") {
 			t.Errorf("deleting %s with no node to be drained: %v", c.Key, err)
 		}
 	}
@@ -249,7 +249,7 @@ func TestInstancesOnTheirWayAndPoolsOfOthersCount(t *testing.T) {
 			t.Cleanup(func() { _ = direct.Delete(context.Background(), object) })
 			for _, c := range before.Changes {
 				grown := &targets.LossesGrownError{}
-				if err := b.target.Correct(t.Context(), c); !errors.As(err, &grown) {
+				if err := b.target.Apply(t.Context(), c); !errors.As(err, &grown) {
 					t.Errorf("deleting %s, planned before, returned %v", c.Key, err)
 				}
 			}
@@ -293,7 +293,7 @@ func TestNothingOnWhichNodesLiveIsDeletedWhileNodesAreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range p.Changes {
-		if _, reason, after := state.Classify(b.target.Correct(t.Context(), c)); reason != "EngineNeeded" || after <= 0 {
+		if _, reason, after := state.Classify(b.target.Apply(t.Context(), c)); reason != "EngineNeeded" || after <= 0 {
 			t.Errorf("deleting %s while a node is drained: %q, again after %s", c.Key, reason, after)
 		}
 	}
@@ -303,7 +303,7 @@ func TestNothingOnWhichNodesLiveIsDeletedWhileNodesAreDeleted(t *testing.T) {
 	// One that goes while its pool stays keeps nothing.
 	change(func(claim *unstructured.Unstructured) { claim.SetOwnerReferences(nil) })
 	for _, c := range p.Changes {
-		if err := b.target.Correct(t.Context(), c); err != nil {
+		if err := b.target.Apply(t.Context(), c); err != nil {
 			t.Errorf("deleting %s, with no pool on its way out: %v", c.Key, err)
 		}
 	}

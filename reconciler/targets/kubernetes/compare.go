@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ownership"
 )
 
-// liveItem is a live object of which memory has no current state, with the wanted item
+// liveItem is a live object of which memory has no current state, with the desired item
 // where there is one.
 type liveItem struct {
 	state.Item
@@ -44,7 +44,7 @@ func (o *observation) compareLive(kind kinds.Kind, live *unstructured.Unstructur
 	}
 }
 
-// compareDesired compares a wanted object with memory.
+// compareDesired compares a desired object with memory.
 func (o *observation) compareDesired(item state.Item, live *unstructured.Unstructured) {
 	if rec, current := o.record(item, live); current {
 		// The hashes of a fingerprint take most of a comparison, and of what nobody wrote none is
@@ -70,7 +70,7 @@ func (o *observation) compareDesired(item state.Item, live *unstructured.Unstruc
 	o.uncertain = append(o.uncertain, liveItem{item, live})
 }
 
-// record is memory's of a wanted object; false where the object was not applied as it is wanted, or is
+// record is memory's of a desired object; false where the object was not applied as it is desired, or is
 // being deleted.
 func (o *observation) record(item state.Item, live metav1.Object) (inventory.Record, bool) {
 	rec, known := o.target.store.Get(item.Key)
@@ -111,7 +111,7 @@ func (o *observation) listMetadata(ctx context.Context, kind kinds.Kind) bool {
 	return err == nil && rest <= maxGets
 }
 
-// addUntouched adds a wanted object that nobody has written since memory's record of it, and of which
+// addUntouched adds a desired object that nobody has written since memory's record of it, and of which
 // nothing but metadata is needed. It returns false for any other object.
 func (o *observation) addUntouched(kind kinds.Kind, m *metav1.PartialObjectMetadata) bool {
 	k := kind.Key(m)

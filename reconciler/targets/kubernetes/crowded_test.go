@@ -91,7 +91,7 @@ func TestAnAPIServerThatRefusesForAWhileIsNeitherStormedNorIsAnythingLost(t *tes
 	for range 16 {
 		go func() {
 			for c := range slots {
-				errs <- b.target.Correct(t.Context(), c)
+				errs <- b.target.Apply(t.Context(), c)
 			}
 		}()
 	}

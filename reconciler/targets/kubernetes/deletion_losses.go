@@ -21,7 +21,7 @@ import (
 
 // countLosses completes the things to delete with what would die with them. Namespaces and node
 // classes come last: what is in one, or uses the other, and goes by itself is not lost
-// with it, unless its own deletion waits for a person. Right before a deletion is sent, its
+// with it, unless its own deletion is held until it is confirmed. Right before a deletion is sent, its
 // losses are counted again.
 func (o *observation) countLosses(ctx context.Context) {
 	removed := map[state.Key]map[string]any{}
@@ -66,7 +66,7 @@ func (o *observation) countLosses(ctx context.Context) {
 	parallel.Each(requests, last, func(s liveItem) { o.addDeletion(ctx, s, count) })
 }
 
-// addDeletion adds an object that is not wanted any more to what was observed.
+// addDeletion adds an object that is not desired any more to what was observed.
 func (o *observation) addDeletion(ctx context.Context, s liveItem, count losses.Deletion) (state.Item, bool) {
 	item := diff.Found(s.Item, s.live, manifest.Strip(s.live.Object), s.Applied)
 	if kinds.IsSecret(item.Key) {
@@ -89,8 +89,8 @@ func (o *observation) addDeletion(ctx context.Context, s liveItem, count losses.
 }
 
 // WithDeletionImpact completes observed things with what goes with their deletion, for who deletes
-// what is wanted otherwise, such as a whole installation. Observe does so for what is not
-// wanted. An error means that a thing could not be read.
+// what is desired otherwise, such as a whole installation. Observe does so for what is not
+// desired. An error means that a thing could not be read.
 func (w *Target) WithDeletionImpact(ctx context.Context, observed state.Set) (state.Set, error) {
 	items := observed.Items()
 	for i, item := range items {

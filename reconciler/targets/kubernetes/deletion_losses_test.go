@@ -215,11 +215,11 @@ spec:
 					other = c
 				}
 			}
-			if got := reasonOf(b.target.Correct(t.Context(), cluster)); got != "EngineNeeded" {
+			if got := reasonOf(b.target.Apply(t.Context(), cluster)); got != "EngineNeeded" {
 				t.Errorf("the deletion of the %s was begun and not made, and that of the Cluster returned %q", kind, got)
 			}
 			for _, c := range []plan.Change{other, cluster} {
-				if err := b.target.Correct(t.Context(), c); err != nil {
+				if err := b.target.Apply(t.Context(), c); err != nil {
 					t.Errorf("deleting %s in their order: %v", c.Key, err)
 				}
 			}

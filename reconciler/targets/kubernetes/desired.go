@@ -23,6 +23,6 @@ func (w *Target) Desired(ctx context.Context, declared state.Set) (state.Set, er
 	return set, nil
 }
 
-// Trim drops the unmasked content of Secrets that Desired left to Correct, which creates and
+// Trim drops the unmasked content of Secrets that Desired left to Apply, which creates and
 // updates no Secret until the next Desired. It is safe for concurrent use with all verbs.
 func (w *Target) Trim() { w.desired.Trim() }

@@ -97,6 +97,7 @@ metadata:
   annotations:
     karpenter.sh/nodepool-hash: "1"
     karpenter.sh/nodepool-hash-version: v3
+    poolwright.dev/node-repair-backoff: "{}"
     kubectl.kubernetes.io/last-applied-configuration: "{}"
 spec: {weight: 1}
 status: {nodes: 3}
@@ -169,7 +170,7 @@ func TestATrimmedTargetWritesNoSecretBeforeDesiredIsCalledAgain(t *testing.T) {
 	b.converged(declared)
 }
 
-// TestASecretOfAnOlderRevisionIsNotWritten: the content that is sent is the last that was wanted,
+// TestASecretOfAnOlderRevisionIsNotWritten: the content that is sent is the last that was desired,
 // and a plan of another is not carried out with it.
 func TestASecretOfAnOlderRevisionIsNotWritten(t *testing.T) {
 	b := newBench(t)

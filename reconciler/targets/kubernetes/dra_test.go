@@ -13,6 +13,7 @@ import (
 	"github.com/poolwright/poolwright/gitsource"
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/declared"
+	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes"
 )
 
@@ -47,7 +48,7 @@ func (b *bench) remove(apiVersion, kind, name string) {
 
 // A pool changes between the device plugin and the DRA driver while it has no GPU nodes, and only then: what is refused is
 // sent in no part, and what was there stays.
-func TestADRADriverComesToNoPoolWithNodesOfADevicePlugin(t *testing.T) {
+func TestNeitherDRADriverNorPartitionsComeToAPoolWithGPUNodes(t *testing.T) {
 	b := newPluginBench(t)
 	t.Cleanup(func() {
 		b.remove("karpenter.sh/v1", "NodeClaim", "claim-"+b.ns)
@@ -60,9 +61,9 @@ func TestADRADriverComesToNoPoolWithNodesOfADevicePlugin(t *testing.T) {
 		byDriver = "{configs: [{name: $NS, nodePools: [$NS], draDriver: {}}]}"
 	)
 	source := &revisions{}
-	run := func(spec string) reconciler.Result {
+	apply := func(manifest string) reconciler.Result {
 		t.Helper()
-		set := b.declare(devicePlugin(spec))
+		set := b.declare(manifest)
 		loop := reconciler.NewLoop(source, func(context.Context, gitsource.Snapshot) (declared.Declared, error) {
 			return declared.Declared{Set: set}, nil
 		}, reconciler.NamedTarget{Name: kubernetes.Name, Target: b.target})
@@ -72,12 +73,17 @@ func TestADRADriverComesToNoPoolWithNodesOfADevicePlugin(t *testing.T) {
 		}
 		return result
 	}
+	run := func(spec string) reconciler.Result {
+		t.Helper()
+		return apply(devicePlugin(spec))
+	}
 	applied := func(spec string) {
 		t.Helper()
 		if result := run(spec); len(result.Problems) > 0 || len(result.Plan.Changes) == 0 {
 			t.Fatalf("%s: problems %v, changes\n%s", spec, result.Problems, show(result.Plan))
 		}
 	}
+	code := finding.Code("DRADriverPoolHasNodes")
 	refused := func(name, spec string) {
 		t.Helper()
 		result := run(spec)
@@ -86,7 +92,7 @@ func TestADRADriverComesToNoPoolWithNodesOfADevicePlugin(t *testing.T) {
 		}
 		p := result.Problems[0]
 		pools, _ := p.Facts.Map()["nodePools"].([]any)
-		if p.Code != "DRADriverPoolHasNodes" || p.Origin.String() != "file0.yaml:1" || len(pools) != 1 || pools[0] != b.ns {
+		if p.Code != code || p.Origin.String() != "file0.yaml:1" || len(pools) != 1 || pools[0] != b.ns {
 			t.Errorf("%s: %s %v: %s", name, p.Code, pools, p)
 		}
 	}
@@ -123,6 +129,29 @@ func TestADRADriverComesToNoPoolWithNodesOfADevicePlugin(t *testing.T) {
 	refused("back to the device plugin", byPlugin)
 	refused("without the driver", "{configs: [{name: x-$NS, nodePools: [other-$NS]}]}")
 	if result := run(byDriver); len(result.Problems) > 0 {
+		t.Errorf("as it is: %v", result.Problems)
+	}
+	b.remove("karpenter.sh/v1", "NodeClaim", "claim-"+b.ns)
+	applied(byPlugin)
+
+	// Partitions of GPUs are changed under the same condition.
+	const sevenths = "{configs: [{name: $NS, nodePools: [$NS], mig: {devices: {1g.10gb: 7}}}]}"
+	code = "MIGPoolHasNodes"
+	b.make(gpuClaim("nvidia"), "kubectl-create")
+	refused("whole GPUs are partitioned", sevenths)
+	b.remove("karpenter.sh/v1", "NodeClaim", "claim-"+b.ns)
+	applied(sevenths)
+	b.make(gpuClaim("nvidia"), "kubectl-create")
+	refused("other partitions", strings.Replace(sevenths, "1g.10gb: 7", "1g.20gb: 4", 1))
+	b.restart()
+	refused("whole GPUs again, after a restart", byPlugin)
+	// No DevicePlugin of the new name is live, with which partitions could be compared: while the old one is, no other is made.
+	renamed := apply(strings.Replace(devicePlugin(byPlugin), "name: $NS", "name: x-$NS", 1))
+	if len(renamed.Problems) != 1 || renamed.Problems[0].Code != "DevicePluginRenamed" || len(renamed.Plan.Changes) != 0 {
+		t.Errorf("another name, without mig: problems %v, changes\n%s", renamed.Problems, show(renamed.Plan))
+	}
+	runs("nvidia-device-plugin-" + b.ns)
+	if result := run(sevenths); len(result.Problems) > 0 {
 		t.Errorf("as it is: %v", result.Problems)
 	}
 	b.remove("karpenter.sh/v1", "NodeClaim", "claim-"+b.ns)

@@ -22,14 +22,14 @@ import (
 // controller does.
 type watching struct {
 	*bench
-	wanted state.Set
-	keys   chan state.Key
-	errs   chan error
+	desired state.Set
+	keys    chan state.Key
+	errs    chan error
 }
 
 func (b *bench) startWatch(desired state.Set, correct bool) *watching {
 	b.Helper()
-	w := &watching{bench: b, wanted: desired, keys: make(chan state.Key, 10000), errs: make(chan error, 10000)}
+	w := &watching{bench: b, desired: desired, keys: make(chan state.Key, 10000), errs: make(chan error, 10000)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
@@ -52,7 +52,7 @@ func (b *bench) startWatch(desired state.Set, correct bool) *watching {
 }
 
 func (w *watching) putBack(ctx context.Context, keys []state.Key) {
-	some := w.wanted.Only(keys)
+	some := w.desired.Only(keys)
 	observed, err := w.target.ObserveOnly(ctx, some)
 	if err != nil {
 		w.errs <- err
@@ -66,7 +66,7 @@ func (w *watching) putBack(ctx context.Context, keys []state.Key) {
 		w.errs <- err
 	}
 	for _, c := range p.Changes {
-		if err := w.target.Correct(ctx, c); err != nil {
+		if err := w.target.Apply(ctx, c); err != nil {
 			w.errs <- err
 		}
 	}

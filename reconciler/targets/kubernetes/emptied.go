@@ -22,7 +22,7 @@ import (
 // fields.Emptied. One patch removes the contents and our claim to them, of an object with guards
 // in the given version alone. It returns the live object afterwards, or nil where nothing is
 // declared without content.
-func (j *correction) removeEmptied(ctx context.Context, body map[string]any, version string) (*unstructured.Unstructured, error) {
+func (j *objectApply) removeEmptied(ctx context.Context, body map[string]any, version string) (*unstructured.Unstructured, error) {
 	if !hasEmpty(body) {
 		return nil, nil
 	}

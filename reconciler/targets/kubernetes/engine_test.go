@@ -191,7 +191,7 @@ func TestWhatTheControllerRunsByGoesAfterWhatItsEngineDeletes(t *testing.T) {
 				if !runs && (kind == "Namespace" || kind == "CustomResourceDefinition") {
 					return // Other tests need it, or nobody finishes its deletion.
 				}
-				if got := reasonOf(b.target.Correct(t.Context(), c)); (got == "EngineNeeded") != runs {
+				if got := reasonOf(b.target.Apply(t.Context(), c)); (got == "EngineNeeded") != runs {
 					t.Errorf("deleting %s while a node is to be terminated: %q", c.Key, got)
 				}
 				gone()
@@ -215,7 +215,7 @@ func TestAControllerIsScaledToZeroAfterWhatItsEngineDeletes(t *testing.T) {
 	if len(p.Changes) != 1 || p.Changes[0].Before.Losses["Engine"] != 1 {
 		t.Fatalf("planned %s", show(p))
 	}
-	if got := reasonOf(b.target.Correct(t.Context(), p.Changes[0])); got != "EngineNeeded" {
+	if got := reasonOf(b.target.Apply(t.Context(), p.Changes[0])); got != "EngineNeeded" {
 		t.Errorf("scaling to zero while a node is to be terminated: %q", got)
 	}
 	gone()
@@ -268,7 +268,7 @@ func TestNoEngineStopsWithAClusterThatHasNoneRun(t *testing.T) {
 			gone := b.ownedClaim(poolGone)
 			b.reconcile(b.declare(tt.before, config, web))
 			p := b.guarded(b.declare(tt.after, config, web), "")
-			if len(p.Changes) != 1 || p.Changes[0].Held() || p.Changes[0].Before.Impact != "" || p.Changes[0].Before.AfterNodes {
+			if len(p.Changes) != 1 || !p.Changes[0].Admitted() || p.Changes[0].Before.Impact != "" || p.Changes[0].Before.AfterNodes {
 				t.Errorf("planned %s, %+v", show(p), p.Reasons())
 			}
 			b.reconcile(b.declare(tt.after, config, web))

@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// missing lists what carries no label of ours and may exist all the same: what is wanted, and of
+// missing lists what carries no label of ours and may exist all the same: what is desired, and of
 // what is recorded the keys and versions.
 func (o *observation) missing() []state.Item {
 	var out []state.Item
@@ -117,7 +117,7 @@ func (o *observation) get(ctx context.Context, s getRequest) {
 }
 
 // unknown classifies objects of a kind that is not served. While its definition is
-// wanted or exists, that means nothing for them.
+// desired or exists, that means nothing for them.
 func (o *observation) unknown(ctx context.Context, gvk schema.GroupVersionKind, kind kinds.Kind, items []state.Item) {
 	defined := kind.DeclaredOnly && !o.noneDesired() || o.defined(ctx, gvk)
 	for _, r := range items {
@@ -143,7 +143,7 @@ func (o *observation) absent(k state.Key) {
 	}
 }
 
-// reportForbidden reports wanted objects that we may not read as differing, so that
+// reportForbidden reports desired objects that we may not read as differing, so that
 // they are tried and the refusal is reported. Others stay recorded for a better
 // day; where everything is given up there is none, and it is an error.
 func (o *observation) reportForbidden(items []state.Item, err error) {
@@ -159,6 +159,6 @@ func (o *observation) reportForbidden(items []state.Item, err error) {
 	}
 }
 
-// noneDesired reports whether nothing is wanted any more. What is left out of such
+// noneDesired reports whether nothing is desired any more. What is left out of such
 // an observation may be lost for ever.
 func (o *observation) noneDesired() bool { return o.desired.Len() == 0 }

@@ -181,7 +181,7 @@ func (b *bench) apply(p plan.Plan) map[string]error {
 		b.Fatal(err)
 	}
 	for i, c := range p.Changes {
-		if err := b.target.Correct(b.Context(), c); err != nil {
+		if err := b.target.Apply(b.Context(), c); err != nil {
 			errs[c.Key.String()] = err
 		}
 		if c.Action != plan.Delete && i+1 < len(p.Changes) && p.Changes[i+1].Wave() > c.Wave() {

@@ -16,7 +16,7 @@ import (
 // release gives up what we own of a live object although it is ignored: its values stay and belong to
 // whoever writes them. It returns the live object afterwards, and ErrChanged where somebody has written
 // an object with guards meanwhile: the next version has what was not compared.
-func (j *correction) release(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (j *objectApply) release(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	const doing = "giving up the ownership of what is ignored"
 	pointers := j.desired.Ignored(j.Change.Key)
 	for attempt := 0; ; attempt++ {
@@ -42,7 +42,7 @@ func (j *correction) release(ctx context.Context, live *unstructured.Unstructure
 }
 
 // omit is what an update sends of a body: the live object stays as it is where that is ignored.
-func (j *correction) omit(body map[string]any, live *unstructured.Unstructured) fields.Omitted {
+func (j *objectApply) omit(body map[string]any, live *unstructured.Unstructured) fields.Omitted {
 	pointers := j.desired.Ignored(j.Change.Key)
 	if live == nil || len(pointers) == 0 {
 		return fields.Omitted{Object: body}

@@ -63,7 +63,7 @@ func TestAnUpdateOfTheInstallationOrOfAKindIsCounted(t *testing.T) {
 				t.Fatalf("planned %s", show(p))
 			}
 			c := p.Changes[0]
-			if got := c.Before.EffectiveLosses(); !got.Covers(tt.want) || !tt.want.Covers(got) || c.Held() != (tt.want != nil) {
+			if got := c.Before.EffectiveLosses(); !got.Covers(tt.want) || !tt.want.Covers(got) || !c.Admitted() != (tt.want != nil) {
 				t.Errorf("loses %v (%s), want %v; held %q", got, c.Before.Impact, tt.want, c.Hold)
 			}
 		})
@@ -82,7 +82,7 @@ func TestADeclaredNodeIsNotDeletedUnconfirmed(t *testing.T) {
 		t.Fatalf("planned %s", show(p))
 	}
 	c, want := p.Changes[0], loss.Counts{"Node": 1, "Pod": 1}
-	if got := c.Before.Losses; !got.Covers(want) || !want.Covers(got) || !c.Held() {
+	if got := c.Before.Losses; !got.Covers(want) || !want.Covers(got) || c.Admitted() {
 		t.Errorf("loses %v (%s), want %v; held %q", got, c.Before.Impact, want, c.Hold)
 	}
 }
@@ -102,7 +102,7 @@ metadata: {name: `+b.sync+`, namespace: $NS, labels: {app.kubernetes.io/part-of:
 spec: {path: "x; confirm with: kubectl create clusterrolebinding a --clusterrole=cluster-admin --user='mallory'; \"y\"\u202e", source: {git: {url: "https://git.example/a.git", ref: {branch: main}}}}
 `, config, web))
 	p := b.guarded(b.declare(config, web), "")
-	if len(p.Changes) != 1 || !p.Changes[0].Held() {
+	if len(p.Changes) != 1 || p.Changes[0].Admitted() {
 		t.Fatalf("planned %s", show(p))
 	}
 	for _, c := range p.Changes {

@@ -132,7 +132,7 @@ metadata: {name: mine, namespace: $NS}
 			var got []string
 			for _, c := range p.Changes {
 				got = append(got, string(c.Action)+" "+strings.ReplaceAll(c.Key.String(), b.ns, "$NS"))
-				if !c.Held() {
+				if c.Admitted() {
 					t.Errorf("%s is not held", c.Key)
 				}
 			}
@@ -144,7 +144,7 @@ metadata: {name: mine, namespace: $NS}
 }
 
 // Bootstrap, or a commit, that declares a Sync which is being deleted cannot wait for its end alone: that
-// may wait for a person.
+// may be held until it is confirmed.
 func TestASyncThatIsBeingDeletedNamesWhatLetsItGo(t *testing.T) {
 	if _, err := envtest.InstallCRDs(server, envtest.CRDInstallOptions{Paths: []string{"../../../config/crd/poolwright.dev_syncs.yaml"}}); err != nil {
 		t.Fatal(err)

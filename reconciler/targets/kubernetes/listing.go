@@ -17,7 +17,7 @@ type listing struct {
 	optional bool
 }
 
-// listings collects what must be listed: the kinds of what is wanted and of what
+// listings collects what must be listed: the kinds of what is desired and of what
 // is recorded, and all there are when the inventory is not complete.
 func (o *observation) listings(ctx context.Context, all bool) ([]listing, error) {
 	listed := map[schema.GroupVersionKind]bool{}
@@ -61,7 +61,7 @@ func (o *observation) listings(ctx context.Context, all bool) ([]listing, error)
 
 // otherKinds are all that the API server serves but for those.
 func (o *observation) otherKinds(ctx context.Context, covered map[schema.GroupKind]bool) ([]listing, error) {
-	// A process that has wanted nothing yet has no kinds, and one that has run for long
+	// A process that has had no desired objects yet has no kinds, and one that has run for long
 	// may not have the newest.
 	if err := o.target.kinds.Refresh(ctx); err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (o *observation) list(ctx context.Context, k listing) {
 	case k.optional && o.noneDesired() && !never(err):
 		o.fail(api.Refused("listing what is ours among the "+k.GVR().GroupResource().String(), err, false))
 	case apierrors.IsForbidden(err) || k.optional && ctx.Err() == nil:
-		// What may not be observed is neither absent nor unwanted. The wanted
+		// What may not be observed is neither absent nor undesired. The desired
 		// ones are tried, so that the refusal is reported for each.
 		o.mu.Lock()
 		o.forbidden[k.GroupKind()] = api.Refused("listing "+k.Resource, err, false)

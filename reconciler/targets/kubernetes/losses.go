@@ -23,7 +23,7 @@ import (
 // where it is more than was planned with. What only puts back what a hand has changed
 // takes nothing that the repository gave. It also refuses an update of what a person has held, or released, since
 // the plan. It reads what is live, as no cache can be newer than the request that follows.
-func (j *correction) checkUpdate(ctx context.Context) error {
+func (j *objectApply) checkUpdate(ctx context.Context) error {
 	u := losses.Update{Key: j.Change.Key, Before: j.Before.Object, After: j.After.Object}
 	live, err := j.api.Get(ctx, j.ref)
 	switch {
@@ -48,7 +48,7 @@ func (j *correction) checkUpdate(ctx context.Context) error {
 
 // checkDeletion refuses what is not ours to delete any more, or takes more along than was planned.
 // It reads what is live, as no cache can be newer than the request that follows.
-func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
+func (j *objectApply) checkDeletion(ctx context.Context, live *unstructured.Unstructured) error {
 	if !j.stillDeletable(live) {
 		return state.Fail(state.Retry, "Conflict", targets.ErrChanged)
 	}
@@ -76,7 +76,7 @@ func (j *correction) checkDeletion(ctx context.Context, live *unstructured.Unstr
 // without it, instances would run on that nobody terminates, and finalizers stay. What nodes need
 // until they are drained stays as long as NodeClaims go with their NodePools. Who confirmed a
 // loss that could not be counted has not confirmed that.
-func (j *correction) awaitEngine(ctx context.Context, lost loss.DeletionImpact) error {
+func (j *objectApply) awaitEngine(ctx context.Context, lost loss.DeletionImpact) error {
 	if !lost.AfterNodes || j.cfg.StopsEngine {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (j *correction) awaitEngine(ctx context.Context, lost loss.DeletionImpact) 
 // stillDeletable reports whether a live object that has moved since its deletion was
 // planned is still ours to delete. Controllers move objects all the time; what
 // counts is whether somebody took it from us or marked it to be kept.
-func (j *correction) stillDeletable(live *unstructured.Unstructured) bool {
+func (j *objectApply) stillDeletable(live *unstructured.Unstructured) bool {
 	label := live.GetLabels()[v1alpha1.SyncLabel]
 	return string(live.GetUID()) == j.Before.Live.UID &&
 		(label == j.owner.Label || label == "") &&

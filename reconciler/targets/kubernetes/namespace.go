@@ -45,7 +45,7 @@ func (o *observation) warnMissingNamespaces(ctx context.Context) {
 			i = len(o.items)
 			o.items = append(o.items, state.Item{Key: item.Key, Version: item.Version, Wave: item.Wave})
 		}
-		o.items[i].Warnings = append(o.items[i].Warnings, finding.New(code, "namespace %q %s and nothing declares it: creating this is refused", finding.Of("namespace", item.Key.Namespace), what))
+		o.items[i].Warnings = append(o.items[i].Warnings, finding.New(code, "namespace %q %s and nothing declares it: creating this is refused", finding.NewFact("namespace", item.Key.Namespace), what))
 	}
 }
 
@@ -55,7 +55,7 @@ const (
 	codeNamespaceTerminating finding.Code = "NamespaceTerminating"
 )
 
-// inMissingNamespaces returns the wanted objects that are missing from a namespace that
+// inMissingNamespaces returns the desired objects that are missing from a namespace that
 // nothing declares and in which nothing was observed, and the index of each key among
 // the observed items.
 func (o *observation) inMissingNamespaces() (missing []state.Item, at map[state.Key]int) {

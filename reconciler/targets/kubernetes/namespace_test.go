@@ -37,7 +37,7 @@ func TestANamespaceThatIsNeitherThereNorDeclaredIsWarnedOf(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
-			// With an inventory nothing but the kinds of what is wanted is listed.
+			// With an inventory nothing but the kinds of what is desired is listed.
 			before := strings.Replace(pool, "{name: $NS,", "{name: $NS-before,", 1)
 			b.reconcile(b.declare(before))
 			b.wire.failing(func(r *http.Request) (*http.Response, error) {
@@ -50,7 +50,7 @@ func TestANamespaceThatIsNeitherThereNorDeclaredIsWarnedOf(t *testing.T) {
 			b.want(declared)
 			b.wire.take()
 			p := b.plan(declared)
-			// A Namespace that is wanted is looked for as any other object.
+			// A Namespace that is desired is looked for as any other object.
 			if n := lists(b.wire.take()) - countKind(declared, "Namespace"); n != tt.lists {
 				t.Errorf("%d lists of namespaces, want %d", n, tt.lists)
 			}
@@ -172,7 +172,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	b.reconcile(b.declare("apiVersion: v1\nkind: Namespace\nmetadata: {name: space-$NS}"))
 	b.make(namesake, "hand")
 	c := b.guarded(b.declare(), "").Changes[0]
-	if d := cmp.Diff(loss.Counts{"PersistentVolumeClaim": 1}, c.Before.Losses); d != "" || !c.Held() {
+	if d := cmp.Diff(loss.Counts{"PersistentVolumeClaim": 1}, c.Before.Losses); d != "" || c.Admitted() {
 		t.Errorf("held %q, losses (-want +got):\n%s", c.Hold, d)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // Observe implements target.Target. It costs one paged List per kind, and
 // nothing more for objects that are as we left them; compare handles the others, and warnMissingNamespaces those
-// that are missing. With nothing wanted everything of ours is given up, and its inventory perhaps
+// that are missing. With nothing desired everything of ours is given up, and its inventory perhaps
 // with it: then it is an error that something of ours cannot be observed.
 func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, error) {
 	complete, err := w.store.Load(ctx)
@@ -42,8 +42,8 @@ func (w *Target) Observe(ctx context.Context, desired state.Set) (state.Set, err
 	return o.result(ctx)
 }
 
-// ObserveOnly reports on the wanted things alone and reads each by itself:
-// what is not in wanted is left out, not taken for unwanted. What the drift
+// ObserveOnly reports on the desired things alone and reads each by itself:
+// what is not in desired is left out, not taken for undesired. What the drift
 // watch brought within the last second is not read again.
 func (w *Target) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
 	o := newObservation(w, desired)
@@ -108,7 +108,7 @@ func (o *observation) result(ctx context.Context) (state.Set, error) {
 	return state.NewSet(append(o.unread(), o.items...)...), nil
 }
 
-// unread are the wanted objects that are not read from the cluster.
+// unread are the desired objects that are not read from the cluster.
 func (o *observation) unread() []state.Item {
 	var out []state.Item
 	for item := range o.desired.All() {

@@ -212,7 +212,7 @@ func TestOfflineNothingIsObservedOrCorrected(t *testing.T) {
 	if _, err := from.Observe(t.Context(), state.Set{}); err == nil {
 		t.Error("an observation without a cluster")
 	}
-	if err := from.Correct(t.Context(), plan.Change{Key: state.Key{Kind: "ConfigMap", Name: "x"}}); err == nil {
+	if err := from.Apply(t.Context(), plan.Change{Key: state.Key{Kind: "ConfigMap", Name: "x"}}); err == nil {
 		t.Error("a correction without a cluster")
 	}
 }

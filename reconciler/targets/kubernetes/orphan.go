@@ -20,7 +20,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/ownership"
 )
 
-// orphan judges a live object that is not wanted: is it ours to delete? A label
+// orphan judges a live object that is not desired: is it ours to delete? A label
 // alone proves nothing, since controllers and people copy labels; the record
 // of that incarnation does. So does our own claim to the label where the inventory
 // names the object, which may have been made anew since, or has lost what it named:

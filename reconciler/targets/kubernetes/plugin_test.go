@@ -226,7 +226,7 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 		t.Errorf("without the DevicePlugin: %s", d)
 	}
 	for _, c := range plan.ConfirmLosses("")(p).Changes {
-		if !c.Held() {
+		if c.Admitted() {
 			t.Errorf("%s goes while the others wait", c.Key)
 		}
 		// All of these deletions name the one node, which is lost once.

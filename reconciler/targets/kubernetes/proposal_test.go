@@ -77,7 +77,7 @@ func TestAProposalInARealCluster(t *testing.T) {
 		switch {
 		case c.Action == plan.Delete && c.Key.Name == "kept" && !c.ReadOnly():
 			t.Error("what is kept seems to be deleted")
-		case c.Action == plan.Delete && c.Key.Name == "extra" && (c.ReadOnly() || c.Held() || c.Before.Live.UID == ""):
+		case c.Action == plan.Delete && c.Key.Name == "extra" && (c.ReadOnly() || !c.Admitted() || c.Before.Live.UID == ""):
 			t.Errorf("what is deleted seems to be kept: %+v", c)
 		}
 	}

@@ -85,7 +85,7 @@ func TestAnUnreadableKindDeletesNothingOfIt(t *testing.T) {
 			if d := cmp.Diff([]string{"delete Deployment.apps/$NS/web"}, b.lines(plan.Compute(desired, observed))); d != "" {
 				t.Error(d)
 			}
-			// What is wanted there is tried, so that the refusal is reported.
+			// What is desired there is tried, so that the refusal is reported.
 			p := b.plan(b.declare(config, secret, web))
 			errs := b.apply(p)
 			if len(p.Changes) != 1 || len(errs) != 1 {
@@ -165,7 +165,7 @@ metadata: {name: w, namespace: $NS}
 	}
 	for _, c := range p.Changes {
 		if c.Key.Kind == "CustomResourceDefinition" {
-			if err := b.target.Correct(t.Context(), c); err != nil {
+			if err := b.target.Apply(t.Context(), c); err != nil {
 				t.Error(err)
 			}
 		}
@@ -197,7 +197,7 @@ func TestWhatIsBeingDeletedIsReportedAndRecreated(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// No longer wanted, its deletion is nothing to ask for again.
+	// No longer desired, its deletion is nothing to ask for again.
 	b.converged(b.declare())
 	b.edit("v1", "ConfigMap", "settings", func(o map[string]any) { delete(o["metadata"].(map[string]any), "finalizers") })
 	b.reconcile(b.declare(config))
@@ -333,7 +333,7 @@ func crash(t *testing.T, cut int, before, doing, after []string) bool {
 	p := b.plan(b.declare(doing...))
 	if err := b.target.Begin(t.Context(), p.Changes); err == nil {
 		for _, c := range p.Changes {
-			_ = b.target.Correct(t.Context(), c)
+			_ = b.target.Apply(t.Context(), c)
 		}
 		_ = b.target.End(t.Context())
 	}
@@ -355,7 +355,7 @@ func crash(t *testing.T, cut int, before, doing, after []string) bool {
 		_, keep := desired.Get(item.Key)
 		version := item.Object["apiVersion"].(string)
 		if _, err := b.find(version, item.Key.Kind, item.Key.Name); (err == nil) != keep {
-			t.Errorf("killed at write %d, %s: wanted %v, and finding it says %v", cut, item.Key, keep, err)
+			t.Errorf("killed at write %d, %s: desired %v, and finding it says %v", cut, item.Key, keep, err)
 		}
 	}
 	return writes >= cut
@@ -407,7 +407,7 @@ spec:
 	if impact, n, err := removal(); impact != "1 Gadget in it go with it" || n != 1 || err != nil {
 		t.Errorf("with a custom resource: %q, %d, %v", impact, n, err)
 	}
-	if err := b.target.Correct(t.Context(), early); err == nil {
+	if err := b.target.Apply(t.Context(), early); err == nil {
 		t.Error("a namespace that was planned empty went with a custom resource")
 	}
 	b.wire.failing(func(r *http.Request) (*http.Response, error) {

@@ -113,7 +113,7 @@ func TestADeletionThatWasSkippedNeedsAConfirmationWhenMoreGoesWithIt(t *testing.
 			b.reconcile(b.declare(pool, config, web))
 			without := b.declare(strings.ReplaceAll(config, `a: "1"`, `a: "2"`), web)
 			b.denying(http.MethodPatch, "/configmaps/settings")
-			if r := b.run(b.guarded(without, "")); r.Status != apply.Skipped {
+			if r := b.run(b.guarded(without, "")); r.Status != apply.NotAttempted {
 				t.Fatalf("the deletion is %s: %v", r.Status, r.Err)
 			}
 			b.hasAccount(b.ns)
@@ -167,9 +167,9 @@ func TestWhatWasConfirmedGoesOnForAsMuchAsWasConfirmed(t *testing.T) {
 	b.goes(true)
 }
 
-// What is wanted again is allowed no more, also where what it has become waits for a
+// What is desired again is allowed no more, also where what it has become waits for a
 // person, and nothing is written to it.
-func TestWhatIsWantedAgainIsNotAllowedToGoAnyMore(t *testing.T) {
+func TestWhatIsDesiredAgainIsNotAllowedToGoAnyMore(t *testing.T) {
 	for name, changed := range map[string]string{
 		"as it was":                          pool,
 		"with a change that a person allows": strings.Replace(pool, "spec:", "spec:\n  weight: 7", 1),
@@ -261,7 +261,7 @@ func TestNothingIsDeletedWithWhichMoreGoesThanWasPlanned(t *testing.T) {
 				} else {
 					grow()
 				}
-				err := b.target.Correct(t.Context(), change)
+				err := b.target.Apply(t.Context(), change)
 				grown := &targets.LossesGrownError{}
 				if !errors.As(err, &grown) || !errors.Is(err, targets.ErrChanged) || grown.Allowed.Covers(grown.Now) {
 					t.Errorf("deleting %s returned %v", change.Key, err)
@@ -340,7 +340,7 @@ metadata: {name: part, namespace: space-$NS, labels: {app.kubernetes.io/part-of:
 	b.reconcile(b.declare(space, part, config, web, pool))
 	p := b.guarded(b.declare(config, web, pool), "")
 	for _, c := range p.Changes {
-		if !c.Held() {
+		if c.Admitted() {
 			t.Errorf("%s goes", c.Key)
 		}
 	}
@@ -350,7 +350,7 @@ metadata: {name: part, namespace: space-$NS, labels: {app.kubernetes.io/part-of:
 			before := *c.Before
 			before.Impact, before.Losses = "", nil
 			c.Before = &before
-			if err := b.target.Correct(t.Context(), c); !errors.Is(err, targets.ErrChanged) {
+			if err := b.target.Apply(t.Context(), c); !errors.Is(err, targets.ErrChanged) {
 				t.Errorf("deleting %s returned %v", c.Key, err)
 			}
 		}
@@ -370,7 +370,7 @@ func TestTheLabelOfTheInstallationHidesNoLosses(t *testing.T) {
 		t.Fatalf("planned %s", show(p))
 	}
 	b.make(anotherNode, "karpenter")
-	if p = b.guarded(state.NewSet(), p.Confirmation()); len(p.Changes) != 1 || !p.Changes[0].Held() {
+	if p = b.guarded(state.NewSet(), p.Confirmation()); len(p.Changes) != 1 || p.Changes[0].Admitted() {
 		t.Errorf("with one node more than was confirmed: %s", show(p))
 	}
 }

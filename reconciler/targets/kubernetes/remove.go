@@ -14,7 +14,7 @@ import (
 // remove deletes the observed incarnation. Where more than itself may go with it, it
 // counts right before each request how much that is; and where its version has moved (a
 // status update, a heartbeat), whether it is still ours.
-func (j *correction) remove(ctx context.Context) error {
+func (j *objectApply) remove(ctx context.Context) error {
 	id := j.Before.Live
 	if id.UID == "" {
 		return errors.New("it was never observed")

@@ -98,7 +98,7 @@ func TestADeletionUnderWayIsNotUndoneByARestart(t *testing.T) {
 }
 
 // A pool that is made again under the name of one whose deletion was confirmed (by another run of
-// ours, which wanted it again) is another: nobody has confirmed its deletion.
+// ours, which desired it again) is another: nobody has confirmed its deletion.
 func TestWhatWasConfirmedForOneIncarnationNeedsAnotherConfirmationForTheNext(t *testing.T) {
 	b := newBench(t)
 	b.reconcile(b.declare(pool, config, web))
@@ -123,7 +123,7 @@ func TestWhatWasConfirmedForOneIncarnationNeedsAnotherConfirmationForTheNext(t *
 		}
 	}
 	p := b.guarded(without, "")
-	if len(p.Changes) != 1 || p.Changes[0].Action != plan.Delete || !p.Changes[0].Held() {
+	if len(p.Changes) != 1 || p.Changes[0].Action != plan.Delete || p.Changes[0].Admitted() {
 		t.Fatalf("planned %s", show(p))
 	}
 	if r := b.run(p); r.Status != apply.Held {

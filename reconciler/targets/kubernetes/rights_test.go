@@ -83,7 +83,7 @@ func TestTheRightsOfTheControllerAreKnownByTheSubjectsOfBindings(t *testing.T) {
 				t.Fatalf("planned %s", show(p))
 			}
 			c := p.Changes[0]
-			if stops := c.Before.Losses["Engine"] > 0; stops != tt.stops || c.Before.AfterNodes != tt.later || c.Held() != tt.held {
+			if stops := c.Before.Losses["Engine"] > 0; stops != tt.stops || c.Before.AfterNodes != tt.later || !c.Admitted() != tt.held {
 				t.Errorf("stops the engine: %v, after nodes: %v, held: %s (%s)", stops, c.Before.AfterNodes, c.Hold, c.Before.Impact)
 			}
 			confirmed := b.guarded(after, p.Confirmation())

@@ -102,8 +102,8 @@ metadata: {name: g, namespace: $NS}
 	})
 }
 
-// A wanted object that may not be read counts as different, with the reason.
-func TestAWantedObjectThatMayNotBeReadCarriesTheReason(t *testing.T) {
+// A desired object that may not be read counts as different, with the reason.
+func TestADesiredObjectThatMayNotBeReadCarriesTheReason(t *testing.T) {
 	b := newBench(t)
 	declared := b.declare(config, secret)
 	b.reconcile(declared)

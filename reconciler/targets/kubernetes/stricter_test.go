@@ -72,7 +72,7 @@ func TestAGuardThatWasMadeStricterSinceThePlanIsNotOverwritten(t *testing.T) {
 			} else {
 				b.wire.failing(once(tt.at, func(*http.Request) *http.Response { reached = true; stricter(); return nil }))
 			}
-			err := b.target.Correct(t.Context(), p.Changes[0])
+			err := b.target.Apply(t.Context(), p.Changes[0])
 			if !errors.Is(err, targets.ErrChanged) || !reached {
 				t.Errorf("it is updated: %v", err)
 			}

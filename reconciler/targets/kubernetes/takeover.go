@@ -19,7 +19,7 @@ import (
 // prepare moves ownership before the apply, and returns the live object, nil where nothing of it is
 // needed: kubectl's client-side claims become ours, so that what Git does not declare goes; and what is
 // ignored is given up, since an apply without it would remove it.
-func (j *correction) prepare(ctx context.Context, m diff.Owners) (*unstructured.Unstructured, error) {
+func (j *objectApply) prepare(ctx context.Context, m diff.Owners) (*unstructured.Unstructured, error) {
 	ignores := len(j.desired.Ignored(j.Change.Key)) > 0
 	if !m.ClientSide && !ignores {
 		return nil, nil

@@ -10,8 +10,8 @@
 // It refuses to conclude anything from a failed List, to delete anything but
 // the observed incarnation, and to take fields from Flux or Argo CD. Start
 // reading at Target; its parts are packages of their own in internal: desired makes
-// what is wanted, diff compares it with what Observe finds, losses counts what goes
-// with a deletion, drift and readiness watch what Correct has applied.
+// what is desired, diff compares it with what Observe finds, losses counts what goes
+// with a deletion, drift and readiness watch what Apply has applied.
 package kubernetes
 
 import (
@@ -53,8 +53,8 @@ const Name = kinds.Target
 const Installation = ownership.Installation
 
 // OwnerOf is the other GitOps tool that manages a live object, or nobody, as ownership.OwnerOf finds it.
-func OwnerOf(live *unstructured.Unstructured, wanted map[string]any) owner.Reference {
-	return ownership.OwnerOf(live, wanted)
+func OwnerOf(live *unstructured.Unstructured, declared map[string]any) owner.Reference {
+	return ownership.OwnerOf(live, declared)
 }
 
 // Offline is the target of a Sync where there is no cluster, by offline.New. Fields are ignored by its

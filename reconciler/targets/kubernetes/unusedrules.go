@@ -9,7 +9,7 @@ import (
 // warnUnusedRules reports of each rule that ignores fields of no object that it does, with the Sync.
 func (o *observation) warnUnusedRules() {
 	for _, i := range o.target.desired.UnusedRules() {
-		o.warnSync(finding.New(finding.IgnoreRuleUnused, "spec.ignore[%d] matches no object that is declared: correct its target, or remove it", finding.Of("index", i)))
+		o.warnSync(finding.New(finding.IgnoreRuleUnused, "spec.ignore[%d] matches no object that is declared: correct its target, or remove it", finding.NewFact("index", i)))
 	}
 }
 

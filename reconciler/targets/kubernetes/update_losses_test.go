@@ -112,7 +112,7 @@ func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 			t.Cleanup(func() { b.removeAll(tt.there) })
 			if tt.there != "" && tt.want != nil {
 				grown := &targets.LossesGrownError{}
-				if err := b.target.Correct(t.Context(), early); early.Held() || !errors.As(err, &grown) || !grown.Now.Covers(tt.want) {
+				if err := b.target.Apply(t.Context(), early); !early.Admitted() || !errors.As(err, &grown) || !grown.Now.Covers(tt.want) {
 					t.Errorf("planned before there was anything to lose: held %q, sent %v", early.Hold, err)
 				}
 			}
@@ -121,7 +121,7 @@ func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 				t.Fatalf("planned %s", show(p))
 			}
 			c := p.Changes[0]
-			if got := c.Before.Losses; !got.Covers(tt.want) || !tt.want.Covers(got) || c.Held() != (tt.want != nil) {
+			if got := c.Before.Losses; !got.Covers(tt.want) || !tt.want.Covers(got) || !c.Admitted() != (tt.want != nil) {
 				t.Errorf("loses %v (%s), want %v; held %q", got, c.Before.Impact, tt.want, c.Hold)
 			}
 			if tt.want == nil {
@@ -129,7 +129,7 @@ func TestAnUpdateThatLosesNodesOrDataIsCounted(t *testing.T) {
 				return
 			}
 			confirmed := b.guarded(after, p.Confirmation())
-			if confirmed.Changes[0].Held() {
+			if !confirmed.Changes[0].Admitted() {
 				t.Fatalf("confirmed and held: %s", confirmed.Changes[0].Hold)
 			}
 			if errs := b.apply(confirmed); len(errs) > 0 {
@@ -157,7 +157,7 @@ func TestAnUpdateNamesEachFieldThatLosesSomething(t *testing.T) {
 			t.Errorf("%s is missing in %q", field, c.Before.Impact)
 		}
 	}
-	if d := cmp.Diff(loss.Counts{"Engine": 1, "NodeClaim": 1}, c.Before.Losses); d != "" || !c.Held() {
+	if d := cmp.Diff(loss.Counts{"Engine": 1, "NodeClaim": 1}, c.Before.Losses); d != "" || c.Admitted() {
 		t.Errorf("held %q, losses (-want +got):\n%s", c.Hold, d)
 	}
 }
@@ -184,7 +184,7 @@ func TestANumberThatIsAFloatIsCompared(t *testing.T) {
 			item := b.declare(tt.declared).Items()[0]
 			set(item.Object, tt.replicas, "spec", "replicas")
 			c := b.guarded(state.NewSet(item), "").Changes[0]
-			if got := c.Before.Losses; !got.Covers(tt.want) || c.Held() != (tt.want != nil) {
+			if got := c.Before.Losses; !got.Covers(tt.want) || !c.Admitted() != (tt.want != nil) {
 				t.Errorf("loses %v, want %v; held %q", got, tt.want, c.Hold)
 			}
 		})

@@ -49,7 +49,7 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 	got := map[string]loss.Counts{}
 	for _, c := range b.guarded(b.declare(config, web), "").Changes {
 		got[c.Key.Kind] = got[c.Key.Kind].Add(c.Before.Losses)
-		if !c.Held() {
+		if c.Admitted() {
 			t.Errorf("%s goes without confirmation", c.Key)
 		}
 	}

@@ -21,13 +21,13 @@ func desiredIsDeterministic(s *suite) {
 		s.Fatal(err)
 	}
 	once := s.desired(s.fixture.Things)
-	s.equalSets("the second set of wanted objects differs", s.desired(s.fixture.Things), once)
+	s.equalSets("the second set of desired objects differs", s.desired(s.fixture.Things), once)
 	after, err := json.Marshal(s.fixture.Things.Items())
 	if err != nil {
 		s.Fatal(err)
 	}
 	if d := cmp.Diff(string(before), string(after)); d != "" {
-		s.Errorf("computing the wanted objects changed what was declared:\n%s", d)
+		s.Errorf("computing the desired objects changed what was declared:\n%s", d)
 	}
 }
 
@@ -133,7 +133,7 @@ func keepsSuccessors(s *suite) {
 	c := s.deletes(p, rest, k)
 	s.begin(p)
 	s.fixture.Replace(s.T, k)
-	if err := s.target.Correct(s.Context(), c); !isChanged(err) {
+	if err := s.target.Apply(s.Context(), c); !isChanged(err) {
 		s.Errorf("deleting the incarnation before returned %v", err)
 	}
 	s.end(p)
@@ -185,7 +185,7 @@ func goesOn(s *suite) {
 		p = s.plan(rest)
 		s.allows(s.deletes(p, rest, k), allowed)
 	}
-	// Wanted again, it stays, and its next deletion is another.
+	// Desired again, it stays, and its next deletion is another.
 	s.apply(s.plan(s.fixture.Revised))
 	s.noChanges(s.fixture.Revised)
 	for _, c := range s.plan(rest).Changes {
@@ -199,7 +199,7 @@ func goesOn(s *suite) {
 	if s.deletes(s.plan(rest), rest, k).Before.Allowed == nil {
 		s.Error("a deletion that was begun is not known as allowed")
 	}
-	// So it is when what is wanted again differs, and the change of it is held.
+	// So it is when what is desired again differs, and the change of it is held.
 	s.end(s.plan(s.fixture.Revised))
 	s.restart()
 	if s.deletes(s.plan(rest), rest, k).Before.Allowed != nil {
@@ -209,7 +209,7 @@ func goesOn(s *suite) {
 	givesUp(s, rest, k)
 }
 
-// revokes holds that what was wanted again is known to be so by the next process, also
+// revokes holds that what was desired again is known to be so by the next process, also
 // where this one ended before it began anything.
 func revokes(s *suite, rest state.Set, k state.Key) {
 	s.Helper()
@@ -256,7 +256,7 @@ func givesUp(s *suite, rest state.Set, k state.Key) {
 func (s *suite) allows(c plan.Change, want loss.Approval) {
 	s.Helper()
 	if d := cmp.Diff(&want, c.Before.Allowed, cmpopts.EquateEmpty()); d != "" {
-		s.Errorf("what is allowed of %s (-wanted +observed):\n%s", c.Key, d)
+		s.Errorf("what is allowed of %s (-desired +observed):\n%s", c.Key, d)
 	}
 }
 

@@ -59,7 +59,7 @@ func Run(t *testing.T, harness Harness) {
 		{"a revision changes what it revises, and is settled", revises},
 		{"a hand edit is observed as an update of its fields and put back", undoesEdits},
 		{"what was removed by hand is made anew", undoesRemovals},
-		{"what is not wanted any more is deleted, and nothing else", prunes},
+		{"what is not desired any more is deleted, and nothing else", prunes},
 		{"a deletion hits only the incarnation that was observed", keepsSuccessors},
 		{"deleting what is already gone is no error", toleratesDeletedObjects},
 		{"of a deletion that was begun, it is known how far it was allowed, and of no other", goesOn},
@@ -85,7 +85,7 @@ func Desired(t testing.TB, target targets.Target, declared state.Set) state.Set 
 	t.Helper()
 	desired, err := target.Desired(t.Context(), declared)
 	if err != nil {
-		t.Fatalf("computing the wanted objects: %v", err)
+		t.Fatalf("computing the desired objects: %v", err)
 	}
 	return desired
 }
@@ -159,7 +159,7 @@ func (s *suite) correct(p plan.Plan) {
 			s.await(applied)
 			applied = nil
 		}
-		if err := s.target.Correct(s.Context(), c); err != nil {
+		if err := s.target.Apply(s.Context(), c); err != nil {
 			s.Fatalf("correcting: %v", err)
 		}
 		applied = append(applied, c.Key)
@@ -197,7 +197,7 @@ func (s *suite) noChanges(declared state.Set) {
 	}
 }
 
-// first is the first thing, as it is wanted.
+// first is the first thing, as it is desired.
 func (s *suite) first() state.Item {
 	s.Helper()
 	return s.desired(s.fixture.Things).Items()[0]
@@ -221,7 +221,7 @@ func (s *suite) without(k state.Key) state.Set {
 func (s *suite) only(p plan.Plan, action plan.Action, k state.Key) plan.Change {
 	s.Helper()
 	if len(p.Changes) != 1 || p.Changes[0].Action != action || p.Changes[0].Key != k {
-		s.Fatalf("wanted only: %s %s; got: %s", action, k, describe(p))
+		s.Fatalf("desired only: %s %s; got: %s", action, k, describe(p))
 	}
 	return p.Changes[0]
 }
@@ -240,14 +240,14 @@ func (s *suite) deletes(p plan.Plan, rest state.Set, k state.Key) plan.Change {
 	var found plan.Change
 	for _, c := range p.Changes {
 		if _, stays := keep.Get(c.Key); stays || c.Action != plan.Delete {
-			s.Fatalf("wanted only deletions of what is not declared; got: %s", describe(p))
+			s.Fatalf("desired only deletions of what is not declared; got: %s", describe(p))
 		}
 		if c.Key == k {
 			found = c
 		}
 	}
 	if found.Before == nil || len(p.Changes) != gone {
-		s.Fatalf("wanted %d deletions, %s among them; got: %s", gone, k, describe(p))
+		s.Fatalf("desired %d deletions, %s among them; got: %s", gone, k, describe(p))
 	}
 	s.desired(rest)
 	return found

@@ -22,7 +22,7 @@ import (
 // kindConfigMaps are those of the history, as kubectl takes them.
 const kindConfigMaps = "configmaps"
 
-// historyReader reads the history, which is decoded once for each change of its ConfigMaps.
+// historyReader reads the history, which is decoded once for each change of its ConfigMaps, also where it cannot be decoded.
 type historyReader struct {
 	namespace string
 	// cached has the ConfigMaps once they are watched.
@@ -33,23 +33,24 @@ type historyReader struct {
 	version atomic.Int64
 
 	decoding sync.Mutex
-	// decoded is the history of decodedVersion, which is 0 before the first.
+	// decoded is the history of decodedVersion, which is 0 before the first, and failure why there is none.
 	decoded        history.History
+	failure        error
 	decodedVersion int64
 }
 
 // check requests one ConfigMap of the history, and returns whether they can be read. Where again is true it can be tried again: only a right
 // that is missing stays so.
-func (p *historyReader) check(ctx context.Context, from client.Reader) (readable, again bool) {
-	err := from.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(p.namespace), client.MatchingLabels(store.Labels()), client.Limit(1))
+func (h *historyReader) check(ctx context.Context, from client.Reader) (readable, again bool) {
+	err := from.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(h.namespace), client.MatchingLabels(store.Labels()), client.Limit(1))
 	switch {
 	case err == nil:
 		return true, false
 	case apierrors.IsForbidden(err):
-		p.notRead.Store(&get.IncompleteKind{Kind: kindConfigMaps, Reason: get.Forbidden, Message: fmt.Sprintf("the history: you have no right to list configmaps in the namespace %[1]s; to check, run: kubectl auth can-i list configmaps -n %[1]s", p.namespace)})
+		h.notRead.Store(&get.IncompleteKind{Kind: kindConfigMaps, Reason: get.Forbidden, Message: fmt.Sprintf("the history: you have no right to list configmaps in the namespace %[1]s; to check, run: kubectl auth can-i list configmaps -n %[1]s", h.namespace)})
 		return false, false
 	}
-	p.notRead.Store(&get.IncompleteKind{Kind: kindConfigMaps, Reason: get.Failed, Message: "the history: " + sanitize.Text(err.Error())})
+	h.notRead.Store(&get.IncompleteKind{Kind: kindConfigMaps, Reason: get.Failed, Message: "the history: " + sanitize.Text(err.Error())})
 	return false, true
 }
 
@@ -91,20 +92,20 @@ func (w *Cache) checkAgain(ctx context.Context, informers cache.Cache) {
 // History is what is recorded of the cluster; the zero one where nothing is, or where the user may not read it, which the report
 // contains. Nobody may change it. It sends no request.
 func (w *Cache) History(ctx context.Context) (history.History, error) {
-	p := &w.history
-	if p.notRead.Load() != nil {
+	h := &w.history
+	if h.notRead.Load() != nil {
 		return history.History{}, nil
 	}
-	p.decoding.Lock()
-	defer p.decoding.Unlock()
-	version := p.version.Load()
-	if version == p.decodedVersion {
-		return p.decoded, nil
+	h.decoding.Lock()
+	defer h.decoding.Unlock()
+	version := h.version.Load()
+	if version == h.decodedVersion {
+		return h.decoded, h.failure
 	}
-	h, err := store.Read(ctx, p.cached, p.namespace)
-	if err != nil {
-		return history.History{}, err
+	decoded, err := store.Read(ctx, h.cached, h.namespace)
+	if ctx.Err() != nil {
+		return history.History{}, context.Cause(ctx)
 	}
-	p.decoded, p.decodedVersion = h, version
-	return h, nil
+	h.decoded, h.failure, h.decodedVersion = decoded, err, version
+	return decoded, err
 }

@@ -1,7 +1,9 @@
 package objects
 
 import (
+	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/reconciler/history"
@@ -51,7 +54,7 @@ func nodesOf(t *testing.T, w *Cache) string {
 func TestTheHistoryFollowsItsConfigMapsWithoutRequests(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	api.objects["configmaps"] = []string{configMap(t, 2, "gpu-a")}
-	w, err := Start(t.Context(), cfg, Scope{History: "poolwright-system"}, time.Now)
+	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +80,57 @@ func TestTheHistoryFollowsItsConfigMapsWithoutRequests(t *testing.T) {
 	}
 }
 
+// A page that somebody reads is rendered anew each second or so: what cannot be decoded stays so until a ConfigMap changes.
+func TestAHistoryThatCannotBeDecodedIsReadOnceForEachChange(t *testing.T) {
+	api, cfg := newAPIServer(t)
+	damaged := strings.Replace(configMap(t, 2, "gpu-a"), `"history.json.gz":"`, `"history.json.gz":"AAAA`, 1)
+	api.objects["configmaps"] = []string{damaged}
+	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failure := func() error {
+		_, err := w.History(t.Context())
+		return err
+	}
+	waitFor(t, func() bool { return failure() != nil })
+	reads := &countingReader{Reader: w.history.cached}
+	w.history.cached = reads
+	first := failure()
+	for range 100 {
+		if err := failure(); !errors.Is(err, first) {
+			t.Fatalf("it is %v, and was %v", err, first)
+		}
+	}
+	if reads.n > 0 {
+		t.Errorf("it was read %d times more", reads.n)
+	}
+	// Who reads a page goes away while it is read: that is no failure of the history.
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.history.version.Add(1)
+	if _, err := w.History(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("the reader that has gone gets %v", err)
+	}
+	api.send("configmaps", "MODIFIED", configMap(t, 3, "gpu-b"))
+	waitFor(t, func() bool { h, err := w.History(t.Context()); return err == nil && len(h.NodeClaims) == 1 })
+}
+
+// countingReader counts what is read.
+type countingReader struct {
+	client.Reader
+	n int
+}
+
+// Get implements client.Reader.
+func (r *countingReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	r.n++
+	return r.Reader.Get(ctx, key, object, options...)
+}
+
 func TestWithoutRecordsTheHistoryIsEmpty(t *testing.T) {
 	_, cfg := newAPIServer(t)
-	w, err := Start(t.Context(), cfg, Scope{History: "poolwright-system"}, time.Now)
+	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +146,7 @@ func TestAHistoryThatFailsAtTheStartIsReadLater(t *testing.T) {
 	api.failing = 1
 	api.objects["configmaps"], api.objects["nodepools"] = []string{configMap(t, 2, "gpu-a")}, []string{nodePool("gpu")}
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Scope{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +163,7 @@ func TestAHistoryThatMayNotBeReadIsNamedAndTheRestIsServed(t *testing.T) {
 	api.forbidden = []string{"configmaps"}
 	api.objects["nodepools"] = []string{nodePool("gpu")}
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Scope{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	"github.com/poolwright/poolwright/internal/plural"
+	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
 // attentionRow is something that a person should know of.
@@ -96,7 +97,7 @@ func syncAttention(r get.Report) []attentionRow {
 	for _, s := range r.Syncs {
 		switch {
 		case s.Suspended:
-			out = append(out, attentionRow{Sign: signNote, Class: "note", Text: "Sync " + clean(s.Name) + " is suspended: " + cmp.Or(clean(s.SuspendReason), "no reason was given"), Command: "poolwright resume " + clean(s.Name) + " -n " + clean(s.Namespace)})
+			out = append(out, attentionRow{Sign: signNote, Class: "note", Text: "Sync " + clean(s.Name) + " is suspended" + cmp.Or(clean(suspension.Text(s.SuspendedUntil, s.SuspendReason)), ": no reason was given"), Command: "poolwright resume " + clean(s.Name) + " -n " + clean(s.Namespace)})
 		case s.Ready != string(metav1.ConditionTrue):
 			row := attentionRow{Sign: signError, Class: "error", Text: fmt.Sprintf("Sync %s is not ready: %s: %s", clean(s.Name), orDash(s.Reason), orDash(s.Message))}
 			if s.Pending > 0 {

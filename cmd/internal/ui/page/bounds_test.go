@@ -54,7 +54,7 @@ func TestTheLastDayIsThatOfThePageOfSavings(t *testing.T) {
 func TestTheCostOfALifeThatWasObservedInPartIsABoundWithItsTime(t *testing.T) {
 	ends := history.Lifecycle{Created: ago(40 * time.Hour), Launched: ago(40 * time.Hour), Terminated: ago(time.Hour)}
 	lost := ends
-	lost.TerminatedLatest = true
+	lost.TerminationUnobserved = true
 	for name, c := range map[string]struct {
 		of   history.NodeClaim
 		want string

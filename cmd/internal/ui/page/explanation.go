@@ -46,8 +46,8 @@ type causeRow struct {
 
 // lackRow is what a pool lacks for a pod.
 type lackRow struct {
-	Pool  string
-	Lacks []string
+	Pool, Path string
+	Lacks      []string
 }
 
 // explanationModel is what the page of a pod, a node or a pool is rendered from.
@@ -86,13 +86,20 @@ type lifeModel struct {
 	PriceHour string
 	Idle      string
 	Requested string
+	// Until is until when a node that runs is recorded; empty of one that was terminated.
+	Until string
 }
 
-func lifeOf(n history.NodeClaim, now time.Time) *lifeModel {
+// lifeOf is the life of a node. Of one that runs, the report has the phases up to now, and the history those until it was written.
+func lifeOf(n history.NodeClaim, r get.Report, until, now time.Time) *lifeModel {
 	row := terminatedRow(n, now, window(n, now))
 	out := &lifeModel{nodeRow: row, Launched: n.Launched, Idle: unknown, Requested: unknown}
 	if !row.Record.Gone {
-		out.Timeline = timelineOf(phasesOf(n), now, now, window(n, now))
+		phases := phasesOf(n)
+		if i := slices.IndexFunc(r.Nodes, func(live get.Node) bool { return live.NodeClaim == n.Name }); i >= 0 {
+			phases = r.Nodes[i].Phases
+		}
+		out.Timeline, out.Until = timelineOf(phases, now, now, window(n, now)), clock(until, now)
 	}
 	for _, p := range n.Pods {
 		out.Pods = append(out.Pods, clean(p))
@@ -123,7 +130,7 @@ func explanationOf(in ExplanationInput) explanationModel {
 		m.Causes = append(m.Causes, row)
 	}
 	for _, p := range e.NodePools {
-		row := lackRow{Pool: clean(p.Name)}
+		row := lackRow{Pool: clean(p.Name), Path: pathOf("pools", p.Name)}
 		for _, c := range p.Causes {
 			row.Lacks = append(row.Lacks, clean(string(c.Reason)))
 		}
@@ -133,7 +140,7 @@ func explanationOf(in ExplanationInput) explanationModel {
 		m.Unknown = append(m.Unknown, clean(u))
 	}
 	if in.Recorded != nil {
-		m.Life = lifeOf(*in.Recorded, e.Time.Time)
+		m.Life = lifeOf(*in.Recorded, report, in.RecordedUntil, e.Time.Time)
 	}
 	return m
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/explain"
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/causes"
 	"github.com/poolwright/poolwright/reconciler/history"
 	"github.com/poolwright/poolwright/reconciler/state/owner"
@@ -22,7 +23,7 @@ func gpus(allocatable, requested, idle int64) get.GPUs {
 	return get.GPUs{Allocatable: &allocatable, Requested: &requested, Idle: &idle}
 }
 
-func usd(least, most float64) *get.USD { return &get.USD{Least: least, Most: most} }
+func usd(least, most float64) *get.USD { return &get.USD{Min: least, Max: most} }
 
 // phases are given as a state and how many minutes ago it began, in turns.
 func phases(of ...any) []get.Phase {
@@ -37,7 +38,7 @@ func phases(of ...any) []get.Phase {
 // fleet is a cluster in which there is something of everything.
 func fleet() get.Report {
 	pods, none, four, pending, three := 1, 0, 4, 2, 3
-	merged := ago(25 * time.Minute)
+	merged, suspended := ago(25*time.Minute), ago(20*time.Minute)
 	r := get.Report{
 		Time: metav1.NewTime(now()),
 		Summary: &get.Summary{
@@ -45,9 +46,9 @@ func fleet() get.Report {
 			Total: get.Total{Nodes: &get.NodeCounts{Total: 4, Ready: 2, Drifted: 1}, GPUs: gpus(9, 4, 5), USDPerHour: usd(7.41, 9.02)},
 		},
 		Syncs: []get.Sync{
-			{Namespace: "poolwright-system", Name: "dev", Ready: "True", Drifted: "False", Revision: "main@sha1:e15a32f0000000000000000000000000000000aa", AttemptedRevision: "main@sha1:e15a32f0000000000000000000000000000000aa", Objects: 31, Created: ago(200 * time.Hour)},
+			{Namespace: "poolwright-system", Name: "dev", Ready: "True", Drifted: "False", Revision: "main@sha1:e15a32f0000000000000000000000000000000aa", AttemptedRevision: "main@sha1:e15a32f0000000000000000000000000000000aa", Objects: 31, DriftReason: "InSync", PullRequests: &get.PullRequestsState{Open: &pods}, Created: ago(200 * time.Hour)},
 			{Namespace: "poolwright-system", Name: "edge", Ready: "False", Drifted: "True", Revision: "main@sha1:33145d40000000000000000000000000000000bb", AttemptedRevision: "main@sha1:e15a32f0000000000000000000000000000000aa", Pending: 3, Reason: "NodeReplacementHeld", Message: "NodePool/gpu waits for a confirmation", Created: ago(200 * time.Hour)},
-			{Namespace: "poolwright-system", Name: "lab", Ready: "True", Drifted: "Unknown", Suspended: true, SuspendReason: "until the audit is over", Created: ago(time.Hour)},
+			{Namespace: "poolwright-system", Name: "lab", Ready: "True", Drifted: "Unknown", Suspended: true, SuspendReason: "until the audit is over", Revision: "main@sha1:" + commit, AttemptedRevision: "main@sha1:" + commit, DriftReason: "Suspended", DriftTransition: &suspended, Pending: 2, PullRequests: &get.PullRequestsState{Open: &three}, Created: ago(time.Hour)},
 		},
 		Pools: []get.Pool{
 			{Name: "general", State: "Ready", Total: get.Total{Nodes: &get.NodeCounts{}, GPUs: gpus(0, 0, 0), USDPerHour: usd(0, 0)}},
@@ -63,8 +64,12 @@ func fleet() get.Report {
 			{Name: "web", NodePool: "gpu", GPUs: get.GPUs{}, Created: ago(50 * time.Hour), State: "NotReady", Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status.", Phases: phases("Registering", 3000, "NotReady", 5)},
 		},
 		PullRequests: []get.PullRequest{
-			{Namespace: "poolwright-system", Sync: "dev", Number: 41, Phase: "Planned", Head: "33145d4000000000000000000000000000000000", NodesReplaced: &three, NodesRemoved: &none, Headline: "1 object · 3 of 6 nodes in 20–60 min"},
-			{Namespace: "poolwright-system", Sync: "dev", Number: 38, Phase: "Done", Head: "e15a32f0000000000000000000000000000000aa", Headline: "Applied", Merged: &merged},
+			{Namespace: "poolwright-system", Sync: "dev", Number: 41, URL: "https://github.com/example/cluster/pull/41", Phase: "Planned", Head: "33145d4000000000000000000000000000000000", NodesReplaced: &three, NodesRemoved: &none, Headline: "1 object · 3 of 6 nodes in 20–60 min",
+				Reviewed: &v1alpha1.ReviewedDisruption{NodesReplaced: 3, MinMinutes: 20, MaxMinutes: 60, CostChange: &v1alpha1.HourlyCost{Min: "1.52", Max: "1.52"},
+					Objects: []v1alpha1.ReviewedObject{{Kind: "EC2NodeClass", Name: "old"}, {Kind: "NodePool", Name: "gpu", Hash: "1"}}, Pools: []v1alpha1.ReviewedPool{{Name: "gpu", Nodes: 3}}}},
+			{Namespace: "poolwright-system", Sync: "dev", Number: 38, Phase: "Done", Head: "e15a32f0000000000000000000000000000000aa", Headline: "Applied", Merged: &merged, NodesReplaced: &pods, NodesRemoved: &none,
+				Reviewed: &v1alpha1.ReviewedDisruption{NodesReplaced: 1, MinMinutes: 5, MaxMinutes: 5, CostChange: &v1alpha1.HourlyCost{Min: "-0.1", Max: "0.3"}},
+				Rollout:  &v1alpha1.RolloutOutcome{NodesReplaced: 1, CostBefore: &v1alpha1.HourlyCost{Min: "1", Max: "1"}, CostAfter: &v1alpha1.HourlyCost{Min: "1.29", Max: "1.29"}}},
 		},
 		Drift: []get.Difference{
 			{Owner: "Sync poolwright-system/edge", Object: "NodePool.karpenter.sh/gpu", Action: "update", HeldBy: []string{"MaxNodesReplaced"}, Reason: "3 nodes would be replaced, 2 are allowed", Source: "clusters/edge/gpu.yaml:12"},
@@ -94,10 +99,14 @@ func night() history.History {
 			Reason:    history.ReasonDrifted, Message: "NodePoolDrifted: spec.template.spec.expireAfter", Revision: "main@sha1:" + commit, USDPerHour: new(0.4), PriceBasis: history.PriceSpotAtMost, USD: new(0.34), GPUSeconds: history.States{Paid: 3060, Allocatable: 2800, Requested: 1000, Idle: 1800},
 		},
 		{
-			Name: "gpu-lost", UID: "3", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(190 * time.Minute), Launched: ago(189 * time.Minute), Deleted: ago(180 * time.Minute), Terminated: ago(180 * time.Minute), TerminatedLatest: true}, Reason: history.ReasonUnknown, GPUSeconds: history.States{Paid: 540, Unobserved: 540},
+			Name: "gpu-lost", UID: "3", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(190 * time.Minute), Launched: ago(189 * time.Minute), Deleted: ago(180 * time.Minute), Terminated: ago(180 * time.Minute), TerminationUnobserved: true}, Reason: history.ReasonUnknown, GPUSeconds: history.States{Paid: 540, Unobserved: 540},
 		},
 		{Name: "gpu-ancient", UID: "4", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", GPUs: 1, Lifecycle: history.Lifecycle{Created: ago(80 * time.Hour), Launched: ago(80 * time.Hour), Deleted: ago(70 * time.Hour), Terminated: ago(70 * time.Hour)}, Reason: history.ReasonEmpty, USDPerHour: new(0.4), USD: new(4.0), GPUSeconds: history.States{Paid: 36000, Allocatable: 36000, Idle: 36000}},
 	}
+	h.NodeClaims = append(h.NodeClaims, history.NodeClaim{
+		Name: "gpu-spot", UID: "5", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", Zone: "eu-west-1a", GPUs: 1, USDPerHour: new(0.2), USD: new(0.6), Reason: "SpotInterrupted",
+		Lifecycle: history.Lifecycle{Created: ago(30 * time.Hour), Launched: ago(30 * time.Hour), Deleted: ago(27 * time.Hour), Terminated: ago(27 * time.Hour)}, GPUSeconds: history.States{Paid: 10800, Allocatable: 10800, Requested: 10800},
+	})
 	h.Applies = []history.Apply{{Sync: "dev", Revision: "main@sha1:" + commit, Time: ago(150 * time.Minute), Seconds: 0.25, Updated: 2, Objects: []string{"NodePool.karpenter.sh/gpu", "ConfigMap/ml/settings"}}}
 	h.Drift = []history.Drift{
 		{Sync: "edge", Object: "aws Rule.events/SpotInterruption", Time: ago(30 * time.Hour), Last: ago(time.Minute), Result: history.DriftReported, Fields: []history.FieldChange{{Path: "state", Before: "DISABLED", After: "ENABLED"}}},
@@ -110,8 +119,8 @@ func night() history.History {
 		{Sync: "dev", Object: "ConfigMap/ml/old", Time: ago(200 * time.Hour), Result: history.DriftCorrected, Deleted: true},
 	}
 	h.PullRequests = []history.PullRequest{
-		{Sync: "dev", Number: 12, Commit: "00000000000000000000000000000000000000cc", Merged: ago(90 * time.Hour), Applied: ago(89 * time.Hour), RolledOut: ago(88 * time.Hour), Headline: "1 object", Predicted: &history.NodeChanges{Replaced: 4}, Happened: history.NodeChanges{Replaced: 3, Removed: 1, Seconds: new(3600.0)}},
-		{Sync: "dev", Number: 38, Commit: commit, Merged: ago(151 * time.Minute), Applied: ago(150 * time.Minute), RolledOut: ago(148 * time.Minute), Headline: "1 object, 1 of 1 nodes", Predicted: &history.NodeChanges{Replaced: 1}, Happened: history.NodeChanges{Replaced: 1, Seconds: new(120.0)}},
+		{Sync: "dev", Number: 12, Commit: "00000000000000000000000000000000000000cc", Merged: ago(90 * time.Hour), Applied: ago(89 * time.Hour), RolledOut: ago(88 * time.Hour), Headline: "1 object", Predicted: &history.NodeChanges{Replaced: 4}, Actual: history.NodeChanges{Replaced: 3, Removed: 1, Seconds: new(3600.0)}},
+		{Sync: "dev", Number: 38, Commit: commit, Merged: ago(151 * time.Minute), Applied: ago(150 * time.Minute), RolledOut: ago(148 * time.Minute), Headline: "1 object, 1 of 1 nodes", Predicted: &history.NodeChanges{Replaced: 1}, Actual: history.NodeChanges{Replaced: 1, Seconds: new(120.0)}},
 	}
 	hour := func(hours int) metav1.Time {
 		return metav1.NewTime(now().Truncate(time.Hour).Add(-time.Duration(hours) * time.Hour))

@@ -67,7 +67,7 @@ func money(u *get.USD) string {
 	if u == nil {
 		return unknown
 	}
-	return priceRange(u, amount(u.Least), amount(u.Most))
+	return priceRange(u, amount(u.Min), amount(u.Max))
 }
 
 // monthly is what a price by the hour is for a month.
@@ -75,7 +75,7 @@ func monthly(u *get.USD) string {
 	if u == nil {
 		return unknown
 	}
-	return priceRange(u, thousands(u.Least*hoursPerMonth), thousands(u.Most*hoursPerMonth))
+	return priceRange(u, thousands(u.Min*hoursPerMonth), thousands(u.Max*hoursPerMonth))
 }
 
 // priceRange is a price from the least to the most, as texts.
@@ -109,6 +109,29 @@ func amount(usd float64) string {
 	}
 	whole, fraction, _ := strings.Cut(strconv.FormatFloat(usd, 'f', 2, 64), ".")
 	return grouped(whole) + "." + fraction
+}
+
+// costChange is by how much more or less an hour costs, between the least and the most, where that is known.
+func costChange(least, most float64, known bool) string {
+	if !known {
+		return unknown
+	}
+	text := signed(least)
+	if high := signed(most); high != text {
+		text += " to " + high
+	}
+	return text + "/h"
+}
+
+// signed is a number of dollars with its sign.
+func signed(usd float64) string {
+	switch {
+	case usd > 0:
+		return "+" + withSign(amount(usd))
+	case usd < 0:
+		return "−" + withSign(amount(-usd))
+	}
+	return withSign(amount(0))
 }
 
 // thousands is a number of dollars without cents.
@@ -173,6 +196,18 @@ func age(now time.Time, t metav1.Time) string {
 		return unknown
 	}
 	return duration.ShortHumanDuration(max(0, now.Sub(t.Time).Round(time.Second)))
+}
+
+// clock is the time of day, of a time that is a day ago with its date; empty of the zero time.
+func clock(t, now time.Time) string {
+	const day = 24 * time.Hour
+	switch {
+	case t.IsZero():
+		return ""
+	case now.Sub(t) >= day:
+		return t.UTC().Format("Jan 2 " + time.TimeOnly)
+	}
+	return t.UTC().Format(time.TimeOnly)
 }
 
 // stamp is a time as the attribute datetime has it.

@@ -64,9 +64,7 @@ func terminatedRow(n history.NodeClaim, now time.Time, window time.Duration) nod
 		Created: n.Created, State: "Terminated", Reason: string(n.Reason), Message: n.Message, Phases: phasesOf(n),
 	}, n.Terminated.Time, now, window)
 	row.GPUs.Allocatable = &n.GPUs
-	if n.USDPerHour != nil {
-		row.USDPerHour = &get.USD{Least: *n.USDPerHour, Most: *n.USDPerHour, Approximate: n.PriceBasis.Approximate()}
-	}
+	row.USDPerHour = recordedPrice(n)
 	row.Record = recordOf(n, now)
 	row.Record.Gone, row.Record.Lifetime, row.Record.Ended = !n.Terminated.IsZero(), lifetime(n, now), n.Terminated
 	return row
@@ -109,7 +107,7 @@ func spent(n history.NodeClaim, now time.Time) (usd, accounted string) {
 	if !n.AccountedFrom.IsZero() {
 		times = append(times, "from "+clock(n.AccountedFrom.Time, now))
 	}
-	if n.TerminatedLatest {
+	if n.TerminationUnobserved {
 		times = append(times, "until "+clock(n.Terminated.Time, now))
 	}
 	return bound(n) + dollars(*n.USD, n.PriceBasis.Approximate()), strings.Join(times, " ")
@@ -117,7 +115,7 @@ func spent(n history.NodeClaim, now time.Time) (usd, accounted string) {
 
 // bound is before amounts of a node of whose life a part was not observed: they are lower bounds.
 func bound(n history.NodeClaim) string {
-	if n.TerminatedLatest || !n.AccountedFrom.IsZero() {
+	if n.TerminationUnobserved || !n.AccountedFrom.IsZero() {
 		return atLeast
 	}
 	return ""
@@ -138,7 +136,7 @@ func lifetime(n history.NodeClaim, now time.Time) string {
 		end = n.Terminated.Time
 	}
 	text := duration.HumanDuration(max(0, end.Sub(n.Launched.Time)))
-	if n.TerminatedLatest {
+	if n.TerminationUnobserved {
 		return atLeast + text
 	}
 	return text
@@ -166,6 +164,59 @@ func runningNodes(h history.History) map[string]history.NodeClaim {
 	for _, n := range h.NodeClaims {
 		if n.Terminated.IsZero() {
 			out[n.Name] = n
+		}
+	}
+	return out
+}
+
+// Priced is a report with the price of each node that the history has, by which its cost is recorded, in place of the catalog's. The
+// sums of pools and of the cluster are those of the nodes. It does not change the report that it is passed.
+func Priced(r get.Report, h history.History) get.Report {
+	recorded, found := runningNodes(h), false
+	nodes := slices.Clone(r.Nodes)
+	for i, n := range nodes {
+		if price := recordedPrice(recorded[n.NodeClaim]); price != nil {
+			nodes[i].USDPerHour, found = price, true
+		}
+	}
+	if !found {
+		return r
+	}
+	byPool := map[string][]get.Node{}
+	for _, n := range nodes {
+		byPool[n.NodePool] = append(byPool[n.NodePool], n)
+	}
+	r.Nodes, r.Pools = nodes, slices.Clone(r.Pools)
+	for i, p := range r.Pools {
+		if p.Nodes != nil {
+			r.Pools[i].USDPerHour = costOf(byPool[p.Name])
+		}
+	}
+	if r.Summary != nil && r.Summary.Nodes != nil {
+		s := *r.Summary
+		s.USDPerHour, s.IdleUSDPerHour, r.Summary = costOf(nodes), r.IdleUSD(), &s
+	}
+	return r
+}
+
+// recordedPrice is the price of a node as it is recorded; nil where it is not.
+func recordedPrice(n history.NodeClaim) *get.USD {
+	if n.USDPerHour == nil {
+		return nil
+	}
+	return &get.USD{Min: *n.USDPerHour, Max: *n.USDPerHour, Approximate: n.PriceBasis.Approximate()}
+}
+
+// costOf is what nodes cost an hour together; nil where the price of one that was launched is not known.
+func costOf(nodes []get.Node) *get.USD {
+	out := &get.USD{}
+	for _, n := range nodes {
+		switch {
+		case n.InstanceType == "":
+		case n.USDPerHour == nil:
+			return nil
+		default:
+			out = &get.USD{Min: out.Min + n.USDPerHour.Min, Max: out.Max + n.USDPerHour.Max, Approximate: out.Approximate || n.USDPerHour.Approximate}
 		}
 	}
 	return out
@@ -289,13 +340,14 @@ type eventsModel struct {
 	Left        int
 	Window      time.Duration
 	Windows     []time.Duration
-	Recorded    bool
+	// Recorded is until when the history is; empty without one.
+	Recorded string
 }
 
 // Events renders the page of what happened.
 func (r *Renderer) Events(in EventsInput) (Document, error) {
 	now := in.Report.Time.Time
-	m := eventsModel{statusModel: statusOf(in.Report, in.Interrupted), Interrupted: interruptionText(in.Interrupted, now), Window: cmp.Or(in.Window, 24*time.Hour), Windows: Windows(), Recorded: !in.History.Time.IsZero()}
+	m := eventsModel{statusModel: statusOf(in.Report, in.Interrupted), Interrupted: interruptionText(in.Interrupted, now), Window: cmp.Or(in.Window, 24*time.Hour), Windows: Windows(), Recorded: clock(in.History.Time.Time, now)}
 	m.Rows, m.Left = eventRows(in.History, now, m.Window, maxEvents)
 	m.Title = m.titled("What happened")
 	return r.render(Document{Title: m.Title, Updates: "/updates/events" + windowQuery(in.Window), Data: "/api/v1/events" + windowQuery(in.Window)}, m, "status", "events")

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/cmd/internal/get"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/history"
 )
 
@@ -26,7 +28,7 @@ func rowNames(m overviewModel) []string {
 
 func TestTheTimelineHasTheNodesThatWereTerminatedInItsWindow(t *testing.T) {
 	for window, want := range map[time.Duration][]string{
-		time.Hour: nil, 6 * time.Hour: {"ip-10-0-1-9", "gpu-lost"}, 7 * 24 * time.Hour: {"ip-10-0-1-9", "gpu-lost", "gpu-ancient"},
+		time.Hour: nil, 6 * time.Hour: {"ip-10-0-1-9", "gpu-lost"}, 7 * 24 * time.Hour: {"ip-10-0-1-9", "gpu-lost", "gpu-spot", "gpu-ancient"},
 	} {
 		m := overviewOf(Input{Report: fleet(), History: night(), Window: window})
 		if diff := cmp.Diff(want, rowNames(m)); diff != "" {
@@ -134,12 +136,12 @@ func TestDriftHasTheFieldsTheManagerAndTheResult(t *testing.T) {
 func TestPullRequestsAreOfTheStatusAndTheHistory(t *testing.T) {
 	var got []string
 	for _, p := range pullRows(fleet(), night(), "poolwright-system") {
-		got = append(got, fmt.Sprintf("%s #%d %s: predicted %s, happened %s", p.Sync, p.Number, p.Phase, p.Predicted, p.Happened))
+		got = append(got, fmt.Sprintf("%s #%d %s: predicted %s, actual %s", p.Sync, p.Number, p.Phase, p.Predicted, p.Actual))
 	}
 	want := []string{
-		"dev #41 Planned: predicted 3 nodes replaced, happened ",
-		"dev #38 Done: predicted 1 node replaced, happened 1 node replaced in 2m",
-		"dev #12 Done: predicted 4 nodes replaced, happened 3 nodes replaced, 1 node removed in 60m",
+		"dev #41 Planned: predicted 3 nodes replaced, actual ",
+		"dev #38 Done: predicted 1 node replaced, actual 1 node replaced in 2m",
+		"dev #12 Done: predicted 4 nodes replaced, actual 3 nodes replaced, 1 node removed in 60m",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -151,7 +153,7 @@ func TestPullRequestsAreOfTheStatusAndTheHistory(t *testing.T) {
 		"merged": {history.PullRequest{}, "Merged"}, "applied": {history.PullRequest{Applied: ago(0)}, "RollingOut"}, "rolled out": {history.PullRequest{Applied: ago(0), RolledOut: ago(0)}, "Done"},
 	} {
 		rows := pullRows(get.Report{}, history.History{PullRequests: []history.PullRequest{c.of}}, "")
-		if rows[0].Phase != c.want || rows[0].Happened != "" && c.of.Applied.IsZero() {
+		if rows[0].Phase != c.want || rows[0].Actual != "" && c.of.Applied.IsZero() {
 			t.Errorf("%s: %+v", name, rows[0])
 		}
 	}
@@ -178,6 +180,82 @@ func TestThePageOfAPullRequestHasThoseOfAllSyncsWithTheirNodes(t *testing.T) {
 	}
 	if got := SelectPull(h, 38); len(got.PullRequests) != 2 || len(got.NodeClaims) != 1 || got.NodeClaims[0].Name != "gpu-old" || len(got.PoolHours) > 0 {
 		t.Errorf("the document is %+v", got)
+	}
+}
+
+func TestThePageOfAPullRequestHasWhatItsReviewerWasShown(t *testing.T) {
+	facts := func(number int64, h history.History) (out []string) {
+		for _, row := range pullRows(fleet(), h, "poolwright-system") {
+			if row.Number != number {
+				continue
+			}
+			d := detailOf(row, h, now())
+			for _, f := range d.Facts {
+				out = append(out, f.Name+": "+f.Predicted+", "+f.Actual)
+			}
+			for _, o := range d.Objects {
+				out = append(out, fmt.Sprint(o.Name, " deleted ", o.Deleted))
+			}
+			for _, p := range d.Pools {
+				out = append(out, fmt.Sprint(p.Name, " ", p.Nodes))
+			}
+		}
+		return out
+	}
+	want := []string{
+		"Nodes replaced: 3, –", "Nodes removed: 0, –", "Time from the apply to the last node: 20–60m, –", "Change of the cost: +$1.52/h, –",
+		"EC2NodeClass/old deleted true", "NodePool/gpu deleted false", "gpu 3",
+	}
+	if diff := cmp.Diff(want, facts(41, night())); diff != "" {
+		t.Errorf("open (-want +got):\n%s", diff)
+	}
+	want = []string{"Nodes replaced: 1, 1", "Nodes removed: 0, 0", "Time from the apply to the last node: 5m, 2m", "Change of the cost: −$0.10 to +$0.30/h, +$0.29/h"}
+	if diff := cmp.Diff(want, facts(38, night())); diff != "" {
+		t.Errorf("merged (-want +got):\n%s", diff)
+	}
+	none := night()
+	none.PullRequests[1].Actual.Replaced = 0
+	if got := facts(38, none)[2]; got != "Time from the apply to the last node: 5m, –" {
+		t.Errorf("the time of no node is %s", got)
+	}
+	// Without a history, the status has what happened.
+	want[2] = "Time from the apply to the last node: 5m, –"
+	if diff := cmp.Diff(want, facts(38, history.History{})); diff != "" {
+		t.Errorf("merged, without a history (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheLifeOfANodeThatRunsHasItsPhasesOfNow(t *testing.T) {
+	h := night()
+	// The history was written while the node was registering.
+	h.NodeClaims[0].Registered, h.NodeClaims[0].Initialized = metav1.Time{}, metav1.Time{}
+	life := lifeOf(h.NodeClaims[0], fleet(), now().Add(-5*time.Minute), now())
+	if !strings.HasPrefix(life.Timeline.Text, "Launching 60s, Registering 60s, Initializing 2m, Ready ") || life.Until != "13:57:11" {
+		t.Errorf("it is %s, as recorded until %s", life.Timeline.Text, life.Until)
+	}
+	if life := lifeOf(h.NodeClaims[1], fleet(), now(), now()); life.Until != "" || !strings.HasSuffix(life.Timeline.Text, "Terminating 60s") {
+		t.Errorf("of one that was terminated it is %s, as recorded until %s", life.Timeline.Text, life.Until)
+	}
+}
+
+func TestAChangeOfTheCostThatIsNotKnownIsNoNumber(t *testing.T) {
+	cost := func(least, most string) *v1alpha1.HourlyCost { return &v1alpha1.HourlyCost{Min: least, Max: most} }
+	for name, c := range map[string]struct {
+		before, after *v1alpha1.HourlyCost
+		want          string
+	}{
+		"no prices":                   {nil, nil, "–"},
+		"somebody wrote another text": {cost("x", "1"), cost("1", "1"), "–"},
+		"the same range":              {cost("1", "2"), cost("1", "2"), "$0/h"},
+		"spot prices are not known":   {cost("1", "2"), cost("3", "5"), "+$1.00 to +$4.00/h"},
+		"less than a cent":            {cost("1", "1"), cost("0.999", "0.999"), "−<$0.01/h"},
+	} {
+		if got := actualCost(&v1alpha1.RolloutOutcome{CostBefore: c.before, CostAfter: c.after}); got != c.want {
+			t.Errorf("%s: it is %s, not %s", name, got, c.want)
+		}
+	}
+	if predictedCost(nil) != unknown || actualCost(nil) != unknown || minutes(nil) != unknown || predictedCost(&v1alpha1.ReviewedDisruption{}) != unknown {
+		t.Error("what was not predicted has a number")
 	}
 }
 

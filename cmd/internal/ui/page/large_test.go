@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,6 +122,58 @@ func TestThePagesOfALargeClusterAreSmall(t *testing.T) {
 			t.Errorf("%s has %d bytes, %d of them compressed", name, len(content), packed.Len())
 		}
 	}
+}
+
+// maxRendering is the processor time of what a change of a large cluster costs: a report, the overview, and the whole page.
+const maxRendering = 150 * time.Millisecond
+
+// BenchmarkTheOverviewOfALargeCluster fails where a change of a cluster with 50 pools, 500 nodes, 5,000 pods and ten thousand past nodes costs
+// more processor time than is promised, in more than one of a hundred renderings.
+func BenchmarkTheOverviewOfALargeCluster(b *testing.B) {
+	types, err := catalog.Load()
+	if err != nil {
+		b.Fatal(err)
+	}
+	objects, h, r := largeCluster(), largeHistory(), renderer(b)
+	var times []time.Duration
+	size := 0
+	render := func() {
+		began := worked(b)
+		d, err := r.Overview(Input{Report: get.NewReport(objects, now(), types), History: h})
+		var page strings.Builder
+		if err == nil {
+			err = r.Write(&page, d)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		times, size = append(times, worked(b)-began), page.Len()
+	}
+	for b.Loop() {
+		render()
+	}
+	// A second is enough for some, and not for a percentile.
+	for len(times) < 100 {
+		render()
+	}
+	slices.Sort(times)
+	p99 := times[len(times)*99/100]
+	b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "ms-p50")
+	b.ReportMetric(float64(p99.Microseconds())/1000, "ms-p99")
+	b.ReportMetric(float64(size), "bytes")
+	if p99 > maxRendering {
+		b.Errorf("it takes %s of processor time (p99), more than %s", p99, maxRendering)
+	}
+}
+
+// worked is the processor time of this process: what else the machine does is no part of it.
+func worked(t testing.TB) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // BenchmarkALargeCluster is what a change costs: a report, and the overview.

@@ -38,18 +38,6 @@ func statusOf(r get.Report, interrupted *Interruption) statusModel {
 	return m
 }
 
-// clock is the time of day, of a time that is a day ago with its date; empty of the zero time.
-func clock(t, now time.Time) string {
-	const day = 24 * time.Hour
-	switch {
-	case t.IsZero():
-		return ""
-	case now.Sub(t) >= day:
-		return t.UTC().Format("Jan 2 " + time.TimeOnly)
-	}
-	return t.UTC().Format(time.TimeOnly)
-}
-
 // titled is the title of a page about something: with the cluster, since one window must not be taken for another cluster's.
 func (m statusModel) titled(about ...string) string {
 	return cmp.Or(strings.Join(slices.DeleteFunc(append(about, m.Cluster, m.Region, m.Account), func(s string) bool { return s == "" }), " · "), "Poolwright")
@@ -66,6 +54,8 @@ type overviewModel struct {
 	// NodeRows are those of at most maxNodes nodes, NodesLeft is how many more there are.
 	NodeRows  []nodeRow
 	NodesLeft int
+	// Marks are what happened in the time of the timeline.
+	Marks []markRow
 	// Window is that of the timeline.
 	Window  time.Duration
 	Windows []time.Duration
@@ -82,10 +72,11 @@ type overviewModel struct {
 }
 
 func overviewOf(in Input) overviewModel {
+	in.Report = Priced(in.Report, in.History)
 	r := in.Report
 	m := overviewModel{statusModel: statusOf(r, in.Interrupted), Report: r, Window: in.window(), Windows: Windows()}
 	m.Ticks = ticksOf(r.Time.Time, m.Window)
-	m.IdleUSD = idleUSD(r.Nodes)
+	m.IdleUSD = r.IdleUSD()
 	m.Attention = attentionOf(in)
 	today, day := costsOf(in.History, r.Time.Time)
 	m.Day, m.RecordedUntil = day, clock(in.History.Time.Time, r.Time.Time)
@@ -103,6 +94,7 @@ func overviewOf(in Input) overviewModel {
 	terminated, left := terminatedNodes(in, m.Window, maxNodes-len(nodes))
 	m.NodeRows, m.NodesLeft = append(m.NodeRows, terminated...), len(r.Nodes)-len(nodes)+left
 	slices.SortStableFunc(m.NodeRows, func(a, b nodeRow) int { return cmp.Compare(a.Pool, b.Pool) })
+	m.Marks = marksOf(in.History, r.Time.Time, m.Window)
 	m.Events, m.EventsLeft = eventRows(in.History, r.Time.Time, m.Window, maxRecentEvents)
 	m.DriftRows, m.DriftLeft = driftRows(in.History, r.Time.Time)
 	pulls := pullRows(r, in.History, in.Namespace)
@@ -160,27 +152,6 @@ func (m overviewModel) overviewTitle() string {
 	return m.titled(parts...)
 }
 
-// idleUSD adds up, by node, the share of its price that is of GPUs which no pod requests.
-func idleUSD(nodes []get.Node) *get.USD {
-	out := &get.USD{}
-	for _, n := range nodes {
-		if n.GPUs.Idle == nil || n.GPUs.Allocatable == nil {
-			return nil
-		}
-		if *n.GPUs.Idle == 0 || *n.GPUs.Allocatable == 0 {
-			continue
-		}
-		if n.USDPerHour == nil {
-			return nil
-		}
-		share := float64(*n.GPUs.Idle) / float64(*n.GPUs.Allocatable)
-		out.Least += n.USDPerHour.Least * share
-		out.Most += n.USDPerHour.Most * share
-		out.Approximate = out.Approximate || n.USDPerHour.Approximate
-	}
-	return out
-}
-
 // ReadySyncs is how many Syncs are ready.
 func (m overviewModel) ReadySyncs() int {
 	n := 0
@@ -197,7 +168,7 @@ func (m overviewModel) InSync() bool {
 	if !m.Report.SyncsRead() || len(m.Report.Syncs) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(m.Report.Syncs, func(s get.Sync) bool { return s.Drifted != string(metav1.ConditionFalse) })
+	return !slices.ContainsFunc(m.Report.Syncs, func(s get.Sync) bool { return !isCompared(s) || s.Drifted == string(metav1.ConditionTrue) })
 }
 
 // Age is how long ago something was.
@@ -286,6 +257,9 @@ type nodeRow struct {
 	Record recordedLife
 }
 
+// PoolPath is the page of its NodePool.
+func (row nodeRow) PoolPath() string { return pathOf("pools", row.Pool) }
+
 func nodeRowOf(n get.Node, ends, now time.Time, window time.Duration) nodeRow {
 	row := nodeRow{
 		Name: shortName(clean(n.Name)), FullName: clean(n.Name), Path: pathOf("nodes", cmp.Or(n.NodeClaim, n.Name)), Pool: clean(n.NodePool), InstanceType: clean(n.InstanceType),
@@ -333,6 +307,26 @@ func (m overviewModel) QuotaGauges() []gauge {
 		out = append(out, gauge{Used: grouped(strconv.FormatInt(q.UsedVCPUs, 10)), Limit: grouped(strconv.FormatInt(q.LimitVCPUs, 10)), Resource: clean(q.Name), Percent: percent(float64(q.UsedVCPUs), float64(q.LimitVCPUs))})
 	}
 	return out
+}
+
+// PullNotes are how many pull requests are open, or why that is not known.
+func (m overviewModel) PullNotes() syncNotes {
+	notes, left := pullNotes(m.Report)
+	return syncNotes{notes, left}
+}
+
+// DriftNotes are why it is not known what has drifted.
+func (m overviewModel) DriftNotes() syncNotes {
+	notes, left := driftNotes(m.Report)
+	return syncNotes{notes, left}
+}
+
+// QuotasObserved is when AWS was read for the quotas; empty without any.
+func (m overviewModel) QuotasObserved() string {
+	if len(m.Report.Quotas) == 0 {
+		return ""
+	}
+	return m.At(m.Report.Quotas[0].Observed)
 }
 
 // Favicon is the mark as SVG. Its colour is of the cluster's name, region and account, so that the windows of two clusters differ.

@@ -146,6 +146,8 @@ type ExplanationInput struct {
 	Interrupted *Interruption
 	// Recorded is what the history has of a node; nil where it has nothing.
 	Recorded *history.NodeClaim
+	// RecordedUntil is until when that is.
+	RecordedUntil time.Time
 	// Gone is whether there is nothing but what is recorded.
 	Gone bool
 }

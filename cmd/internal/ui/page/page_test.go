@@ -93,10 +93,13 @@ func TestTheTitleHasThePriceWhatIsIdleAndTheCluster(t *testing.T) {
 // What a Content-Security-Policy without unsafe-inline would refuse is not in a page.
 func TestAPageHasNothingInline(t *testing.T) {
 	d, err := renderer(t).Overview(Input{Report: fleet(), Namespace: "poolwright-system", History: night()})
-	got := rendered(t, d, err)
-	for _, pattern := range []string{`<script>`, `<style`, ` style=`, ` on[a-z]+=`, `javascript:`, `https?://`, `<form`, `<iframe`} {
-		if at := regexp.MustCompile(pattern).FindString(got); at != "" {
-			t.Errorf("the page has %q", at)
+	pages := hostilePages(t, "x")
+	pages["the overview of a cluster"] = rendered(t, d, err)
+	for name, got := range pages {
+		for _, pattern := range []string{`<script>`, `<script[^>]*>[^<]`, `<style`, ` style=`, ` on[a-z]+=`, `javascript:`, `https?://`, `<form`, `<iframe`} {
+			if at := regexp.MustCompile(pattern).FindString(got); at != "" {
+				t.Errorf("%s has %q", name, at)
+			}
 		}
 	}
 }
@@ -120,6 +123,21 @@ func TestTheScriptIsSmallAndLoadsNothing(t *testing.T) {
 	}
 }
 
+// What moves is only for who has not asked for less motion.
+func TestNothingMovesForWhoPrefersReducedMotion(t *testing.T) {
+	style, err := assetFiles.ReadFile("assets/style.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	always := regexp.MustCompile(`(?m)^@media \(prefers-reduced-motion: no-preference\).*$`).ReplaceAll(style, nil)
+	if len(always) == len(style) {
+		t.Error("the style sheet has no rule for who has no preference")
+	}
+	if at := regexp.MustCompile(`animation|transition|scroll-behavior|@keyframes`).Find(always); at != nil {
+		t.Errorf("%s is for everybody", at)
+	}
+}
+
 func TestTheIdleShareOfThePriceIsByNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes []get.Node
@@ -131,10 +149,10 @@ func TestTheIdleShareOfThePriceIsByNode(t *testing.T) {
 		"an idle node without a price":         {[]get.Node{{GPUs: gpus(4, 2, 2)}}, nil},
 		"a used node without a price":          {[]get.Node{{GPUs: gpus(4, 4, 0)}}, &get.USD{}},
 		"pods that were not read":              {[]get.Node{{USDPerHour: usd(4, 4)}}, nil},
-		"a price of another region":            {[]get.Node{{GPUs: gpus(1, 0, 1), USDPerHour: &get.USD{Least: 1, Most: 1, Approximate: true}}}, &get.USD{Least: 1, Most: 1, Approximate: true}},
+		"a price of another region":            {[]get.Node{{GPUs: gpus(1, 0, 1), USDPerHour: &get.USD{Min: 1, Max: 1, Approximate: true}}}, &get.USD{Min: 1, Max: 1, Approximate: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, idleUSD(c.nodes)); diff != "" {
+			if diff := cmp.Diff(c.want, (&get.Report{Nodes: c.nodes}).IdleUSD()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -152,7 +170,7 @@ func TestMoneyHasItsUnitAndNoPriceIsRoundedToNothing(t *testing.T) {
 		{usd(0.526, 0.526), "$0.53", "$384"},
 		{usd(0.05, 0.53), "$0.05–0.53", "$37–387"},
 		{usd(1234.5, 1234.5), "$1,234.50", "$901,185"},
-		{&get.USD{Least: 1, Most: 2, Approximate: true}, "~$1.00–2.00", "~$730–1,460"},
+		{&get.USD{Min: 1, Max: 2, Approximate: true}, "~$1.00–2.00", "~$730–1,460"},
 	} {
 		if got := money(c.of); got != c.byHour {
 			t.Errorf("%+v is %s, not %s", c.of, got, c.byHour)

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/get"
 	past "github.com/poolwright/poolwright/cmd/internal/history"
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/forecasting"
 	"github.com/poolwright/poolwright/reconciler/history"
 )
 
@@ -23,15 +26,20 @@ const (
 
 // pullRow is a pull request of a Sync.
 type pullRow struct {
-	Number                 int64
-	Path                   string
-	Sync                   string
-	Phase, Headline        string
-	Head, Commit           string
-	Merged                 metav1.Time
-	Applied, RolledOut     metav1.Time
-	Predicted, Happened    string
-	PredictedOf, Happening *history.NodeChanges
+	Number int64
+	Path   string
+	// URL is its page at the forge; empty where that is not known.
+	URL                   string
+	Sync                  string
+	Phase, Headline       string
+	Head, Commit          string
+	Merged                metav1.Time
+	Applied, RolledOut    metav1.Time
+	Predicted, Actual     string
+	PredictedOf, ActualOf *history.NodeChanges
+	// Reviewed and Rollout are what the status has of it; nil where it has nothing.
+	Reviewed *v1alpha1.ReviewedDisruption
+	Rollout  *v1alpha1.RolloutOutcome
 }
 
 // pullRows are those of all Syncs, as their status and the history have them, the newest of each Sync first.
@@ -47,7 +55,7 @@ func pullRows(r get.Report, h history.History, namespace string) []pullRow {
 	}
 	var out []pullRow
 	for _, p := range r.PullRequests {
-		row := pullRow{Number: p.Number, Path: pullPath(p.Number), Sync: clean(p.Sync), Phase: clean(p.Phase), Headline: clean(p.Headline), Head: short(p.Head)}
+		row := pullRow{Number: p.Number, Path: pullPath(p.Number), URL: forgeURL(p.URL, p.Number), Sync: clean(p.Sync), Phase: clean(p.Phase), Headline: clean(p.Headline), Head: short(p.Head), Reviewed: p.Reviewed, Rollout: p.Rollout}
 		if p.NodesReplaced != nil && p.NodesRemoved != nil {
 			row.PredictedOf = &history.NodeChanges{Replaced: *p.NodesReplaced, Removed: *p.NodesRemoved}
 		}
@@ -72,6 +80,16 @@ func pullRows(r get.Report, h history.History, namespace string) []pullRow {
 	return out
 }
 
+// forgeURL is the page of a pull request at the forge; empty where the text is no such address: it is the only link that leads out of
+// the pages.
+func forgeURL(text string, number int64) string {
+	at, err := url.Parse(text)
+	if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.User != nil || clean(text) != text || !strings.HasSuffix(text, fmt.Sprintf("/%d", number)) {
+		return ""
+	}
+	return at.String()
+}
+
 // phaseOf is the phase of a pull request that is in the history only.
 func phaseOf(p history.PullRequest) string {
 	switch {
@@ -90,7 +108,7 @@ func (row *pullRow) record(p history.PullRequest) {
 		row.PredictedOf = p.Predicted
 	}
 	if !p.Applied.IsZero() {
-		row.Happening = &p.Happened
+		row.ActualOf = &p.Actual
 	}
 }
 
@@ -99,8 +117,12 @@ func (row pullRow) written() pullRow {
 	if row.PredictedOf != nil {
 		row.Predicted = past.NodesText(*row.PredictedOf)
 	}
-	if row.Happening != nil {
-		row.Happened = past.NodesText(*row.Happening)
+	if row.ActualOf == nil && row.Rollout != nil {
+		// Without a history, the status has the numbers.
+		row.ActualOf = &history.NodeChanges{Replaced: int(row.Rollout.NodesReplaced), Removed: int(row.Rollout.NodesRemoved)}
+	}
+	if row.ActualOf != nil {
+		row.Actual = past.NodesText(*row.ActualOf)
 	}
 	return row
 }
@@ -117,15 +139,30 @@ type PullInput struct {
 }
 
 // factRow is one line of a comparison.
-type factRow struct{ Name, Predicted, Happened string }
+type factRow struct{ Name, Predicted, Actual string }
 
 // pullDetail is a pull request of one Sync.
 type pullDetail struct {
 	pullRow
 	Facts []factRow
+	// Objects are those that its comment had as changed, Pools the nodes of NodePools that are replaced or removed.
+	Objects []objectRow
+	Pools   []poolNodes
 	// Nodes are those that were replaced or removed because of it, of which NodesLeft more are not there.
 	Nodes     []nodeRow
 	NodesLeft int
+}
+
+// objectRow is an object that a pull request changes, or deletes.
+type objectRow struct {
+	Name    string
+	Deleted bool
+}
+
+// poolNodes is how many nodes of a NodePool a pull request replaces or removes.
+type poolNodes struct {
+	Name, Path string
+	Nodes      int32
 }
 
 // pullModel is what the page of a pull request is rendered from.
@@ -161,11 +198,11 @@ func (r *Renderer) Pull(in PullInput) (d Document, found bool, err error) {
 
 func detailOf(row pullRow, h history.History, now time.Time) pullDetail {
 	out := pullDetail{pullRow: row}
-	happened := func(text func(history.NodeChanges) string) string {
-		if row.Happening == nil {
+	actual := func(text func(history.NodeChanges) string) string {
+		if row.ActualOf == nil {
 			return unknown
 		}
-		return text(*row.Happening)
+		return text(*row.ActualOf)
 	}
 	predicted := func(text func(history.NodeChanges) string) string {
 		if row.PredictedOf == nil {
@@ -176,14 +213,16 @@ func detailOf(row pullRow, h history.History, now time.Time) pullDetail {
 	replaced := func(n history.NodeChanges) string { return count(&n.Replaced) }
 	removed := func(n history.NodeChanges) string { return count(&n.Removed) }
 	took := func(n history.NodeChanges) string {
-		if n.Seconds == nil {
+		if n.Seconds == nil || n.Replaced+n.Removed == 0 {
 			return unknown
 		}
 		return duration.HumanDuration(time.Duration(*n.Seconds * float64(time.Second)))
 	}
 	out.Facts = []factRow{
-		{"Nodes replaced", predicted(replaced), happened(replaced)}, {"Nodes removed", predicted(removed), happened(removed)}, {"Time from the apply to the last node", predicted(took), happened(took)},
+		{"Nodes replaced", predicted(replaced), actual(replaced)}, {"Nodes removed", predicted(removed), actual(removed)}, {"Time from the apply to the last node", minutes(row.Reviewed), actual(took)},
+		{"Change of the cost", predictedCost(row.Reviewed), actualCost(row.Rollout)},
 	}
+	out.addReviewed()
 	if row.Commit == "" {
 		return out
 	}
@@ -199,6 +238,43 @@ func detailOf(row pullRow, h history.History, now time.Time) pullDetail {
 		out.Nodes = append(out.Nodes, terminatedRow(n, now, time.Hour))
 	}
 	return out
+}
+
+// addReviewed takes the objects and NodePools that a reviewer was shown.
+func (d *pullDetail) addReviewed() {
+	if d.Reviewed == nil {
+		return
+	}
+	for _, o := range d.Reviewed.Objects {
+		d.Objects = append(d.Objects, objectRow{clean(o.Kind + "/" + o.Name), o.Hash == ""})
+	}
+	for _, p := range d.Reviewed.Pools {
+		d.Pools = append(d.Pools, poolNodes{clean(p.Name), pathOf("pools", p.Name), p.Nodes})
+	}
+}
+
+// minutes are those within which the nodes would be replaced.
+func minutes(r *v1alpha1.ReviewedDisruption) string {
+	switch {
+	case r == nil || r.NodesReplaced == 0:
+		return unknown
+	case r.MinMinutes == r.MaxMinutes:
+		return fmt.Sprintf("%dm", r.MaxMinutes)
+	}
+	return fmt.Sprintf("%d–%dm", r.MinMinutes, r.MaxMinutes)
+}
+
+// predictedCost is by how much the nodes would cost more an hour.
+func predictedCost(r *v1alpha1.ReviewedDisruption) string {
+	if r == nil {
+		return unknown
+	}
+	return costChange(forecasting.ReadHourlyCost(r.CostChange))
+}
+
+// actualCost is by how much they cost more once the roll-out had ended.
+func actualCost(r *v1alpha1.RolloutOutcome) string {
+	return costChange(forecasting.ActualCostChange(r))
 }
 
 // SelectPull is what of a History is of one pull request: with the nodes that were replaced or removed because of it.

@@ -119,26 +119,32 @@ const entrance = `<!doctype html>
 // responseTimeout bounds a response: Karpenter's scheduler explains an object of a large cluster.
 const responseTimeout = 2 * time.Minute
 
+// present is the report, and the history, which could not be read where unread is an error: its kind is then among those that are incomplete.
+func (s *Server) present(ctx context.Context) (report get.Report, h history.History, unread, err error) {
+	if report, err = s.Documents.Report(ctx); err != nil {
+		return report, h, nil, err
+	}
+	if h, unread = s.Documents.History(ctx); unread != nil {
+		h = history.History{}
+		report.IncompleteKinds = append(slices.Clone(report.IncompleteKinds), get.IncompleteKind{Kind: "configmaps", Reason: get.Failed, Message: "the history: " + page.Text(unread.Error())})
+	}
+	return report, h, unread, nil
+}
+
 // document renders the page of a path.
 func (s *Server) document(ctx context.Context, r *http.Request) (page.Document, error) {
-	report, err := s.Documents.Report(ctx)
+	report, h, unread, err := s.present(ctx)
 	if err != nil {
 		return page.Document{}, err
 	}
 	section := sectionOf(r)
-	h, err := s.Documents.History(ctx)
-	if err != nil {
-		if section == page.SectionPull || section == page.SectionEvents || section == page.SectionSavings {
-			return page.Document{}, fmt.Errorf("the history: %w", err)
-		}
-		// The other pages have the present, too: they name what they lack.
-		h = history.History{}
-		report.IncompleteKinds = append(slices.Clone(report.IncompleteKinds), get.IncompleteKind{Kind: "configmaps", Reason: get.Failed, Message: "the history: " + err.Error()})
+	if unread != nil && (section == page.SectionPull || section == page.SectionEvents || section == page.SectionSavings) {
+		return page.Document{}, fmt.Errorf("the history: %w", unread)
 	}
 	interrupted, window := s.Documents.Interrupted(), windowOf(r)
 	switch section {
 	case page.SectionExplanation:
-		return s.explanation(ctx, r, report, h, err)
+		return s.explanation(ctx, r, report, h, unread)
 	case page.SectionPull:
 		d, found, err := s.pages.Pull(page.PullInput{Report: report, History: h, Namespace: s.Namespace, Interrupted: interrupted, Number: numberOf(r)})
 		if err == nil && !found {
@@ -162,7 +168,7 @@ func (s *Server) explanation(ctx context.Context, r *http.Request, report get.Re
 	object, _ := objectOf(r)
 	in := page.ExplanationInput{Path: r.URL.EscapedPath(), Name: object.Name, Report: report, Interrupted: s.Documents.Interrupted()}
 	if object.Kind == explain.KindNode {
-		in.Recorded = page.RecordedNode(report, h, object.Name)
+		in.Recorded, in.RecordedUntil = page.RecordedNode(report, h, object.Name), h.Time.Time
 	}
 	var err error
 	in.Explanation, err = s.Documents.Explain(ctx, object)
@@ -278,8 +284,8 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, d page.
 }
 
 func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
-	report, err := s.Documents.Report(r.Context())
-	s.writeJSON(w, r, err, report.WriteJSON)
+	report, h, _, err := s.present(r.Context())
+	s.writeJSON(w, r, err, page.Priced(report, h).WriteJSON)
 }
 
 func (s *Server) explanationJSON(w http.ResponseWriter, r *http.Request) {

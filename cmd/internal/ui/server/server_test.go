@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/poolwright/poolwright/cmd/internal/explain"
@@ -33,6 +35,8 @@ type documents struct {
 	interrupted *page.Interruption
 	history     history.History
 	historyErr  error
+	// nodes are those of the report.
+	nodes []get.Node
 }
 
 func (d *documents) Report(context.Context) (get.Report, error) {
@@ -41,10 +45,14 @@ func (d *documents) Report(context.Context) (get.Report, error) {
 		return get.Report{}, d.err
 	}
 	pending := int(d.pending.Load())
-	return get.Report{
+	r := get.Report{
 		TypeMeta: metav1.TypeMeta{APIVersion: "report.poolwright.dev/v1alpha1", Kind: "Overview"}, Time: metav1.NewTime(time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)),
-		Summary: &get.Summary{Cluster: "dev", Region: "eu-west-1", PendingGPUPods: &pending},
-	}, nil
+		Summary: &get.Summary{Cluster: "dev", Region: "eu-west-1", PendingGPUPods: &pending}, Nodes: d.nodes,
+	}
+	if len(d.nodes) == 1 {
+		r.Summary.Nodes, r.Summary.USDPerHour = &get.NodeCounts{Total: 1}, d.nodes[0].USDPerHour
+	}
+	return r, nil
 }
 
 func (d *documents) Explain(_ context.Context, o explain.Object) (explain.Explanation, error) {
@@ -235,15 +243,12 @@ func TestEveryResponseHasThePolicies(t *testing.T) {
 	for name, r := range responses {
 		for header, want := range map[string]string{
 			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
-			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Access-Control-Allow-Origin": "",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Access-Control-Allow-Origin": "", "X-Robots-Tag": "noindex",
+			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'",
 		} {
 			if got := r.Header.Get(header); got != want {
 				t.Errorf("%s has the header %s: %q", name, header, got)
 			}
-		}
-		csp := r.Header.Get("Content-Security-Policy")
-		if !strings.HasPrefix(csp, "default-src 'none';") || !strings.Contains(csp, "frame-ancestors 'none'") || !strings.Contains(csp, "form-action 'none'") || strings.Contains(csp, "unsafe") {
-			t.Errorf("%s has the policy %q", name, csp)
 		}
 	}
 }
@@ -302,7 +307,7 @@ func recorded() history.History {
 			Name: "gone", UID: "1", Node: "ip-9", NodePool: "gpu", Revision: "main@sha1:e15a32f0000000000000000000000000000000aa", Reason: history.ReasonDrifted,
 			Lifecycle: history.Lifecycle{Created: at(0), Launched: at(0), Deleted: at(30 * time.Minute), Terminated: at(31 * time.Minute)},
 		}},
-		PullRequests: []history.PullRequest{{Sync: "dev", Number: 38, Commit: "e15a32f0000000000000000000000000000000aa", Merged: at(29 * time.Minute), Applied: at(29 * time.Minute), RolledOut: at(31 * time.Minute), Happened: history.NodeChanges{Replaced: 1}}},
+		PullRequests: []history.PullRequest{{Sync: "dev", Number: 38, Commit: "e15a32f0000000000000000000000000000000aa", Merged: at(29 * time.Minute), Applied: at(29 * time.Minute), RolledOut: at(31 * time.Minute), Actual: history.NodeChanges{Replaced: 1}}},
 		PoolHours:    []history.PoolHour{{NodePool: "gpu", Hour: at(0), NodeSeconds: 1860, USD: history.States{Paid: 1.5}}, {NodePool: "old", Hour: at(-48 * time.Hour), USD: history.States{Paid: 7}}},
 	}
 }
@@ -362,6 +367,43 @@ func TestThePagesAndDocumentsOfTheHistory(t *testing.T) {
 	}
 }
 
+// Who reads the page as JSON must not get another amount than who reads the page.
+func TestTheDocumentOfTheOverviewHasThePagesPrices(t *testing.T) {
+	one := int64(1)
+	node := get.Node{Name: "ip-1", NodeClaim: "gpu-1", NodePool: "gpu", InstanceType: "g4dn.xlarge", CapacityType: "spot", State: "Ready", GPUs: get.GPUs{Allocatable: &one, Requested: new(int64), Idle: &one}, USDPerHour: &get.USD{Min: 0.05, Max: 0.53}}
+	price := 0.21
+	for name, test := range map[string]struct {
+		history history.History
+		want    get.USD
+		tile    string
+	}{
+		"a recorded price":    {history.History{NodeClaims: []history.NodeClaim{{Name: "gpu-1", USDPerHour: &price, PriceBasis: history.PriceList}}}, get.USD{Min: price, Max: price}, `<span class="value">$0.21<span class="unit">/h`},
+		"nothing is recorded": {history.History{}, *node.USDPerHour, `<span class="value">$0.05–0.53<span class="unit">/h`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDocuments()
+			d.nodes, d.history = []get.Node{node}, test.history
+			h, _, token := started(t, d)
+			cookie := loggedIn(t, h, token)
+			if got := body(t, do(h, http.MethodGet, "/", cookie)); !strings.Contains(got, test.tile) {
+				t.Errorf("the page lacks %s: %s", test.tile, got)
+			}
+			var got get.Report
+			if err := json.Unmarshal([]byte(body(t, do(h, http.MethodGet, "/api/v1/overview", cookie))), &got); err != nil {
+				t.Fatal(err)
+			}
+			for of, usd := range map[string]*get.USD{"the sum": got.Summary.USDPerHour, "the node": got.Nodes[0].USDPerHour} {
+				if diff := cmp.Diff(&test.want, usd); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", of, diff)
+				}
+			}
+			if d.nodes[0].USDPerHour != node.USDPerHour {
+				t.Error("the report that others have has changed")
+			}
+		})
+	}
+}
+
 // The present is served without the past: one damaged ConfigMap, or one of a newer version, is not the end of the page.
 func TestAHistoryThatCannotBeReadFailsItsOwnPagesOnly(t *testing.T) {
 	d := newDocuments()
@@ -378,7 +420,7 @@ func TestAHistoryThatCannotBeReadFailsItsOwnPagesOnly(t *testing.T) {
 		"/pods/a/b":           {http.StatusOK, "NotEmpty", "could not be read"},
 		"/pools/gpu":          {http.StatusOK, "NotEmpty", "could not be read"},
 		"/nodes/missing":      {http.StatusNotFound, "neither a node", "Its life"},
-		"/api/v1/overview":    {http.StatusOK, "Overview", "$1.50"},
+		"/api/v1/overview":    {http.StatusOK, "the history: ConfigMap poolwright-history has the version 9", "$1.50"},
 		"/api/v1/nodes/a":     {http.StatusOK, "NotEmpty", "could not be read"},
 		"/events":             {http.StatusBadGateway, "has the version 9", "/nodes/gone"},
 		"/savings":            {http.StatusBadGateway, "has the version 9", "$1.50"},

@@ -52,7 +52,7 @@ type event struct{ Action, Test string }
 // foundByTests are precautions for which a Go test is the shortest case. The passages are as short
 // as they can be, so that only a change of the precaution itself moves them.
 func foundByTests() []Control {
-	return slices.Concat(foundByTestsOfSources(), foundByTestsOfSignatures(), foundByTestsOfDependencies(), foundByTestsOfTargets(), foundByTestsOfTheEngine(), foundByOtherTests())
+	return slices.Concat(foundByTestsOfSources(), foundByTestsOfSignatures(), foundByTestsOfArtifacts(), foundByTestsOfDependencies(), foundByTestsOfTargets(), foundByTestsOfTheEngine(), foundByOtherTests())
 }
 
 // foundByTestsOfSources are those of what is read from Git and rendered.
@@ -126,6 +126,21 @@ func foundByTestsOfSignatures() []Control {
 	}}
 }
 
+// foundByTestsOfArtifacts are those of what a source of Flux has served.
+func foundByTestsOfArtifacts() []Control {
+	return []Control{
+		{
+			Name: "artifact-digest", Summary: "An artifact is unpacked only where it has the digest that its source reports.",
+			file: "gitsource/artifact/get.go", old: "; got != expected {", by: "; got != expected && expected == \"\" {",
+			test: "gitsource/artifact.TestNothingIsUnpackedBeforeItsDigestIsChecked",
+		}, {
+			Name: "artifact-redirect", Summary: "The server of an artifact redirects to no other server.",
+			file: "gitsource/artifact/get.go", old: "from := via[0].URL\n", by: "from := to.URL\n",
+			test: "gitsource/artifact.TestTheServerCannotLeadAnywhereElse",
+		},
+	}
+}
+
 // foundByTestsOfDependencies are those of Syncs that wait for others.
 func foundByTestsOfDependencies() []Control {
 	return []Control{
@@ -165,8 +180,12 @@ func foundByTestsOfTargets() []Control {
 			file: "reconciler/targets/kubernetes/internal/reflector/reflector.go", old: "\t\t\tto.Listed(all)\n", by: "\t\t\tif ctx == nil {\n\t\t\t\tto.Listed(all)\n\t\t\t}\n",
 			test: "reconciler/targets/kubernetes.TestADeletionInAGapOfTheWatchIsDetectedAfterAnEventOfTheObject",
 		}, {
+			Name: "others-fields", Summary: "A field that another manager owns is not taken over from it.",
+			file: "reconciler/targets/kubernetes/apply.go", old: "Force: before.Owner == (owner.Reference{})", by: "Force: before.Owner == (owner.Reference{}) || ctx != nil",
+			test: "reconciler/targets/kubernetes.TestOthersTerritoryIsNotForced",
+		}, {
 			Name: "ignored-fields", Summary: "An update does not write what the Sync ignores.",
-			file: "reconciler/targets/kubernetes/correct.go", old: "j.preconditions(omitted.Object, ", by: "j.preconditions(body, ",
+			file: "reconciler/targets/kubernetes/apply.go", old: "j.preconditions(omitted.Object, ", by: "j.preconditions(body, ",
 			test: "reconciler/targets/kubernetes.TestAnIgnoredFieldThatIsNotDeclaredStaysInAMapThatIsAppliedAsAWhole",
 		}, {
 			Name: "ignored-owners", Summary: "What the Sync ignores is given up where an earlier apply owns it.",
@@ -182,7 +201,7 @@ func foundByTestsOfTargets() []Control {
 			test: "reconciler/targets/kubernetes/internal/kinds.TestWavesPutFirstWhatOthersNeed",
 		}, {
 			Name: "deletions-after-failures", Summary: "Nothing is deleted that may be needed because a creation or an update failed.",
-			file: "reconciler/apply/deletions.go", old: "case Failed, Conflict, Skipped:", by: "case Conflict, Skipped:",
+			file: "reconciler/apply/deletions.go", old: "case Failed, Conflict, NotAttempted:", by: "case Conflict, NotAttempted:",
 			test: "reconciler/apply.TestADeletionWaitsOnlyForWhatMayNeedWhatGoes",
 		},
 	}
@@ -231,6 +250,14 @@ func foundByTestsOfTheEngine() []Control {
 			Name: "collection-without-overlays", Summary: "Instances without a NodeClaim are terminated before the NodeOverlays are evaluated.",
 			file: "provision/engine/instancetypes/instancetypes.go", old: "context.WithValue(ctx, without{}, true)", by: "ctx",
 			test: testOfCollection,
+		}, {
+			Name: "repair-back-off", Summary: "A NodePool in which replacements of unhealthy nodes become unhealthy soon, too, backs off.",
+			file: "provision/engine/repairbackoff/repairbackoff.go", old: "return !ok || p.backoff.Active(now)", by: "return !ok || false && p.backoff.Active(now)",
+			test: "provision/engine/repairbackoff.TestADriverThatFailsOnEachNewNodeDoesNotReplaceAFleet",
+		}, {
+			Name: "recorded-repairs", Summary: "The repair of an unhealthy node is recorded on its NodePool, which outlasts a restart, before it begins.",
+			file: "provision/engine/repairbackoff/repairbackoff.go", old: "return changed, m.cfg.Writer.Patch(ctx, changed, client.MergeFromWithOptions(stored, client.MergeFromWithOptimisticLock{}))", by: "return changed, nil",
+			test: "provision/engine/repairbackoff.TestADriverThatFailsOnEachNewNodeDoesNotReplaceAFleet",
 		}, {
 			Name: "launching-claims", Summary: "An instance that may be the one of a NodeClaim without a provider ID is not terminated.",
 			file: "provision/engine/garbagecollection/garbagecollection.go", old: "return mayBeOf(instance, c)", by: "return false && mayBeOf(instance, c)",

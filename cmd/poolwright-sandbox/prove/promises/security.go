@@ -36,13 +36,15 @@ func securityOfContent() []Promise {
 
 		{Area: git, Sentences: []string{"Where a Sync requires signatures"}, Tests: []string{"gitsource/gogit.TestOnlySignedRevisionsAreFollowed", "reconciler.TestARefusedRevisionIsNotApplied", "cmd/internal/operator.TestARollbackIsToASignedCommitAlone", "cmd/internal/e2e.TestOnlySignedRevisionsAreApplied"}, Control: "signatures"},
 		{Area: git, Sentences: []string{"No repository can declare a rollback"}, Tests: []string{"reconciler/declared.TestAConfirmationNeverComesFromARepository"}},
-		{Area: git, Sentences: []string{"An artifact of Flux is unpacked only", "It is fetched from the address"}, Tests: []string{"gitsource/artifact.TestNothingIsUnpackedBeforeItsDigestIsChecked", "gitsource/artifact.TestHostileArchivesAreRefusedWhole", "gitsource/artifact.TestAFileBeyondTheLimitIsNotRead", "gitsource/artifact.TestTheServerCannotLeadAnywhereElse"}},
+		{Area: git, Sentences: []string{"An artifact of Flux is unpacked only"}, Tests: []string{"gitsource/artifact.TestNothingIsUnpackedBeforeItsDigestIsChecked", "gitsource/artifact.TestHostileArchivesAreRefusedWhole", "gitsource/artifact.TestAFileBeyondTheLimitIsNotRead"}, Control: "artifact-digest"},
+		{Area: git, Sentences: []string{"It is fetched from the address"}, Tests: []string{"gitsource/artifact.TestTheServerCannotLeadAnywhereElse"}, Control: "artifact-redirect"},
 
 		{Area: render, Sentences: []string{"What Git holds is rendered in a child", "The process that runs Karpenter renders nothing"}, Tests: []string{"cmd/internal/archtest.TestTheRepositoryKeepsItsShape", "cmd/internal/operator.TestABombOnAFollowedBranchEndsOnlyItsChild"}},
 		{Area: render, Sentences: []string{"The child has an empty environment", "On Linux it can make only", "It can open no file", "Where the kernel cannot enforce"}, Tests: []string{"cmd/internal/child.TestAChildHasNothingAndCanOpenNothing", "cmd/internal/child/confine.TestAConfinedProcessCanMakeNoCallThatIsNotListed", "cmd/internal/child/confine.TestAFilterThatTheKernelRefusesIsAnError"}},
+		{Area: render, Sentences: []string{"On macOS, where only the commands"}, NotPromised: "The controller runs on Linux; the document lists it as a limit."},
 		{Area: render, Sentences: []string{"Content that exhausts memory or time"}, Tests: []string{"cmd/internal/e2e.TestABombOnTheFollowedBranchEndsOnlyItsChild", "cmd/internal/operator.TestASlowFolderEndsByItselfAndBlamesNoOther"}, Control: "slots-are-freed"},
 		{Area: render, Sentences: []string{"The response of a child is limited"}, Tests: []string{"cmd/internal/child.TestTheParentLimitsWhatAHostileChildReturns"}},
-		{Area: render, Sentences: []string{"A search", "Each is held against what the container"}, Tests: []string{"cmd/poolwright-sandbox/attack.TestNoCandidateOfASeedBreaksAPromise", "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"}, Control: "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"},
+		{Area: render, Sentences: []string{"A search", "Each is held against what the container"}, Tests: []string{"cmd/poolwright-sandbox/attack.TestNoTrialOfASeedBreaksAPromise", "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"}, Control: "cmd/poolwright-sandbox/attack.TestALimitThatIsSwitchedOffIsFound"},
 		{Area: render, Sentences: []string{"It lists a thousand problems", "The controller enforces this limit again"}, Tests: []string{"cmd/internal/child.TestAFolderOfManyProblemsListsSomeAndCountsAll", "cmd/internal/child.TestTheParentLimitsWhatAHostileChildReturns"}},
 		{Area: render, Sentences: []string{"Its output is escaped"}, Tests: []string{"reconciler/report.TestHostileContentStaysContent", "reconciler/report.FuzzContentNeverLeavesItsCode"}},
 
@@ -108,10 +110,11 @@ func securityOfProcess() []Promise {
 
 		{Area: sources, Sentences: []string{"Where `spec.source.git.verify` is set"}, Tests: []string{"gitsource/gogit.TestOnlySignedRevisionsAreFollowed", "gitsource/gogit.TestSignedTags"}, Control: "signatures"},
 		{Area: sources, Sentences: []string{"That Secret is read before each fetch"}, Tests: []string{"gitsource/gogit.TestKeysAreReadBeforeEachFetch", "gitsource/gogit.TestAKeyMayExpireOrBeRevokedBetweenTwoFetches"}},
-		{Area: sources, Sentences: []string{"Of the artifact of a source of Flux", "Its size is limited"}, Tests: []string{"gitsource/artifact.TestNothingIsUnpackedBeforeItsDigestIsChecked", "gitsource/artifact.TestHostileArchivesAreRefusedWhole"}},
+		{Area: sources, Sentences: []string{"Of the artifact of a source of Flux", "Its size is limited"}, Tests: []string{"gitsource/artifact.TestNothingIsUnpackedBeforeItsDigestIsChecked", "gitsource/artifact.TestHostileArchivesAreRefusedWhole"}, Control: "artifact-digest"},
 		{Area: sources, Sentences: []string{"Credentials and signatures are Flux's"}, NotPromised: "Flux verifies them, and Poolwright has the digest alone."},
 		{Area: sources, Sentences: []string{"`poolwright ui` listens on loopback"}, Tests: []string{"cmd/internal/ui/server.TestOnlyGetAndHeadAreAllowed", "cmd/internal/ui/server.TestAnotherHostIsRefused"}},
 		{Area: sources, Sentences: []string{"Its address has a token", "A second use ends the session"}, Tests: []string{"cmd/internal/ui/server.TestTheTokenIsExchangedOnceAndIsGoneFromTheAddress", "cmd/internal/ui/server.TestASecondUseOfTheTokenEndsTheSession"}},
+		{Area: sources, Sentences: []string{"The price list in that namespace"}, Tests: []string{"provision/pricelist/published.TestNoReservationIsAmongThePrices"}},
 		{Area: sources, Sentences: []string{"The history is in ConfigMaps"}, Tests: []string{"reconciler/history/collector.TestWhatARunLeavesInTheHistory", "reconciler/targets/kubernetes.TestSecretsAreMaskedFromTheStart"}},
 		{Area: sources, Sentences: []string{"Who may read them has the names"}, NotPromised: "The document lists it as a limit."},
 

@@ -11,8 +11,8 @@ type commits struct {
 	count    int
 }
 
-// maxDeletions is how many objects commits between two checks remove at most: more would wait
-// for a person's confirmation (spec.guard).
+// maxDeletions is how many objects commits between two checks remove at most: more would be
+// held until they are confirmed (spec.guard).
 const maxDeletions = 9
 
 // accept adds a commit, unless it is the same as the newest or too much would be deleted.

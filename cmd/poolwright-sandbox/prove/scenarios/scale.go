@@ -64,7 +64,7 @@ func nodeUsedAgain() Scenario {
 func nodeNeverOffers() Scenario {
 	return Scenario{
 		Name: "node-never-offers", Exclusive: true,
-		Summary: "A pod requests a GPU; the node of its machine registers and never offers one. It is replaced once its time is over, and not before, by a machine that runs the pod.",
+		Summary: "A pod requests a GPU; the node of its machine registers and never advertises one. It is replaced once its time is over, and not before, by a machine that runs the pod.",
 		Faults:  []string{"kill-after"},
 		Prepare: func(ctx context.Context, s *fixture.Fixture) error {
 			s.Machines.NeverOffers = true

@@ -127,16 +127,16 @@ func (g *Graph) ShallowBoundary(tips []plumbing.Hash) ([]plumbing.Hash, error) {
 // Depth is how many steps lie between tips and the nearest of targets; -1
 // when none is reached.
 func (g *Graph) Depth(tips []plumbing.Hash, targets ...plumbing.Hash) (int, error) {
-	wanted := map[plumbing.Hash]bool{}
+	desired := map[plumbing.Hash]bool{}
 	for _, t := range targets {
-		wanted[t] = true
+		desired[t] = true
 	}
 	found := -1
 	err := g.walk(tips, func(id plumbing.Hash, _ Commit, d int) (bool, error) {
-		if wanted[id] {
+		if desired[id] {
 			found = d
 		}
-		return wanted[id], nil
+		return desired[id], nil
 	})
 	return found, err
 }

@@ -64,7 +64,18 @@ func checkParts(u *url.URL, raw string) error {
 	if strings.Trim(u.Path, "/") == "" {
 		return invalid("it names a host and no repository")
 	}
+	if isAzureDevOps(u.Hostname()) {
+		return invalid("Azure DevOps is not supported here, because its server requires Git's capability multi_ack; " +
+			"let Flux fetch it, by a GitRepository with provider: azure, and name that in spec.sourceRef (docs/howto/flux-source.md)")
+	}
 	return nil
+}
+
+// isAzureDevOps reports whether a host is one of Azure DevOps, which sends nothing to a client without multi_ack. go-git does not
+// implement that.
+func isAzureDevOps(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "dev.azure.com" || host == "ssh.dev.azure.com" || strings.HasSuffix(host, ".visualstudio.com")
 }
 
 // checkSSH checks what only an address of ssh has.

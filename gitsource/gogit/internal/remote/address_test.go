@@ -46,6 +46,30 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
+func TestAddressesOfHostedServersAreTakenWhereTheirGitIsSupported(t *testing.T) {
+	const azure = "let Flux fetch it, by a GitRepository with provider: azure"
+	for name, test := range map[string]struct{ address, refused string }{
+		"CodeCommit by https":                        {address: "https://git-codecommit.eu-central-1.amazonaws.com/v1/repos/nodes"},
+		"CodeCommit by ssh, with the id of the key":  {address: "ssh://APKAEIBAERJR2EXAMPLE@git-codecommit.eu-central-1.amazonaws.com/v1/repos/nodes"},
+		"CodeCommit by ssh without a user":           {address: "ssh://git-codecommit.eu-central-1.amazonaws.com/v1/repos/nodes", refused: "it names no user"},
+		"CodeCommit by git-remote-codecommit":        {address: "codecommit::eu-central-1://nodes", refused: "is not of the form https://"},
+		"Azure DevOps by https":                      {address: "https://dev.azure.com/example/platform/_git/nodes", refused: azure},
+		"Azure DevOps by ssh":                        {address: "ssh://git@ssh.dev.azure.com/v3/example/platform/nodes", refused: azure},
+		"Azure DevOps by its earlier name":           {address: "https://example.visualstudio.com/platform/_git/nodes", refused: azure},
+		"Azure DevOps by its earlier name, by ssh":   {address: "ssh://example@vs-ssh.visualstudio.com:22/v3/example/platform/nodes", refused: azure},
+		"Azure DevOps in capitals and with a dot":    {address: "https://Dev.Azure.com./example/platform/_git/nodes", refused: azure},
+		"another host whose name ends alike":         {address: "https://visualstudio.com.example.com/nodes"},
+		"another host whose name begins differently": {address: "https://git-dev.azure.com/nodes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseURL(test.address)
+			if test.refused == "" && err != nil || test.refused != "" && (!errors.Is(err, gitsource.ErrInvalid) || !strings.Contains(err.Error(), test.refused)) {
+				t.Errorf("%v, want %q", err, test.refused)
+			}
+		})
+	}
+}
+
 func TestAddressesOfMetadataServicesAreNotConnectedTo(t *testing.T) {
 	for address, refused := range map[string]bool{
 		"169.254.169.254:80": true, "[fd00:ec2::254]:80": true, "[::ffff:169.254.169.254]:80": true, "[fe80::1%eth0]:443": true,

@@ -84,7 +84,7 @@ func (c *Connection) classifyConnection(ctx context.Context, doing string, cause
 		return unreachable("verifying the server's certificate: %w", verify.Err)
 	case c.errors.fault() != nil:
 		return unreachable("%w", cause)
-	case strings.Contains(err.Error(), "not our ref"):
+	case strings.Contains(err.Error(), "not our ref"): // git-upload-pack has no code for it.
 		return fmt.Errorf("%s: %w: the server no longer has that commit", doing, gitsource.ErrNotFound)
 	}
 	// nginx, which most forges are behind, completes the handshake and has a status for it.

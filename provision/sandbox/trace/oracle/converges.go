@@ -52,12 +52,12 @@ func compare(last trace.Record, declared map[trace.Object]string, foreign map[st
 	var out []Violation
 	live, uids, recorded := map[trace.Object]string{}, map[trace.Object]string{}, map[trace.Object]string{}
 	for _, l := range last.Event.Live {
-		_, wanted := declared[l.Object]
-		if wanted || !foreign[l.UID] {
+		_, desired := declared[l.Object]
+		if desired || !foreign[l.UID] {
 			live[l.Object] = l.Value
 		}
 		// What is not declared is reported as that; what is in AWS has no UID.
-		if wanted && l.UID != "" && !deleted {
+		if desired && l.UID != "" && !deleted {
 			uids[l.Object] = l.UID
 		}
 	}

@@ -28,8 +28,8 @@ func Count(live *snapshot.Indexed, pool string, reason karpv1.DisruptionReason) 
 		if node == nil {
 			continue
 		}
-		reboots := claim.StatusConditions().Get(karpv1.ConditionTypeRebooting).IsTrue()
-		if node.Labels[karpv1.NodeInitializedLabelKey] != "true" && !reboots || claim.StatusConditions().Get(karpv1.ConditionTypeInstanceTerminating).IsTrue() {
+		reboots := snapshot.Condition(claim, karpv1.ConditionTypeRebooting).IsTrue()
+		if node.Labels[karpv1.NodeInitializedLabelKey] != "true" && !reboots || snapshot.Condition(claim, karpv1.ConditionTypeInstanceTerminating).IsTrue() {
 			continue
 		}
 		nodes++
@@ -88,8 +88,8 @@ func Written(b karpv1.Budget) string {
 	return fmt.Sprintf("%s (%s for %s)", b.Nodes, *b.Schedule, long)
 }
 
-// Opening is when the pool's budgets allow a node for the first time from now; found is false where they do not within a year.
-func Opening(pool *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) (time.Time, bool) {
+// NextWindow is when the pool's budgets allow a node for the first time from now; found is false where they do not within a year.
+func NextWindow(pool *karpv1.NodePool, nodes int, now time.Time, reason karpv1.DisruptionReason) (time.Time, bool) {
 	for t := now; t.Sub(now) < lookahead; {
 		if pool.MustGetAllowedDisruptions(snapshot.FixedClock{At: t}, nodes, reason) > 0 {
 			return t, true

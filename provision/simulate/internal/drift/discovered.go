@@ -106,6 +106,19 @@ func (s *Change) subnetDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2Node
 	return false
 }
 
+// ImageReason is the drift of a NodeClaim by the images that AWS finds for its class, of whose newest generation the status
+// has to be; empty for none, or without a class. Karpenter compares them by itself some time later. A node is not among them whose image is that of
+// other instance types.
+func ImageReason(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) string {
+	if class == nil || len(class.Status.AMIs) == 0 || claim.Status.ImageID == "" {
+		return ""
+	}
+	if slices.ContainsFunc(class.Status.AMIs, func(image awsv1.AMI) bool { return image.ID == claim.Status.ImageID }) {
+		return ""
+	}
+	return amiDrift
+}
+
 // idsOf lists the ids of selector terms, and whether all of them are ids.
 func idsOf[T any](terms []T, id func(T) string) ([]string, bool) {
 	var ids []string

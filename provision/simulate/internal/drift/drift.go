@@ -30,11 +30,13 @@ type Change struct {
 	Before, After *offerings.Resolved
 	// Unknown is what the change leaves open.
 	Unknown snapshot.Unknowns
+	// hashes are those that were computed: what both sides declare does not change meanwhile.
+	hashes map[hashKey]string
 }
 
 // ReasonBefore is why a NodeClaim is to be replaced without the change, empty for not at all.
 func (s *Change) ReasonBefore(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
-	if reason := static(claim, pool); reason != "" {
+	if reason := s.static(claim, pool); reason != "" {
 		return reason
 	}
 	class := s.Before.Class(pool)
@@ -43,7 +45,7 @@ func (s *Change) ReasonBefore(claim *karpv1.NodeClaim, pool *karpv1.NodePool) st
 	}
 	// What Karpenter has found out from AWS is in the condition. What it has about hashes
 	// was just concluded from the hashes, which may be of another revision.
-	found := claim.StatusConditions().Get(karpv1.ConditionTypeDrifted)
+	found := snapshot.Condition(claim, karpv1.ConditionTypeDrifted)
 	if found.IsTrue() && !DecidedByHash(found.Reason) {
 		return found.Reason
 	}
@@ -58,7 +60,7 @@ func DecidedByHash(reason string) bool {
 // ReasonAfter is why a NodeClaim is to be replaced after the change.
 func (s *Change) ReasonAfter(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) string {
 	s.warnPool(claim, was, is)
-	if reason := static(claim, is); reason != "" {
+	if reason := s.static(claim, is); reason != "" {
 		return reason
 	}
 	old, class := s.Before.Class(was), s.After.Class(is)
@@ -81,15 +83,15 @@ func (s *Change) ReasonAfter(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) 
 
 // static is the drift that follows from NodePool and NodeClaim alone, in the order in
 // which Karpenter checks.
-func static(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
+func (s *Change) static(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 	if claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion {
-		if hash, ok := claim.Annotations[karpv1.NodePoolHashAnnotationKey]; ok && hash != pool.Hash() {
+		if hash, ok := claim.Annotations[karpv1.NodePoolHashAnnotationKey]; ok && hash != s.poolHash(pool) {
 			return nodePoolDrifted
 		}
 	}
 	// Before its launch a NodeClaim lacks the labels of what it will be, and Karpenter
 	// does not compare them either.
-	if !claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).IsTrue() {
+	if !snapshot.Condition(claim, karpv1.ConditionTypeLaunched).IsTrue() {
 		return ""
 	}
 	desired := scheduling.NewNodeSelectorRequirementsWithMinValues(pool.Spec.Template.Spec.Requirements...)
@@ -115,9 +117,9 @@ func (s *Change) classHash(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) c
 		return undecided
 	}
 	if bundle := s.Before.Cluster.CABundle; bundle != "" {
-		return comparisonResult(hash == class.Hash(&bundle))
+		return comparisonResult(hash == s.nodeClassHash(class, bundle))
 	}
-	// The authority is part of the hash, so that only the cluster's own class can
+	// The CA bundle is part of the hash, so that only the cluster's own class can
 	// be compared, by what Karpenter wrote on it.
 	live, ok := class.Annotations[awsv1.AnnotationEC2NodeClassHash]
 	if !ok || class.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] != awsv1.EC2NodeClassHashVersion {
@@ -141,9 +143,9 @@ func (s *Change) classDrifts(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeC
 	switch s.classHash(claim, old) {
 	case undecided:
 		// A class from Git carries no hash; then nodes are taken to be of it.
-		return hashed(claim) && old.Annotations[awsv1.AnnotationEC2NodeClassHash] == "" && old.Hash(nil) != class.Hash(nil)
+		return hashed(claim) && old.Annotations[awsv1.AnnotationEC2NodeClassHash] == "" && s.nodeClassHash(old, "") != s.nodeClassHash(class, "")
 	case equals:
-		return old.Hash(nil) != class.Hash(nil)
+		return s.nodeClassHash(old, "") != s.nodeClassHash(class, "")
 	default:
 		return true
 	}
@@ -157,7 +159,7 @@ func hashed(claim *karpv1.NodeClaim) bool {
 // warnPool warns where the pool's hash on a NodeClaim cannot be compared and that
 // matters.
 func (s *Change) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
-	if was.Hash() == is.Hash() {
+	if s.poolHash(was) == s.poolHash(is) {
 		return
 	}
 	switch version := claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]; {
@@ -169,7 +171,7 @@ func (s *Change) warnPool(claim *karpv1.NodeClaim, was, is *karpv1.NodePool) {
 }
 
 func (s *Change) warnClass(claim *karpv1.NodeClaim, old, class *awsv1.EC2NodeClass) {
-	if old.Hash(nil) == class.Hash(nil) {
+	if s.nodeClassHash(old, "") == s.nodeClassHash(class, "") {
 		return
 	}
 	switch version := claim.Annotations[awsv1.AnnotationEC2NodeClassHashVersion]; {

@@ -29,12 +29,12 @@ func (s *Change) Extent(name string) (all, part bool) {
 		return false, false
 	}
 	reaches := none
-	if was.Hash() != is.Hash() {
+	if s.poolHash(was) != s.poolHash(is) {
 		reaches = every
 	}
 	reaches = max(reaches, s.narrowed(was, is))
 	if old, class := s.Before.Class(was), s.After.Class(is); old != nil && class != nil {
-		if old.Hash(nil) != class.Hash(nil) {
+		if s.nodeClassHash(old, "") != s.nodeClassHash(class, "") {
 			reaches = every
 		}
 		for _, selector := range reselected(old, class) {
@@ -146,7 +146,7 @@ func (s *Change) narrowed(was, is *karpv1.NodePool) extent {
 }
 
 // loses reports whether some of the values that a label may have are no longer
-// wanted.
+// desired.
 func loses(labels, desired scheduling.Requirements) bool {
 	for key := range desired {
 		has := labels.Get(key)

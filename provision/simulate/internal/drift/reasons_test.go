@@ -28,7 +28,7 @@ func (s side) indexed(bundle string) *offerings.Resolved {
 
 // launched is a NodeClaim that was made from the side, whose image is not known.
 func (s side) launched() *karpv1.NodeClaim {
-	bundle := authority
+	bundle := caBundle
 	out := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a",
 		Labels: map[string]string{karpv1.NodePoolLabelKey: "gpu", corev1.LabelInstanceTypeStable: "g4dn.xlarge", karpv1.CapacityTypeLabelKey: "on-demand", "team": "ml"},
 		Annotations: map[string]string{
@@ -45,7 +45,7 @@ func written(class *awsv1.EC2NodeClass, bundle, version string) {
 }
 
 // What a change does to one node where hashes are missing, of another version, or made with
-// an authority that is not known.
+// a CA bundle that is not known.
 func TestHashesThatCannotBeComparedReplaceNothing(t *testing.T) {
 	tag := func(s *side) { s.class.Spec.Tags = map[string]string{"cost": "1"} }
 	taint := func(s *side) { s.pool.Spec.Template.Spec.Taints = nil }
@@ -60,66 +60,66 @@ func TestHashesThatCannotBeComparedReplaceNothing(t *testing.T) {
 		open bool
 		left int
 	}{
-		"the class's hash is compared with the authority": {bundle: authority, edit: tag, then: "NodeClassDrift"},
-		"by another authority the node drifts already":    {bundle: "b3RoZXI=", now: "NodeClassDrift", then: "NodeClassDrift"},
-		"without the authority the class in the cluster is compared by what Karpenter wrote": {
-			live: func(s *side) { written(s.class, authority, awsv1.EC2NodeClassHashVersion) }, edit: tag, then: "NodeClassDrift"},
-		"without the authority the same class replaces nothing": {
-			live: func(s *side) { written(s.class, authority, awsv1.EC2NodeClassHashVersion) }},
-		"without the authority a node of an older class drifts already": {
+		"the class's hash is compared with the CA bundle": {bundle: caBundle, edit: tag, then: "NodeClassDrift"},
+		"by another CA bundle the node drifts already":    {bundle: "b3RoZXI=", now: "NodeClassDrift", then: "NodeClassDrift"},
+		"without the CA bundle the class in the cluster is compared by what Karpenter wrote": {
+			live: func(s *side) { written(s.class, caBundle, awsv1.EC2NodeClassHashVersion) }, edit: tag, then: "NodeClassDrift"},
+		"without the CA bundle the same class replaces nothing": {
+			live: func(s *side) { written(s.class, caBundle, awsv1.EC2NodeClassHashVersion) }},
+		"without the CA bundle a node of an older class drifts already": {
 			live: func(s *side) {
 				s.class.Spec.Tags = map[string]string{"cost": "0"}
-				written(s.class, authority, awsv1.EC2NodeClassHashVersion)
+				written(s.class, caBundle, awsv1.EC2NodeClassHashVersion)
 			},
 			claim: func(c *karpv1.NodeClaim) { c.Annotations[awsv1.AnnotationEC2NodeClassHash] = "1" }, now: "NodeClassDrift", then: "NodeClassDrift"},
 		"a class from Git carries no hash, and nodes are taken to be of it": {edit: tag, then: "NodeClassDrift", left: 1},
 		"a hash of another version in the cluster is compared with none": {
-			live: func(s *side) { written(s.class, authority, "v1") }, edit: tag},
+			live: func(s *side) { written(s.class, caBundle, "v1") }, edit: tag},
 		"a node without a hash of its class is open": {
-			bundle: authority, edit: tag, claim: func(c *karpv1.NodeClaim) { delete(c.Annotations, awsv1.AnnotationEC2NodeClassHash) }, open: true, left: 1},
-		"a node without a version of that hash is open, without the authority, too": {
+			bundle: caBundle, edit: tag, claim: func(c *karpv1.NodeClaim) { delete(c.Annotations, awsv1.AnnotationEC2NodeClassHash) }, open: true, left: 1},
+		"a node without a version of that hash is open, without the CA bundle, too": {
 			edit: tag, claim: func(c *karpv1.NodeClaim) { delete(c.Annotations, awsv1.AnnotationEC2NodeClassHashVersion) }, open: true, left: 1},
 		"a node whose class's hash another Karpenter has made is open": {
-			bundle: authority, edit: tag, claim: func(c *karpv1.NodeClaim) { c.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] = "v1" }, open: true, left: 1},
+			bundle: caBundle, edit: tag, claim: func(c *karpv1.NodeClaim) { c.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] = "v1" }, open: true, left: 1},
 		"it is closed where the class stays": {
-			bundle: authority, claim: func(c *karpv1.NodeClaim) { c.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] = "v1" }},
+			bundle: caBundle, claim: func(c *karpv1.NodeClaim) { c.Annotations[awsv1.AnnotationEC2NodeClassHashVersion] = "v1" }},
 		"a node without a hash of its pool is open": {
-			bundle: authority, edit: taint, claim: func(c *karpv1.NodeClaim) { delete(c.Annotations, karpv1.NodePoolHashAnnotationKey) }, open: true, left: 1},
+			bundle: caBundle, edit: taint, claim: func(c *karpv1.NodeClaim) { delete(c.Annotations, karpv1.NodePoolHashAnnotationKey) }, open: true, left: 1},
 		"a node without a version of that hash is open": {
-			bundle: authority, edit: taint, claim: func(c *karpv1.NodeClaim) { delete(c.Annotations, karpv1.NodePoolHashVersionAnnotationKey) }, open: true, left: 1},
+			bundle: caBundle, edit: taint, claim: func(c *karpv1.NodeClaim) { delete(c.Annotations, karpv1.NodePoolHashVersionAnnotationKey) }, open: true, left: 1},
 		"a node whose pool's hash another Karpenter has made is open": {
-			bundle: authority, edit: taint, claim: func(c *karpv1.NodeClaim) { c.Annotations[karpv1.NodePoolHashVersionAnnotationKey] = "v1" }, open: true, left: 1},
+			bundle: caBundle, edit: taint, claim: func(c *karpv1.NodeClaim) { c.Annotations[karpv1.NodePoolHashVersionAnnotationKey] = "v1" }, open: true, left: 1},
 		"it is closed where the pool stays": {
-			bundle: authority, claim: func(c *karpv1.NodeClaim) { c.Annotations[karpv1.NodePoolHashVersionAnnotationKey] = "v1" }},
+			bundle: caBundle, claim: func(c *karpv1.NodeClaim) { c.Annotations[karpv1.NodePoolHashVersionAnnotationKey] = "v1" }},
 		"labels are compared once a node is launched": {
-			bundle: authority, claim: func(c *karpv1.NodeClaim) { delete(c.Labels, corev1.LabelInstanceTypeStable) }, now: "RequirementsDrifted", then: "RequirementsDrifted"},
+			bundle: caBundle, claim: func(c *karpv1.NodeClaim) { delete(c.Labels, corev1.LabelInstanceTypeStable) }, now: "RequirementsDrifted", then: "RequirementsDrifted"},
 		"labels are not compared before": {
-			bundle: authority, claim: func(c *karpv1.NodeClaim) { c.Labels, c.Status.Conditions = nil, nil }},
+			bundle: caBundle, claim: func(c *karpv1.NodeClaim) { c.Labels, c.Status.Conditions = nil, nil }},
 		"what Karpenter has found out from AWS stays until it finds otherwise": {
-			bundle: authority, claim: func(c *karpv1.NodeClaim) {
+			bundle: caBundle, claim: func(c *karpv1.NodeClaim) {
 				c.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 			}, now: "AMIDrift"},
 		"what it has concluded from hashes is concluded anew": {
-			bundle: authority, claim: func(c *karpv1.NodeClaim) {
+			bundle: caBundle, claim: func(c *karpv1.NodeClaim) {
 				c.StatusConditions().SetTrueWithReason(karpv1.ConditionTypeDrifted, "NodeClassDrift", "NodeClassDrift")
 			}},
 		"a condition that is not true is no reason": {
-			bundle: authority, claim: func(c *karpv1.NodeClaim) {
+			bundle: caBundle, claim: func(c *karpv1.NodeClaim) {
 				c.StatusConditions().SetFalse(karpv1.ConditionTypeDrifted, "AMIDrift", "AMIDrift")
 			}},
 		"another image than those by id, where the node's is not known, is left open by none": {
-			bundle: authority, edit: func(s *side) { s.class.Spec.AMISelectorTerms = images("ami-1") }},
+			bundle: caBundle, edit: func(s *side) { s.class.Spec.AMISelectorTerms = images("ami-1") }},
 		"other groups where those of before are not known are open": {
-			bundle: authority, edit: func(s *side) { s.class.Spec.SecurityGroupSelectorTerms = groups("sg-2") }, open: true, left: 1},
+			bundle: caBundle, edit: func(s *side) { s.class.Spec.SecurityGroupSelectorTerms = groups("sg-2") }, open: true, left: 1},
 		"other subnets where those of before are not known are open": {
-			bundle: authority, edit: func(s *side) { s.class.Spec.SubnetSelectorTerms = subnets("subnet-a2") }, open: true, left: 1},
+			bundle: caBundle, edit: func(s *side) { s.class.Spec.SubnetSelectorTerms = subnets("subnet-a2") }, open: true, left: 1},
 		"another class has another hash, though the pool's cannot be compared": {
-			bundle: authority, edit: func(s *side) {
+			bundle: caBundle, edit: func(s *side) {
 				s.class.Name, s.pool.Spec.Template.Spec.NodeClassRef.Name = "other", "other"
 				tag(s)
 			}, claim: func(c *karpv1.NodeClaim) { delete(c.Annotations, karpv1.NodePoolHashVersionAnnotationKey) }, then: "NodeClassDrift", open: true, left: 1},
 		"of a class that goes Karpenter replaces no node": {
-			bundle: authority, edit: func(s *side) { tag(s); s.class.Name = "other" }},
+			bundle: caBundle, edit: func(s *side) { tag(s); s.class.Name = "other" }},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestHashesThatCannotBeComparedReplaceNothing(t *testing.T) {
 			if got := step.ReasonAfter(claim, was.pool, is.pool); got != tt.then {
 				t.Errorf("then %q, not %q", got, tt.then)
 			}
-			open := slices.ContainsFunc(step.Unknown.Sorted(), func(u provision.Unknown) bool { return u.Drift })
+			open := slices.ContainsFunc(step.Unknown.Sorted(), func(u provision.Unknown) bool { return u.MoreReplaced })
 			if open != tt.open || len(step.Unknown) != tt.left {
 				t.Errorf("open is %t: %v", open, slices.Sorted(maps.Keys(step.Unknown)))
 			}
@@ -199,7 +199,7 @@ func TestChangesListsEachFieldOnceInOrder(t *testing.T) {
 			was.pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("1h")
 			is := was.clone()
 			tt.edit(&is)
-			step := &drift.Change{Before: was.indexed(authority), After: is.indexed(authority), Unknown: snapshot.Unknowns{}}
+			step := &drift.Change{Before: was.indexed(caBundle), After: is.indexed(caBundle), Unknown: snapshot.Unknowns{}}
 			if diff := cmp.Diff(tt.want, changed(step.Changes("gpu", func(string) bool { return false }))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -222,7 +222,7 @@ func TestOverlaysAreListedWhereTheyChangeThePool(t *testing.T) {
 		s := base()
 		s.class.Status = emulated().found(s.class)
 		out, err := types.Resolve(ctx, snapshot.New(provision.ClusterSnapshot{
-			Now: noon, Cluster: provision.Cluster{Region: region, CABundle: authority},
+			Now: noon, Cluster: provision.Cluster{Region: region, CABundle: caBundle},
 			NodePools: []*karpv1.NodePool{s.pool}, NodeClasses: []*awsv1.EC2NodeClass{s.class}, Overlays: overlays,
 		}, snapshot.Unknowns{}))
 		if err != nil {
@@ -263,7 +263,7 @@ func TestAChoiceThatNarrowsReachesSomeNodes(t *testing.T) {
 	}
 	type extent struct{ Every, Some bool }
 	was := side(need(rack, "r1", "r2"))
-	before := was.read(ctx, t, types, authority)
+	before := was.read(ctx, t, types, caBundle)
 	for name, tt := range map[string]struct {
 		to   karpv1.NodeSelectorRequirementWithMinValues
 		want extent
@@ -280,13 +280,13 @@ func TestAChoiceThatNarrowsReachesSomeNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			is := side(tt.to)
-			step := &drift.Change{Before: before, After: is.read(ctx, t, types, authority), Unknown: snapshot.Unknowns{}}
+			step := &drift.Change{Before: before, After: is.read(ctx, t, types, caBundle), Unknown: snapshot.Unknowns{}}
 			every, some := step.Extent("gpu")
 			if diff := cmp.Diff(tt.want, extent{every, some}); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			// What the pool has bought is not known without its offerings.
-			unknown := &drift.Change{Before: was.indexed(authority), After: is.indexed(authority), Unknown: snapshot.Unknowns{}}
+			unknown := &drift.Change{Before: was.indexed(caBundle), After: is.indexed(caBundle), Unknown: snapshot.Unknowns{}}
 			if every, some := unknown.Extent("gpu"); every || !some && name != "the same" {
 				t.Errorf("without offerings: every %t, some %t", every, some)
 			}

@@ -36,8 +36,8 @@ import (
 )
 
 const (
-	region    = "us-east-1"
-	authority = "Y2EtYnVuZGxl"
+	region   = "us-east-1"
+	caBundle = "Y2EtYnVuZGxl"
 )
 
 // noon is the moment of every fleet here.
@@ -188,7 +188,7 @@ type machine struct {
 // machines are one of each offering and subnet that the side can buy, launched as the
 // provider would.
 func (s side) machines(f *offerings.Resolved) (out []machine) {
-	bundle := authority
+	bundle := caBundle
 	var ids []string
 	for _, g := range s.class.Status.SecurityGroups {
 		ids = append(ids, g.ID)
@@ -260,7 +260,7 @@ func (s side) upstream(ctx context.Context, t *testing.T, m machine, all []*clou
 	pool.Annotations = map[string]string{karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion}
 	class.Annotations = map[string]string{awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion}
 	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{}).WithObjects(pool, class, claim).Build()
-	bundle := authority
+	bundle := caBundle
 	cloud := awscloud.New(typesOf{all: all}, instanceOf{machine: m}, nil, api, nil, nil, nil, noPlacementGroup{}, nil, &bundle)
 	if _, err := classhash.NewController(api, &bundle).Reconcile(ctx, class); err != nil {
 		t.Fatal(err)
@@ -287,11 +287,11 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 	t.Helper()
 	ec2 := emulated()
 	was.class.Status, is.class.Status = ec2.found(was.class), ec2.found(is.class)
-	before := was.read(ctx, t, types, authority)
+	before := was.read(ctx, t, types, caBundle)
 	// What is declared has the status of before, as Indexed.Observe leaves it.
 	declared := is.clone()
 	declared.class.Status = was.class.Status
-	step := &drift.Change{Before: before, After: declared.read(ctx, t, types, authority), Unknown: snapshot.Unknowns{}}
+	step := &drift.Change{Before: before, After: declared.read(ctx, t, types, caBundle), Unknown: snapshot.Unknowns{}}
 	every, some := step.Extent("gpu")
 	reasons := map[string]bool{}
 	fleet := was.machines(before)
@@ -300,7 +300,7 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 			t.Errorf("%s drifts for %s before the change", m.claim.Name, now)
 		}
 		got, want := step.ReasonAfter(m.claim, was.pool, is.pool), is.upstream(ctx, t, m, before.Offerings["gpu"].All)
-		open := slices.ContainsFunc(step.Unknown.Sorted(), func(u provision.Unknown) bool { return u.Drift })
+		open := slices.ContainsFunc(step.Unknown.Sorted(), func(u provision.Unknown) bool { return u.MoreReplaced })
 		if got != want && (got != "" || !open) {
 			t.Errorf("%s: forecast %q, Karpenter's %q", m.claim.Name, got, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	kubeletcel "github.com/aws/karpenter-provider-aws/pkg/cel"
@@ -329,6 +330,11 @@ func (m *Catalog) listedPrice(name, zone, capacity string) (catalog.Price, bool)
 // PriceDate is the day on which the prices of a basis were read, as YYYY-MM-DD.
 func (m *Catalog) PriceDate(basis catalog.Basis) string {
 	return cmp.Or(m.listed.Date(basis), m.Types.PriceDate())
+}
+
+// IsOutdated reports whether AWS returned the prices of a basis too long before the time to be today's.
+func (m *Catalog) IsOutdated(basis catalog.Basis, at time.Time) bool {
+	return m.listed.IsOutdated(basis, at)
 }
 
 // Price is the one that AWS returned, or where none was read, the catalog's; of spot, which the

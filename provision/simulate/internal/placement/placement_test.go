@@ -81,11 +81,17 @@ func node(name, pool string) *corev1.Node {
 // simulation resolves what the pools of a snapshot can buy, in two zones of us-east-1.
 func simulation(t *testing.T, from provision.ClusterSnapshot) (context.Context, *placement.Simulation) {
 	t.Helper()
+	return simulationOf(t, from, "g4dn")
+}
+
+// simulationOf is that of these families.
+func simulationOf(t *testing.T, from provision.ClusterSnapshot, families ...string) (context.Context, *placement.Simulation) {
+	t.Helper()
 	all, err := catalog.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	few, err := all.Subset("g4dn")
+	few, err := all.Subset(families...)
 	if err != nil {
 		t.Fatal(err)
 	}

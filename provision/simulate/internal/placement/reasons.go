@@ -24,10 +24,10 @@ const mostReasons = 2
 // nearness is how close a pool comes to what a pod requests.
 type nearness struct {
 	pool string
-	// misses are labels that the pod requires and the pool has not, offers the
+	// misses are labels that the pod requires and the pool has not, sufficient the
 	// extended resources it requests and the pool has, tolerated and untolerated the pool's
 	// taints that it does and does not tolerate.
-	misses, offers, tolerated, untolerated int
+	misses, sufficient, tolerated, untolerated int
 	// why is the first thing in the way, empty when only the scheduler has the reason.
 	why string
 }
@@ -60,7 +60,7 @@ func (f *Simulation) reasons(pod *corev1.Pod, err error) string {
 }
 
 func (n nearness) compare(other nearness) int {
-	return cmp.Or(cmp.Compare(n.misses, other.misses), cmp.Compare(other.offers, n.offers))
+	return cmp.Or(cmp.Compare(n.misses, other.misses), cmp.Compare(other.sufficient, n.sufficient))
 }
 
 // near compares a pool with what a pod requests.
@@ -83,17 +83,17 @@ func (f *Simulation) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 			out.tolerated++
 		}
 	}
-	short, offers := f.short(pool.Name, pod)
-	out.offers, out.why = offers, cmp.Or(label, short, taint)
+	short, sufficient := f.short(pool.Name, pod)
+	out.sufficient, out.why = sufficient, cmp.Or(label, short, taint)
 	return out
 }
 
 // short is of which resource no node of the pool has enough, extended ones first,
 // and of how many of these that the pod requests the pool has some.
-func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int) {
+func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, sufficient int) {
 	types := f.Offerings[pool].Allowed
 	if len(types) == 0 {
-		return "offers no instance type", 0
+		return "allows no instance type", 0
 	}
 	requests := resources.RequestsForPods(pod)
 	names := workload.SortedNames(requests)
@@ -108,15 +108,15 @@ func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, offers int
 			}
 		}
 		if workload.IsExtendedResource(name) && !most.IsZero() {
-			offers++
+			sufficient++
 		}
 		if desired := requests[name]; most.IsZero() && desired.Sign() > 0 {
-			why = cmp.Or(why, fmt.Sprintf("offers no %s", name))
+			why = cmp.Or(why, fmt.Sprintf("has no %s", name))
 		} else if desired.Cmp(most) > 0 {
-			why = cmp.Or(why, fmt.Sprintf("offers at most %s %s a node, and the pod requests %s", readable(most), name, readable(desired)))
+			why = cmp.Or(why, fmt.Sprintf("has at most %s %s a node, and the pod requests %s", readable(most), name, readable(desired)))
 		}
 	}
-	return why, offers
+	return why, sufficient
 }
 
 func rank(name corev1.ResourceName) int {

@@ -34,6 +34,10 @@ type Simulation struct {
 	// was needed: it takes more memory than all else.
 	cluster *state.Cluster
 	deleted map[string]bool
+	// offeringsID is equal for instance types with the same offerings, by which withoutDominated distinguishes them;
+	// specialOfferings is set where offerings differ in more.
+	offeringsID      map[*cloudprovider.InstanceType]int
+	specialOfferings bool
 	// Replacing is true where the nodes that are gone stay until their replacements are there, so that
 	// their places in capacity reservations are not free.
 	Replacing bool
@@ -48,6 +52,11 @@ const workers = 2
 // Place lets Karpenter's scheduler find nodes for the pods, with the nodes that
 // are gone, by name, left out. The outcomes are by the ids of the pods.
 func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[string]bool) (map[types.UID]Outcome, error) {
+	return f.place(ctx, pods, gone, f.withoutDominated)
+}
+
+// place is Place with those of the instance types that pools can buy that considered returns.
+func (f *Simulation) place(ctx context.Context, pods []*corev1.Pod, gone map[string]bool, considered func([]*karpv1.NodePool, map[string][]*cloudprovider.InstanceType, []*corev1.Pod) map[string][]*cloudprovider.InstanceType) (map[types.UID]Outcome, error) {
 	out := map[types.UID]Outcome{}
 	if len(pods) == 0 {
 		return out, nil
@@ -59,7 +68,7 @@ func (f *Simulation) Place(ctx context.Context, pods []*corev1.Pod, gone map[str
 		return nil, err
 	}
 	nodes := slices.DeleteFunc(state.StateNodes(slices.Collect(cluster.Nodes())).Active(), func(n *state.StateNode) bool { return gone[n.Name()] })
-	results, err := f.solve(ctx, solving{reader: reader, cluster: cluster, nodes: nodes, pools: pools, types: instanceTypes, credits: f.freed(gone)}, pods)
+	results, err := f.solve(ctx, solving{reader: reader, cluster: cluster, nodes: nodes, pools: pools, types: considered(pools, instanceTypes, pods), credits: f.freed(gone)}, pods)
 	if err != nil {
 		return nil, err
 	}
@@ -134,9 +143,9 @@ func (f *Simulation) buyers() ([]*karpv1.NodePool, map[string][]*cloudprovider.I
 func (f *Simulation) domains(instanceTypes map[string][]*cloudprovider.InstanceType, pods []*corev1.Pod) map[string][]*cloudprovider.InstanceType {
 	out := map[string][]*cloudprovider.InstanceType{}
 	few := usual(pods) && usual(f.Pods)
-	for name, types := range instanceTypes {
-		if few {
-			out[name] = types[:min(len(types), 1)]
+	for name := range instanceTypes {
+		if allowed := f.Offerings[name].Allowed; few {
+			out[name] = allowed[:min(len(allowed), 1)]
 		} else {
 			out[name] = f.Offerings[name].All
 		}
@@ -183,7 +192,9 @@ func (f *Simulation) view(ctx context.Context, reader *snapshot.Client, cloud cl
 
 // read is Karpenter's own view of the nodes.
 func (f *Simulation) read(ctx context.Context, reader *snapshot.Client, cloud cloudprovider.CloudProvider) (*state.Cluster, error) {
-	out := state.NewCluster(f.Clock, reader, cloud)
+	counted := *reader
+	counted.PodsAggregated = true
+	out := state.NewCluster(f.Clock, &counted, cloud)
 	for _, claims := range f.Claims {
 		for _, claim := range claims {
 			if !reader.Deleted[claim.Status.NodeName] {
@@ -196,7 +207,7 @@ func (f *Simulation) read(ctx context.Context, reader *snapshot.Client, cloud cl
 			continue
 		}
 		// A Node without a provider id is given one there.
-		if err := out.UpdateNode(ctx, snapshot.AsEngineReads(node)); err != nil {
+		if err := out.UpdateNode(ctx, f.AsCounted(node)); err != nil {
 			return nil, fmt.Errorf("reading node %s: %w", node.Name, err)
 		}
 	}

@@ -52,6 +52,7 @@ func Of(ctx context.Context, live *snapshot.Indexed, pools map[string]*karpv1.No
 	for name, pool := range pools {
 		found := ofPool(matcher, live, name)
 		found.block(pool, live)
+		found.backOff(live, name)
 		out = append(out, found.repairs...)
 	}
 	slices.SortFunc(out, func(a, b noderepair.Repair) int {
@@ -63,6 +64,8 @@ func Of(ctx context.Context, live *snapshot.Indexed, pools map[string]*karpv1.No
 // poolRepairs are the repairs of a NodePool.
 type poolRepairs struct {
 	repairs []noderepair.Repair
+	// claims are the NodeClaims of repairs, in their order.
+	claims []*karpv1.NodeClaim
 	// nodes and unhealthy count Nodes, those that go already included.
 	nodes, unhealthy int
 	// uninitialized are the names of unhealthy Nodes for which no budget counts.
@@ -85,7 +88,7 @@ func ofPool(matcher *health.RepairPolicyMatcher, live *snapshot.Indexed, name st
 		if !claim.DeletionTimestamp.IsZero() || !node.DeletionTimestamp.IsZero() {
 			continue
 		}
-		out.repairs = append(out.repairs, one)
+		out.repairs, out.claims = append(out.repairs, one), append(out.claims, claim)
 		out.uninitialized[one.Node] = node.Labels[karpv1.NodeInitializedLabelKey] != "true"
 	}
 	return out
@@ -118,6 +121,32 @@ func rebooted(claim *karpv1.NodeClaim) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// backOff records which repairs the engine's back-off of the pool keeps, and nothing else does, each at the time at which it
+// may be: that a back-off which begins now ends before is known, but not which nodes are repaired until then.
+func (p poolRepairs) backOff(live *snapshot.Indexed, name string) {
+	pool := live.Pools[name]
+	if pool == nil {
+		return
+	}
+	// The engine takes one that it cannot read for none, too.
+	b, _ := noderepair.BackoffOf(pool, live.Now)
+	for i, r := range p.repairs {
+		// The threshold and the budgets keep no node from being a candidate, by which the engine begins a back-off.
+		if !r.From.After(live.Now) && r.Blocked != noderepair.BlockedByAnnotation {
+			b = b.Observe(p.claims[i], live.Node(p.claims[i]), live.Now)
+		}
+	}
+	for i, r := range p.repairs {
+		at := r.From
+		if at.Before(live.Now) {
+			at = live.Now
+		}
+		if then := b.Observe(p.claims[i], live.Node(p.claims[i]), at); then.Active(at) && r.Blocked == "" {
+			p.repairs[i].Blocked, p.repairs[i].Until = noderepair.BlockedByBackoff, then.Until.UTC()
+		}
+	}
 }
 
 // block records what keeps repairs: more unhealthy nodes than the threshold, or budgets of which nodes that go already have

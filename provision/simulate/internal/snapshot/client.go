@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -23,6 +24,8 @@ type Client struct {
 	Snapshot *Indexed
 	// Deleted are the names of Nodes that are taken away, with the pods on them.
 	Deleted map[string]bool
+	// PodsAggregated leaves out of the pods of a node those that [Indexed.AsCounted] has taken off what it has allocatable.
+	PodsAggregated bool
 	// Refused are the overlays that Karpenter found wrong.
 	Refused map[string]string
 }
@@ -66,6 +69,9 @@ func (m *Client) List(_ context.Context, into client.ObjectList, opts ...client.
 
 func (m *Client) pods(options *client.ListOptions) []corev1.Pod {
 	from := m.Snapshot.listed(options)
+	if name, ok := nodeOf(options); ok && m.PodsAggregated && aggregates(m.Snapshot.named[name]) {
+		from = slices.DeleteFunc(slices.Clone(from), onlyRequests)
+	}
 	out := make([]corev1.Pod, 0, len(from))
 	for _, pod := range from {
 		switch {

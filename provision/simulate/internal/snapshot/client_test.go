@@ -195,7 +195,7 @@ func TestUnknownsAreSortedAndEachIsThereOnce(t *testing.T) {
 	u.Add("B", "", "%s is unknown", "b")
 	u.AddDrift("A", "NodePool/a", "%s is unknown", "a")
 	u.Add("B", "", "%s is unknown", "b")
-	if diff := cmp.Diff([]provision.Unknown{{Code: "A", Object: "NodePool/a", Text: "a is unknown", Drift: true}, {Code: "B", Text: "b is unknown"}}, u.Sorted()); diff != "" {
+	if diff := cmp.Diff([]provision.Unknown{{Code: "A", Object: "NodePool/a", Text: "a is unknown", MoreReplaced: true}, {Code: "B", Text: "b is unknown"}}, u.Sorted()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if got := (snapshot.Unknowns{}).Sorted(); got == nil || len(got) > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/awslabs/operatorpkg/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
+	"github.com/poolwright/poolwright/provision/simulate/reduce"
 )
 
 // Indexed is a provision.ClusterSnapshot with indexes.
@@ -41,6 +43,8 @@ type Indexed struct {
 	labeled map[labelOf]map[string][]*corev1.Pod
 	// capacities are by the names of NodeClaims, made when first needed.
 	capacities map[string]corev1.ResourceList
+	// requests are what pods request, by their shapes.
+	requests map[reduce.ShapeKey]corev1.ResourceList
 }
 
 // New indexes a fleet, and drops from it what Karpenter could not use.
@@ -50,6 +54,7 @@ func New(from provision.ClusterSnapshot, unknown Unknowns) *Indexed {
 		Pools: map[string]*karpv1.NodePool{}, Classes: map[string]*awsv1.EC2NodeClass{},
 		Claims: map[string][]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{}, named: map[string]*corev1.Node{},
 		labeled: map[labelOf]map[string][]*corev1.Pod{}, capacities: map[string]corev1.ResourceList{},
+		requests: map[reduce.ShapeKey]corev1.ResourceList{},
 	}
 	for _, class := range from.NodeClasses {
 		if bad := badAlias(class); bad != "" {
@@ -217,4 +222,16 @@ func oldestFirst(a, b *karpv1.NodeClaim) int {
 // SortedPools are the pools by name.
 func (f *Indexed) SortedPools() []*karpv1.NodePool {
 	return slices.SortedFunc(maps.Values(f.Pools), func(a, b *karpv1.NodePool) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Condition is a condition of an object of Karpenter, nil where there is none. Karpenter's StatusConditions sets the
+// conditions up anew each time, which takes longer than all else that is read of a NodeClaim, and has those that are missing.
+func Condition(object status.Object, kind string) *status.Condition {
+	all := object.GetConditions()
+	for i := range all {
+		if all[i].Type == kind {
+			return &all[i]
+		}
+	}
+	return nil
 }

@@ -89,10 +89,8 @@ type labelOf struct{ namespace, key string }
 // of the namespace with the label whose value the selector requires and the fewest have. The
 // scheduler lists the pods of each workload that is spread, each time anew.
 func (f *Indexed) listed(options *client.ListOptions) []*corev1.Pod {
-	if options.FieldSelector != nil {
-		if name, ok := options.FieldSelector.RequiresExactMatch("spec.nodeName"); ok && name != "" {
-			return f.Bound[name]
-		}
+	if name, ok := nodeOf(options); ok {
+		return f.Bound[name]
 	}
 	if options.Namespace == "" {
 		return f.Pods
@@ -110,6 +108,15 @@ func (f *Indexed) listed(options *client.ListOptions) []*corev1.Pod {
 		}
 	}
 	return least
+}
+
+// nodeOf is the node whose pods are listed; false where pods of all nodes are.
+func nodeOf(options *client.ListOptions) (string, bool) {
+	if options.FieldSelector == nil {
+		return "", false
+	}
+	name, ok := options.FieldSelector.RequiresExactMatch("spec.nodeName")
+	return name, ok && name != ""
 }
 
 // byLabel are the pods of a namespace by their value of a label.

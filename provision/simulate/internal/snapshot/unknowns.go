@@ -20,7 +20,7 @@ func (u Unknowns) Add(code provision.UnknownCode, object, format string, args ..
 // AddDrift is [Unknowns.Add] where more nodes may drift.
 func (u Unknowns) AddDrift(code provision.UnknownCode, object, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	u[text] = provision.Unknown{Code: code, Object: object, Text: text, Drift: true}
+	u[text] = provision.Unknown{Code: code, Object: object, Text: text, MoreReplaced: true}
 }
 
 // Sorted are the sentences in their order.

@@ -113,7 +113,7 @@ func TestAPodThatIsOwnedCountsOnce(t *testing.T) {
 	}
 }
 
-func TestWantedIsWhatIsDeclaredOrWhatIsThere(t *testing.T) {
+func TestDesiredIsWhatIsDeclaredOrWhatIsThere(t *testing.T) {
 	two := []*corev1.Pod{{}, {}}
 	for name, tt := range map[string]struct {
 		pods workload.Pods

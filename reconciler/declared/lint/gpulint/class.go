@@ -85,7 +85,7 @@ func (c *linter) unreserved(p *pool) {
 		return
 	}
 	c.problem(p.item, "spec.template.spec.requirements", codeReservationMissing, "%s is the only capacity type allowed, and EC2NodeClass %s (%s) selects no capacity reservation, so that the pool has no node: write spec.capacityReservationSelectorTerms there",
-		karpv1.CapacityTypeReserved, finding.Of("nodeClass", name), finding.Of("declaredAt", k.item.Origin))
+		karpv1.CapacityTypeReserved, finding.NewFact("nodeClass", name), finding.NewFact("declaredAt", k.item.Origin))
 }
 
 // unused finds a class whose reservations no pool may use.
@@ -107,7 +107,7 @@ func (c *linter) ungated(name string, k *class) {
 		}
 		if on, set := cluster.Spec.Engine.FeatureGates[reservedGate]; set && !on {
 			c.problem(item, "spec.engine.featureGates["+reservedGate+"]", codeReservedCapacityFeatureGateDisabled, "without it Karpenter launches nothing into the capacity reservations that EC2NodeClass %s (%s) selects: take it out",
-				finding.Of("nodeClass", name), finding.Of("declaredAt", k.item.Origin))
+				finding.NewFact("nodeClass", name), finding.NewFact("declaredAt", k.item.Origin))
 		}
 	}
 }

@@ -34,6 +34,7 @@ const (
 	codeReadyTimeoutShort              finding.Code = "ReadyTimeoutShort"
 	codeBottlerocketSharingDiffers     finding.Code = "BottlerocketSharingDiffers"
 	codeResourceNotAllocatable         finding.Code = "GPUResourceNotAllocatable"
+	codeRequestAboveOneMIGDevice       finding.Code = "GPURequestAboveOneMIGDevice"
 	codeRequestAboveOneShare           finding.Code = "GPURequestAboveOneShare"
 	codeRenamedSharesUnguarded         finding.Code = "RenamedSharesUnguarded"
 	codeTaintNotTolerated              finding.Code = "TaintNotTolerated"

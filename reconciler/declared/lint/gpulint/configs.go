@@ -32,10 +32,10 @@ func (c *linter) configs() {
 			case at < 0 && c.partial:
 			case at < 0:
 				c.warn(c.plugin.item, path, codeConfigPoolUndeclared, "NodePool %q is not declared here%s",
-					finding.Of("nodePool", name), finding.As("suggestion", manifest.ClosestName(name, declared), manifest.Suggestion(name, declared)))
+					finding.NewFact("nodePool", name), finding.As("suggestion", manifest.ClosestName(name, declared), manifest.Suggestion(name, declared)))
 			case c.pools[at].withoutGPUs():
-				c.warn(c.plugin.item, path, codeConfigPoolWithoutGPUs, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to offer",
-					finding.Of("nodePool", name), finding.Of("declaredAt", c.pools[at].item.Origin))
+				c.warn(c.plugin.item, path, codeConfigPoolWithoutGPUs, "NodePool %s (%s) allows no instance type with an NVIDIA GPU, so that there is nothing to advertise",
+					finding.NewFact("nodePool", name), finding.NewFact("declaredAt", c.pools[at].item.Origin))
 			}
 		}
 	}
@@ -89,12 +89,12 @@ func (c *linter) bottlerocket() {
 		}
 		differs, err := unlike(k.Spec.UserData, p.config)
 		if err != nil {
-			c.problem(k.item, "spec.userData", codeUserDataInvalid, "%v", finding.Of("reason", err))
+			c.problem(k.item, "spec.userData", codeUserDataInvalid, "%v", finding.NewFact("reason", err))
 			continue
 		}
 		if differs != "" {
 			c.problem(k.item, "spec.userData", codeBottlerocketSharingDiffers, "Bottlerocket runs a device plugin of its own, and %s, unlike configuration %s of DevicePlugin %s, which serves NodePool %s: the numbers never agree, and its nodes are replaced again and again; write %s",
-				finding.Of("difference", differs), finding.Of("config", p.config.Name), finding.Of("devicePlugin", c.sharing.Name), finding.Of("nodePool", p.name), settingsOf(p.config))
+				finding.NewFact("difference", differs), finding.NewFact("config", p.config.Name), finding.NewFact("devicePlugin", c.sharing.Name), finding.NewFact("nodePool", p.name), settingsOf(p.config))
 		}
 	}
 }

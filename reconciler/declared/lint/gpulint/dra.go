@@ -15,6 +15,15 @@ import (
 
 const resourceGroup = "resource.k8s.io"
 
+// unprovisioned are DeviceClasses of NVIDIA's chart and of dranet for devices that Karpenter does not expect of any
+// instance type, with what to do.
+var unprovisioned = map[string]string{
+	"mig.nvidia.com":                            "it expects whole GPUs, and the driver partitions none here. Claim one of " + deviceplugin.DRADriver + ", or share GPUs by timeSlicing or mps in a pool of the device plugin",
+	"vfio.gpu.nvidia.com":                       "it expects GPUs of the NVIDIA driver. Claim one of " + deviceplugin.DRADriver,
+	"compute-domain-daemon.nvidia.com":          "it expects no ComputeDomains, and nothing here installs their controller. Run these pods on nodes that are not Karpenter's",
+	"compute-domain-default-channel.nvidia.com": "it expects no ComputeDomains, and nothing here installs their controller. Run these pods on nodes that are not Karpenter's",
+}
+
 // deviceRequest is what a claim requests, at the path of its class.
 type deviceRequest struct{ path, class string }
 
@@ -76,21 +85,23 @@ func deviceRequests(spec resourcev1.ResourceClaimSpec, path string) []deviceRequ
 	return out
 }
 
-// hasDRADriver reports whether a configuration offers GPUs by the DRA driver.
+// hasDRADriver reports whether a configuration advertises GPUs by the DRA driver.
 func (c *linter) hasDRADriver() bool {
 	return c.plugin != nil && slices.ContainsFunc(c.plugin.Spec.Configs, func(p v1alpha1.DevicePluginConfig) bool { return p.DRADriver != nil })
 }
 
 func (c *linter) deviceClass(item state.Item, r deviceRequest) {
-	switch {
+	switch why, never := unprovisioned[r.class]; {
+	case never:
+		c.warn(item, r.path, codeClaimNotProvisioned, "Karpenter 1.15 launches no node for DeviceClass %s: %s", finding.NewFact("deviceClass", r.class), why)
 	case c.partial || c.declares("DeviceClass", "", r.class):
 	case r.class == deviceplugin.DRADriver && c.hasDRADriver():
 	case r.class == deviceplugin.DRADriver && c.plugin != nil:
 		c.problem(item, r.path, codeDRADriverMissing, "no configuration of DevicePlugin %s (%s) has draDriver, so that there are no such devices and pods with this claim stay pending: add a configuration with draDriver: {} for a NodePool, or request nvidia.com/gpu",
-			finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin))
+			finding.NewFact("devicePlugin", c.plugin.Name), finding.NewFact("declaredAt", c.plugin.item.Origin))
 	default:
 		c.warn(item, r.path, codeDeviceClassUndeclared, "DeviceClass %q is not declared here: where the cluster has none of that name, pods with this claim stay pending",
-			finding.Of("deviceClass", r.class))
+			finding.NewFact("deviceClass", r.class))
 	}
 }
 
@@ -106,7 +117,7 @@ func (c *linter) podClaim(w workload, path string, claim corev1.PodResourceClaim
 	at := slices.IndexFunc(c.items, func(item state.Item) bool { return isClaim(item, kind, w.item.Key.Namespace, *name) })
 	if at < 0 {
 		c.warn(w.item, path+"."+field, codeResourceClaimUndeclared, "%s %s is not declared here: where the cluster has none of that name in namespace %s, these pods stay pending",
-			finding.Of("kind", kind), finding.Of("name", *name), finding.Of("namespace", w.item.Key.Namespace))
+			finding.NewFact("kind", kind), finding.NewFact("name", *name), finding.NewFact("namespace", w.item.Key.Namespace))
 		return
 	}
 	spec, _, ok := claimSpec(c.items[at])
@@ -119,8 +130,8 @@ func (c *linter) podClaim(w workload, path string, claim corev1.PodResourceClaim
 	if len(on) == 0 || slices.ContainsFunc(on, func(l compatiblePool) bool { return l.dra || !l.served }) {
 		return
 	}
-	c.problem(w.item, path, codeDRADriverMissing, "these pods claim GPUs, and NodePool %s offers its GPUs by the device plugin, so that they stay pending: request %s, or run them in a pool of a configuration with draDriver",
-		finding.Of("nodePools", names(on)), finding.Of("allocatable", on[0].config.Resource()))
+	c.problem(w.item, path, codeDRADriverMissing, "these pods claim GPUs, and NodePool %s advertises its GPUs by the device plugin, so that they stay pending: request %s, or run them in a pool of a configuration with draDriver",
+		finding.NewFact("nodePools", names(on)), finding.NewFact("allocatable", on[0].config.ResourceNames()))
 }
 
 func isClaim(item state.Item, kind, namespace, name string) bool {

@@ -34,8 +34,8 @@ func (c *linter) images() {
 			}
 		}
 		if len(found) == len(k.Spec.Terms) {
-			c.problem(k.item, "spec.amiSelectorTerms[0]", codeAMIWithoutDriver, "selects %s, without NVIDIA's driver, so that no node of NodePool %s ever offers a GPU: %s",
-				finding.Of("ami", found[0]), finding.As("nodePools", pools, strings.Join(pools, ", ")), k.Spec.Terms[0].remedy())
+			c.problem(k.item, "spec.amiSelectorTerms[0]", codeAMIWithoutDriver, "selects %s, without NVIDIA's driver, so that no node of NodePool %s ever advertises a GPU: %s",
+				finding.NewFact("ami", found[0]), finding.As("nodePools", pools, strings.Join(pools, ", ")), k.Spec.Terms[0].remedy())
 		}
 	}
 }
@@ -58,7 +58,7 @@ func (c *linter) registration() {
 		})
 		if at >= 0 {
 			c.warn(k.item, "spec.userData", codeUnregisteredTaintMissing, "does not have the kubelet register with the taint %s, so that pods may come to nodes of NodePool %s before their GPUs are what they should be, and be refused: let the kubelet register with %s:NoExecute, which Karpenter takes off, unless the image does so itself",
-				finding.Of("taint", unregisteredTaint), finding.Of("nodePool", c.pools[at].called()), unregisteredTaint)
+				finding.NewFact("taint", unregisteredTaint), finding.NewFact("nodePool", c.pools[at].called()), unregisteredTaint)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/declared/manifest"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
@@ -42,20 +43,31 @@ func (c *linter) annotated(p *pool) {
 
 func (c *linter) limit(p *pool, key string, n float64) {
 	_, annotated := p.Metadata.Annotations[v1alpha1.GPULimitAnnotation]
-	serves, ofGPUs := p.served && len(p.gpus) > 0, key == wholeGPU || key == shared
+	serves, ofGPUs := p.served && len(p.gpus) > 0, slices.Contains([]string{wholeGPU, shared}, key)
 	switch {
 	case annotated && ofGPUs:
 		// Two limits on the same GPUs: that is refused elsewhere.
-	case p.dra && len(p.gpus) > 0 && ofGPUs:
-		c.report(p.item, limitPath(key), finding.Warning, finding.New(codeLimitWithoutEffect, "limits nothing: NVIDIA's DRA driver offers the GPUs of this pool, and Karpenter does not count its devices against limits: limit nodes or cpu instead").With(finding.Of("resource", key)))
+	case ofGPUs && p.byDRADriver():
+		c.report(p.item, limitPath(key), finding.Warning, finding.New(codeLimitWithoutEffect, "limits nothing: NVIDIA's DRA driver advertises the GPUs of this pool, and Karpenter does not count its devices against limits: limit nodes or cpu instead").With(finding.NewFact("resource", key)))
+	case serves && p.lacksMIG(key):
+		c.warn(p.item, limitPath(key), codeLimitWithoutEffect, "limits nothing: nodes of this pool advertise %s (configuration %s): write the limit in physical GPUs, as the annotation "+v1alpha1.GPULimitAnnotation,
+			finding.NewFact("allocatable", p.config.ResourceNames()), finding.NewFact("config", p.config.Name))
 	case serves && key == wholeGPU && p.config.Replicas > 1:
 		c.shares(p, n)
 	case serves && key == shared && !p.config.Renamed:
-		c.warn(p.item, limitPath(key), codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s (configuration %s)%s",
-			finding.Of("allocatable", wholeGPU), finding.Of("config", p.config.Name), inGPUs(p, n/float64(p.config.Replicas)))
+		c.warn(p.item, limitPath(key), codeLimitWithoutEffect, "limits nothing: nodes of this pool advertise %s (configuration %s)%s",
+			finding.NewFact("allocatable", wholeGPU), finding.NewFact("config", p.config.Name), inGPUs(p, n/float64(p.config.Replicas)))
 	default:
 		c.nowhere(p, key)
 	}
+}
+
+// byDRADriver reports whether NVIDIA's DRA driver serves the GPUs of the pool.
+func (p *pool) byDRADriver() bool { return p.dra && len(p.gpus) > 0 }
+
+// lacksMIG reports whether a resource is of GPUs, whole or partitioned, and the MIG devices of the pool are not advertised by it.
+func (p *pool) lacksMIG(key string) bool {
+	return p.config.Strategy == gpu.StrategyMIG && (key == wholeGPU || key == shared || strings.HasPrefix(key, migResource)) && !p.config.Advertises(key)
 }
 
 func limitPath(key string) string { return "spec.limits[" + key + "]" }
@@ -64,8 +76,8 @@ func limitPath(key string) string { return "spec.limits[" + key + "]" }
 func (c *linter) shares(p *pool, n float64) {
 	path, replicas := limitPath(wholeGPU), float64(p.config.Replicas)
 	if p.config.Renamed {
-		c.warn(p.item, path, codeLimitWithoutEffect, "limits nothing: nodes of this pool offer %s, %d for each GPU (configuration %s)%s",
-			finding.Of("allocatable", shared), finding.Of("sharesPerGPU", p.config.Replicas), finding.Of("config", p.config.Name), inGPUs(p, n))
+		c.warn(p.item, path, codeLimitWithoutEffect, "limits nothing: nodes of this pool advertise %s, %d for each GPU (configuration %s)%s",
+			finding.NewFact("allocatable", shared), finding.NewFact("sharesPerGPU", p.config.Replicas), finding.NewFact("config", p.config.Name), inGPUs(p, n))
 		return
 	}
 	text := fmt.Sprintf("counts shares, not GPUs, %d for each GPU (configuration %s): %s are %s%s",
@@ -73,9 +85,9 @@ func (c *linter) shares(p *pool, n float64) {
 	if gpus := n / replicas; gpus >= float64(p.fewestGPUs()) && gpus == math.Trunc(gpus) {
 		text += fmt.Sprintf(", and for %s write %q there", counted(gpus, "GPU"), number(gpus))
 	}
-	facts := []finding.Fact{finding.Of("config", p.config.Name), finding.Of("sharesPerGPU", p.config.Replicas), finding.Of("limitShares", n)}
+	facts := []finding.Fact{finding.NewFact("config", p.config.Name), finding.NewFact("sharesPerGPU", p.config.Replicas), finding.NewFact("limitShares", n)}
 	if least := float64(p.fewestGPUs()) * replicas; n < least {
-		c.report(p.item, path, finding.Error, finding.New(codeLimitBelowSmallestNode, "%s. As it is, no node is ever launched: the smallest of this pool offers %s",
+		c.report(p.item, path, finding.Error, finding.New(codeLimitBelowSmallestNode, "%s. As it is, no node is ever launched: the smallest of this pool advertises %s",
 			text, finding.As("smallestNodeShares", least, counted(least, "share"))).With(facts...))
 		return
 	}
@@ -95,10 +107,10 @@ func inGPUs(p *pool, gpus float64) string {
 func (c *linter) nowhere(p *pool, key string) {
 	switch {
 	case key == wholeGPU && p.withoutGPUs():
-		c.report(p.item, limitPath(key), finding.Warning, finding.New(codeLimitWithoutEffect, "limits nothing: this pool allows no instance type with an NVIDIA GPU").With(finding.Of("resource", key)))
+		c.report(p.item, limitPath(key), finding.Warning, finding.New(codeLimitWithoutEffect, "limits nothing: this pool allows no instance type with an NVIDIA GPU").With(finding.NewFact("resource", key)))
 	case !knownResource(key) && !c.overlaid(key):
 		if suspect(key) {
-			c.report(p.item, limitPath(key), finding.Warning, finding.New(codeLimitWithoutEffect, "limits nothing: no node advertises a resource of that name%s", c.meant(p, key)).With(finding.Of("resource", key)))
+			c.report(p.item, limitPath(key), finding.Warning, finding.New(codeLimitWithoutEffect, "limits nothing: no node advertises a resource of that name%s", c.meant(p, key)).With(finding.NewFact("resource", key)))
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 )
 
@@ -23,8 +25,8 @@ func (c *linter) overlays() {
 				continue
 			}
 			if p := c.overlaidPool(o); p != nil {
-				c.problem(o.item, "spec.capacity["+resource+"]", codeNodeOverlayConflict, "configuration %s of DevicePlugin %s (%s) already declares how many GPUs nodes of NodePool %s offer, %s: remove the overlay, or keep the overlay off the pool",
-					finding.Of("config", p.config.Name), finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), finding.Of("nodePool", p.name), conflict(o.Spec.Weight, p))
+				c.problem(o.item, "spec.capacity["+resource+"]", codeNodeOverlayConflict, "configuration %s of DevicePlugin %s (%s) already declares how many GPUs nodes of NodePool %s advertise, %s: remove the overlay, or keep the overlay off the pool",
+					finding.NewFact("config", p.config.Name), finding.NewFact("devicePlugin", c.sharing.Name), finding.NewFact("declaredAt", c.plugin.item.Origin), finding.NewFact("nodePool", p.name), conflict(o.Spec.Weight, p))
 				break
 			}
 		}
@@ -54,4 +56,36 @@ func (c *linter) overlaidPool(o overlay) *pool {
 		}
 	}
 	return nil
+}
+
+// overlayGate is Karpenter's name for what honours NodeOverlays.
+const overlayGate = "NodeOverlay"
+
+// engine finds a Cluster whose provisioner does not count by the DevicePlugin.
+func (c *linter) engine() {
+	if c.plugin == nil {
+		return
+	}
+	for _, item := range c.items {
+		if item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "Cluster" {
+			c.provisioner(item)
+		}
+	}
+}
+
+func (c *linter) provisioner(item state.Item) {
+	var cluster v1alpha1.Cluster
+	if !read(item.Object, &cluster) {
+		return
+	}
+	engine := cluster.Spec.Engine
+	on, set := engine.FeatureGates[overlayGate]
+	switch {
+	case engine.Mode == v1alpha1.EngineExternal:
+		c.warn(item, "spec.engine.mode", codeNodeOverlayFeatureGateRequired, "the Karpenter that provisions nodes must run with the feature gate %s=true, or it counts GPUs and not the shares of DevicePlugin %s (%s); nodes take pods before the numbers agree there",
+			finding.NewFact("featureGate", overlayGate), finding.NewFact("devicePlugin", c.plugin.Name), finding.NewFact("declaredAt", c.plugin.item.Origin))
+	case engine.Mode != v1alpha1.EngineOff && set && !on:
+		c.problem(item, "spec.engine.featureGates["+overlayGate+"]", codeNodeOverlayFeatureGateDisabled, "without it Karpenter counts GPUs and not the shares of DevicePlugin %s (%s): take it out",
+			finding.NewFact("devicePlugin", c.plugin.Name), finding.NewFact("declaredAt", c.plugin.item.Origin))
+	}
 }

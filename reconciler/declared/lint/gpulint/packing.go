@@ -37,10 +37,10 @@ func (c *linter) packing() {
 		c.warn(p.pool.item, "spec.template.spec.requirements", codeFewerNodesCostMore,
 			"Karpenter buys the fewest nodes, not the cheapest: the %d pods of %s (%s), a GPU each, get %s at $%.2f an hour, where %d × %s cost $%.2f (on-demand prices of %s, %s), and it never splits a node later; "+
 				"add {key: %s, operator: In, values: [\"1\"]}, or the counts that are meant",
-			finding.Of("pods", p.by.atOnce), finding.Of("workload", p.by.item.Key), finding.Of("declaredAt", p.by.item.Origin),
-			finding.Of("nodes", p.nodes), finding.Of("hourlyUSD", p.price), p.by.atOnce,
-			finding.Of("smallestType", p.small.Name), finding.Of("smallestHourlyUSD", p.small.price*float64(p.by.atOnce)),
-			finding.Of("region", c.priceRegion()), finding.Of("pricesOf", c.types.PriceDate()), gpuCount)
+			finding.NewFact("pods", p.by.atOnce), finding.NewFact("workload", p.by.item.Key), finding.NewFact("declaredAt", p.by.item.Origin),
+			finding.NewFact("nodes", p.nodes), finding.NewFact("hourlyUSD", p.price), p.by.atOnce,
+			finding.NewFact("smallestType", p.small.Name), finding.NewFact("smallestHourlyUSD", p.small.price*float64(p.by.atOnce)),
+			finding.NewFact("region", c.priceRegion()), finding.NewFact("pricesOf", c.types.PriceDate()), gpuCount)
 	}
 }
 
@@ -72,7 +72,7 @@ func (c *linter) pack(w workload) (packed, bool) {
 	}
 	on := w.on
 	// A pool that names counts of GPUs has chosen, and of shares one node is
-	// what is wanted.
+	// what is desired.
 	if len(on) == 0 || on[0].config.Replicas > 1 || c.recounted(on[0].pool) || slices.ContainsFunc(on[0].Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return r.Key == gpuCount }) {
 		return packed{}, false
 	}
@@ -136,12 +136,12 @@ func cheapestOf(types []priced, pods int) priced {
 // priceRegion is the Cluster's region if the catalog has its prices.
 func (c *linter) priceRegion() string {
 	for _, item := range c.items {
-		if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Cluster" || len(c.offered) == 0 {
+		if item.Key.Group != v1alpha1.GroupVersion.Group || item.Key.Kind != "Cluster" || len(c.instanceTypes) == 0 {
 			continue
 		}
 		spec, _ := item.Object["spec"].(map[string]any)
 		region, _ := spec["region"].(string)
-		if price, err := c.types.OnDemand(region, c.offered[0].Name); err == nil && price.Basis == catalog.HomeRegion {
+		if price, err := c.types.OnDemand(region, c.instanceTypes[0].Name); err == nil && price.Basis == catalog.HomeRegion {
 			return region
 		}
 	}

@@ -15,12 +15,12 @@ import (
 )
 
 // twoPlugins is what comes of a second plugin.
-const twoPlugins = "two device plugins on one node offer its GPUs by turns, so that the numbers never agree and its nodes are replaced again and again"
+const twoPlugins = "two device plugins on one node overwrite each other's GPU count, so that the node never becomes ready and is replaced repeatedly"
 
 // plugin is what a DevicePlugin brings to the pool's nodes, and what comes of another device plugin there.
 func (p *pool) plugin() (brings, consequence string) {
 	if p.dra {
-		return "NVIDIA's DRA driver", "both offer each GPU of a node, so that two pods get the same one"
+		return "NVIDIA's DRA driver", "both advertise each GPU of a node, so that two pods get the same one"
 	}
 	return "one", twoPlugins
 }
@@ -73,7 +73,7 @@ func (c *linter) another(w workload, path string) {
 	if p := c.servedFor(w, alternatives(w.pod)); p != nil {
 		brings, consequence := p.plugin()
 		c.problem(w.item, path, codeDevicePluginConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings %s to nodes of NodePool %s: %s; take this one out, or keep it off the pool",
-			finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), brings, finding.Of("nodePool", p.called()), consequence)
+			finding.NewFact("devicePlugin", c.sharing.Name), finding.NewFact("declaredAt", c.plugin.item.Origin), brings, finding.NewFact("nodePool", p.called()), consequence)
 		return
 	}
 	// Labels for what a node has come from programs that inspect it.
@@ -87,7 +87,7 @@ func (c *linter) another(w workload, path string) {
 	if p := c.servedFor(w, choices); p != nil {
 		brings, consequence := p.plugin()
 		c.warn(w.item, path, codeDevicePluginMayConflict, "this is NVIDIA's device plugin, and DevicePlugin %s (%s) brings %s to nodes of NodePool %s: where something gives them the labels that this one selects, %s; take this one out, or keep it off the pool",
-			finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), brings, finding.Of("nodePool", p.called()), consequence)
+			finding.NewFact("devicePlugin", c.sharing.Name), finding.NewFact("declaredAt", c.plugin.item.Origin), brings, finding.NewFact("nodePool", p.called()), consequence)
 	}
 }
 
@@ -128,7 +128,7 @@ func (c *linter) operator(item state.Item) {
 		if (p.served || p.dra) && len(p.gpus) > 0 && p.labels()[deployLabel] != "false" {
 			brings, consequence := p.plugin()
 			c.problem(item, "spec.devicePlugin.enabled", codeDevicePluginConflict, "NVIDIA's operator runs its device plugin on all nodes with GPUs, and DevicePlugin %s (%s) brings %s to nodes of NodePool %s: %s; write enabled: false, or give the pool's nodes the label %s: \"false\"",
-				finding.Of("devicePlugin", c.sharing.Name), finding.Of("declaredAt", c.plugin.item.Origin), brings, finding.Of("nodePool", p.called()), consequence, deployLabel)
+				finding.NewFact("devicePlugin", c.sharing.Name), finding.NewFact("declaredAt", c.plugin.item.Origin), brings, finding.NewFact("nodePool", p.called()), consequence, deployLabel)
 			return
 		}
 	}

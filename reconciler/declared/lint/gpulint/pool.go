@@ -90,7 +90,7 @@ func (r *repository) readPool(item state.Item) {
 		return
 	}
 	requirements := p.requirements()
-	for _, t := range r.offered {
+	for _, t := range r.instanceTypes {
 		if !t.satisfies(requirements) {
 			continue
 		}
@@ -132,15 +132,6 @@ func (p *pool) forGPUs() bool {
 		slices.ContainsFunc(p.Spec.Template.Spec.Requirements, func(r catalog.Requirement) bool { return strings.Contains(r.Key, "/instance-gpu-") })
 }
 
-// resource is what the pool's nodes offer GPUs as; false where the repository does not
-// declare it.
-func (p *pool) resource() (string, bool) {
-	if !p.served {
-		return "", false
-	}
-	return string(p.config.Resource()), true
-}
-
 // called names the pool with its configuration.
 func (p *pool) called() string {
 	if !p.served {
@@ -172,7 +163,7 @@ func (r *repository) hasAllTypes(requirements []catalog.Requirement) bool {
 		if strings.HasSuffix(req.Key, "instance-type") || strings.HasSuffix(req.Key, "-family") || strings.HasSuffix(req.Key, "-category") {
 			for _, v := range req.Values {
 				one := catalog.Requirement{Key: req.Key, Operator: "In", Values: []string{v}}
-				if strings.IndexAny(v, "gp") == 0 && !slices.ContainsFunc(r.offered, func(t instanceType) bool { return one.Met(t.labels) }) {
+				if strings.IndexAny(v, "gp") == 0 && !slices.ContainsFunc(r.instanceTypes, func(t instanceType) bool { return one.Met(t.labels) }) {
 					return false
 				}
 			}
@@ -188,7 +179,7 @@ type instanceType struct {
 	labels map[string]string
 }
 
-func offered(types *catalog.Catalog) []instanceType {
+func instanceTypes(types *catalog.Catalog) []instanceType {
 	var out []instanceType
 	for _, t := range types.Types() {
 		out = append(out, instanceType{&t, t.Labels()})

@@ -14,10 +14,10 @@ import (
 
 // repository is what of one matters here.
 type repository struct {
-	items     []state.Item
-	documents func(state.Origin) (manifest.Document, bool)
-	types     *catalog.Catalog
-	offered   []instanceType
+	items         []state.Item
+	documents     func(state.Origin) (manifest.Document, bool)
+	types         *catalog.Catalog
+	instanceTypes []instanceType
 	// partial is true where a pool may be missing that the repository means to
 	// declare: nothing can then be concluded of all of them.
 	partial bool
@@ -33,7 +33,7 @@ type repository struct {
 }
 
 func readRepository(d declared.Declared, types *catalog.Catalog) *repository {
-	r := &repository{items: d.Set.Items(), documents: d.Documents(), types: types, offered: offered(types), partial: len(d.Problems) > 0, classes: map[string]*class{}}
+	r := &repository{items: d.Set.Items(), documents: d.Documents(), types: types, instanceTypes: instanceTypes(types), partial: len(d.Problems) > 0, classes: map[string]*class{}}
 	for _, item := range r.items {
 		if item.Key.Group == v1alpha1.GroupVersion.Group && item.Key.Kind == "DevicePlugin" {
 			r.readPlugin(item)

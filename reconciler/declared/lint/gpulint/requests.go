@@ -11,7 +11,7 @@ import (
 
 // requests finds pods that no pool of the repository can serve, whatever its size:
 // they wait for ever, or are refused by every node. It reports only where all pools
-// that the pods can run in have a configuration: what others offer is unknown.
+// that the pods can run in have a configuration: what others advertise is unknown.
 func (c *linter) requests() {
 	for _, w := range c.workloads {
 		if c.partial || len(w.on) == 0 || slices.ContainsFunc(w.on, func(l compatiblePool) bool { return !l.served && !l.dra }) {
@@ -26,17 +26,17 @@ func (c *linter) requests() {
 }
 
 func (c *linter) request(w workload, a gpuRequest) {
-	offering := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return l.dra || string(l.config.Resource()) != a.resource })
+	advertising := slices.DeleteFunc(slices.Clone(w.on), func(l compatiblePool) bool { return l.dra || !l.config.Advertises(a.resource) })
 	switch {
-	case len(offering) == 0 && w.on[0].dra:
-		c.problem(w.item, a.path, codeResourceNotAllocatable, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers its GPUs by NVIDIA's DRA driver; claim one of DeviceClass %s with resourceClaims, or run them in another pool",
-			finding.Of("resource", a.resource), finding.Of("nodePools", names(w.on)), finding.Of("deviceClass", deviceplugin.DRADriver))
-	case len(offering) == 0:
-		c.problem(w.item, a.path, codeResourceNotAllocatable, "no node that these pods can run on offers %s, so that they stay pending: NodePool %s offers %s; request that, or run them in another pool",
-			finding.Of("resource", a.resource), finding.Of("nodePools", names(w.on)), finding.Of("allocatable", w.on[0].config.Resource()))
-	case a.amount > 1 && !slices.ContainsFunc(offering, func(l compatiblePool) bool { return !l.config.OnePerRequest }):
+	case len(advertising) == 0 && w.on[0].dra:
+		c.problem(w.item, a.path, codeResourceNotAllocatable, "no node that these pods can run on advertises %s, so that they stay pending: NodePool %s advertises its GPUs by NVIDIA's DRA driver; claim one of DeviceClass %s with resourceClaims, or run them in another pool",
+			finding.NewFact("resource", a.resource), finding.NewFact("nodePools", names(w.on)), finding.NewFact("deviceClass", deviceplugin.DRADriver))
+	case len(advertising) == 0:
+		c.problem(w.item, a.path, codeResourceNotAllocatable, "no node that these pods can run on advertises %s, so that they stay pending: NodePool %s advertises %s; request that, or run them in another pool",
+			finding.NewFact("resource", a.resource), finding.NewFact("nodePools", names(w.on)), finding.NewFact("allocatable", w.on[0].config.ResourceNames()))
+	case a.amount > 1 && !slices.ContainsFunc(advertising, func(l compatiblePool) bool { return !l.config.OnePerRequest }):
 		c.problem(w.item, a.path, codeRequestAboveOneShare, "the kubelet refuses these pods (UnexpectedAdmissionError): NodePool %s gives a container one share at most (%s), because %d shares are no more of a GPU than one; request 1, or run them in a pool with whole GPUs",
-			finding.Of("nodePools", names(offering)), rule(offering[0].config), finding.Of("requestedShares", a.amount))
+			finding.NewFact("nodePools", names(advertising)), rule(advertising[0].config), finding.NewFact("requestedShares", a.amount))
 	}
 }
 

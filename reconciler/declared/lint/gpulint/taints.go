@@ -28,7 +28,7 @@ func (c *linter) taints() {
 			}
 			c.warn(p.item, "spec.template.spec.taints", codeGPUTaintMissing,
 				"there is none, so that pods that request no GPU run on these nodes too, %s, and prevent their removal when the GPUs are idle: "+
-					"add {key: %s, value: \"true\", effect: NoSchedule}, and the toleration to %s", from(p.gpus), finding.Of("taintKey", wholeGPU), who)
+					"add {key: %s, value: \"true\", effect: NoSchedule}, and the toleration to %s", from(p.gpus), finding.NewFact("taintKey", wholeGPU), who)
 		}
 	}
 }
@@ -42,8 +42,8 @@ func (c *linter) renames() {
 			!slices.ContainsFunc(p.types, func(t instanceType) bool { return !t.HasGPU() }) {
 			continue
 		}
-		c.warn(p.item, "spec.template.spec.requirements", codeRenamedSharesUnguarded, "the pool also allows types without GPUs, and under configuration %s nodes offer %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
-			finding.Of("config", p.config.Name), finding.Of("allocatable", shared), wholeGPU, from(p.gpus))
+		c.warn(p.item, "spec.template.spec.requirements", codeRenamedSharesUnguarded, "the pool also allows types without GPUs, and under configuration %s nodes advertise %s in place of %s, by which alone Karpenter keeps pods that request no GPU off types with GPUs: such pods may get one, %s; give types with GPUs a pool of their own, with a taint, or do not rename",
+			finding.NewFact("config", p.config.Name), finding.NewFact("allocatable", shared), wholeGPU, from(p.gpus))
 	}
 }
 
@@ -70,7 +70,7 @@ func (c *linter) untolerated(p *pool) {
 		c.problem(p.item, fmt.Sprintf("spec.template.spec.taints[%d]", i), codeTaintNotTolerated,
 			"%s does not tolerate %s, so that it runs on no node of this pool, and %s: "+
 				"write in DevicePlugin %s (%s) spec.tolerations: [%s]",
-			runs, finding.Of("taint", taintText(t)), otherwise, finding.Of("devicePlugin", c.plugin.Name), finding.Of("declaredAt", c.plugin.item.Origin), tolerationsText(append(slices.Clone(given), tolerationOf(t))))
+			runs, finding.NewFact("taint", taintText(t)), otherwise, finding.NewFact("devicePlugin", c.plugin.Name), finding.NewFact("declaredAt", c.plugin.item.Origin), tolerationsText(append(slices.Clone(given), tolerationOf(t))))
 	}
 }
 

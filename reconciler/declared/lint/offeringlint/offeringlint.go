@@ -82,11 +82,11 @@ func notOffered(d declared.Declared, item state.Item, types *catalog.Catalog, kn
 	case some:
 		return []state.Problem{warning(d, item, requirements, finding.New(codeInstanceTypesNotOffered,
 			"no zone of %s that the pool may use offers %s, of %s, so that no node is of these types",
-			finding.Of("region", list.Region), finding.Of("instanceTypes", strings.Join(bounded(missing), ", ")), finding.Of("readAt", date(list.ZonesAt))))}
+			finding.NewFact("region", list.Region), finding.NewFact("instanceTypes", strings.Join(bounded(missing), ", ")), finding.NewFact("readAt", date(list.ZonesAt))))}
 	}
 	return []state.Problem{warning(d, item, requirements, finding.New(codeInstanceTypesNotOffered,
 		"no zone of %s that the pool may use offers any instance type that it allows (%s), of %s, so that the pool has no node",
-		finding.Of("region", list.Region), finding.Of("instanceTypes", strings.Join(bounded(missing), ", ")), finding.Of("readAt", date(list.ZonesAt))))}
+		finding.NewFact("region", list.Region), finding.NewFact("instanceTypes", strings.Join(bounded(missing), ", ")), finding.NewFact("readAt", date(list.ZonesAt))))}
 }
 
 // candidates are the names of the instance types that requirements allow, sorted: those that they name, with or without
@@ -146,14 +146,14 @@ func ends(d declared.Declared, item state.Item, known published.Content) []state
 			continue
 		}
 		of := provision.CapacityReservation{CapacityReservation: r.CapacityReservation}
-		id, end := finding.Of("capacityReservation", r.ID), finding.Of("endsAt", minute(r.EndTime.Time))
+		id, end := finding.NewFact("capacityReservation", r.ID), finding.NewFact("endsAt", minute(r.EndTime.Time))
 		var nodes any = "its nodes" // of which it is not known how many there are
 		if r.Nodes > 0 {
 			nodes = finding.As("nodes", r.Nodes, "its "+plural.Count(r.Nodes, "node"))
 		}
 		found := finding.New(codeReservationEnds, "capacity reservation %s ends %s: %s go on as On-Demand Instances, and Karpenter replaces those of pools that do not allow on-demand", id, end, nodes)
 		if at := of.LeavesAt(); !at.IsZero() {
-			found = finding.New(codeReservationEnds, "Capacity Block %s ends %s: Karpenter deletes %s at %s, 40 minutes before, whatever budgets allow", id, end, nodes, finding.Of("leavesAt", minute(at)))
+			found = finding.New(codeReservationEnds, "Capacity Block %s ends %s: Karpenter deletes %s at %s, 40 minutes before, whatever budgets allow", id, end, nodes, finding.NewFact("leavesAt", minute(at)))
 		}
 		out = append(out, warning(d, item, "spec.capacityReservationSelectorTerms", found))
 	}

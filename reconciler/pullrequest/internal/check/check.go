@@ -53,8 +53,8 @@ func Annotations(r report.Report) []forge.LineAnnotation {
 		add(forge.LevelFailure, p.File, p.Line, string(p.Code), p.Message)
 	}
 	for _, c := range r.Changes {
-		if c.Hold != "" && !c.ReadOnly && !c.Skipped {
-			add(forge.LevelWarning, c.File, c.Line, c.String(), c.Hold)
+		if c.Reason != "" && !c.ReadOnly && !c.Skipped {
+			add(forge.LevelWarning, c.File, c.Line, c.String(), c.Reason)
 		}
 	}
 	for _, n := range r.Notes {

@@ -50,9 +50,9 @@ func TestTheStateIsWhatAReaderHasToDo(t *testing.T) {
 }
 
 func TestAnnotationsStandWhereTheFileDeclaresIt(t *testing.T) {
-	held, readOnly, deleted := change(), change(), report.Change{Object: pool, Action: "delete", Hold: "3 nodes"}
-	held.Hold = "3 nodes would be replaced,\x1b[31m\nat most 2 may be"
-	readOnly.Hold, readOnly.ReadOnly = "eksctl changes it", true
+	held, readOnly, deleted := change(), change(), report.Change{Object: pool, Action: "delete", Reason: "3 nodes"}
+	held.Reason = "3 nodes would be replaced,\x1b[31m\nat most 2 may be"
+	readOnly.Reason, readOnly.ReadOnly = "eksctl changes it", true
 	r := report.Report{
 		Changes:  []report.Change{change(), held, readOnly, deleted},
 		Notes:    []report.Note{{Object: pool, File: "a.yaml", Line: 3, Severity: finding.Warning, Text: "no type has it"}, {Object: pool, File: "a.yaml", Line: 4, Text: "is new"}, {Object: pool, Severity: finding.Warning, Text: "without a file"}},

@@ -22,11 +22,11 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Help: "Merges whose roll-out has ended, by how many nodes went (equal: as many as the comment predicted, more, fewer, unknown: nothing was predicted, or not all was observed)."},
 			[]string{"sync", "result"}),
 		nodes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_forecast_nodes_total",
-			Help: "Nodes that the merges of these roll-outs replaced or removed with their pools, by source (predicted, happened)."}, []string{"sync", "source"}),
+			Help: "Nodes that the merges of these roll-outs replaced or removed with their pools, by source (predicted, actual)."}, []string{"sync", "source"}),
 		seconds: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "poolwright_forecast_rollout_seconds_total",
-			Help: "How long these roll-outs took, by source (predicted_min, predicted_max, happened)."}, []string{"sync", "source"}),
+			Help: "How long these roll-outs took, by source (predicted_min, predicted_max, actual)."}, []string{"sync", "source"}),
 		cost: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "poolwright_forecast_cost_change_usd_per_hour",
-			Help: "By how much nodes cost more after the newest of these roll-outs, at most, by source (predicted, happened)."}, []string{"sync", "source"}),
+			Help: "By how much nodes cost more after the newest of these roll-outs, at most, by source (predicted, actual)."}, []string{"sync", "source"}),
 	}
 	for _, c := range []prometheus.Collector{m.rollouts, m.nodes, m.seconds, m.cost} {
 		if err := registry.Register(c); err != nil {
@@ -42,10 +42,10 @@ func (m *Metrics) Begin(sync string) {
 	for _, result := range []string{"equal", "more", "fewer", "unknown"} {
 		m.rollouts.WithLabelValues(sync, result)
 	}
-	for _, source := range []string{"predicted", "happened"} {
+	for _, source := range []string{"predicted", "actual"} {
 		m.nodes.WithLabelValues(sync, source)
 	}
-	for _, source := range []string{"predicted_min", "predicted_max", "happened"} {
+	for _, source := range []string{"predicted_min", "predicted_max", "actual"} {
 		m.seconds.WithLabelValues(sync, source)
 	}
 }
@@ -59,20 +59,20 @@ func (m *Metrics) Delete(label prometheus.Labels) {
 }
 
 // Add adds a roll-out that has ended to the comparison; what is nil is not known.
-func (m *Metrics) Add(sync string, predicted, happened *report.RolloutFigures) {
-	if predicted == nil || happened == nil || happened.Incomplete {
+func (m *Metrics) Add(sync string, predicted, actual *report.RolloutFigures) {
+	if predicted == nil || actual == nil || actual.Incomplete {
 		m.rollouts.WithLabelValues(sync, "unknown").Inc()
 		return
 	}
-	was, is := predicted.Replaced+predicted.Removed, happened.Replaced+happened.Removed
+	was, is := predicted.Replaced+predicted.Removed, actual.Replaced+actual.Removed
 	m.rollouts.WithLabelValues(sync, map[int]string{-1: "fewer", 0: "equal", 1: "more"}[cmp.Compare(is, was)]).Inc()
 	m.nodes.WithLabelValues(sync, "predicted").Add(float64(was))
-	m.nodes.WithLabelValues(sync, "happened").Add(float64(is))
-	for source, minutes := range map[string]int{"predicted_min": predicted.MinMinutes, "predicted_max": predicted.MaxMinutes, "happened": happened.MaxMinutes} {
+	m.nodes.WithLabelValues(sync, "actual").Add(float64(is))
+	for source, minutes := range map[string]int{"predicted_min": predicted.MinMinutes, "predicted_max": predicted.MaxMinutes, "actual": actual.MaxMinutes} {
 		m.seconds.WithLabelValues(sync, source).Add(float64(minutes) * 60)
 	}
-	if predicted.CostChange != nil && happened.CostChange != nil {
+	if predicted.CostChange != nil && actual.CostChange != nil {
 		m.cost.WithLabelValues(sync, "predicted").Set(predicted.CostChange.Max)
-		m.cost.WithLabelValues(sync, "happened").Set(happened.CostChange.Max)
+		m.cost.WithLabelValues(sync, "actual").Set(actual.CostChange.Max)
 	}
 }

@@ -3,9 +3,7 @@
 package outcome
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -62,38 +60,27 @@ func costOf(reviewed *v1alpha1.ReviewedDisruption, poolCosts map[string]provisio
 }
 
 // Figures are what the comment predicted of nodes, and what happened; nil where the one or the other is not known.
-func Figures(item *v1alpha1.PullRequestStatus) (predicted, happened *report.RolloutFigures) {
+func Figures(item *v1alpha1.PullRequestStatus) (predicted, actual *report.RolloutFigures) {
 	reviewed, out := item.Reviewed, item.Rollout
 	if reviewed == nil || out == nil || item.RolledOutTime == nil {
 		return nil, nil
 	}
 	predicted = &report.RolloutFigures{
 		Replaced: int(reviewed.NodesReplaced), Removed: int(reviewed.NodesRemoved),
-		MinMinutes: int(reviewed.MinMinutes), MaxMinutes: int(reviewed.MaxMinutes), CostChange: rangeOf(reviewed.CostChange),
+		MinMinutes: int(reviewed.MinMinutes), MaxMinutes: int(reviewed.MaxMinutes), CostChange: rangeOf(forecasting.ReadHourlyCost(reviewed.CostChange)),
 	}
-	happened = &report.RolloutFigures{Replaced: int(out.NodesReplaced), Removed: int(out.NodesRemoved), Incomplete: out.Incomplete}
-	if took := item.RolledOutTime.Sub(item.AppliedTime.Time); happened.Replaced > 0 {
-		happened.MinMinutes = int(took.Minutes() + 0.5)
-		happened.MaxMinutes = happened.MinMinutes
+	actual = &report.RolloutFigures{Replaced: int(out.NodesReplaced), Removed: int(out.NodesRemoved), Incomplete: out.Incomplete}
+	if took := item.RolledOutTime.Sub(item.AppliedTime.Time); actual.Replaced > 0 {
+		actual.MinMinutes = int(took.Minutes() + 0.5)
+		actual.MaxMinutes = actual.MinMinutes
 	}
-	before, after := rangeOf(out.CostBefore), rangeOf(out.CostAfter)
-	if before != nil && after != nil {
-		happened.CostChange = &report.USDRange{Min: after.Min - before.Max, Max: after.Max - before.Min}
-		if *out.CostBefore == *out.CostAfter { // Spot instances that cost the same, whatever that is.
-			happened.CostChange = &report.USDRange{}
-		}
-	}
-	return predicted, happened
+	actual.CostChange = rangeOf(forecasting.ActualCostChange(out))
+	return predicted, actual
 }
 
-// rangeOf reads an amount of a status; nil for none, and where somebody has written something else there.
-func rangeOf(c *v1alpha1.HourlyCost) *report.USDRange {
-	if c == nil {
-		return nil
-	}
-	least, err := strconv.ParseFloat(c.Min, 64)
-	most, failed := strconv.ParseFloat(c.Max, 64)
-	if cmp.Or(err, failed) != nil {
+// rangeOf is an amount that is known; nil for another.
+func rangeOf(least, most float64, known bool) *report.USDRange {
+	if !known {
 		return nil
 	}
 	return &report.USDRange{Min: least, Max: most}

@@ -19,9 +19,9 @@ func TestFiguresOfARolloutAreKnownOrAbsent(t *testing.T) {
 	reviewed := &v1alpha1.ReviewedDisruption{NodesReplaced: 2, MinMinutes: 3, MaxMinutes: 5, Objects: []v1alpha1.ReviewedObject{{Kind: "NodePool", Name: "gpu"}}}
 	cost := func(least, most string) *v1alpha1.HourlyCost { return &v1alpha1.HourlyCost{Min: least, Max: most} }
 	for _, tt := range []struct {
-		name     string
-		item     v1alpha1.PullRequestStatus
-		happened *report.RolloutFigures
+		name   string
+		item   v1alpha1.PullRequestStatus
+		actual *report.RolloutFigures
 	}{
 		{"nothing was predicted", v1alpha1.PullRequestStatus{Rollout: &v1alpha1.RolloutOutcome{NodesReplaced: 2}}, nil},
 		{"no pool was touched", v1alpha1.PullRequestStatus{Reviewed: reviewed}, nil},
@@ -38,8 +38,8 @@ func TestFiguresOfARolloutAreKnownOrAbsent(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.item.AppliedTime, tt.item.RolledOutTime = &metav1.Time{Time: applied}, &metav1.Time{Time: applied.Add(4 * time.Minute)}
-			predicted, happened := Figures(&tt.item)
-			if d := cmp.Diff(tt.happened, happened); d != "" || (predicted == nil) != (tt.happened == nil) {
+			predicted, actual := Figures(&tt.item)
+			if d := cmp.Diff(tt.actual, actual); d != "" || (predicted == nil) != (tt.actual == nil) {
 				t.Errorf("predicted %+v, happened (-want +got):\n%s", predicted, d)
 			}
 		})
@@ -68,18 +68,18 @@ poolwright_forecast_rollouts_total{result="equal",sync="dev"} 1
 poolwright_forecast_rollouts_total{result="fewer",sync="dev"} 1
 poolwright_forecast_rollouts_total{result="more",sync="dev"} 0
 poolwright_forecast_rollouts_total{result="unknown",sync="dev"} 1
-# HELP poolwright_forecast_nodes_total Nodes that the merges of these roll-outs replaced or removed with their pools, by source (predicted, happened).
+# HELP poolwright_forecast_nodes_total Nodes that the merges of these roll-outs replaced or removed with their pools, by source (predicted, actual).
 # TYPE poolwright_forecast_nodes_total counter
-poolwright_forecast_nodes_total{source="happened",sync="dev"} 5
+poolwright_forecast_nodes_total{source="actual",sync="dev"} 5
 poolwright_forecast_nodes_total{source="predicted",sync="dev"} 6
-# HELP poolwright_forecast_rollout_seconds_total How long these roll-outs took, by source (predicted_min, predicted_max, happened).
+# HELP poolwright_forecast_rollout_seconds_total How long these roll-outs took, by source (predicted_min, predicted_max, actual).
 # TYPE poolwright_forecast_rollout_seconds_total counter
-poolwright_forecast_rollout_seconds_total{source="happened",sync="dev"} 1680
+poolwright_forecast_rollout_seconds_total{source="actual",sync="dev"} 1680
 poolwright_forecast_rollout_seconds_total{source="predicted_max",sync="dev"} 1440
 poolwright_forecast_rollout_seconds_total{source="predicted_min",sync="dev"} 720
-# HELP poolwright_forecast_cost_change_usd_per_hour By how much nodes cost more after the newest of these roll-outs, at most, by source (predicted, happened).
+# HELP poolwright_forecast_cost_change_usd_per_hour By how much nodes cost more after the newest of these roll-outs, at most, by source (predicted, actual).
 # TYPE poolwright_forecast_cost_change_usd_per_hour gauge
-poolwright_forecast_cost_change_usd_per_hour{source="happened",sync="dev"} 1
+poolwright_forecast_cost_change_usd_per_hour{source="actual",sync="dev"} 1
 poolwright_forecast_cost_change_usd_per_hour{source="predicted",sync="dev"} 1
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want)); err != nil {

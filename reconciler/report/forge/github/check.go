@@ -165,7 +165,7 @@ func (c checkRun) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// setCheck brings the newest check run to what is wanted, or makes one, unless a completed one is to be kept.
+// setCheck brings the newest check run to what is desired, or makes one, unless a completed one is to be kept.
 func (f *Forge) setCheck(ctx context.Context, doing string, want checkRun) (kept bool, err error) {
 	current, err := f.checkRun(ctx, doing, want)
 	if err != nil {
@@ -216,7 +216,7 @@ func (f *Forge) complete(ctx context.Context, doing string, want checkRun, curre
 	return nil
 }
 
-// is reports whether a check run is as wanted, but for its annotations.
+// is reports whether a check run is as desired, but for its annotations.
 func (c checkRun) is(r *github.CheckRun) bool {
 	return r.GetStatus() == c.status && r.GetConclusion() == c.conclusion && r.GetOutput().GetTitle() == c.title &&
 		r.GetOutput().GetSummary() == c.summary && (c.url == "" || r.GetDetailsURL() == c.url)

@@ -55,7 +55,7 @@ func (f *Forge) remedy(e *forge.Error, what permission, accepted string) string 
 		return "has the repository been renamed? Give its new name: reads are sent on, writes are not"
 	case e.Code == http.StatusUnauthorized:
 		return "the credential is wrong, expired or revoked: make a new one and put it into the Secret"
-	case e.Code == http.StatusForbidden && strings.Contains(e.Message, "locked"):
+	case e.Code == http.StatusForbidden && strings.Contains(e.Message, "locked"): // GitHub has no code for it.
 		return "the conversation is locked: unlock it, or close the pull request"
 	case e.Code == http.StatusForbidden && what == identity:
 		return "this is no personal token: give an installation as App with its ID, installation and private key"

@@ -20,8 +20,10 @@ const hoursPerMonth = 730
 type costDifference struct {
 	// sum is that in an hour; empty for as much. Where spot prices are not known, it is a range.
 	sum string
-	// detail is which part of it is spot, or why it is a range; empty where that is in the sum.
+	// detail is which part of it is spot, or why it is a range or not known; empty where that is in the sum.
 	detail string
+	// unknown is true where there is no sum, not even as a range.
+	unknown bool
 }
 
 func (d costDifference) String() string {
@@ -33,9 +35,12 @@ func (d costDifference) String() string {
 
 // difference is how much more or less the change costs.
 func (v View) difference(c provision.Cost) costDifference {
-	least, most := c.Difference()
+	least, most, unpriced := c.Difference()
+	if unpriced > 0 {
+		return costDifference{sum: "cost change " + unknownSum, detail: plural.Count(unpriced, "node") + " without a price", unknown: true}
+	}
 	if !nothing(most - least) {
-		return costDifference{v.signed(least) + " to " + v.signed(most) + "/h", "spot prices unknown"}
+		return costDifference{sum: v.signed(least) + " to " + v.signed(most) + "/h", detail: "spot prices unknown"}
 	}
 	spot := c.After.Spot - c.Now.Spot + c.After.SpotAtMost - c.Now.SpotAtMost
 	switch {
@@ -49,9 +54,9 @@ func (v View) difference(c provision.Cost) costDifference {
 	sum := v.signed(most) + "/h"
 	if (most-spot)*spot < 0 {
 		// Neither is a part of the sum.
-		return costDifference{sum, fmt.Sprintf("%s on-demand, %s spot", v.signed(most-spot), v.signed(spot))}
+		return costDifference{sum: sum, detail: fmt.Sprintf("%s on-demand, %s spot", v.signed(most-spot), v.signed(spot))}
 	}
-	return costDifference{sum, v.signed(spot) + " spot"}
+	return costDifference{sum: sum, detail: v.signed(spot) + " spot"}
 }
 
 // maxima is the most that the limits allow, before and after where they differ as they are shown.
@@ -232,7 +237,7 @@ func (v View) unpriced(c provision.Cost) section.Section {
 
 // free reports whether there is nothing to report about money.
 func free(c provision.Cost) bool {
-	return nothing(c.Now.Most()) && nothing(c.After.Most()) && nothing(c.Min) && c.Max == nil && c.MaxBefore == nil
+	return c.Now.Unpriced+c.After.Unpriced == 0 && nothing(c.Now.Most()) && nothing(c.After.Most()) && nothing(c.Min) && c.Max == nil && c.MaxBefore == nil
 }
 
 // costRows are the head and the pools whose cost changes, all when every line is to be
@@ -269,6 +274,9 @@ func (v View) month(c provision.Cost) []string {
 	if nothing(c.Now.Most()) && nothing(c.After.Most()) {
 		return nil
 	}
+	if unpriced := max(c.Now.Unpriced, c.After.Unpriced); unpriced > 0 {
+		now += ", without " + plural.Count(unpriced, "node") + " of unknown price"
+	}
 	return []string{fmt.Sprintf("A month of %s hours a day (%.0f h): %s.", strconv.FormatFloat(hoursPerDay, 'g', 4, 64), hours, now)}
 }
 
@@ -288,29 +296,12 @@ func (v View) costRow(name, action string, c provision.Cost) []string {
 
 // withPriceSources adds where the prices come from.
 func (v View) withPriceSources(out section.Section, prices []provision.Price) section.Section {
-	var bases []string
+	var sources []string
 	for _, p := range prices {
-		kind := map[string]string{"on-demand": "on-demand", "spot": "spot"}[p.CapacityType]
-		if kind == "" {
-			kind = v.Name(p.CapacityType)
-		}
-		if p.Basis == provision.UnknownPrice {
-			bases = append(bases, kind+" not known, from 10 to 100 % of on-demand")
-			continue
-		}
-		basis := map[string]string{
-			"catalog":            "by the shipped catalog (≈) of the region",
-			"other-region":       "by the shipped catalog (≈) of us-east-1, as the region's are not known",
-			"price-list":         "by AWS's price list of the region",
-			"spot-price-history": "by EC2's spot price history",
-		}[p.Basis]
-		if basis == "" {
-			basis = v.Name(p.Basis)
-		}
-		bases = append(bases, fmt.Sprintf("%s %s (%s)", kind, basis, v.Name(p.Date)))
+		sources = append(sources, p.Source(v.Name))
 	}
-	if len(bases) > 0 {
-		out.Lines = append(out.Lines, "Prices of instances before tax, what the account saves by savings plans and reservations not being known: "+strings.Join(bases, "; ")+".")
+	if len(sources) > 0 {
+		out.Lines = append(out.Lines, provision.PriceNote(sources))
 	}
 	return out
 }

@@ -11,7 +11,7 @@ import (
 func (v View) Harms(f *provision.Forecast) bool {
 	outcomes := outcomesOf(f)
 	dying := slices.ContainsFunc(f.Removed, func(x provision.RemovedPool) bool { return len(x.Nodes) > 0 || v.Offline })
-	return len(f.PodScheduling.NewlyUnschedulable)+outcomes.count()-outcomes.unharmed() > 0 || outcomes.unexplained || dying || len(outcomes.uncontrolled) > 0
+	return len(f.PodScheduling.NewlyUnschedulable)+outcomes.count()-outcomes.unharmed() > 0 || outcomes.unexplained || dying || len(outcomes.withoutController) > 0
 }
 
 // Costs reports whether the changes cost nodes, room or money, or may: nodes are replaced,
@@ -27,8 +27,8 @@ func Empty(f *provision.Forecast) bool {
 
 // costsMore reports whether more is paid, or may be.
 func costsMore(c provision.Cost) bool {
-	_, more := c.Difference()
+	_, more, _ := c.Difference()
 	more += c.NonComputeAfter.Volumes + c.NonComputeAfter.PublicIPv4 - c.NonComputeNow.Volumes - c.NonComputeNow.PublicIPv4
 	unbounded := c.Max == nil && c.MaxBefore != nil
-	return more > 0 && !nothing(more) || unbounded || c.Max != nil && c.MaxBefore != nil && *c.Max > *c.MaxBefore
+	return c.After.Unpriced > c.UnpricedUnchanged || more > 0 && !nothing(more) || unbounded || c.Max != nil && c.MaxBefore != nil && *c.Max > *c.MaxBefore
 }

@@ -18,7 +18,7 @@ func TestWhatAForecastPredictsIsHarmOrCostOrNothing(t *testing.T) {
 		{name: "nothing", empty: true},
 		{name: "a node is replaced", f: provision.Forecast{Replaced: []provision.Node{node}}, costs: true},
 		{name: "a node is never replaced", f: provision.Forecast{Replaced: []provision.Node{kept}}, harms: true, costs: true},
-		{name: "a pod of it has no controller", f: provision.Forecast{Replaced: []provision.Node{{Pods: []provision.Pod{{Unowned: true}}}}}, harms: true, costs: true},
+		{name: "a pod of it has no controller", f: provision.Forecast{Replaced: []provision.Node{{Pods: []provision.Pod{{WithoutController: true}}}}}, harms: true, costs: true},
 		{name: "a pool goes with its nodes", f: provision.Forecast{Removed: []provision.RemovedPool{{Pool: "gpu", Nodes: []provision.Node{node}}}}, harms: true, costs: true},
 		{name: "a pool goes that has none", f: provision.Forecast{Removed: []provision.RemovedPool{{Pool: "gpu"}}}, costs: true},
 		{name: "a pool goes whose nodes nobody has counted", f: provision.Forecast{Removed: []provision.RemovedPool{{Pool: "gpu"}}}, offline: true, harms: true, costs: true},
@@ -28,6 +28,8 @@ func TestWhatAForecastPredictsIsHarmOrCostOrNothing(t *testing.T) {
 		{name: "a pod waits as before", f: provision.Forecast{PodScheduling: provision.PodScheduling{Unschedulable: []provision.Placement{{}}}}, empty: true},
 		{name: "more is paid", f: provision.Forecast{Cost: provision.Cost{After: provision.Amount{OnDemand: 1}}}, costs: true},
 		{name: "less is paid", f: provision.Forecast{Cost: provision.Cost{Now: provision.Amount{OnDemand: 1}}}},
+		{name: "nodes without a known price come", f: provision.Forecast{Cost: provision.Cost{Now: provision.Amount{Unpriced: 1}, After: provision.Amount{Unpriced: 3}, UnpricedUnchanged: 1}}, costs: true},
+		{name: "nodes without a known price go", f: provision.Forecast{Cost: provision.Cost{Now: provision.Amount{Unpriced: 3}, After: provision.Amount{Unpriced: 1}, UnpricedUnchanged: 1}}},
 		{name: "a limit is lower than what is in use", f: provision.Forecast{Pools: []provision.Pool{{OverLimit: []provision.ExceededLimit{{Resource: "cpu"}}}}}, costs: true, empty: true},
 	}
 	for _, tt := range tests {

@@ -11,9 +11,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/report/internal/section"
 )
 
-// uncontrolled are the pods that nothing makes again once their node is gone.
-func (v View) uncontrolled(f *provision.Forecast) section.Section {
-	pods := outcomesOf(f).uncontrolled
+// withoutController are the pods that nothing makes again once their node is gone.
+func (v View) withoutController(f *provision.Forecast) section.Section {
+	pods := outcomesOf(f).withoutController
 	out := section.Section{Title: fmt.Sprintf("Pods that will not be recreated (%d)", len(pods)), Color: "-"}
 	for _, p := range pods {
 		out.Lines = append(out.Lines, v.pod(p))

@@ -16,17 +16,17 @@ type nodeOutcomes struct {
 	full, closed map[string]int
 	// pods counts those on the nodes that are replaced, lost are those of them and of
 	// pools that go which nothing makes again.
-	pods         int
-	uncontrolled []provision.Pod
+	pods              int
+	withoutController []provision.Pod
 	// unexplained is true when the forecast counts such nodes and does not name them.
 	unexplained bool
 }
 
 func outcomesOf(f *provision.Forecast) nodeOutcomes {
 	out := nodeOutcomes{closed: map[string]int{}, full: map[string]int{}}
-	pools := map[string]provision.RolloutRate{}
+	pools := map[string]provision.PoolDisruption{}
 	for _, p := range f.Pools {
-		pools[p.Name] = p.RolloutRate
+		pools[p.Name] = p.Disruption
 	}
 	waiting := 0
 	for _, n := range f.Replaced {
@@ -39,7 +39,7 @@ func outcomesOf(f *provision.Forecast) nodeOutcomes {
 			out.closed[n.Pool]++
 		default:
 			out.pods += len(n.Pods)
-			out.uncontrolled = append(out.uncontrolled, alone(n)...)
+			out.withoutController = append(out.withoutController, podsWithoutController(n)...)
 			if len(n.Blockers) > 0 {
 				waiting++
 			}
@@ -48,7 +48,7 @@ func outcomesOf(f *provision.Forecast) nodeOutcomes {
 	for _, r := range f.Removed {
 		for _, n := range r.Nodes {
 			if !keptForGood(n) {
-				out.uncontrolled = append(out.uncontrolled, alone(n)...)
+				out.withoutController = append(out.withoutController, podsWithoutController(n)...)
 			}
 		}
 	}
@@ -56,9 +56,9 @@ func outcomesOf(f *provision.Forecast) nodeOutcomes {
 	return out
 }
 
-// alone are the node's pods that nothing makes again.
-func alone(n provision.Node) []provision.Pod {
-	return slices.DeleteFunc(slices.Clone(n.Pods), func(p provision.Pod) bool { return !p.Unowned })
+// podsWithoutController are the node's pods that nothing makes again.
+func podsWithoutController(n provision.Node) []provision.Pod {
+	return slices.DeleteFunc(slices.Clone(n.Pods), func(p provision.Pod) bool { return !p.WithoutController })
 }
 
 // keptForGood reports whether something on the node keeps it until somebody acts.

@@ -8,7 +8,7 @@ import (
 
 func TestOnlyNodesWithoutRoomCountAsFull(t *testing.T) {
 	f := &provision.Forecast{
-		Pools:    []provision.Pool{{Name: "tight", Nodes: 2, Replaced: 2, RolloutRate: provision.RolloutRate{AllowedDisruptions: 1}}},
+		Pools:    []provision.Pool{{Name: "tight", Nodes: 2, Replaced: 2, Disruption: provision.PoolDisruption{AllowedDisruptions: 1}}},
 		Replaced: []provision.Node{{Pool: "tight", Blockers: []provision.Blocker{{Kind: "limit"}}}, {Pool: "tight"}},
 	}
 	if got := outcomesOf(f); got.full["tight"] != 1 || got.in("tight") != 1 {

@@ -144,14 +144,16 @@ func span(least, most int) string {
 	return from + "–" + to + " " + name
 }
 
-// Money is what the change does to the bill, marked where it is reckoned with prices of the catalog.
+// Money is what the change does to the bill, marked where it is reckoned with prices of the catalog, or with old ones.
 func (v View) Money(c provision.Cost) []headline.Phrase {
 	var out []headline.Phrase
 	about := ""
 	if c.Approximate() {
 		about = "≈"
 	}
-	if d := v.difference(c); d.sum != "" {
+	if d := v.difference(c); d.unknown {
+		out = append(out, headline.Phrase{Text: d.String(), Brief: d.sum, Rank: headline.RankSpot})
+	} else if d.sum != "" {
 		out = append(out, headline.Phrase{Text: about + d.String(), Brief: about + d.sum, Rank: headline.RankSpot})
 	}
 	if more := c.NonComputeAfter.Volumes - c.NonComputeNow.Volumes; !nothing(more) {
@@ -166,7 +168,7 @@ func (v View) Money(c provision.Cost) []headline.Phrase {
 // Phrases are what the changes do to nodes and pods.
 func (v View) Phrases(f *provision.Forecast) []headline.Phrase {
 	out := v.nodePhrases(f)
-	if n := len(outcomesOf(f).uncontrolled); n > 0 {
+	if n := len(outcomesOf(f).withoutController); n > 0 {
 		out = append(out, headline.Phrase{Text: plural.Count(n, "pod") + " will not be recreated"})
 	}
 	if n := podsIn(f.PodScheduling.NewlyUnschedulable); n > 0 {

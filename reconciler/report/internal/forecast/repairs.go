@@ -19,6 +19,7 @@ func (v View) repairs(f *provision.Forecast) section.Section {
 		then := map[noderepair.BlockReason]string{
 			"":                             "replaced from " + minute(r.From) + " on",
 			noderepair.BlockedByAnnotation: "not replaced, because of its annotation karpenter.sh/do-not-repair",
+			noderepair.BlockedByBackoff:    "not replaced before " + minute(r.Until) + ", because nodes that replaced others of the pool became unhealthy soon, too",
 			noderepair.BlockedByThreshold:  "not replaced while more than 20 % of the pool's nodes are unhealthy",
 			noderepair.BlockedByBudget:     "not replaced while the pool's budgets allow no node for the reason Unhealthy",
 		}[r.Blocked]

@@ -14,7 +14,9 @@ func TestRepairsOfUnhealthyNodes(t *testing.T) {
 	of := noderepair.Repair{Node: "a", Pool: "gpu", Condition: "AcceleratedHardwareReady", Reason: "NvidiaXID79Error", From: time.Date(2026, 12, 1, 11, 30, 0, 0, time.UTC)}
 	blocked := func(by noderepair.BlockReason) noderepair.Repair {
 		out := of
-		out.Blocked = by
+		if out.Blocked = by; by == noderepair.BlockedByBackoff {
+			out.Until = of.From.Add(20 * time.Minute)
+		}
 		return out
 	}
 	for name, tt := range map[string]struct {
@@ -23,6 +25,7 @@ func TestRepairsOfUnhealthyNodes(t *testing.T) {
 	}{
 		"that nothing keeps":   {of, "a of pool gpu (AcceleratedHardwareReady, NvidiaXID79Error): replaced from 2026-12-01 11:30 UTC on"},
 		"with an annotation":   {blocked(noderepair.BlockedByAnnotation), "a of pool gpu (AcceleratedHardwareReady, NvidiaXID79Error): not replaced, because of its annotation karpenter.sh/do-not-repair"},
+		"of a backed-off pool": {blocked(noderepair.BlockedByBackoff), "a of pool gpu (AcceleratedHardwareReady, NvidiaXID79Error): not replaced before 2026-12-01 11:50 UTC, because nodes that replaced others of the pool became unhealthy soon, too"},
 		"of an unhealthy pool": {blocked(noderepair.BlockedByThreshold), "a of pool gpu (AcceleratedHardwareReady, NvidiaXID79Error): not replaced while more than 20 % of the pool's nodes are unhealthy"},
 		"beyond a budget":      {blocked(noderepair.BlockedByBudget), "a of pool gpu (AcceleratedHardwareReady, NvidiaXID79Error): not replaced while the pool's budgets allow no node for the reason Unhealthy"},
 	} {

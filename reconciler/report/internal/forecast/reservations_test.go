@@ -45,7 +45,7 @@ func TestAFullReservationDoesNoHarm(t *testing.T) {
 		"unless something else keeps a node": {[]provision.Blocker{reservation, pdb}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &provision.Forecast{Replaced: []provision.Node{{Pool: "gpu", Blockers: tt.blockers}}, Pools: []provision.Pool{{Name: "gpu", RolloutRate: provision.RolloutRate{AllowedDisruptions: 1}}}}
+			f := &provision.Forecast{Replaced: []provision.Node{{Pool: "gpu", Blockers: tt.blockers}}, Pools: []provision.Pool{{Name: "gpu", Disruption: provision.PoolDisruption{AllowedDisruptions: 1}}}}
 			if got := plainText().Harms(f); got != tt.want {
 				t.Errorf("harms: %t, want %t", got, tt.want)
 			}

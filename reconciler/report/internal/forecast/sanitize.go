@@ -62,7 +62,7 @@ func cleanPool(p provision.Pool) provision.Pool {
 	for i, e := range p.OverLimit {
 		p.OverLimit[i] = provision.ExceededLimit{Resource: sanitize.Redact(e.Resource), Used: sanitize.Redact(e.Used), Limit: sanitize.Redact(e.Limit)}
 	}
-	p.RolloutRate.Budget, p.RolloutRate.LimitReached = sanitize.Redact(p.RolloutRate.Budget), sanitize.Redact(p.RolloutRate.LimitReached)
+	p.Disruption.Budget, p.Disruption.LimitMessage = sanitize.Redact(p.Disruption.Budget), sanitize.Redact(p.Disruption.LimitMessage)
 	return p
 }
 
@@ -101,7 +101,7 @@ func cleanNotes(notes []string) []string {
 }
 
 func cleanPrice(p provision.Price) provision.Price {
-	return provision.Price{CapacityType: sanitize.Redact(p.CapacityType), Basis: sanitize.Redact(p.Basis), Date: sanitize.Redact(p.Date)}
+	return provision.Price{CapacityType: sanitize.Redact(p.CapacityType), Basis: sanitize.Redact(p.Basis), Date: sanitize.Redact(p.Date), Outdated: p.Outdated}
 }
 
 func cleanPod(p provision.Pod) provision.Pod {

@@ -20,7 +20,7 @@ func (v View) Sections(f *provision.Forecast) []section.Section {
 	if f.Rollout.MaxMinutes > 0 {
 		assumed.Folded = append(assumed.Folded, each(f.Rollout.Assumptions, sanitize.Escape)...)
 	}
-	out := []section.Section{v.removed(f), v.uncontrolled(f), v.never(f), v.unscheduled(f), v.over(f), v.replaced(f), v.uncountedPools(f), assumed, v.reservationEnds(f), v.repairs(f), v.added(f), v.changed(f)}
+	out := []section.Section{v.removed(f), v.withoutController(f), v.never(f), v.unscheduled(f), v.over(f), v.replaced(f), v.uncountedPools(f), assumed, v.reservationEnds(f), v.repairs(f), v.added(f), v.changed(f)}
 	if !v.Proposal {
 		out = append(out, v.Drifted(f))
 	}
@@ -54,13 +54,13 @@ func (v View) never(f *provision.Forecast) section.Section {
 	for _, p := range f.Pools {
 		if n := outcomes.full[p.Name]; n > 0 {
 			why := "its limit leaves no capacity for a replacement"
-			if p.RolloutRate.LimitReached != "" {
-				why = v.Name(p.RolloutRate.LimitReached)
+			if p.Disruption.LimitMessage != "" {
+				why = v.Name(p.Disruption.LimitMessage)
 			}
 			out.Lines = append(out.Lines, fmt.Sprintf("pool %s, %s: %s", v.Name(p.Name), plural.Count(n, "node"), why))
 		}
 		if n := outcomes.closed[p.Name]; n > 0 {
-			out.Lines = append(out.Lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.Name(p.Name), plural.Count(n, "node"), v.Name(p.RolloutRate.Budget)))
+			out.Lines = append(out.Lines, fmt.Sprintf("pool %s, %s: its budget %s never allows one", v.Name(p.Name), plural.Count(n, "node"), v.Name(p.Disruption.Budget)))
 		}
 	}
 	for _, n := range outcomes.blocked {
@@ -96,7 +96,7 @@ func (v View) replaced(f *provision.Forecast) section.Section {
 		if p.Replaced == 0 {
 			continue
 		}
-		nodes, pace := fmt.Sprintf("%d of %d", max(0, p.Replaced-outcomes.in(p.Name)), p.Nodes), v.rolloutRate(p.RolloutRate)
+		nodes, pace := fmt.Sprintf("%d of %d", max(0, p.Replaced-outcomes.in(p.Name)), p.Nodes), v.disruption(p.Disruption)
 		if n := outcomes.in(p.Name); n > 0 {
 			nodes += fmt.Sprintf(", %d never", n)
 		}
@@ -158,8 +158,8 @@ func (v View) causes(f *provision.Forecast, p provision.Pool) string {
 	return strings.Join(reasons, "<br>")
 }
 
-// rolloutRate is how many nodes at once, and which budget sets that.
-func (v View) rolloutRate(p provision.RolloutRate) string {
+// disruption is how many nodes at once, and which budget sets that.
+func (v View) disruption(p provision.PoolDisruption) string {
 	out := strconv.Itoa(p.AllowedDisruptions)
 	if !p.NextWindow.IsZero() {
 		out += " until " + p.NextWindow.UTC().Format("2006-01-02 15:04") + " UTC"

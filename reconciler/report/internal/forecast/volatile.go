@@ -26,7 +26,7 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 		}
 	}
 	out.Pools = each(f.Pools, func(p provision.Pool) provision.Pool {
-		p.RolloutRate.AllowedDisruptions, p.RolloutRate.NextWindow = 0, time.Time{}
+		p.Disruption.AllowedDisruptions, p.Disruption.NextWindow = 0, time.Time{}
 		if p.Replaced == 0 {
 			p.Nodes = 0
 		}
@@ -50,7 +50,7 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 	// The headline has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
 	out.Cost.NonComputeNow, out.Cost.NonComputeAfter = provision.NonCompute{}, provision.NonCompute{}
-	out.Cost.SpotUnchanged, out.Cost.Unblocked, out.Cost.Notes = 0, nil, nil
+	out.Cost.SpotUnchanged, out.Cost.UnpricedUnchanged, out.Cost.Unblocked, out.Cost.Notes = 0, 0, nil, nil
 	out.Cost.Prices = each(f.Cost.Prices, func(p provision.Price) provision.Price {
 		p.Date = ""
 		return p

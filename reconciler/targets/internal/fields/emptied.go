@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Emptied finds the maps and lists that wanted declares without content, and of which
+// Emptied finds the maps and lists that desired declares without content, and of which
 // manager owns contents in live by server-side apply. That makes null of such a one when
 // its last owned content goes, which most fields do not take
 // (kubernetes-sigs/structured-merge-diff, removeItemsWithSchema). Where the contents are

@@ -9,9 +9,9 @@ import (
 
 func TestEmptiedGivesUpWhatIsOursAlone(t *testing.T) {
 	tests := []struct {
-		name, live, wanted, ours, theirs string
-		pointers                         []string
-		claim                            string
+		name, live, desired, ours, theirs string
+		pointers                          []string
+		claim                             string
 	}{
 		{"a map", `{"spec":{"role":{"a":1,"b/c":2}}}`, `{"spec":{"role":{}}}`, `{"f:spec":{"f:role":{"f:a":{},"f:b/c":{}}}}`, `{}`,
 			[]string{"/spec/role/a", "/spec/role/b~1c"}, `{"f:spec":{"f:role":{}}}`},
@@ -45,7 +45,7 @@ func TestEmptiedGivesUpWhatIsOursAlone(t *testing.T) {
 				managed = append(managed, entry("we", "Apply", tt.ours))
 			}
 			live["metadata"] = map[string]any{"managedFields": managed}
-			pointers, claim := Emptied(live, read(t, tt.wanted), "we")
+			pointers, claim := Emptied(live, read(t, tt.desired), "we")
 			if d := cmp.Diff(tt.pointers, pointers); d != "" {
 				t.Error(d)
 			}

@@ -22,65 +22,65 @@ func read(t testing.TB, text string) map[string]any {
 
 func TestProjectShowsExactlyWhatACorrectionChanges(t *testing.T) {
 	tests := []struct {
-		name                       string
-		live, merged, wanted, ours string
-		want                       string
+		name                        string
+		live, merged, desired, ours string
+		want                        string
 	}{
 		{
 			name: "defaults and quantities that are only written otherwise do not show",
-			live: `{cpu: "1", port: 80, protocol: TCP}`, merged: `{cpu: "1", port: 80, protocol: TCP}`, wanted: `{cpu: 1000m, port: 80}`,
+			live: `{cpu: "1", port: 80, protocol: TCP}`, merged: `{cpu: "1", port: 80, protocol: TCP}`, desired: `{cpu: 1000m, port: 80}`,
 			want: `{cpu: 1000m, port: 80}`,
 		},
 		{
 			name: "a value that differs shows as it is live",
-			live: `{cpu: "2"}`, merged: `{cpu: "1"}`, wanted: `{cpu: 1000m}`, want: `{cpu: "2"}`,
+			live: `{cpu: "2"}`, merged: `{cpu: "1"}`, desired: `{cpu: 1000m}`, want: `{cpu: "2"}`,
 		},
 		{
 			name: "a field that is not there yet is missing",
-			live: `{a: 1}`, merged: `{a: 1, b: {c: 2, defaulted: 3}}`, wanted: `{a: 1, b: {c: 2}}`, want: `{a: 1}`,
+			live: `{a: 1}`, merged: `{a: 1, b: {c: 2, defaulted: 3}}`, desired: `{a: 1, b: {c: 2}}`, want: `{a: 1}`,
 		},
 		{
 			name: "a field of ours that goes is shown",
-			live: `{a: 1, b: 2}`, merged: `{a: 1}`, wanted: `{a: 1}`, ours: `{"f:a": {}, "f:b": {}}`, want: `{a: 1, b: 2}`,
+			live: `{a: 1, b: 2}`, merged: `{a: 1}`, desired: `{a: 1}`, ours: `{"f:a": {}, "f:b": {}}`, want: `{a: 1, b: 2}`,
 		},
 		{
 			name: "a field of ours that falls back to its default is shown",
-			live: `{replicas: 3}`, merged: `{replicas: 1}`, wanted: `{}`, ours: `{"f:replicas": {}}`, want: `{replicas: 3}`,
+			live: `{replicas: 3}`, merged: `{replicas: 1}`, desired: `{}`, ours: `{"f:replicas": {}}`, want: `{replicas: 3}`,
 		},
 		{
 			name: "a field of others that a webhook moves is not",
-			live: `{stamp: 3}`, merged: `{stamp: 4}`, wanted: `{}`, ours: `{"f:a": {}}`, want: `{}`,
+			live: `{stamp: 3}`, merged: `{stamp: 4}`, desired: `{}`, ours: `{"f:a": {}}`, want: `{}`,
 		},
 		{
-			name:   "list elements are paired by the API server's keys, whatever their order",
-			live:   `{ports: [{containerPort: 81, protocol: TCP}, {containerPort: 80, protocol: TCP, name: web}]}`,
-			merged: `{ports: [{containerPort: 80, protocol: TCP, name: http}, {containerPort: 81, protocol: TCP}]}`,
-			wanted: `{ports: [{containerPort: 80, name: http}, {containerPort: 81}]}`,
-			ours:   `{"f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}}}`,
-			want:   `{ports: [{containerPort: 80, name: web}, {containerPort: 81}]}`,
+			name:    "list elements are paired by the API server's keys, whatever their order",
+			live:    `{ports: [{containerPort: 81, protocol: TCP}, {containerPort: 80, protocol: TCP, name: web}]}`,
+			merged:  `{ports: [{containerPort: 80, protocol: TCP, name: http}, {containerPort: 81, protocol: TCP}]}`,
+			desired: `{ports: [{containerPort: 80, name: http}, {containerPort: 81}]}`,
+			ours:    `{"f:ports": {"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}}}`,
+			want:    `{ports: [{containerPort: 80, name: web}, {containerPort: 81}]}`,
 		},
 		{
 			name: "a container that another manager injected does not show",
 			live: `{c: [{name: a, image: x}, {name: proxy, image: p}]}`, merged: `{c: [{name: a, image: y}, {name: proxy, image: p}]}`,
-			wanted: `{c: [{name: a, image: y}]}`, want: `{c: [{name: a, image: x}]}`,
+			desired: `{c: [{name: a, image: y}]}`, want: `{c: [{name: a, image: x}]}`,
 		},
 		{
 			name: "a container that goes does",
-			live: `{c: [{name: a}, {name: old}]}`, merged: `{c: [{name: a}]}`, wanted: `{c: [{name: a}]}`, want: `{c: [{name: a}, {name: old}]}`,
+			live: `{c: [{name: a}, {name: old}]}`, merged: `{c: [{name: a}]}`, desired: `{c: [{name: a}]}`, want: `{c: [{name: a}, {name: old}]}`,
 		},
 		{
 			name: "other members of a set do not show",
-			live: `{finalizers: [theirs, old]}`, merged: `{finalizers: [theirs, new]}`, wanted: `{finalizers: [new]}`,
+			live: `{finalizers: [theirs, old]}`, merged: `{finalizers: [theirs, new]}`, desired: `{finalizers: [new]}`,
 			want: `{finalizers: [old]}`,
 		},
 		{
 			name: "the order of a list that differs shows",
-			live: `{args: [b, a]}`, merged: `{args: [a, b]}`, wanted: `{args: [a, b]}`, want: `{args: [b, a]}`,
+			live: `{args: [b, a]}`, merged: `{args: [a, b]}`, desired: `{args: [a, b]}`, want: `{args: [b, a]}`,
 		},
 		{
 			name: "a list without keys is compared by position where lengths agree",
 			live: `{terms: [{tags: {a: "1"}, d: 0}, {tags: {a: "2"}, d: 0}]}`, merged: `{terms: [{tags: {a: "1"}, d: 0}, {tags: {a: "3"}, d: 0}]}`,
-			wanted: `{terms: [{tags: {a: "1"}}, {tags: {a: "3"}}]}`, want: `{terms: [{tags: {a: "1"}}, {tags: {a: "2"}}]}`,
+			desired: `{terms: [{tags: {a: "1"}}, {tags: {a: "3"}}]}`, want: `{terms: [{tags: {a: "1"}}, {tags: {a: "2"}}]}`,
 		},
 	}
 	for _, tt := range tests {
@@ -89,7 +89,7 @@ func TestProjectShowsExactlyWhatACorrectionChanges(t *testing.T) {
 			if tt.ours != "" {
 				ours = read(t, tt.ours)
 			}
-			got := Project(read(t, tt.live), read(t, tt.merged), read(t, tt.wanted), ours)
+			got := Project(read(t, tt.live), read(t, tt.merged), read(t, tt.desired), ours)
 			if d := cmp.Diff(read(t, tt.want), got); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
@@ -264,7 +264,7 @@ func TestMissingPointsAtAdditions(t *testing.T) {
 
 // FuzzProject holds for any three objects: nothing panics, nothing that was
 // given changes, and where a correction changes nothing the result is what is
-// wanted.
+// desired.
 func FuzzProject(f *testing.F) {
 	f.Add(`{"a":[{"name":"x"}]}`, `{"a":[{"name":"y"}]}`, `{"a":[{"name":"y"}]}`, `{"f:a":{"k:{\"name\":\"x\"}":{}}}`)
 	f.Add(`{"a":{"b":1}}`, `{"a":[1,2]}`, `{"a":null}`, `{"f:a":{}}`)

@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/pointer"
 )
 
-// Omitted is a wanted object as an update sends it, so that ignored fields are neither owned nor
+// Omitted is a desired object as an update sends it, so that ignored fields are neither owned nor
 // written.
 type Omitted struct {
 	// Object is without the ignored fields.
@@ -18,7 +18,7 @@ type Omitted struct {
 	Kept bool
 }
 
-// Omit takes the fields that the pointers name out of a wanted object in which they have their live
+// Omit takes the fields that the pointers name out of a desired object in which they have their live
 // values. The manager is the one that sends the update.
 func Omit(desired, live map[string]any, manager string, pointers []string) Omitted {
 	out := Omitted{Object: desired}
@@ -33,7 +33,7 @@ func Omit(desired, live map[string]any, manager string, pointers []string) Omitt
 		case granular(live, at):
 			out.Object, _ = p.Remove(out.Object).(map[string]any)
 		default:
-			// What the wanted object does not declare is kept in the list or map that it declares.
+			// What the desired object does not declare is kept in the list or map that it declares.
 			if wholeDeclared(desired, live, p, at, manager) {
 				out.Kept = true
 				if value, present := at.Get(live); present {
@@ -46,7 +46,7 @@ func Omit(desired, live map[string]any, manager string, pointers []string) Omitt
 }
 
 // wholeDeclared reports whether a field is in a list or a map that is applied as a whole, and that the
-// wanted object declares.
+// desired object declares.
 func wholeDeclared(desired, live map[string]any, p, at pointer.Pointer, manager string) bool {
 	for n := range p {
 		if _, declared := p[:n+1].Get(desired); !declared {
@@ -135,7 +135,7 @@ func keyOf(t Tree, value any, part string) (key string, next any) {
 	return "f:" + part, nil
 }
 
-// Release is a claim to a live object without the fields that the pointers name in the wanted one, and
+// Release is a claim to a live object without the fields that the pointers name in the desired one, and
 // which of them it was to.
 func Release(live, desired map[string]any, claim Tree, pointers []string) (left Tree, released []string) {
 	left = claim

@@ -6,10 +6,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Overlay estimates what applying wanted to live would give, without a request to the
+// Overlay estimates what applying desired to live would give, without a request to the
 // API server: maps are merged, lists and plain values replaced, and what we own in live
-// and is not wanted any more is dropped. It serves where a dry run is refused or, for
-// Secrets, not wanted; it fills in no defaults.
+// and is not desired any more is dropped. It serves where a dry run is refused or, for
+// Secrets, not desired; it fills in no defaults.
 func Overlay(live, desired map[string]any, ours Tree) map[string]any {
 	return merge(live, desired, orNone(ours))
 }
@@ -34,7 +34,7 @@ func merge(l, w map[string]any, ours Tree) map[string]any {
 		case sub == nil:
 			out[k] = v
 		case len(sub) == 0:
-			// Ours alone, and no longer wanted: it goes.
+			// Ours alone, and no longer desired: it goes.
 		case isMap:
 			if left := merge(m, nil, sub); len(left) > 0 {
 				out[k] = left
@@ -71,7 +71,7 @@ func Without(object, keep map[string]any, t Tree) map[string]any {
 	return out
 }
 
-// Unclaimed lists the fields of wanted, as plain paths, that the tree does not
+// Unclaimed lists the fields of desired, as plain paths, that the tree does not
 // own: an apply would change nothing but make them ours. Lists are read
 // as a whole. What the pointers name is left out.
 func Unclaimed(desired map[string]any, t Tree, pointers []string) []string {

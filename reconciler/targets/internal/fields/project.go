@@ -8,13 +8,13 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// Project writes the live object in the form of the wanted one: where a correction
-// would change nothing, it is what is wanted; where it would, it is what is live. So
-// that comparing the result with wanted shows exactly what a correction changes, "live
+// Project writes the live object in the form of the desired one: where a correction
+// would change nothing, it is what is desired; where it would, it is what is live. So
+// that comparing the result with desired shows exactly what a correction changes, "live
 // → Git", without the noise of defaults, quantities and other managers' fields.
 //
 // merged is what live would be after the correction; ours is what we own in
-// live today (fields that we own and that are no longer wanted must show as going
+// live today (fields that we own and that are no longer desired must show as going
 // away). None of the arguments is changed; the result shares parts with them.
 func Project(live, merged, desired map[string]any, ours Tree) map[string]any {
 	out, ok := project(some(live), some(merged), some(desired), ours)
@@ -97,7 +97,7 @@ func projectList(l, m, w []any, ours Tree) []any {
 		case slices.ContainsFunc(w, func(o any) bool { return state.Equal(e, o) }):
 			out = append(out, e)
 		case composite(e):
-			// It stays, and cannot be matched with what is wanted.
+			// It stays, and cannot be matched with what is desired.
 			out = append(out, e)
 		}
 	}

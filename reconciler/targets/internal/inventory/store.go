@@ -266,7 +266,7 @@ func (s *Store) Remove(k state.Key) {
 	}
 }
 
-// RevokeApprovals drops how far the deletion of things was allowed that are wanted again, or whose
+// RevokeApprovals drops how far the deletion of things was allowed that are desired again, or whose
 // deletion was given up: when one is to be deleted again, that is another deletion, whether
 // or not anything was written to it.
 func (s *Store) RevokeApprovals(no func(state.Key) bool) {

@@ -27,13 +27,29 @@ func (svc *Service) Impair(id, check string) error {
 		next := map[string]time.Time{check: svc.account.Clock.Now()}
 		maps.Copy(next, i.health.impaired)
 		i.health.impaired = next // a new map: the old one may be in a snapshot
-	case slices.Contains([]string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}, check):
+	case isScheduledEvent(check):
 		i.health.events = append(slices.Clone(i.health.events), check)
 		svc.scheduled(id, check, svc.account.Clock.Now())
 	default:
 		return fmt.Errorf("impairing instance %s: %q is neither a status check nor a scheduled event", id, check)
 	}
 	return nil
+}
+
+// AnnounceScheduledEvent sends AWS Health's event of a scheduled event, and leaves the instance's status as it is.
+func (svc *Service) AnnounceScheduledEvent(id, code string) error {
+	switch {
+	case svc.instance(id) == nil:
+		return fmt.Errorf("announcing a scheduled event of instance %q: there is none", id)
+	case !isScheduledEvent(code):
+		return fmt.Errorf("announcing a scheduled event of instance %s: %q is none", id, code)
+	}
+	svc.scheduled(id, code, svc.account.Clock.Now())
+	return nil
+}
+
+func isScheduledEvent(code string) bool {
+	return slices.Contains([]string{"instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop"}, code)
 }
 
 // element is the summary of one check, with the one test behind it.

@@ -69,7 +69,7 @@ func (svc *Service) deleteTags(in *api.Call) (any, error) {
 		return nil, api.ErrDryRun()
 	}
 	for _, have := range found {
-		maps.DeleteFunc(have, func(k, v string) bool { return unwanted(forms, k, v) })
+		maps.DeleteFunc(have, func(k, v string) bool { return selected(forms, k, v) })
 	}
 	return []query.Element{query.Bool("return", true)}, nil
 }
@@ -77,8 +77,8 @@ func (svc *Service) deleteTags(in *api.Call) (any, error) {
 // reserved reports whether a tag's key is AWS's own.
 func reserved(key string) bool { return strings.HasPrefix(strings.ToLower(key), "aws:") }
 
-// unwanted reports whether the forms of DeleteTags mean that tag; AWS's own stay.
-func unwanted(forms []query.Form, k, v string) bool {
+// selected reports whether the forms of DeleteTags mean that tag; AWS's own stay.
+func selected(forms []query.Form, k, v string) bool {
 	if len(forms) == 0 {
 		return !reserved(k)
 	}

@@ -15,6 +15,9 @@ func (svc *Service) authorizations() map[string]api.Authorization {
 		"GetOpenIDConnectProvider": func(in *api.Call) []api.AuthorizationRequest {
 			return []api.AuthorizationRequest{{Action: "iam:GetOpenIDConnectProvider", Resource: in.Form.Get("OpenIDConnectProviderArn")}}
 		},
+		"SimulatePrincipalPolicy": func(in *api.Call) []api.AuthorizationRequest {
+			return []api.AuthorizationRequest{{Action: "iam:SimulatePrincipalPolicy", Resource: in.Form.Get("PolicySourceArn")}}
+		},
 		"CreateRole":                 svc.createRoleRequests,
 		"PutRolePermissionsBoundary": svc.putBoundaryRequests,
 		"CreateInstanceProfile":      svc.createProfileRequests,

@@ -104,12 +104,12 @@ func TestPathsInIAM(t *testing.T) {
 		"/a//b/":                             {"", bad},
 	} {
 		for what, k := range kinds() {
-			svc, wanted := newService("us-east-1", 0), want.role
+			svc, desired := newService("us-east-1", 0), want.role
 			if what == "policy" {
-				wanted = want.policy
+				desired = want.policy
 			}
-			if code := request(t, svc, k.create, nil, append([]string{k.name, "new", "Path", path}, k.rest...)...); code != wanted {
-				t.Errorf("a %s below %q: %q, want %q", what, path, code, wanted)
+			if code := request(t, svc, k.create, nil, append([]string{k.name, "new", "Path", path}, k.rest...)...); code != desired {
+				t.Errorf("a %s below %q: %q, want %q", what, path, code, desired)
 			}
 		}
 	}
@@ -177,12 +177,12 @@ func TestDescriptionsInIAM(t *testing.T) {
 		for op, pairs := range map[string][]string{
 			"CreateRole": {"RoleName", "new", "AssumeRolePolicyDocument", trust}, "UpdateRole": {"RoleName", "node"}, "CreatePolicy": {"PolicyName", "new", "PolicyDocument", read},
 		} {
-			wanted := want.role
+			desired := want.role
 			if op == "CreatePolicy" {
-				wanted = want.policy
+				desired = want.policy
 			}
-			if code := request(t, svc, op, nil, append(pairs, "Description", text)...); code != wanted {
-				t.Errorf("%s with %.20q: %q, want %q", op, text, code, wanted)
+			if code := request(t, svc, op, nil, append(pairs, "Description", text)...); code != desired {
+				t.Errorf("%s with %.20q: %q, want %q", op, text, code, desired)
 			}
 		}
 	}

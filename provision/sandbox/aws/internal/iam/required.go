@@ -16,6 +16,7 @@ func required() map[string][]string {
 		"AddRoleToInstanceProfile":      {"InstanceProfileName", "RoleName"},
 		"RemoveRoleFromInstanceProfile": {"InstanceProfileName", "RoleName"},
 		"GetOpenIDConnectProvider":      {"OpenIDConnectProviderArn"},
+		"SimulatePrincipalPolicy":       {"PolicySourceArn", "ActionNames"},
 	}
 	for kind, name := range map[string]string{"Role": "RoleName", "Policy": "PolicyArn", "InstanceProfile": "InstanceProfileName"} {
 		out["Tag"+kind] = slices.Concat([]string{name, "Tags"}, tags)

@@ -1,7 +1,7 @@
 // Package iam is IAM: roles with their policies and permissions boundaries,
 // instance profiles, managed policies, and the OIDC provider of the cluster. It
-// stores policies and checks their grammar, and never evaluates them: package
-// policy does, for the front. Start with Service and operations.
+// stores policies and checks their grammar, and evaluates them, by package policy, only where a
+// simulation is requested: for requests the front does. Start with Service and operations.
 package iam
 
 import (

@@ -12,5 +12,5 @@ func (svc *Service) Table() api.Table {
 // operations are those of roles, their policies, instance profiles, customer
 // managed policies and the cluster's OIDC provider.
 func (svc *Service) operations() map[string]api.Operation {
-	return merged(svc.roleOperations(), svc.rolePolicyOperations(), svc.profileOperations(), svc.policyOperations(), svc.providerOperations())
+	return merged(svc.roleOperations(), svc.rolePolicyOperations(), svc.profileOperations(), svc.policyOperations(), svc.providerOperations(), svc.simulationOperations())
 }

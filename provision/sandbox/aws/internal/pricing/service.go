@@ -65,11 +65,11 @@ func (svc *Service) getProducts(in *api.Call) (any, error) {
 	products := []string{}
 	for _, t := range svc.offerings.Types() { // sorted by name
 		attributes := svc.productAttributes(t)
-		wanted, err := input.matches(attributes)
+		desired, err := input.matches(attributes)
 		if err != nil {
 			return nil, err
 		}
-		if t.Name <= after || !wanted || t.OnDemandUSD == 0 {
+		if t.Name <= after || !desired || t.OnDemandUSD == 0 {
 			continue
 		}
 		if len(products) == most {

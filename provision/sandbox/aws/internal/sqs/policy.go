@@ -153,7 +153,7 @@ func (s statement) covers(want sending) bool {
 func (s statement) conditionsMatch(keys map[string]string) (hold, evaluated bool) {
 	hold, evaluated = true, true
 	for operator, tests := range s.Condition {
-		for key, wanted := range tests {
+		for key, desired := range tests {
 			have, known := keys[strings.ToLower(key)]
 			var match func(want string) bool
 			switch operator {
@@ -170,7 +170,7 @@ func (s statement) conditionsMatch(keys map[string]string) (hold, evaluated bool
 				evaluated = false
 				continue
 			}
-			hold = hold && slices.ContainsFunc(wanted, match)
+			hold = hold && slices.ContainsFunc(desired, match)
 		}
 	}
 	return hold, evaluated

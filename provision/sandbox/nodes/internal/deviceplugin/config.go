@@ -1,6 +1,7 @@
 package deviceplugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,6 +17,9 @@ const (
 	SharedGPU = "nvidia.com/gpu.shared"
 
 	resourcePrefix = "nvidia.com/"
+	migPrefix      = resourcePrefix + "mig-"
+	migSingle      = "single"
+	migMixed       = "mixed"
 	maxNameLength  = 63
 )
 
@@ -43,6 +47,11 @@ type Config struct {
 	OnePerRequest bool
 	// MPSRoot reports whether the file gives the folder that MPS needs.
 	MPSRoot bool
+	// MIGStrategy is the flag migStrategy.
+	MIGStrategy string
+	// MIGDevices are how many MIG devices each GPU is partitioned into, by profile, before the plugin starts. It is empty where
+	// the plugin's pod does not partition GPUs.
+	MIGDevices map[string]int
 	// Patient is true when the plugin waits where it finds no driver
 	// (failOnInitError: false), instead of ending with an error.
 	Patient bool
@@ -85,7 +94,8 @@ func ParseConfig(text []byte) (Config, error) {
 		Patient: f.Flags.FailOnInit != nil && !*f.Flags.FailOnInit}
 	if f.Flags.MigStrategy != nil {
 		switch *f.Flags.MigStrategy {
-		case "none", "single", "mixed":
+		case "none", migSingle, migMixed:
+			config.MIGStrategy = *f.Flags.MigStrategy
 		default:
 			return Config{}, fmt.Errorf("the device plugin's configuration has the unknown migStrategy %q", *f.Flags.MigStrategy)
 		}
@@ -102,7 +112,7 @@ func ParseConfig(text []byte) (Config, error) {
 			return Config{}, err
 		}
 	}
-	if config.Strategy == SharingStrategyMPS && f.Flags.MigStrategy != nil && *f.Flags.MigStrategy == "mixed" {
+	if config.Strategy == SharingStrategyMPS && f.Flags.MigStrategy != nil && *f.Flags.MigStrategy == migMixed {
 		return Config{}, errors.New("the device plugin does not combine MPS with migStrategy mixed")
 	}
 	return config, nil
@@ -125,7 +135,7 @@ func (c *Config) share(strategy SharingStrategy, s *sharing) error {
 			replicas = max(replicas, *r.Replicas)
 		}
 	}
-	*c = Config{Strategy: strategy, Replicas: replicas, Resource: GPU, MPSRoot: c.MPSRoot, Patient: c.Patient}
+	*c = Config{Strategy: strategy, Replicas: replicas, Resource: GPU, MPSRoot: c.MPSRoot, Patient: c.Patient, MIGStrategy: c.MIGStrategy}
 	// Under MPS the plugin does not read the field, and only shares are refused.
 	c.OnePerRequest = replicas > 0 && (strategy == SharingStrategyMPS || s.FailMany)
 	if s.RenameByDefault && replicas > 0 {
@@ -154,12 +164,20 @@ func resourceName(name string) (string, error) {
 	return name, nil
 }
 
-// AdvertisedGPUs returns the resource's name and how many devices the plugin registers on
-// a node with that many GPUs.
-func (c Config) AdvertisedGPUs(gpus int) (string, int) {
-	name := c.Resource
-	if name == "" {
-		name = GPU
+// AdvertisedPerGPU are the names of the resources that the plugin registers, with how many devices each GPU has.
+func (c Config) AdvertisedPerGPU() map[string]int {
+	out := map[string]int{}
+	switch {
+	case len(c.MIGDevices) > 0 && c.MIGStrategy == migMixed:
+		for profile, n := range c.MIGDevices {
+			out[migPrefix+profile] = n
+		}
+	case len(c.MIGDevices) > 0 && c.MIGStrategy == migSingle:
+		for _, n := range c.MIGDevices { // There is one.
+			out[GPU] = n
+		}
+	default:
+		out[cmp.Or(c.Resource, GPU)] = max(c.Replicas, 1)
 	}
-	return name, gpus * max(c.Replicas, 1)
+	return out
 }

@@ -72,12 +72,13 @@ func FuzzParseConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		name, count := config.AdvertisedGPUs(4)
-		if count < 4 || (name != deviceplugin.GPU && name != deviceplugin.SharedGPU) {
-			t.Errorf("4 GPUs became %d %q", count, name)
-		}
-		if config.Strategy == deviceplugin.SharingStrategyNone && count != 4 {
-			t.Errorf("whole GPUs became %d", count)
+		for name, each := range config.AdvertisedPerGPU() {
+			if each < 1 || (name != deviceplugin.GPU && name != deviceplugin.SharedGPU) {
+				t.Errorf("a GPU became %d %q", each, name)
+			}
+			if config.Strategy == deviceplugin.SharingStrategyNone && each != 1 {
+				t.Errorf("a whole GPU became %d", each)
+			}
 		}
 	})
 }

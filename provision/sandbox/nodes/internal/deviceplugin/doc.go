@@ -11,5 +11,5 @@
 // It refuses what the plugin itself refuses, with the same consequence: no
 // devices. Like the plugin it ignores the fields rename, devices and resources.
 //
-// Start reading at Locate, then at Config.AdvertisedGPUs.
+// Start reading at Locate, then at Config.AdvertisedPerGPU.
 package deviceplugin

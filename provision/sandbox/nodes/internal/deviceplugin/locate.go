@@ -89,7 +89,7 @@ func Locate(pod *corev1.Pod, nodeLabels map[string]string, get ConfigMaps) (Conf
 			return Config{}, errors.New("the device plugin refuses MPS without --mps-root, MPS_ROOT or flags.mpsRoot")
 		}
 	}
-	return config, nil
+	return config, partition(&config, pod, plugin, nodeLabels, get)
 }
 
 // container finds the container with the plugin's image that runs a program. The

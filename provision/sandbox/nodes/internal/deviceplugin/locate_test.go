@@ -3,6 +3,8 @@ package deviceplugin_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,8 +16,12 @@ import (
 )
 
 func offer(config deviceplugin.Config) string {
-	name, count := config.AdvertisedGPUs(4)
-	return fmt.Sprintf("%s %d", name, count)
+	each := config.AdvertisedPerGPU()
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(each)) {
+		out = append(out, fmt.Sprintf("%s %d", name, 4*each[name]))
+	}
+	return strings.Join(out, ", ")
 }
 
 // spec is a pod in namespace kube-system from YAML.

@@ -46,8 +46,8 @@ func TestTheEmulationOffersWhatTheRealPluginDid(t *testing.T) {
 				return
 			}
 			offered := run.Resources[0]
-			if name, devices := config.AdvertisedGPUs(len(recorded.GPUs)); name != offered.Name || devices != len(offered.Devices) {
-				t.Errorf("the real one offers %s: %d, the emulation %s: %d", offered.Name, len(offered.Devices), name, devices)
+			if each := config.AdvertisedPerGPU(); len(each) != 1 || each[offered.Name]*len(recorded.GPUs) != len(offered.Devices) {
+				t.Errorf("the real one offers %s: %d, the emulation of each GPU %v", offered.Name, len(offered.Devices), each)
 			}
 			if refusal, ok := offered.Refused(2); ok && config.OnePerRequest != (refusal != "") {
 				t.Errorf("the real one returns %q for a request for two, and the emulation refuses it: %t", refusal, config.OnePerRequest)

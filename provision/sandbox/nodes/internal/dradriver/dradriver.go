@@ -44,6 +44,9 @@ func models() map[string]model {
 		"A100": {product: "NVIDIA A100-SXM4-40GB", architecture: "Ampere", capability: "8.0.0"},
 		"H100": {product: "NVIDIA H100 80GB HBM3", architecture: "Hopper", capability: "9.0.0", memoryMiB: 81559},
 		"H200": {product: "NVIDIA H200", architecture: "Hopper", capability: "9.0.0"},
+
+		"RTX PRO 4500":        {product: "NVIDIA RTX PRO 4500 Blackwell Server Edition", architecture: "Blackwell", capability: "12.0.0", memoryMiB: 32160},
+		"RTX PRO Server 6000": {product: "NVIDIA RTX PRO 6000 Blackwell Server Edition", architecture: "Blackwell", capability: "12.0.0", memoryMiB: 97280},
 	}
 }
 

@@ -13,9 +13,8 @@ type Timing struct {
 
 // Advertised is what a plugin lists at its kubelet. The zero value is nothing.
 type Advertised struct {
-	Resource      string
-	GPUs          int // found when it registered
-	Replicas      int // devices of each GPU, 1 or more
+	GPUs          int            // found when it registered
+	PerGPU        map[string]int // devices of each GPU, by their resource's name
 	OnePerRequest bool
 }
 
@@ -100,11 +99,9 @@ func (l *Life) Container() Container { return l.container }
 // Complaint is why it does not serve, "" where it does or has not tried yet.
 func (l *Life) Complaint() string { return l.complaint }
 
-// Offer returns what it advertises: the resource, how many devices it listed, and how
-// many of them are healthy. ok is false when it serves nothing.
-func (l *Life) Offer() (offer Advertised, listed, healthy int, ok bool) {
-	each := max(l.offer.Replicas, 1)
-	return l.offer, l.offer.GPUs * each, max(l.offer.GPUs-l.lost, 0) * each, l.phase == serving
+// Offer returns what it advertises, and of how many GPUs the devices are healthy. ok is false when it serves nothing.
+func (l *Life) Offer() (offer Advertised, healthy int, ok bool) {
+	return l.offer, max(l.offer.GPUs-l.lost, 0), l.phase == serving
 }
 
 // Reload makes a running plugin read its configuration again, as the config manager

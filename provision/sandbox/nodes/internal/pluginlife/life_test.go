@@ -37,7 +37,7 @@ func (p *fixture) until(after time.Duration) {
 	for range 10_000 {
 		next, due := p.life.Step(p.now, pluginlife.Facts{Missing: p.missing, Crashes: p.crashes, Start: func() (pluginlife.Advertised, *pluginlife.Failure) {
 			p.starts++
-			return pluginlife.Advertised{Resource: "nvidia.com/gpu", GPUs: 4 - p.missing, Replicas: 10}, p.failure
+			return pluginlife.Advertised{GPUs: 4 - p.missing, PerGPU: map[string]int{"nvidia.com/gpu": 10}}, p.failure
 		}})
 		if !due || next.After(end) {
 			p.now = end
@@ -56,8 +56,9 @@ func (p *fixture) is(why, want string) {
 	p.t.Helper()
 	p.until(p.now.Sub(morning))
 	got := "nothing"
-	if _, listed, healthy, ok := p.life.Offer(); ok {
-		got = fmt.Sprintf("%d/%d", healthy, listed)
+	if offer, healthy, ok := p.life.Offer(); ok {
+		each := offer.PerGPU["nvidia.com/gpu"]
+		got = fmt.Sprintf("%d/%d", healthy*each, offer.GPUs*each)
 	}
 	c := p.life.Container()
 	got += []string{", running", ", exited", ", backing off " + c.Wait.String()}[c.State] + fmt.Sprintf(", restarts %d", c.Restarts)

@@ -53,7 +53,7 @@ func Post(ctx context.Context, in Thread, memory *Cache[Key, int64], number int,
 // rounds is how often a comment that disappears under our hands is tried.
 const rounds = 3
 
-// Upsert makes sure that exactly one own comment is as wanted. After making one it lists
+// Upsert makes sure that exactly one own comment is as desired. After making one it lists
 // them once more: whoever else made one at the same time does so too, both find the
 // same oldest one, and the younger is deleted. The returned comment has no ID where
 // there is none.

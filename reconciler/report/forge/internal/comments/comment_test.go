@@ -73,7 +73,7 @@ const marker = forge.Marker("<!-- m -->")
 
 const text = string(marker) + "\nnew"
 
-var wanted = forge.Comment{Marker: marker, Body: "new"}
+var desired = forge.Comment{Marker: marker, Body: "new"}
 
 // most is more than any of these comments has.
 const most = 1000
@@ -96,13 +96,13 @@ func TestACrashAfterAnyCallLeavesOneCommentInTheEnd(t *testing.T) {
 				}
 				return nil
 			}
-			_, _, err := comments.Upsert(t.Context(), b, wanted, most, 0)
+			_, _, err := comments.Upsert(t.Context(), b, desired, most, 0)
 			crashed := errors.Is(err, crash)
 			if err != nil && !crashed {
 				t.Fatal(err)
 			}
 			b.before = nil
-			if _, _, err := comments.Upsert(t.Context(), b, wanted, most, 0); err != nil {
+			if _, _, err := comments.Upsert(t.Context(), b, desired, most, 0); err != nil {
 				t.Fatal(err)
 			}
 			ours := slices.DeleteFunc(slices.Clone(b.items), func(c comments.Item) bool { return !c.Mine })
@@ -127,7 +127,7 @@ func TestACommentThatVanishesWhileItIsEditedIsMadeAgain(t *testing.T) {
 		}
 		return nil
 	}
-	kept, written, err := comments.Upsert(t.Context(), b, wanted, most, 0)
+	kept, written, err := comments.Upsert(t.Context(), b, desired, most, 0)
 	if err != nil || !written || kept.ID != 11 || len(b.items) != 1 {
 		t.Errorf("%+v, %v, %v: %+v", kept, written, err, b.items)
 	}
@@ -149,7 +149,7 @@ func TestAForgeThatLosesWhatItTakesIsAnError(t *testing.T) {
 	}
 	b.items = []comments.Item{{ID: 5, Mine: true, Body: string(marker)}}
 	var known *forge.Error
-	if _, _, err := comments.Upsert(t.Context(), b, wanted, most, 0); !errors.As(err, &known) || known.Permanent() {
+	if _, _, err := comments.Upsert(t.Context(), b, desired, most, 0); !errors.As(err, &known) || known.Permanent() {
 		t.Errorf("got %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func Problems(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	c.written()
 	c.tags("spec.tags", slices.Collect(maps.Keys(s.Tags)))
 	c.tagsFit(s)
-	c.parts(s)
+	c.fields(s)
 	var names []string
 	for _, g := range s.ManagedNodeGroups {
 		names = append(names, g.Name)
@@ -57,9 +57,9 @@ func Unidentified(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 // written finds what is written and says nothing: it would pass for left out.
 func (c *validator) written() {
 	spec, _ := c.item.Object["spec"].(map[string]any)
-	for _, part := range []string{"discovery", "nodeRole", "interruptionQueue", "logging", "controllerRole"} {
-		if v, there := spec[part]; there && v == nil {
-			c.problem("spec."+part, codeFieldEmpty, "is there and holds nothing: write {} for its defaults, or take it out")
+	for _, field := range []string{"discovery", "nodeRole", "interruptionQueue", "logging", "controllerRole"} {
+		if v, there := spec[field]; there && v == nil {
+			c.problem("spec."+field, codeFieldEmpty, "is there and holds nothing: write {} for its defaults, or take it out")
 		}
 	}
 	discovery, _ := spec["discovery"].(map[string]any)
@@ -74,7 +74,7 @@ func (c *validator) written() {
 func (c *validator) tags(path string, keys []string) {
 	for _, k := range slices.Sorted(slices.Values(keys)) {
 		if strings.HasPrefix(k, tag.Prefix) || strings.HasPrefix(strings.ToLower(k), "aws:") {
-			c.problem(path, codeTagReserved, "holds %q, which only Poolwright or AWS may set: take it out", finding.Of("tag", k))
+			c.problem(path, codeTagReserved, "holds %q, which only Poolwright or AWS may set: take it out", finding.NewFact("tag", k))
 		}
 	}
 }
@@ -82,16 +82,16 @@ func (c *validator) tags(path string, keys []string) {
 // tagForm are the characters that IAM and CloudWatch Logs take in tags.
 var tagForm = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]*$`)
 
-// tagsFit refuses tags that a part which is declared cannot have in AWS.
+// tagsFit refuses tags that a field which is declared cannot have in AWS.
 func (c *validator) tagsFit(s v1alpha1.ClusterSpec) {
 	narrow := s.NodeRole != nil || s.ControllerRole != nil || s.Logging != nil
 	for _, k := range slices.Sorted(maps.Keys(s.Tags)) {
 		v := s.Tags[k]
 		switch {
 		case k == "" || utf8.RuneCountInString(k) > 128 || utf8.RuneCountInString(v) > 256:
-			c.problem("spec.tags", codeTagInvalid, "holds the tag %q, and AWS takes keys of 1 to 128 characters with values of at most 256: shorten it", finding.Of("tag", k))
+			c.problem("spec.tags", codeTagInvalid, "holds the tag %q, and AWS takes keys of 1 to 128 characters with values of at most 256: shorten it", finding.NewFact("tag", k))
 		case narrow && !(tagForm.MatchString(k) && tagForm.MatchString(v)):
-			c.problem("spec.tags", codeTagInvalid, "holds the tag %q, and IAM and CloudWatch Logs take letters, digits, blanks and _.:/=+-@ only: write it with these", finding.Of("tag", k))
+			c.problem("spec.tags", codeTagInvalid, "holds the tag %q, and IAM and CloudWatch Logs take letters, digits, blanks and _.:/=+-@ only: write it with these", finding.NewFact("tag", k))
 		}
 	}
 }
@@ -101,31 +101,31 @@ func (c *validator) labels(path string, g v1alpha1.ManagedNodeGroup) {
 	for _, k := range slices.Sorted(maps.Keys(g.Labels)) {
 		v := g.Labels[k]
 		if k == "" || len(k) > 63 || len(v) > 63 || v == "" && g.Adopt {
-			c.problem(path, codeLabelInvalid, "holds the label %q, and EKS takes keys and values of 1 to 63 characters", finding.Of("label", k))
+			c.problem(path, codeLabelInvalid, "holds the label %q, and EKS takes keys and values of 1 to 63 characters", finding.NewFact("label", k))
 		}
 	}
 }
 
-// parts reads each part that is declared.
-func (c *validator) parts(s v1alpha1.ClusterSpec) {
+// fields reads each field that is declared.
+func (c *validator) fields(s v1alpha1.ClusterSpec) {
 	if d := s.Discovery; d != nil {
-		c.part("spec.discovery", d.ManagementPolicy)
+		c.managementPolicy("spec.discovery", d.ManagementPolicy)
 		c.tags("spec.discovery.key", []string{d.Key})
 		c.unique("spec.discovery.subnets", d.Subnets)
 		c.unique("spec.discovery.securityGroups", d.SecurityGroups)
 	}
 	if r := s.NodeRole; r != nil {
-		c.part("spec.nodeRole", r.ManagementPolicy)
+		c.managementPolicy("spec.nodeRole", r.ManagementPolicy)
 		c.unique("spec.nodeRole.policies", texts(r.Policies))
 		if r.Name == "" {
 			c.problem("spec.nodeRole.name", codeFieldEmpty, "is empty: name the role as EC2NodeClasses quote it")
 		}
 	}
 	if q := s.InterruptionQueue; q != nil {
-		c.part("spec.interruptionQueue", q.ManagementPolicy)
+		c.managementPolicy("spec.interruptionQueue", q.ManagementPolicy)
 		if name, read := cmp.Or(q.Name, s.Name), s.Engine.InterruptionQueue; read != "" && read != name {
 			c.problem("spec.engine.interruptionQueue", codeInterruptionQueueConflict, "is %q, and spec.interruptionQueue is %q, which nobody would read: take one of them out",
-				finding.Of("queue", read), finding.Of("otherQueue", name))
+				finding.NewFact("queue", read), finding.NewFact("otherQueue", name))
 		}
 	}
 	if l := s.Logging; l != nil {
@@ -147,10 +147,10 @@ type validator struct {
 func (c *validator) problem(path string, code finding.Code, format string, args ...any) {
 	found := finding.New(code, format, args...)
 	found.Text = fmt.Sprintf("Cluster %s: %s %s", c.item.Key.Name, path, found.Text)
-	c.problems = append(c.problems, state.NewProblem(c.item.Origin, found.With(finding.Of("cluster", c.item.Key.Name), finding.Of("field", path))))
+	c.problems = append(c.problems, state.NewProblem(c.item.Origin, found.With(finding.NewFact("cluster", c.item.Key.Name), finding.NewFact("field", path))))
 }
 
-func (c *validator) part(path string, p v1alpha1.ManagementPolicy) {
+func (c *validator) managementPolicy(path string, p v1alpha1.ManagementPolicy) {
 	if p.Adopt && p.DeletionPolicy == v1alpha1.AWSDeletionPolicyDelete {
 		c.problem(path, codeDeletionPolicyConflict, "has both adopt: true and deletionPolicy: Delete, and what was adopted is never deleted: remove one of them")
 	}
@@ -167,7 +167,7 @@ func (c *validator) sizes(path string, g v1alpha1.ManagedNodeGroup) {
 	} {
 		if pair.a != nil && pair.b != nil && *pair.a > *pair.b {
 			c.problem(path, codeNodeGroupSizesInvalid, "has %s %d above %s %d: AWS requires minSize <= desiredSize <= maxSize",
-				finding.Of("sizeField", pair.small), finding.Of("nodes", *pair.a), finding.Of("maxField", pair.large), finding.Of("maxNodes", *pair.b))
+				finding.NewFact("sizeField", pair.small), finding.NewFact("nodes", *pair.a), finding.NewFact("maxField", pair.large), finding.NewFact("maxNodes", *pair.b))
 		}
 	}
 }
@@ -176,7 +176,7 @@ func (c *validator) unique(path string, list []string) {
 	found := map[string]bool{}
 	for _, v := range list {
 		if found[v] {
-			c.problem(path, codeDuplicateEntry, "holds %q twice: remove one of them", finding.Of("entry", v))
+			c.problem(path, codeDuplicateEntry, "holds %q twice: remove one of them", finding.NewFact("entry", v))
 		}
 		found[v] = true
 	}

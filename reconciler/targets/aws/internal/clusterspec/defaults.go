@@ -13,7 +13,7 @@ import (
 )
 
 // Default fills in what a declaration leaves out, as its fields' comments
-// have it. Parts that are not declared stay so.
+// have it. Fields that are not declared stay so.
 func Default(in v1alpha1.ClusterSpec) v1alpha1.ClusterSpec {
 	spec := *in.DeepCopy()
 	names := iampolicy.NamesOf(spec.Name, spec.Region)

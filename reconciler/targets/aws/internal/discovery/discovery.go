@@ -30,7 +30,7 @@ import (
 // The marker is a tag which reports that the discovery tag is ours and what becomes
 // of it: a deletion policy, or Adopted. Its key names the cluster, because
 // clusters share subnets and each may have its own discovery key. A discovery
-// tag without a marker was put there by others: where it is as wanted it stays
+// tag without a marker was put there by others: where it is as desired it stays
 // as it is, where it has another value it is theirs.
 //
 // The name of such a thing is the id, followed by ":" and the tag's key where
@@ -189,10 +189,10 @@ func addressNotes(s ec2types.Subnet) []finding.Finding {
 		return nil
 	case free <= 0:
 		return []finding.Finding{finding.New(codeSubnetFull, "no free addresses in %s (%s): no node can start there",
-			finding.Of("cidr", cidr), finding.Of("zone", sdk.ToString(s.AvailabilityZone)))}
+			finding.NewFact("cidr", cidr), finding.NewFact("zone", sdk.ToString(s.AvailabilityZone)))}
 	}
 	return []finding.Finding{finding.New(codeSubnetNearlyFull, "only %d free addresses of %d in %s (%s)",
-		finding.Of("freeAddresses", free), finding.Of("addresses", usable(cidr)), finding.Of("cidr", cidr), finding.Of("zone", sdk.ToString(s.AvailabilityZone)))}
+		finding.NewFact("freeAddresses", free), finding.NewFact("addresses", usable(cidr)), finding.NewFact("cidr", cidr), finding.NewFact("zone", sdk.ToString(s.AvailabilityZone)))}
 }
 
 // usable is the number of addresses in an IPv4 range, without the five that AWS

@@ -106,12 +106,12 @@ func TestADiscoveryTagOfOthersIsTheirs(t *testing.T) {
 	}
 	setTag(l, id, discoveryKey, "sandbox")
 	if observed := l.ReadOne(item); observed.Ours || projection.Satisfied(item, observed) || !state.Equal(item.Object, projection.WithOwnTags(item.Object, projection.Project(item.Object, observed.Object))) {
-		t.Errorf("as wanted, by others: ours %v, object %v", observed.Ours, observed.Object)
+		t.Errorf("as desired, by others: ours %v, object %v", observed.Ours, observed.Object)
 	}
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.DeletionPolicy = v1alpha1.AWSDeletionPolicyDelete })
 	item = l.Items()[0]
 	if observed := l.ReadOne(item); observed.Ours || projection.Satisfied(item, observed) || observed.Tags[tag.DeletionPolicy] != "" {
-		t.Errorf("others' tag, wanted to be deleted some day: ours %v, tags %v", observed.Ours, observed.Tags)
+		t.Errorf("others' tag, desired to be deleted some day: ours %v, tags %v", observed.Ours, observed.Tags)
 	}
 	setTag(l, id, discoveryKey, "other")
 	l.Change(func(c *v1alpha1.ClusterSpec) { c.Discovery.ManagementPolicy = v1alpha1.ManagementPolicy{Adopt: true} })

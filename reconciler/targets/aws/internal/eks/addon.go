@@ -64,17 +64,17 @@ func observedAddon(a *ekstypes.Addon) resource.Live {
 		UID: fmt.Sprintf("%s#%d", sdk.ToString(a.AddonArn), sdk.ToTime(a.CreatedAt).Unix()),
 	}
 	if a.Status != ekstypes.AddonStatusActive && a.Status != "" {
-		out.Notes = append(out.Notes, finding.New(codeStatusNotActive, "the add-on is %s", finding.Of("status", a.Status)))
+		out.Notes = append(out.Notes, finding.New(codeStatusNotActive, "the add-on is %s", finding.NewFact("status", a.Status)))
 	}
 	if a.Health != nil {
 		for _, issue := range a.Health.Issues {
-			out.Notes = append(out.Notes, finding.New(codeHealthIssue, "the add-on is not well: %s", finding.Of("issue", issue.Code)))
+			out.Notes = append(out.Notes, finding.New(codeHealthIssue, "the add-on is not well: %s", finding.NewFact("issue", issue.Code)))
 		}
 	}
 	return out
 }
 
-// noCluster distinguishes the absence of a whole cluster from that of one of its parts:
+// noCluster distinguishes the absence of a whole cluster from that of something in it:
 // EKS has one code for both and no field for the cluster, so that only its message differs.
 func noCluster(err error) bool {
 	missing, ok := errors.AsType[*ekstypes.ResourceNotFoundException](err)

@@ -24,7 +24,7 @@ type Logging struct{ resource.NeverDeleted }
 // Desired implements resource.Kind.
 func (Logging) Desired(s resource.Declaration) []state.Item {
 	l := s.Spec.Logging
-	// A part that sets the retention alone says nothing of types. An empty list
+	// A spec.logging that sets the retention alone declares no types. An empty list
 	// does: nothing is logged.
 	if l == nil || l.Types == nil {
 		return nil
@@ -83,7 +83,7 @@ func eachCluster(ctx context.Context, c *resource.Clients, keys []state.Key, rea
 	return out
 }
 
-// missingCluster is what is missing of all parts of a cluster that does not exist.
+// missingCluster is what is missing of everything in a cluster that does not exist.
 func missingCluster(p resource.Scope) string {
 	return fmt.Sprintf("EKS has no cluster %q in %s of account %s: correct spec.name, spec.region or spec.account", p.Cluster, p.Region, p.Account)
 }

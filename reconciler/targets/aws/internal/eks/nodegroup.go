@@ -121,11 +121,11 @@ func (NodeGroups) Read(ctx context.Context, c *resource.Clients, keys []state.Ke
 			out.Pending = "the node group is " + string(g.Status)
 		case ekstypes.NodegroupStatusActive, "":
 		default:
-			out.Notes = append(out.Notes, finding.New(codeStatusNotActive, "the node group is %s", finding.Of("status", g.Status)))
+			out.Notes = append(out.Notes, finding.New(codeStatusNotActive, "the node group is %s", finding.NewFact("status", g.Status)))
 		}
 		if g.Health != nil {
 			for _, issue := range g.Health.Issues {
-				out.Notes = append(out.Notes, finding.New(codeHealthIssue, "the node group is not well: %s", finding.Of("issue", issue.Code)))
+				out.Notes = append(out.Notes, finding.New(codeHealthIssue, "the node group is not well: %s", finding.NewFact("issue", issue.Code)))
 			}
 		}
 		return out
@@ -162,8 +162,8 @@ func (NodeGroupHardware) Read(ctx context.Context, c *resource.Clients, keys []s
 		}
 		out := resource.Live{Object: object}
 		if g.LaunchTemplate != nil && (len(g.InstanceTypes) == 0 || g.DiskSize == nil) {
-			out.Notes = []finding.Finding{finding.New(codeLaunchTemplateUnread, "what EKS does not report of the node group is in its launch template %s",
-				finding.Of("launchTemplate", sdk.ToString(g.LaunchTemplate.Id)))}
+			out.Notes = []finding.Finding{finding.New(codeLaunchTemplateUnknown, "what EKS does not report of the node group is in its launch template %s",
+				finding.NewFact("launchTemplate", sdk.ToString(g.LaunchTemplate.Id)))}
 		}
 		return out
 	})

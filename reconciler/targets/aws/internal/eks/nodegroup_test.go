@@ -90,7 +90,7 @@ func TestWhatIsNotDeclaredOfANodeGroupIsLeftAlone(t *testing.T) {
 	after := l.ReadOne(l.Items()[0]).Object
 	before["maxSize"] = int64(6)
 	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("(-wanted +live):\n%s", diff)
+		t.Errorf("(-desired +live):\n%s", diff)
 	}
 	updateGroup(l, eks.UpdateNodegroupConfigInput{ScalingConfig: &ekstypes.NodegroupScalingConfig{DesiredSize: sdk.Int32(5)}})
 	if bad := l.Differences(); len(bad) > 0 {

@@ -32,11 +32,11 @@ func (Version) Read(ctx context.Context, c *resource.Clients, keys []state.Key) 
 	return eachCluster(ctx, c, keys, func(k *ekstypes.Cluster) resource.Live {
 		out := resource.Live{Object: map[string]any{"version": sdk.ToString(k.Version)}}
 		if k.Status != ekstypes.ClusterStatusActive && k.Status != "" {
-			out.Notes = append(out.Notes, finding.New(codeStatusNotActive, "the control plane is %s", finding.Of("status", k.Status)))
+			out.Notes = append(out.Notes, finding.New(codeStatusNotActive, "the control plane is %s", finding.NewFact("status", k.Status)))
 		}
 		if k.Health != nil {
 			for _, issue := range k.Health.Issues {
-				out.Notes = append(out.Notes, finding.New(codeHealthIssue, "the control plane is not well: %s", finding.Of("issue", issue.Code)))
+				out.Notes = append(out.Notes, finding.New(codeHealthIssue, "the control plane is not well: %s", finding.NewFact("issue", issue.Code)))
 			}
 		}
 		return out

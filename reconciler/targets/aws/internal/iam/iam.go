@@ -35,7 +35,7 @@ const OnlyBootstrap = "run `poolwright bootstrap` again: the running controller 
 // Cluster without a node role.
 const needsNodes = "the controller's policies name the nodes' role: declare spec.nodeRole"
 
-// byBootstrap marks a part of the controller's own identity.
+// byBootstrap marks what belongs to the controller's own identity.
 func byBootstrap(s resource.Declaration, item state.Item) state.Item {
 	switch {
 	case !s.Bootstrap:
@@ -159,7 +159,7 @@ func allowList() string {
 	return strings.Join(names, ", ")
 }
 
-// attachable refuses policies outside of the allow-list, whatever the wanted
+// attachable refuses policies outside of the allow-list, whatever the desired
 // object says.
 func attachable(p resource.Scope, arn string) error {
 	for _, path := range nodePolicies() {

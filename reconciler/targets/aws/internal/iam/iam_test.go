@@ -167,7 +167,7 @@ func TestPoliciesOutsideOfTheAllowListAreRefused(t *testing.T) {
 		l.Do(l.Clients.IAM.AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: nodesName(l), PolicyArn: sdk.String("arn:aws:iam::aws:policy/" + name)}))
 	}
 	if len(l.Differences()) != 1 {
-		t.Error("a role that has what is not allowed is as wanted")
+		t.Error("a role that has what is not allowed is as desired")
 	}
 	for _, arn := range []string{"arn:aws:iam::aws:policy/AdministratorAccess", "arn:aws:iam::000000000000:policy/AmazonEKSWorkerNodePolicy", "arn:aws:iam::000000000000:policy/poolwright-resources-other"} {
 		if attachable(l.Clients.Scope, arn) == nil {

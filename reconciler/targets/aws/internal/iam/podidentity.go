@@ -113,7 +113,7 @@ func missingAgentNote(ctx context.Context, c *resource.Clients, k state.Key) (fi
 	case err == nil:
 		return finding.Finding{}, nil
 	case awserr.Denied(err):
-		return finding.New(codePermissionMissing, "whether the add-on %s is installed is unknown: denied %s", finding.Of("addon", identityAgent), finding.Of("action", "eks:DescribeAddon")), nil
+		return finding.New(codePermissionMissing, "whether the add-on %s is installed is unknown: denied %s", finding.NewFact("addon", identityAgent), finding.NewFact("action", "eks:DescribeAddon")), nil
 	case !awserr.IsNotFound(err):
 		return finding.Finding{}, fmt.Errorf("reading add-on %s of cluster %q: %w", identityAgent, cluster, err)
 	}

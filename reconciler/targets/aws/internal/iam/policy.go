@@ -30,18 +30,18 @@ func (Policies) Desired(s resource.Declaration) []state.Item {
 	var out []state.Item
 	n := policyNames(s.Scope)
 	if own := s.Spec.ControllerRole; own != nil {
-		part := v1alpha1.ManagementPolicy{Adopt: own.Adopt}
-		out = append(out, policyItem(s, n.Boundary, part, iampolicy.Boundary), policyItem(s, n.Engine, part, iampolicy.Engine),
-			policyItem(s, n.Deny, part, iampolicy.Deny), policyItem(s, n.Resources, part, iampolicy.Resources))
+		management := v1alpha1.ManagementPolicy{Adopt: own.Adopt}
+		out = append(out, policyItem(s, n.Boundary, management, iampolicy.Boundary), policyItem(s, n.Engine, management, iampolicy.Engine),
+			policyItem(s, n.Deny, management, iampolicy.Deny), policyItem(s, n.Resources, management, iampolicy.Resources))
 	} else if node := s.Spec.NodeRole; node != nil && node.PermissionsBoundary == n.Boundary {
 		out = append(out, policyItem(s, n.Boundary, node.ManagementPolicy, iampolicy.Boundary))
 	}
 	return out
 }
 
-func policyItem(s resource.Declaration, name string, part v1alpha1.ManagementPolicy, write func(iampolicy.Values) (string, error)) state.Item {
+func policyItem(s resource.Declaration, name string, management v1alpha1.ManagementPolicy, write func(iampolicy.Values) (string, error)) state.Item {
 	doc, err := policyDocument(s, name, write)
-	item := byBootstrap(s, s.Owned(resource.Global("Policy", name), resource.WaveFirst, part, map[string]any{"document": doc}))
+	item := byBootstrap(s, s.Owned(resource.Global("Policy", name), resource.WaveFirst, management, map[string]any{"document": doc}))
 	if err != nil {
 		item.ReadOnly = err.Error()
 	}

@@ -66,7 +66,7 @@ func TestAPolicyOfOthersIsNotOurs(t *testing.T) {
 	}
 }
 
-func TestTheBoundaryIsWantedWhereARoleIsMadeWithIt(t *testing.T) {
+func TestTheBoundaryIsDesiredWhereARoleIsMadeWithIt(t *testing.T) {
 	c, _ := kindtest.NewCloud(t, nil)
 	for _, tt := range []struct {
 		name string

@@ -23,7 +23,7 @@ import (
 // controller itself.
 type Roles struct{}
 
-// issuerPlaceholder stands for the cluster's OIDC issuer in a wanted trust document:
+// issuerPlaceholder stands for the cluster's OIDC issuer in a desired trust document:
 // only AWS knows it.
 const issuerPlaceholder = "<oidc-issuer>"
 
@@ -209,7 +209,7 @@ func rolePolicies(ctx context.Context, c *resource.Clients, name string) (attach
 	return attached, inline, nil
 }
 
-// withoutIssuer writes a live trust document as the wanted one is written: without
+// withoutIssuer writes a live trust document as the desired one is written: without
 // statement ids, which mean nothing, and with a word for the cluster's issuer.
 func withoutIssuer(ctx context.Context, c *resource.Clients, doc map[string]any) (map[string]any, []finding.Finding, error) {
 	federated := false
@@ -236,10 +236,10 @@ func withoutIssuer(ctx context.Context, c *resource.Clients, doc map[string]any)
 	switch {
 	case awserr.IsNotFound(err):
 		return translated, []finding.Finding{finding.New(codeOIDCProviderMissing, "the cluster has no IAM OIDC provider, so no pod can take this role: "+
-			"`eksctl utils associate-iam-oidc-provider --cluster %s --region %s --approve`", finding.Of("cluster", c.Scope.Cluster), finding.Of("region", c.Scope.Region))}, nil
+			"`eksctl utils associate-iam-oidc-provider --cluster %s --region %s --approve`", finding.NewFact("cluster", c.Scope.Cluster), finding.NewFact("region", c.Scope.Region))}, nil
 	case awserr.Denied(err):
 		return translated, []finding.Finding{finding.New(codePermissionMissing, "whether the cluster has an IAM OIDC provider is unknown: denied %s",
-			finding.Of("action", "iam:GetOpenIDConnectProvider"))}, nil
+			finding.NewFact("action", "iam:GetOpenIDConnectProvider"))}, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("reading the OIDC provider of cluster %q: %w", c.Scope.Cluster, err)
 	}

@@ -80,7 +80,7 @@ func TestInlinePoliciesOfARoleThatIsNotOursAreLeftAlone(t *testing.T) {
 
 func TestARoleIsMadeWithABoundaryAlsoWhereItWouldBeAdopted(t *testing.T) {
 	l := kindtest.NewFixture(t, Roles{}, nil, kindtest.Nodes(func(n *v1alpha1.NodeRole) { n.Adopt = true }))
-	err := l.Correct(t.Context(), l.Clients)
+	err := l.Apply(t.Context(), l.Clients)
 	if err == nil || errors.Is(err, awserr.ErrNotPropagated) || !strings.Contains(err.Error(), "poolwright-boundary-sandbox-us-east-1 does not exist: run `poolwright bootstrap`") {
 		t.Errorf("without a boundary: %v", err)
 	}

@@ -82,7 +82,7 @@ func allAttachable(scope resource.Scope, arns []string) error {
 	return nil
 }
 
-// trustText is the text of a wanted trust document, with the cluster's issuer in
+// trustText is the text of a desired trust document, with the cluster's issuer in
 // the place of its placeholder.
 func trustText(ctx context.Context, c *resource.Clients, trust any) (string, error) {
 	text, err := policydoc.Text(trust)

@@ -143,7 +143,7 @@ func queueObject(p resource.Scope, a map[string]string) (map[string]any, error) 
 		object["encryption"] = managedKeys
 	}
 	if policy := a[string(sqstypes.QueueAttributeNamePolicy)]; policy != "" {
-		object["policy"] = policy // as it is, and so unequal to any that is wanted
+		object["policy"] = policy // as it is, and so unequal to any that is desired
 		if doc, err := policydoc.Parse(policy); err == nil {
 			object["policy"] = doc
 		}

@@ -162,7 +162,7 @@ func TestTheQueuePolicyIsCanonical(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(policy, again); diff != "" {
-			t.Errorf("%s (-wanted +read):\n%s", region, diff)
+			t.Errorf("%s (-desired +read):\n%s", region, diff)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestInvalidAttributesOfAQueueAreDifferencesNotCrashes(t *testing.T) {
 				t.Fatalf("%v, %v", got, err)
 			}
 			if !tt.fails && state.Equal(got["policy"], queuePolicy(p, "c")) {
-				t.Error("it looks like the wanted policy")
+				t.Error("it looks like the desired policy")
 			}
 		})
 	}

@@ -171,7 +171,7 @@ func readRule(ctx context.Context, c *resource.Clients, r eventstypes.Rule) (res
 
 // canonicalPattern reads an event pattern. The lists in it are alternatives,
 // whose order means nothing; what is no JSON object stays as it is, and so
-// differs from everything that is wanted.
+// differs from everything that is desired.
 func canonicalPattern(pattern string) any {
 	var out map[string]any
 	if err := json.Unmarshal([]byte(pattern), &out); err != nil || out == nil {
@@ -299,7 +299,7 @@ func ruleTags(tags map[string]string) []eventstypes.Tag {
 	return out
 }
 
-// writeTargets leaves a rule with the wanted targets alone. What must go goes
+// writeTargets leaves a rule with the desired targets alone. What must go goes
 // first: a rule has room for five.
 func writeTargets(ctx context.Context, c *resource.Clients, rule string, desired any) error {
 	have, err := listTargets(ctx, c, rule)

@@ -61,7 +61,7 @@ func Defaulted(c *resource.Clients, spec v1alpha1.ClusterSpec) resource.Declarat
 	return s
 }
 
-// Items are the wanted resources.
+// Items are the desired resources.
 func (l *Fixture) Items() []state.Item { return l.Desired(l.Declared) }
 
 // Change changes the declaration.
@@ -71,7 +71,7 @@ func (l *Fixture) Change(change func(*v1alpha1.ClusterSpec)) {
 	l.Declared.Spec = clusterspec.Default(l.Declared.Spec)
 }
 
-// ReadAll reads all wanted resources.
+// ReadAll reads all desired resources.
 func (l *Fixture) ReadAll() map[state.Key]resource.Live {
 	var keys []state.Key
 	for _, item := range l.Items() {
@@ -90,7 +90,7 @@ func (l *Fixture) ReadOne(item state.Item) resource.Live {
 	return observed
 }
 
-// Differences are the names of the wanted resources that are not as wanted.
+// Differences are the names of the desired resources that are not as desired.
 func (l *Fixture) Differences() []string {
 	l.Helper()
 	observed := l.ReadAll()
@@ -106,9 +106,9 @@ func (l *Fixture) Differences() []string {
 	return out
 }
 
-// Correct does what the target does: it reads each resource and writes what is
-// not as wanted.
-func (l *Fixture) Correct(ctx context.Context, c *resource.Clients) error {
+// Apply does what the target does: it reads each resource and writes what is
+// not as desired.
+func (l *Fixture) Apply(ctx context.Context, c *resource.Clients) error {
 	for _, item := range l.Items() {
 		live := l.Read(ctx, c, []state.Key{item.Key})[item.Key]
 		if live.Err != nil {
@@ -124,24 +124,24 @@ func (l *Fixture) Correct(ctx context.Context, c *resource.Clients) error {
 	return nil
 }
 
-// Converge corrects, and checks that everything is then as wanted, and that a
+// Converge corrects, and checks that everything is then as desired, and that a
 // second correction sends nothing but reads.
 func (l *Fixture) Converge() {
 	l.Helper()
-	if err := l.Correct(l.Context(), l.Clients); err != nil {
+	if err := l.Apply(l.Context(), l.Clients); err != nil {
 		l.Fatal(err)
 	}
 	observed := l.ReadAll()
 	for _, item := range l.Items() {
 		if diff := cmp.Diff(item.Object, projection.Project(item.Object, observed[item.Key].Object)); diff != "" {
-			l.Errorf("%s after its correction (-wanted +live):\n%s", item.Key, diff)
+			l.Errorf("%s after its correction (-desired +live):\n%s", item.Key, diff)
 		}
 		if observed[item.Key].UID == "" {
 			l.Errorf("%s has no identity", item.Key)
 		}
 	}
 	before := len(l.Cloud.Calls())
-	if err := l.Correct(l.Context(), l.Clients); err != nil {
+	if err := l.Apply(l.Context(), l.Clients); err != nil {
 		l.Fatal(err)
 	}
 	for _, call := range l.Cloud.Calls()[before:] {
@@ -213,7 +213,7 @@ func Survives(t *testing.T, set func(t *testing.T) *Fixture) {
 		ended := false
 		for _, late := range []bool{false, true} {
 			l := set(t)
-			err := l.Correct(t.Context(), l.CrashingAfter(n, late))
+			err := l.Apply(t.Context(), l.CrashingAfter(n, late))
 			if err != nil && !errors.Is(err, errDead) {
 				t.Fatalf("killed at request %d: %v", n, err)
 			}
@@ -232,7 +232,7 @@ func Survives(t *testing.T, set func(t *testing.T) *Fixture) {
 	}
 }
 
-// RemoveAll removes all wanted resources, twice, and checks that they are gone.
+// RemoveAll removes all desired resources, twice, and checks that they are gone.
 func (l *Fixture) RemoveAll() {
 	l.Helper()
 	for _, item := range l.Items() {
@@ -258,7 +258,7 @@ func (l *Fixture) Requests(want map[string]int) {
 	}
 }
 
-// Deny makes one operation at a time fail, and checks that every wanted resource is then
+// Deny makes one operation at a time fail, and checks that every desired resource is then
 // unknown: neither there nor gone.
 func (l *Fixture) Deny(service string, operations ...string) {
 	l.Helper()
@@ -298,7 +298,7 @@ func (l *Fixture) Delay(service, operation string) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	if err := l.Correct(l.Context(), l.Clients); !errors.Is(err, awserr.ErrNotPropagated) {
+	if err := l.Apply(l.Context(), l.Clients); !errors.Is(err, awserr.ErrNotPropagated) {
 		l.Errorf("with %s late: %v", operation, err)
 	}
 	l.Converge()

@@ -12,17 +12,17 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/tag"
 )
 
-// Project returns the live object as far as the wanted one covers it, so that the
+// Project returns the live object as far as the desired one covers it, so that the
 // two are equal exactly where AWS is as declared:
 //
-//   - of the object's own fields, those that are wanted: what the declaration
+//   - of the object's own fields, those that are desired: what the declaration
 //     leaves open (a node group's desired size, a log group's retention) is not
 //     compared;
-//   - of its tags, those that are wanted: others may tag what is ours, too;
+//   - of its tags, those that are desired: others may tag what is ours, too;
 //   - everything below a field as it is: labels, lists and documents are
 //     compared as a whole.
 //
-// A wanted field that the live object does not have is absent.
+// A desired field that the live object does not have is absent.
 func Project(desired, live map[string]any) map[string]any {
 	if live == nil {
 		return nil

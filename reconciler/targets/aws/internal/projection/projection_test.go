@@ -7,7 +7,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
 )
 
-func TestProjectionHasExactlyTheWantedFields(t *testing.T) {
+func TestProjectionHasExactlyTheDesiredFields(t *testing.T) {
 	type m = map[string]any
 	desired := m{"retention": int64(300), "labels": m{"a": "b"}, "list": []any{"x"}, "tags": m{"team": "infra"}}
 	tests := []struct {

@@ -26,7 +26,7 @@ import (
 )
 
 // Quotas are EC2's vCPU quotas as far as the declared NodePools can draw on
-// them. They are read, never written, and none of their fields is wanted:
+// them. They are read, never written, and none of their fields is desired:
 // what there is to report is in the fields, Notes and Warnings of what is read.
 type Quotas struct {
 	table func() (*catalog.Catalog, error)
@@ -144,7 +144,7 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 			out[k] = resource.Live{Err: limits.defaultsErr}
 		default:
 			out[k] = resource.Live{Object: map[string]any{}, NotFound: true, Quota: &state.Quota{Unlisted: true},
-				Notes: []finding.Finding{finding.New(codeQuotaUnlisted, "Service Quotas names no such quota in %s: what the pools may use is unknown", finding.Of("region", c.Scope.Region))}}
+				Notes: []finding.Finding{finding.New(codeQuotaUnlisted, "Service Quotas names no such quota in %s: what the pools may use is unknown", finding.NewFact("region", c.Scope.Region))}}
 		}
 	}
 	return out
@@ -152,8 +152,8 @@ func (q Quotas) Read(ctx context.Context, c *resource.Clients, keys []state.Key)
 
 // live is the quota with how many vCPUs are used of it, and for which pools it is too small.
 func (l limit) live(used int64, exceeded []quota.ExceededQuota) resource.Live {
-	usage := finding.New(codeQuotaUsage, "of %d vCPUs, %d are used", finding.Of("limitVCPUs", l.VCPUs), finding.Of("usedVCPUs", used)).
-		With(finding.Of("awsDefault", l.byDefault))
+	usage := finding.New(codeQuotaUsage, "of %d vCPUs, %d are used", finding.NewFact("limitVCPUs", l.VCPUs), finding.NewFact("usedVCPUs", used)).
+		With(finding.NewFact("awsDefault", l.byDefault))
 	if l.byDefault {
 		usage.Text += "; the account has no value of its own yet, so this is AWS's default, and a new account may have less"
 	}
@@ -179,7 +179,7 @@ func exceededWarnings(exceeded []quota.ExceededQuota) []finding.Finding {
 			code = codeQuotaAllowsNoNode
 		}
 		out = append(out, finding.New(code, "%s", s.Text).With(
-			finding.Of("nodePools", s.Pools), finding.Of("quotaCodes", s.Codes), finding.Of("neededVCPUs", s.NeededVCPUs), finding.Of("smallestType", s.SmallestType)))
+			finding.NewFact("nodePools", s.Pools), finding.NewFact("quotaCodes", s.Codes), finding.NewFact("neededVCPUs", s.NeededVCPUs), finding.NewFact("smallestType", s.SmallestType)))
 	}
 	slices.SortFunc(out, finding.Finding.Compare)
 	return out

@@ -145,7 +145,7 @@ func TestQuotasAreReadWhereTheClusterHasARoleInAWS(t *testing.T) {
 			s := kindtest.Defaulted(c, tt.spec)
 			s.Pools = []state.Item{nodePool(t, "gpu", "", family("g5"))}
 			if got := New().Desired(s); (len(got) > 0) != tt.want {
-				t.Errorf("wanted: %v", kindtest.Names(got))
+				t.Errorf("desired: %v", kindtest.Names(got))
 			}
 		})
 	}

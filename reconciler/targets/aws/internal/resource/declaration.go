@@ -21,15 +21,15 @@ type Declaration struct {
 	Bootstrap bool
 }
 
-// tags are what a resource of this part is tagged with.
-func (s Declaration) tags(part v1alpha1.ManagementPolicy) map[string]any {
+// tags are what a resource of this management policy is tagged with.
+func (s Declaration) tags(management v1alpha1.ManagementPolicy) map[string]any {
 	out := map[string]any{}
 	for k, v := range s.Spec.Tags {
 		out[k] = v
 	}
 	out[tag.Cluster] = s.ClusterTagValue()
-	if !part.Adopt {
-		policy := part.DeletionPolicy
+	if !management.Adopt {
+		policy := management.DeletionPolicy
 		if policy == "" {
 			policy = v1alpha1.AWSDeletionPolicyOrphan
 		}
@@ -38,21 +38,21 @@ func (s Declaration) tags(part v1alpha1.ManagementPolicy) map[string]any {
 	return out
 }
 
-// Owned is a wanted resource that Poolwright makes, with its tags. The object has the form
+// Owned is a desired resource that Poolwright makes, with its tags. The object has the form
 // that the Read and Write of its Kind have in common.
-func (s Declaration) Owned(k state.Key, wave int, part v1alpha1.ManagementPolicy, object map[string]any) state.Item {
+func (s Declaration) Owned(k state.Key, wave int, management v1alpha1.ManagementPolicy, object map[string]any) state.Item {
 	object = maps.Clone(object)
-	object["tags"] = s.tags(part)
-	item := s.Shared(k, wave, part.Adopt, object)
+	object["tags"] = s.tags(management)
+	item := s.Shared(k, wave, management.Adopt, object)
 	return item
 }
 
-// Shared is a wanted resource that others make and Poolwright only changes.
+// Shared is a desired resource that others make and Poolwright only changes.
 func (s Declaration) Shared(k state.Key, wave int, adopt bool, object map[string]any) state.Item {
 	return state.Item{Key: k, Version: "v1", Object: object, Origin: s.Origin, Wave: wave, CorrectionPolicy: state.CorrectionPolicy{Adopt: adopt}}
 }
 
-// CompareOnly is a wanted resource that is never written; how is the command that
+// CompareOnly is a desired resource that is never written; how is the command that
 // changes it.
 func (s Declaration) CompareOnly(k state.Key, how string, object map[string]any) state.Item {
 	item := s.Shared(k, 0, false, object)

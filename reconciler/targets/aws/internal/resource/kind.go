@@ -23,7 +23,7 @@ type Kind interface {
 	// allows. A key that is not in the result does not exist. What could not be
 	// read has an Err, and does not keep the others from being read.
 	Read(ctx context.Context, c *Clients, keys []state.Key) map[state.Key]Live
-	// Write makes the resource (live.Object is nil) or changes it into the wanted
+	// Write makes the resource (live.Object is nil) or changes it into the desired
 	// one; live was read a moment ago. It may be called again after it died at
 	// any of its requests, and then ends in the same state.
 	Write(ctx context.Context, c *Clients, desired state.Item, live Live) error

@@ -42,7 +42,7 @@ func Declared(desired state.Item) map[string]string {
 
 // Diff returns which tags to set and which to remove so that the live ones become
 // the declared ones. Others' tags stay; of ours, only the deletion policy can be too
-// much, when the part was adopted since.
+// much, when the resource was adopted since.
 func Diff(desired state.Item, live map[string]string) (set map[string]string, drop []string) {
 	want := Declared(desired)
 	set = map[string]string{}

@@ -14,4 +14,5 @@ const (
 	codeDevicePluginOfOther      finding.Code = "DevicePluginOfOther"
 	codeDevicePluginRenamed      finding.Code = "DevicePluginRenamed"
 	codeDRADriverPoolHasNodes    finding.Code = "DRADriverPoolHasNodes"
+	codeMIGPoolHasNodes          finding.Code = "MIGPoolHasNodes"
 )

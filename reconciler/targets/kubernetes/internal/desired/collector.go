@@ -16,7 +16,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/manifest"
 )
 
-// itemCollector collects what is wanted.
+// itemCollector collects what is desired.
 type itemCollector struct {
 	state    *State
 	items    []state.Item
@@ -62,7 +62,7 @@ func (b *itemCollector) add(item state.Item) error {
 		b.refuse(item, "kind", finding.New(codeKindNotManageable, "the cluster does not let objects of this kind be listed, patched and deleted; take it out of the repository"))
 		return nil
 	case item.Key.Name == "":
-		b.problem(item, finding.NameMissing, "%s has no metadata.name (generateName cannot be reconciled); give it a name", finding.Of("kind", item.Key.Kind))
+		b.problem(item, finding.NameMissing, "%s has no metadata.name (generateName cannot be reconciled); give it a name", finding.NewFact("kind", item.Key.Kind))
 		return nil
 	}
 	switch {
@@ -75,18 +75,18 @@ func (b *itemCollector) add(item state.Item) error {
 	labels, _ := metadata["labels"].(map[string]any)
 	if inventory.Reserved(b.state.cfg.Owner.Namespace, item.Key, labels) || b.state.cfg.Mask.Owns(item.Key) {
 		b.problem(item, codeInventoryReserved, "%s is where Poolwright keeps an inventory; choose another name, without the label %s",
-			finding.Of("object", item.Key), finding.Of("label", inventory.Label))
+			finding.NewFact("object", item.Key), finding.NewFact("label", inventory.Label))
 		return nil
 	}
 	if first, twice := b.origins[item.Key]; twice {
-		b.problem(item, finding.DuplicateObject, "%s is declared twice, first at %s", finding.Of("object", item.Key), finding.Of("declaredAt", first))
+		b.problem(item, finding.DuplicateObject, "%s is declared twice, first at %s", finding.NewFact("object", item.Key), finding.NewFact("declaredAt", first))
 		return nil
 	}
 	b.origins[item.Key] = item.Origin
 	if revealed, err := b.state.reveal(item); err == nil {
 		item.Object = revealed
 	} else if class, _, _ := state.Classify(err); class == state.Stalled {
-		b.refuse(item, "data", finding.New(codeSecretDataInvalid, "%v", finding.Of("reason", err)))
+		b.refuse(item, "data", finding.New(codeSecretDataInvalid, "%v", finding.NewFact("reason", err)))
 		return nil
 	} else {
 		return fmt.Errorf("preparing %s: %w", item.Key, err)
@@ -96,7 +96,7 @@ func (b *itemCollector) add(item state.Item) error {
 	return nil
 }
 
-// collect takes an object that is wanted, and finds what is ignored of it where the repository itself
+// collect takes an object that is desired, and finds what is ignored of it where the repository itself
 // declares it, under the key that is written there.
 func (b *itemCollector) collect(item state.Item, written state.Key) {
 	if refused, found := ignore.Declared(item); found {
@@ -114,10 +114,10 @@ func (b *itemCollector) collect(item state.Item, written state.Key) {
 func unknownKind(item state.Item, versions []string) finding.Finding {
 	if len(versions) > 0 {
 		return finding.New(codeKindVersionNotServed, "the cluster does not serve version %q of this kind, only %s; write it in one of those",
-			finding.Of("version", item.Version), finding.As("served", versions, strings.Join(versions, ", ")))
+			finding.NewFact("version", item.Version), finding.As("served", versions, strings.Join(versions, ", ")))
 	}
 	return finding.New(codeKindNotServed, "the cluster does not serve the kind %s; commit its CustomResourceDefinition too, or install it first",
-		finding.Of("kind", kinds.GVK(item.Key, item.Version).GroupKind().String()))
+		finding.NewFact("kind", kinds.GVK(item.Key, item.Version).GroupKind().String()))
 }
 
 // reveal is a declared object as it is sent. Only a Secret may hold marks: what is
@@ -158,9 +158,9 @@ func (b *itemCollector) notInstalled() error {
 	case pools && list == "NodeOverlay.karpenter.sh":
 		b.refuse(b.uninstalled[0], "kind", finding.New(codeNodeOverlaysNotInstalled, "the cluster has NodePools and no NodeOverlays, by which Karpenter learns how many pods share a GPU. The embedded engine brings them; beside a Karpenter of your own, install the CustomResourceDefinition nodeoverlays.karpenter.sh of its version and turn on its feature gate NodeOverlay"))
 	case ours:
-		b.problem(b.uninstalled[0], codePoolwrightNotInstalled, "kinds of Poolwright's installation are missing in this cluster: the controller installs them when it starts, and so does `poolwright bootstrap DIR`: %s", finding.Of("kinds", list))
+		b.problem(b.uninstalled[0], codePoolwrightNotInstalled, "kinds of Poolwright's installation are missing in this cluster: the controller installs them when it starts, and so does `poolwright bootstrap DIR`: %s", finding.NewFact("kinds", list))
 	default:
-		b.problem(b.uninstalled[0], codePoolwrightNotInstalled, "Poolwright is not installed in this cluster: run `poolwright bootstrap DIR`, which brings these kinds: %s", finding.Of("kinds", list))
+		b.problem(b.uninstalled[0], codePoolwrightNotInstalled, "Poolwright is not installed in this cluster: run `poolwright bootstrap DIR`, which brings these kinds: %s", finding.NewFact("kinds", list))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"github.com/poolwright/poolwright/reconciler/deviceplugin"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -44,6 +45,9 @@ type Config struct {
 // State is the desired state of a cluster by one Sync. It is safe for concurrent use.
 type State struct {
 	cfg Config
+	// withoutMIG is true when neither the declared DevicePlugin nor the cluster's partitioned GPUs by MIG when both were last
+	// compared.
+	withoutMIG atomic.Bool
 
 	mu      sync.Mutex
 	objects map[state.Key]details
@@ -51,14 +55,14 @@ type State struct {
 	unused []int
 }
 
-// details are what the next verbs need of a wanted object beside its Item.
+// details are what the next verbs need of a desired object beside its Item.
 type details struct {
 	// ignored are JSON pointers to the fields of which the live value stays, those that an autoscaler
 	// writes included.
 	ignored []string
 	// unmasked is a Secret's unmasked object.
 	unmasked map[string]any
-	// object is the wanted Object, and hash the hash of it.
+	// object is the desired Object, and hash the hash of it.
 	object map[string]any
 	hash   string
 }
@@ -66,7 +70,7 @@ type details struct {
 // New makes a State without objects. It sends no request.
 func New(c Config) *State { return &State{cfg: c, objects: map[state.Key]details{}} }
 
-// Ignored are JSON pointers to the fields of a wanted object of which the live value stays: what the
+// Ignored are JSON pointers to the fields of a desired object of which the live value stays: what the
 // Sync ignores, and the replicas where an autoscaler writes them.
 func (w *State) Ignored(k state.Key) []string {
 	w.mu.Lock()
@@ -81,7 +85,7 @@ func (w *State) UnusedRules() []int {
 	return w.unused
 }
 
-// Unmasked is a wanted Secret as it is sent. It is false where Build has not returned that very
+// Unmasked is a desired Secret as it is sent. It is false where Build has not returned that very
 // Object, or Trim has dropped it since.
 func (w *State) Unmasked(secret state.Item) (map[string]any, bool) {
 	w.mu.Lock()
@@ -90,7 +94,7 @@ func (w *State) Unmasked(secret state.Item) (map[string]any, bool) {
 	return m.unmasked, m.unmasked != nil && m.hash == secret.Hash()
 }
 
-// Hash is the hash of a wanted Object, which was taken already where Build has returned that very
+// Hash is the hash of a desired Object, which was taken already where Build has returned that very
 // Object.
 func (w *State) Hash(desired state.Item) string {
 	w.mu.Lock()

@@ -114,7 +114,7 @@ func (w *State) contradicts(ctx context.Context, name string, live *metav1.Parti
 		if err != nil || !lives {
 			return finding.Finding{}, err
 		}
-		return finding.New(codeDevicePluginOfOther, "the cluster has it from the Sync %s already: declare it in one of the two", finding.Of("sync", label)), nil
+		return finding.New(codeDevicePluginOfOther, "the cluster has it from the Sync %s already: declare it in one of the two", finding.NewFact("sync", label)), nil
 	}
 	const twice = "and with two of them it would be unclear how GPUs are shared"
 	switch {
@@ -122,10 +122,10 @@ func (w *State) contradicts(ctx context.Context, name string, live *metav1.Parti
 		return finding.Finding{}, nil
 	case foreign:
 		return finding.New(codeDevicePluginOfOther, "the cluster has the DevicePlugin %s of the Sync %s, %s: declare the configurations there, or delete it",
-			finding.Of("devicePlugin", live.Name), finding.Of("sync", label), twice), nil
+			finding.NewFact("devicePlugin", live.Name), finding.NewFact("sync", label), twice), nil
 	case label == "":
 		return finding.New(codeDevicePluginOfOther, "the cluster has the DevicePlugin %s, which no Sync manages, %s: give this one its name, or delete it",
-			finding.Of("devicePlugin", live.Name), twice), nil
+			finding.NewFact("devicePlugin", live.Name), twice), nil
 	}
-	return finding.New(codeDevicePluginRenamed, "the cluster has the DevicePlugin %s, which this Sync made, %s: keep that name", finding.Of("devicePlugin", live.Name), twice), nil
+	return finding.New(codeDevicePluginRenamed, "the cluster has the DevicePlugin %s, which this Sync made, %s: keep that name", finding.NewFact("devicePlugin", live.Name), twice), nil
 }

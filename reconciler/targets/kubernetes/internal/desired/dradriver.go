@@ -21,10 +21,10 @@ import (
 )
 
 // changedDriver is why a declared DevicePlugin must not be carried out where it gives pools with GPU nodes to the DRA
-// driver, or takes them from it; empty where it may. Pods on these nodes have GPUs, and what comes after does not know
-// which.
+// driver, or takes them from it, or partitions their GPUs by MIG otherwise; empty where it may. Pods on these nodes have GPUs, and
+// what comes after does not know which.
 //
-// A DevicePlugin that has no draDriver and never had one here takes no request.
+// A DevicePlugin that has no draDriver and never had one here, and no mig after the first look, takes no request.
 func (w *State) changedDriver(ctx context.Context, items []state.Item) (finding.Finding, error) {
 	declared, valid := deviceplugin.DeclaredSharing(items)
 	if !valid {
@@ -36,23 +36,38 @@ func (w *State) changedDriver(ctx context.Context, items []state.Item) (finding.
 	if err != nil {
 		return finding.Finding{}, err
 	}
-	if _, had := w.cfg.Store.Get(deviceplugin.DRAAccount()); held && !had && !deviceplugin.HasDRADriver(declared) {
+	none := !deviceplugin.HasDRADriver(declared) && !deviceplugin.HasMIG(declared)
+	if _, had := w.cfg.Store.Get(deviceplugin.DRAAccount()); held && !had && none && w.withoutMIG.Load() {
 		return finding.Finding{}, nil
 	}
 	live, err := w.liveSharing(ctx, plugin)
-	if err != nil || !deviceplugin.HasDRADriver(declared) && !deviceplugin.HasDRADriver(live) {
+	if err != nil {
 		return finding.Finding{}, err
+	}
+	w.withoutMIG.Store(!deviceplugin.HasMIG(declared) && !deviceplugin.HasMIG(live))
+	if none && !deviceplugin.HasDRADriver(live) && !deviceplugin.HasMIG(live) {
+		return finding.Finding{}, nil
 	}
 	pools, err := karpenter.ClaimedPools(ctx, w.cfg.API, deviceplugin.NVIDIASelector)
 	if err != nil {
 		return finding.Finding{}, err
 	}
-	changed := deviceplugin.DRAChanges(live, declared, slices.Sorted(maps.Keys(pools)))
-	if len(changed) == 0 {
-		return finding.Finding{}, nil
+	return poolsHaveNodes(live, declared, slices.Sorted(maps.Keys(pools))), nil
+}
+
+// poolsHaveNodes is why pools with NodeClaims that have GPUs must not be changed from what is live to what is declared; empty where
+// they may.
+func poolsHaveNodes(live, declared gpu.Sharing, claimed []string) finding.Finding {
+	if changed := deviceplugin.MIGChanges(live, declared, claimed); len(changed) > 0 {
+		return finding.New(codeMIGPoolHasNodes, "compared with the cluster's DevicePlugin it partitions otherwise, by MIG, the GPUs of NodePool %s, which has NodeClaims with GPUs, and GPUs are partitioned once, when their node starts: make a new NodePool with a configuration of its own, or delete those NodeClaims first",
+			finding.As("nodePools", changed, strings.Join(changed, ", ")))
 	}
-	return finding.New(codeDRADriverPoolHasNodes, "compared with the cluster's DevicePlugin it begins or ends to have draDriver for NodePool %s, which has NodeClaims with GPUs, and what pods have of these would be offered a second time: make a new NodePool with a configuration of its own, or delete those NodeClaims first",
-		finding.As("nodePools", changed, strings.Join(changed, ", "))), nil
+	changed := deviceplugin.DRAChanges(live, declared, claimed)
+	if len(changed) == 0 {
+		return finding.Finding{}
+	}
+	return finding.New(codeDRADriverPoolHasNodes, "compared with the cluster's DevicePlugin it begins or ends to have draDriver for NodePool %s, which has NodeClaims with GPUs, and what pods have of these would be advertised a second time: make a new NodePool with a configuration of its own, or delete those NodeClaims first",
+		finding.As("nodePools", changed, strings.Join(changed, ", ")))
 }
 
 // liveSharing is what the live DevicePlugin of the declared one's name declares of GPUs; nothing where there is none.

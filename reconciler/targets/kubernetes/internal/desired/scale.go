@@ -14,7 +14,7 @@ import (
 )
 
 // autoscaled finds the items with spec.replicas at which an autoscaler aims,
-// wanted or live. KEDA is observed through the HorizontalPodAutoscaler that it
+// desired or live. KEDA is observed through the HorizontalPodAutoscaler that it
 // makes, and in Git by its own kind.
 func (w *State) autoscaled(ctx context.Context, items []state.Item) (map[state.Key]bool, error) {
 	sized := map[state.Key]bool{}

@@ -30,8 +30,8 @@ import (
 // together. Where nothing would change, the inventory records it.
 func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.Unstructured) (state.Item, error) {
 	rec, _ := d.cfg.Store.Get(item.Key)
-	wanted := item
-	item = d.keep(wanted, live)
+	desired := item
+	item = d.keep(desired, live)
 	found := Found(item, live, nil, rec.Desired)
 	other, err := d.cfg.Owner.Other(ctx, item.Key, live)
 	if err != nil {
@@ -46,23 +46,23 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 	case kinds.IsSecret(item.Key):
 		d.compareSecret(&found, item, live)
 	case d.cfg.OnlyManaged:
-		err = d.compareBase(ctx, &found, wanted, live)
+		err = d.compareBase(ctx, &found, desired, live)
 	case kinds.OwnsWholeSpec(item.Key.Group, item.Key.Kind):
-		err = d.compareWholeSpec(ctx, &found, wanted, live)
+		err = d.compareWholeSpec(ctx, &found, desired, live)
 	default:
-		err = d.compareMerged(ctx, &found, wanted, live)
+		err = d.compareMerged(ctx, &found, desired, live)
 	}
 	if err != nil {
 		return found, err
 	}
-	found.Ignored = state.IgnoredValues(item.Ignore, wanted.Object, live.Object)
+	found.Ignored = state.IgnoredValues(item.Ignore, desired.Object, live.Object)
 	found.DeletionImpact = d.cfg.Losses.Update(ctx, losses.Update{Key: item.Key, Before: found.Object, After: item.Object, Live: live})
 	found.Managers = d.keepOwners(item, live, found.Object)
 	same := state.Equal(found.Object, item.Object)
-	found.Object = d.compared(found, wanted, same)
+	found.Object = d.compared(found, desired, same)
 	if same && found.DryRunError == "" && found.Ownership == nil && !d.Blind(item.Key) && !d.cfg.OnlyManaged {
 		d.cfg.Store.Put(inventory.Record{
-			Key: item.Key, Version: item.Version, Desired: wanted.Hash(),
+			Key: item.Key, Version: item.Version, Desired: desired.Hash(),
 			Fingerprint: fields.FingerprintOf(live.Object, d.Options(item.Key)),
 		})
 	}
@@ -71,8 +71,8 @@ func (d *Differ) Diff(ctx context.Context, item state.Item, live *unstructured.U
 
 // compareMerged gets from the API server what applying would give. Like the other ways, it
 // fills in the found Item's Object, DryRunError and Ownership.
-func (d *Differ) compareMerged(ctx context.Context, found *state.Item, wanted state.Item, live *unstructured.Unstructured) error {
-	item, ours := d.keep(wanted, live), fields.Applied(live.Object, v1alpha1.FieldManager)
+func (d *Differ) compareMerged(ctx context.Context, found *state.Item, desired state.Item, live *unstructured.Unstructured) error {
+	item, ours := d.keep(desired, live), fields.Applied(live.Object, v1alpha1.FieldManager)
 	bare := manifest.Strip(live.Object)
 	if _, claim := fields.Emptied(live.Object, item.Object, v1alpha1.FieldManager); claim != nil {
 		// Applied at once this would be refused, or null: the contents
@@ -80,7 +80,7 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, wanted st
 		found.Object = clientDryRun(item, bare, ours)
 		return nil
 	}
-	merged, err := d.dryRun(ctx, d.updated(wanted, item, live, ours), item.Key.Name)
+	merged, err := d.dryRun(ctx, d.updated(desired, item, live, ours), item.Key.Name)
 	if err != nil {
 		if stop(err) {
 			return api.Refused("comparing "+item.Key.String(), err, false)
@@ -113,14 +113,14 @@ func (d *Differ) compareMerged(ctx context.Context, found *state.Item, wanted st
 // compareWholeSpec gets from the API server the canonical form of Git alone, by a dry run
 // under a name that does not exist, and holds the whole live spec against it: what
 // somebody added by hand is drift too.
-func (d *Differ) compareWholeSpec(ctx context.Context, found *state.Item, wanted state.Item, live *unstructured.Unstructured) error {
-	item := d.keep(wanted, live)
+func (d *Differ) compareWholeSpec(ctx context.Context, found *state.Item, desired state.Item, live *unstructured.Unstructured) error {
+	item := d.keep(desired, live)
 	canonical, err := d.Canonical(ctx, item, live)
 	if err != nil {
 		if stop(err) {
 			return api.Refused("comparing "+item.Key.String(), err, false)
 		}
-		return d.compareMerged(ctx, found, wanted, live)
+		return d.compareMerged(ctx, found, desired, live)
 	}
 	ours := fields.Applied(live.Object, v1alpha1.FieldManager)
 	bare := manifest.Strip(live.Object)
@@ -134,7 +134,7 @@ func (d *Differ) compareWholeSpec(ctx context.Context, found *state.Item, wanted
 	return nil
 }
 
-// claim finds, of an Item whose Object is as wanted, the fields that an update makes Poolwright's own,
+// claim finds, of an Item whose Object is as desired, the fields that an update makes Poolwright's own,
 // and those of which it gives the ownership up because they are ignored.
 func (d *Differ) claim(found *state.Item, item state.Item, live *unstructured.Unstructured, ours fields.Tree) {
 	if !state.Equal(found.Object, item.Object) {
@@ -149,33 +149,33 @@ func (d *Differ) claim(found *state.Item, item state.Item, live *unstructured.Un
 	}
 }
 
-// updated is a wanted item as an update sends it: without what is ignored. As long as that is ours, an
+// updated is a desired item as an update sends it: without what is ignored. As long as that is ours, an
 // update gives it up before, which a dry run cannot: it is then sent with its live values, as in item.
-func (d *Differ) updated(wanted, item state.Item, live *unstructured.Unstructured, ours fields.Tree) state.Item {
-	pointers := d.cfg.Ignored(wanted.Key)
+func (d *Differ) updated(desired, item state.Item, live *unstructured.Unstructured, ours fields.Tree) state.Item {
+	pointers := d.cfg.Ignored(desired.Key)
 	if _, owned := fields.Release(live.Object, item.Object, ours, pointers); len(pointers) == 0 || len(owned) > 0 {
 		return item
 	}
-	wanted.Object = state.KeepDeclared(wanted.Object, state.IgnoredValues(pointers, wanted.Object, live.Object))
-	wanted.Object = fields.Omit(wanted.Object, live.Object, v1alpha1.FieldManager, pointers).Object
-	return wanted
+	desired.Object = state.KeepDeclared(desired.Object, state.IgnoredValues(pointers, desired.Object, live.Object))
+	desired.Object = fields.Omit(desired.Object, live.Object, v1alpha1.FieldManager, pointers).Object
+	return desired
 }
 
-// compared is the form of a found object in which it is compared with what is wanted: it has the live
+// compared is the form of a found object in which it is compared with what is desired: it has the live
 // values of ignored fields that are declared, and none of those that are not. same is whether nothing
 // but these differs.
-func (d *Differ) compared(found, wanted state.Item, same bool) map[string]any {
+func (d *Differ) compared(found, desired state.Item, same bool) map[string]any {
 	if same {
-		return state.KeepDeclared(wanted.Object, found.Ignored)
+		return state.KeepDeclared(desired.Object, found.Ignored)
 	}
 	object := found.Object
-	for _, text := range d.cfg.Ignored(wanted.Key) {
+	for _, text := range d.cfg.Ignored(desired.Key) {
 		p, err := pointer.Parse(text)
 		if err != nil {
 			continue
 		}
-		_, declared := p.Get(wanted.Object)
-		if at, ok := p.In(wanted.Object, object); ok && !declared {
+		_, declared := p.Get(desired.Object)
+		if at, ok := p.In(desired.Object, object); ok && !declared {
 			object, _ = at.Remove(object).(map[string]any)
 		}
 	}
@@ -231,7 +231,7 @@ func clientDryRun(item state.Item, bare map[string]any, ours fields.Tree) map[st
 	return fields.Project(bare, fields.Overlay(bare, item.Object, ours), item.Object, ours)
 }
 
-// terminating shows a wanted object that is being deleted.
+// terminating shows a desired object that is being deleted.
 func terminating(object map[string]any, live *unstructured.Unstructured) map[string]any {
 	return manifest.WithMetadata(object, "deletionTimestamp", live.GetDeletionTimestamp().UTC().Format("2006-01-02T15:04:05Z"))
 }

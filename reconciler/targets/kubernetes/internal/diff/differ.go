@@ -39,7 +39,7 @@ type Config struct {
 	Losses losses.Counter
 	// Clock is the time.
 	Clock clock.PassiveClock
-	// Ignored returns JSON pointers to the fields of a wanted object of which the live value stays.
+	// Ignored returns JSON pointers to the fields of a desired object of which the live value stays.
 	Ignored func(state.Key) []string
 	// Preview is true where values of Secrets are not compared with live ones, OnlyManaged where
 	// nothing is observed but what the inventory has.
@@ -74,7 +74,7 @@ func (d *Differ) Owners(k state.Key) Owners {
 	return d.owners[k]
 }
 
-// Retain drops the Owners of all objects but those that are wanted.
+// Retain drops the Owners of all objects but those that are desired.
 func (d *Differ) Retain(desired func(state.Key) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +116,7 @@ func (d *Differ) Options(k state.Key) fields.Options {
 	return o
 }
 
-// keep is a wanted item with the live values of what is ignored of it.
+// keep is a desired item with the live values of what is ignored of it.
 func (d *Differ) keep(item state.Item, live *unstructured.Unstructured) state.Item {
 	pointers := d.cfg.Ignored(item.Key)
 	if len(pointers) > 0 {
@@ -125,7 +125,7 @@ func (d *Differ) keep(item state.Item, live *unstructured.Unstructured) state.It
 	return item
 }
 
-// Found is a wanted item as it was observed: the live object in the form that is compared, and
+// Found is a desired item as it was observed: the live object in the form that is compared, and
 // the hash of what was applied last.
 func Found(item state.Item, live *unstructured.Unstructured, object map[string]any, applied string) state.Item {
 	return state.Item{

@@ -21,7 +21,7 @@ import (
 // refusal) would disclose to whoever proposes it what the Sync does not manage. An object that
 // the change sets is compared with what it starts from, which the apply sends as well.
 type dryRunPreview struct {
-	// base is what it starts from, as it was wanted.
+	// base is what it starts from, as it was desired.
 	base map[state.Key]state.Item
 	// dryRuns counts those of this one, results are what came of the last ones.
 	dryRuns int
@@ -127,7 +127,7 @@ func (d *Differ) StartPreview() {
 	d.preview.base, d.preview.dryRuns = nil, 0
 }
 
-// SetBase keeps what is wanted first, with masked Secrets; of who may read the cluster
+// SetBase keeps what is desired first, with masked Secrets; of who may read the cluster
 // the Secrets alone.
 func (d *Differ) SetBase(items []state.Item) {
 	d.mu.Lock()

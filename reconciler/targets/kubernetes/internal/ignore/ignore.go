@@ -187,7 +187,7 @@ func Declared(item state.Item) (state.Problem, bool) {
 	if err = New(sync.Spec.Ignore).Err(); err == nil {
 		return state.Problem{}, false
 	}
-	problem := state.NewProblem(item.Origin, finding.New(codeRuleRefused, "%s: %v", finding.Of("object", item.Key), finding.Of("reason", err)))
+	problem := state.NewProblem(item.Origin, finding.New(codeRuleRefused, "%s: %v", finding.NewFact("object", item.Key), finding.NewFact("reason", err)))
 	problem.Object, problem.Field, problem.Detail = item.Key, "spec.ignore", err.Error()
 	return problem, true
 }
@@ -235,7 +235,7 @@ func (m *Matching) Apply(item state.Item) (state.Item, []state.Problem) {
 			}
 			field := fmt.Sprintf("spec.ignore[%d].paths[%d]", i, j)
 			detail := fmt.Sprintf("%s of the Sync is %s, which is not ignored here: %s", field, p, why)
-			problem := state.NewProblem(item.Origin, finding.New(codeRuleRefused, "%s: %s", finding.Of("object", item.Key), detail).With(finding.Of("path", p.String()), finding.Of("rule", i)))
+			problem := state.NewProblem(item.Origin, finding.New(codeRuleRefused, "%s: %s", finding.NewFact("object", item.Key), detail).With(finding.NewFact("path", p.String()), finding.NewFact("rule", i)))
 			problem.Object, problem.Field, problem.Detail = item.Key, field, detail
 			problems = append(problems, problem)
 		}

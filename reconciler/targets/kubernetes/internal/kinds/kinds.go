@@ -29,7 +29,7 @@ type Kind struct {
 	// Manageable is whether its objects can be listed, patched and deleted.
 	Manageable bool
 	// DeclaredOnly is true for a kind that only a CustomResourceDefinition in the
-	// wanted set defines: the cluster may not serve it yet.
+	// desired set defines: the cluster may not serve it yet.
 	DeclaredOnly bool
 }
 
@@ -48,7 +48,7 @@ type RESTMapper struct {
 	failed   map[schema.GroupVersion]error
 }
 
-// NewRESTMapper makes an empty Catalog that reads from disco.
+// NewRESTMapper makes an empty RESTMapper that reads from disco.
 func NewRESTMapper(disco discovery.DiscoveryInterfaceWithContext) *RESTMapper {
 	return &RESTMapper{disco: disco}
 }

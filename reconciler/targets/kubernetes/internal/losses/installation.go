@@ -57,7 +57,7 @@ func (c Counter) runsController(k state.Key) bool {
 // lostWithController is what goes with an object by which the controller runs: the engine.
 func (c Counter) lostWithController(ctx context.Context, k state.Key, live *unstructured.Unstructured) (loss.DeletionImpact, error) {
 	granted := false
-	if isRight(k) {
+	if isRBAC(k) {
 		var err error
 		if granted, err = c.grants(ctx, k, live.Object); err != nil {
 			return loss.DeletionImpact{AfterNodes: true}, err

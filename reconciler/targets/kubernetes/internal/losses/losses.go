@@ -58,7 +58,7 @@ func (c Counter) Counts(k state.Key, object map[string]any) bool {
 		"PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "Sync":
 		return true
 	}
-	return isRight(k) || c.runsController(k) || kinds.IsDevicePlugin(k) || kinds.ServesGPUs(object)
+	return isRBAC(k) || c.runsController(k) || kinds.IsDevicePlugin(k) || kinds.ServesGPUs(object)
 }
 
 // DeletionImpact is what goes with an object, or why its removal needs a second read; it is

@@ -65,8 +65,8 @@ func componentNames(all []component) string {
 	return strings.Join(names, " or ")
 }
 
-// NewCoverage distinguishes the device plugins among the live objects that are not wanted any
-// more from those among what is wanted.
+// NewCoverage distinguishes the device plugins among the live objects that are not desired any
+// more from those among what is desired.
 func NewCoverage(desired []state.Item, removed map[state.Key]map[string]any) Coverage {
 	out := Coverage{removed: map[string][]selectedNodes{}}
 	for k, object := range removed {
@@ -182,7 +182,7 @@ func (c Counter) countUncovered(ctx context.Context, of selectedNodes, others []
 	return out
 }
 
-// StillMounted reports whether a plugin's configuration that is not wanted any more
+// StillMounted reports whether a plugin's configuration that is not desired any more
 // is one that a DaemonSet makes pods with, or that pods live on until they are
 // replaced: a node that comes or reboots would not get its GPUs without it. It goes
 // when everything is compared the next time after that. A DaemonSet that goes too

@@ -31,10 +31,10 @@ type losingField struct {
 	lost func(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, error)
 }
 
-// Update is a wanted object that differs from the live one.
+// Update is a desired object that differs from the live one.
 type Update struct {
 	Key state.Key
-	// Before is the live object as far as it differs from After, the wanted one.
+	// Before is the live object as far as it differs from After, the desired one.
 	Before, After map[string]any
 	// Live is all of it. Update.Loses does without.
 	Live *unstructured.Unstructured

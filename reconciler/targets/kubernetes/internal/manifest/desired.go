@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/poolwright/poolwright/provision/noderepair"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/loss"
@@ -33,7 +34,7 @@ func stripped(annotation string) bool {
 		"deployment.kubernetes.io/revision",
 		"karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-version",
 		"karpenter.k8s.aws/ec2nodeclass-hash", "karpenter.k8s.aws/ec2nodeclass-hash-version",
-		"karpenter.sh/stored-version-migrated":
+		"karpenter.sh/stored-version-migrated", noderepair.BackoffAnnotation:
 		return true
 	}
 	return strings.HasPrefix(annotation, "compatibility.karpenter.")

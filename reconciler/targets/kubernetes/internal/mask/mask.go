@@ -84,7 +84,7 @@ func (m *Masker) Load(ctx context.Context) error {
 	return nil
 }
 
-// LoadFor loads the key where Secrets are among what is wanted or recorded.
+// LoadFor loads the key where Secrets are among what is desired or recorded.
 func (m *Masker) LoadFor(ctx context.Context, desired []state.Item, recorded []inventory.Record) error {
 	for _, item := range desired {
 		if kinds.IsSecret(item.Key) {

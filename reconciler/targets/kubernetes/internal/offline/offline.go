@@ -26,10 +26,10 @@ import (
 // New makes the target of a Sync without a cluster, whose objects have that value of
 // [v1alpha1.SyncLabel]. Its desired state is that of the one with a cluster as far as Git alone reports:
 // kinds that only a cluster defines are taken as they are written, another DevicePlugin in the
-// cluster and autoscalers outside Git are not regarded. Observe and Correct are errors.
+// cluster and autoscalers outside Git are not regarded. Observe and Apply are errors.
 //
 // Secrets are masked under a key of its own, so that only what the same target
-// wanted can be compared.
+// desired can be compared.
 // Fields are ignored by rules.
 func New(label string, rules ignore.Rules) targets.Target {
 	key := make([]byte, 32)
@@ -73,8 +73,8 @@ func (o *offline) Observe(context.Context, state.Set) (state.Set, error) {
 	return state.Set{}, state.Failf(state.Stalled, "Offline", "observing the cluster: there is none offline")
 }
 
-// Correct implements targets.Target.
-func (o *offline) Correct(_ context.Context, c plan.Change) error {
+// Apply implements targets.Target.
+func (o *offline) Apply(_ context.Context, c plan.Change) error {
 	return state.Failf(state.Stalled, "Offline", "correcting %s: there is no cluster offline", c.Key)
 }
 
@@ -86,7 +86,7 @@ func promises(item state.Item) []kinds.Kind {
 	return kinds.Defined(item.Object)
 }
 
-// collector collects what is wanted.
+// collector collects what is desired.
 type collector struct {
 	target   *offline
 	promised map[schema.GroupKind]kinds.Kind
@@ -105,7 +105,7 @@ func (w *collector) problem(item state.Item, code finding.Code, format string, a
 func (w *collector) add(item state.Item) {
 	written := item.Key
 	if item.Key.Name == "" {
-		w.problem(item, finding.NameMissing, "%s has no metadata.name (generateName cannot be reconciled); give it a name", finding.Of("kind", item.Key.Kind))
+		w.problem(item, finding.NameMissing, "%s has no metadata.name (generateName cannot be reconciled); give it a name", finding.NewFact("kind", item.Key.Kind))
 		return
 	}
 	switch namespaced, known := w.namespaced(kinds.GVK(item.Key, item.Version).GroupKind()); {
@@ -115,7 +115,7 @@ func (w *collector) add(item state.Item) {
 		item.Key.Namespace = "default"
 	}
 	if first, twice := w.origins[item.Key]; twice {
-		w.problem(item, finding.DuplicateObject, "%s is declared twice, first at %s", finding.Of("object", item.Key), finding.Of("declaredAt", first))
+		w.problem(item, finding.DuplicateObject, "%s is declared twice, first at %s", finding.NewFact("object", item.Key), finding.NewFact("declaredAt", first))
 		return
 	}
 	w.origins[item.Key] = item.Origin

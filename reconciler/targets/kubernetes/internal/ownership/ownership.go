@@ -21,7 +21,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/kubernetes/internal/kinds"
 )
 
-// OwnerOf is the other GitOps tool that manages a live object, or nobody. Marks that wanted, which Git declares, has too count for nothing: they may be a copy.
+// OwnerOf is the other GitOps tool that manages a live object, or nobody. Marks that desired, which Git declares, has too count for nothing: they may be a copy.
 func OwnerOf(live *unstructured.Unstructured, desired map[string]any) owner.Reference {
 	if other := byMarks(live.GroupVersionKind(), live, desired); other != (owner.Reference{}) {
 		return other
