@@ -11,7 +11,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
-// Stock is what the fleet's pools can buy, for tests that run Karpenter's
+// Stock is what the snapshot's pools can buy, for tests that run Karpenter's
 // controllers on it.
 func Stock(ctx context.Context, from provision.ClusterSnapshot, types *catalog.Catalog) (map[string][]*cloudprovider.InstanceType, error) {
 	f := snapshot.New(from, snapshot.Unknowns{})

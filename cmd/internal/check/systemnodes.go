@@ -269,7 +269,7 @@ func (p placement) result() Result {
 	case len(p.fits) < p.replicas:
 		return warning("run a second system node, in another zone", "all %d replicas are on node %s: nothing takes over while it is replaced", p.replicas, p.fits[0])
 	case len(p.fits)-len(p.small) < p.replicas:
-		return warning("take system nodes with more memory; docs/limits.md, \"What it takes\", has what fleets use of it, and what is lost with less",
+		return warning("take system nodes with more memory; docs/limits.md, \"What it takes\", has what clusters use of it, and what is lost with less",
 			"%d replicas fit by what they request (%s), but each may use %s: %s", p.replicas, each, mebibytes(p.limit), some(p.small))
 	}
 	least := ""

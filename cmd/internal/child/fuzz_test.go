@@ -61,8 +61,8 @@ func FuzzConversations(f *testing.F) {
 	})
 }
 
-// FuzzFleets reads what a parent might send of fleets, and says it again.
-func FuzzFleets(f *testing.F) {
+// FuzzSnapshots reads what a parent might send of snapshots, and says it again.
+func FuzzSnapshots(f *testing.F) {
 	var some bytes.Buffer
 	full := provision.ClusterSnapshot{}
 	_ = send(&writer{to: &some, remaining: 1 << 20}, settings(), full, full)

@@ -52,7 +52,7 @@ func TestWhatArgumentsSelect(t *testing.T) {
 }
 
 func TestRowsAreSelectedByName(t *testing.T) {
-	r := NewReport(fleet(), now(), types(t))
+	r := NewReport(newObjects(), now(), types(t))
 	missing := r.choose(rowSelection{section: sectionNodes, names: []string{"gpu-b", "ip-gpu-a", "other"}})
 	var got []string
 	for _, n := range r.Nodes {
@@ -61,7 +61,7 @@ func TestRowsAreSelectedByName(t *testing.T) {
 	if strings.Join(got, " ") != "ip-gpu-a ip-gpu-b" || strings.Join(missing, " ") != "other" {
 		t.Errorf("selected are %v, missing %v", got, missing)
 	}
-	r = NewReport(fleet(), now(), types(t))
+	r = NewReport(newObjects(), now(), types(t))
 	if missing := r.choose(rowSelection{section: sectionSyncs, names: []string{"edge"}}); len(r.Syncs) != 1 || missing != nil {
 		t.Errorf("selected are %+v, missing %v", r.Syncs, missing)
 	}

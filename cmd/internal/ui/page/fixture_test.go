@@ -35,8 +35,8 @@ func phases(of ...any) []get.Phase {
 	return out
 }
 
-// fleet is a cluster in which there is something of everything.
-func fleet() get.Report {
+// newReport is that of a cluster in which there is something of everything.
+func newReport() get.Report {
 	pods, none, four, pending, three := 1, 0, 4, 2, 3
 	merged, suspended := ago(25*time.Minute), ago(20*time.Minute)
 	r := get.Report{
@@ -84,7 +84,7 @@ func fleet() get.Report {
 
 const commit = "e15a32f0000000000000000000000000000000aa"
 
-// night is a history of the fleet: with a node that was terminated, one that runs, and something of everything else.
+// night is a history of the cluster: with a node that was terminated, one that runs, and something of everything else.
 func night() history.History {
 	h := history.History{Time: ago(20 * time.Second)}
 	h.NodeClaims = []history.NodeClaim{

@@ -25,7 +25,7 @@ import (
 // SnapshotReader reads what runs in a live cluster. It is safe for concurrent use.
 type SnapshotReader struct {
 	Reader client.Reader
-	// MaxAge is how long the fleet is cached; with zero it is read anew each time.
+	// MaxAge is how long the snapshot is cached; with zero it is read anew each time.
 	MaxAge time.Duration
 	// Observed, where it is not nil, is called with the time at which what Read returns was read.
 	Observed func(time.Time)
@@ -37,7 +37,7 @@ type SnapshotReader struct {
 	cached provision.ClusterSnapshot
 }
 
-// Read returns the fleet. Its objects are shared, and must not be changed.
+// Read returns the snapshot. Its objects are shared, and must not be changed.
 func (f *SnapshotReader) Read(ctx context.Context, cluster provision.Cluster) (provision.ClusterSnapshot, error) {
 	now := time.Now()
 	out, at, err := f.read(ctx, now)
@@ -51,7 +51,7 @@ func (f *SnapshotReader) Read(ctx context.Context, cluster provision.Cluster) (p
 	return out, nil
 }
 
-// ReadNodePools returns a fleet of which only the pools and their NodeClaims are read, always anew.
+// ReadNodePools returns a snapshot of which only the pools and their NodeClaims are read, always anew.
 func (f *SnapshotReader) ReadNodePools(ctx context.Context) (provision.ClusterSnapshot, error) {
 	var pools karpv1.NodePoolList
 	var claims karpv1.NodeClaimList
@@ -63,7 +63,7 @@ func (f *SnapshotReader) ReadNodePools(ctx context.Context) (provision.ClusterSn
 	return provision.ClusterSnapshot{NodePools: pointers(pools.Items), NodeClaims: pointers(claims.Items)}, nil
 }
 
-// read returns the fleet, and when it was read.
+// read returns the snapshot, and when it was read.
 func (f *SnapshotReader) read(ctx context.Context, now time.Time) (provision.ClusterSnapshot, time.Time, error) {
 	if f.MaxAge > 0 {
 		f.mu.Lock()
@@ -77,7 +77,7 @@ func (f *SnapshotReader) read(ctx context.Context, now time.Time) (provision.Clu
 		return provision.ClusterSnapshot{}, now, err
 	}
 	if f.Sync != "" {
-		out = managedFleet(out, f.Sync)
+		out = managedSnapshot(out, f.Sync)
 	}
 	if f.MaxAge > 0 {
 		f.at, f.cached = now, out
