@@ -59,12 +59,12 @@ func generalNode(snapshot *provision.ClusterSnapshot, name, instanceType, cpus s
 // comingTypes are the types of what comes in the place of the nodes, sorted, and what they cost.
 func comingTypes(t *testing.T, before, after provision.ClusterSnapshot) (types []string, usd float64, f provision.Forecast) {
 	t.Helper()
-	f, successors, err := simulate.CompareWithSuccessors(engine.Offline(t.Context(), settings()), before, after, prices(t, "m5", "c6i"))
+	f, replacements, err := simulate.CompareWithReplacements(engine.Offline(t.Context(), settings()), before, after, prices(t, "m5", "c6i"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	types = []string{}
-	for _, all := range successors {
+	for _, all := range replacements {
 		for _, s := range all {
 			types = append(types, s.InstanceType)
 		}

@@ -290,7 +290,7 @@ func (x *indexed) state(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (sta
 			return stateNotReady, c.Reason, c.Message
 		}
 	}
-	reason, message = x.stays(claim, node, n)
+	reason, message = x.notDisrupted(claim, node, n)
 	return stateReady, reason, message
 }
 
@@ -305,8 +305,8 @@ func terminating(claim *karpv1.NodeClaim) (reason, message string) {
 	return reason, ""
 }
 
-// stays is why a node that is ready is not replaced or removed, as far as its objects have it.
-func (x *indexed) stays(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (reason, message string) {
+// notDisrupted is why a node that is ready is not replaced or removed, as far as its objects have it.
+func (x *indexed) notDisrupted(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (reason, message string) {
 	if u, found := x.unhealthy[n.Name]; found {
 		return u.Reason, u.Message
 	}
