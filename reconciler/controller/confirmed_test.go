@@ -154,7 +154,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 }
 
 // A person confirms a greater number once, and in an incident sets 0 by hand.
-func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
+func TestATokenRelaxesNothingThatAHandMadeStricterSince(t *testing.T) {
 	spec := func(percent int64) map[string]any {
 		return map[string]any{"spec": map[string]any{"guard": map[string]any{"maxPrunePercent": percent}}}
 	}
@@ -169,12 +169,12 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 	if c := compute(sync, 50); c.Held() {
 		t.Fatalf("confirmed, it waits: %s", c.Hold)
 	}
-	if c := compute(sync, 0); !c.Drift || !c.LoosensSync() {
-		t.Errorf("what a hand made stricter is loosened without confirmation: %+v", c)
+	if c := compute(sync, 0); !c.Drift || !c.RelaxesSync() {
+		t.Errorf("what a hand made stricter is relaxed without confirmation: %+v", c)
 	}
 	sync.Status.LastHandledConfirmationTokens = token
-	if c := compute(sync, 50); !c.LoosensSync() {
-		t.Error("set to what it was before, it is loosened by a token that has served")
+	if c := compute(sync, 50); !c.RelaxesSync() {
+		t.Error("set to what it was before, it is relaxed by a token that has served")
 	}
 }
 

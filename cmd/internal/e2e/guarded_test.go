@@ -30,7 +30,7 @@ func (s *syncFixture) declareSync(name string, edit func(*v1alpha1.Sync)) {
 // own Sync, and attacks the guard from there.
 func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 	t.Parallel()
-	s := newSyncFixture(t, "loosen")
+	s := newSyncFixture(t, "relax")
 	staying, leaving := names("staying", 4), names("leaving", 11)
 	all := append(leaving, staying...)
 	asItIs := func(*v1alpha1.Sync) {}

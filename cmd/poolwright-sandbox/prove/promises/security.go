@@ -90,7 +90,7 @@ func securityOfDeletion() []Promise {
 		{Area: area, Sentences: []string{"An update of a role, an instance profile"}, Tests: []string{"reconciler/targets/aws.TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes"}},
 		{Area: area, Sentences: []string{"An object with a Sync's label", "Where the inventory is lost"}, Tests: []string{"reconciler/targets/kubernetes.TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed", "reconciler/targets/kubernetes.TestWhatATenantMarksAsOursNeedsNoConfirmation"}, Control: "rebuilt-inventory"},
 
-		{Area: guard, Sentences: []string{"A commit that loosens a Sync"}, Tests: []string{"reconciler/syncpolicy.TestWhatLoosensASyncIsNamed", "cmd/internal/e2e.TestACommitCannotSwitchOffTheGuardThatItNeeds"}},
+		{Area: guard, Sentences: []string{"A commit that relaxes a Sync"}, Tests: []string{"reconciler/syncpolicy.TestWhatRelaxesASyncIsNamed", "cmd/internal/e2e.TestACommitCannotSwitchOffTheGuardThatItNeeds"}},
 		{Area: guard, Sentences: []string{"Confirmations that come from a repository"}, Tests: []string{"reconciler/declared.TestAConfirmationNeverComesFromARepository"}},
 		{Area: guard, Sentences: []string{"A confirmation token has 160 bits", "An author of commits cannot make"}, Tests: []string{"reconciler/plan.TestATokenHas160BitsOfTheWholeContent", "reconciler/plan.TestATokenIsGoodInOneScopeOnly"}},
 		{Area: guard, Sentences: []string{"A token serves once", "What it confirmed to delete is recorded"}, Tests: []string{"reconciler/controller.TestATokenConfirmsOnce", "reconciler/controller.TestATokenIsUsedUpByAProcessThatDied"}},
