@@ -309,15 +309,15 @@ func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 }
 
 // What ends the engine is confirmed once, also where nothing would run on without it any more as
-// soon as the pool that goes before it is deleted, and where only rights are taken.
+// soon as the pool that goes before it is deleted, and where only permissions are taken.
 func TestWhatEndsTheEngineIsConfirmedOnceBesideAPool(t *testing.T) {
-	rights := loss.DeletionImpact{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
+	permissions := loss.DeletionImpact{Impact: "the controller loses permissions", AfterNodes: true, EndsEngine: true}
 	for name, tt := range map[string]struct{ before, after loss.DeletionImpact }{
 		"the controller would run no pod": {
 			loss.DeletionImpact{Impact: "it would run no pod, and the engine stops", Losses: loss.Counts{"Object": 1, "Engine": 1, "NodeClaim": 3}, AfterNodes: true, EndsEngine: true},
 			loss.DeletionImpact{Impact: "it would run no pod", AfterNodes: true, EndsEngine: true},
 		},
-		"a role grants less": {rights, rights},
+		"a role grants less": {permissions, permissions},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)

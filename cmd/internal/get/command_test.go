@@ -162,7 +162,7 @@ func TestWatchingGoesOnAfterAFailureAndNamesWhatIsNotThere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, fails(forbidden("syncs")), fails(nil))
-	const denied = "Warning: you have no right to list syncs.poolwright.dev; to check, run: kubectl auth can-i list syncs.poolwright.dev -A; nothing is printed until that can be read again\n"
+	const denied = "Warning: you have no permission to list syncs.poolwright.dev; to check, run: kubectl auth can-i list syncs.poolwright.dev -A; nothing is printed until that can be read again\n"
 	const warning = "Warning: listing syncs.poolwright.dev: etcd is full; nothing is printed until that can be read again\n"
 	want := "NAME   READY   SUSPENDED   REVISION       DRIFTED   PENDING   AGE   MESSAGE\ndev    True    false       main@e15a32f   False     0         10d   applied revision main@sha1:e15a32f\n" +
 		"Warning: not found in syncs: dev\n" + warning + denied

@@ -62,7 +62,7 @@ func (g Gates) otherKarpenter(ctx context.Context, among ...client.ListOption) *
 	if led != nil && !led.Unproven {
 		return led
 	}
-	// Read in any case: a right that is missing is to be reported before anybody has
+	// Read in any case: a permission that is missing is to be reported before anybody has
 	// scaled the other one down.
 	if unled := g.unled(ctx, among...); unled != nil {
 		return unled

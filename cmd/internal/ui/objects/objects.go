@@ -1,4 +1,4 @@
-// Package objects reads what poolwright ui serves, with the rights of its user: one watch of each kind, however many people read the
+// Package objects reads what poolwright ui serves, with the permissions of its user: one watch of each kind, however many people read the
 // pages.
 //
 // It refuses to write anything and to read a Secret. A kind that the user may not list, or that the cluster does not have, is left out

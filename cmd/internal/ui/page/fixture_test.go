@@ -77,7 +77,7 @@ func newReport() get.Report {
 		},
 		Quotas:          []get.Quota{{Name: "Running On-Demand G and VT instances", LimitVCPUs: 96, UsedVCPUs: 48, Observed: ago(time.Minute)}, {Name: "All G and VT Spot Instance Requests", LimitVCPUs: 4, UsedVCPUs: 8}},
 		PendingPods:     []get.PendingPod{{Namespace: "ml", Name: "train-7", GPUs: 2, Created: ago(6 * time.Minute)}, {Namespace: "ml", Name: "train-8", GPUs: 1, Created: ago(90 * time.Second)}},
-		IncompleteKinds: []get.IncompleteKind{{Kind: "events", Reason: get.Forbidden, Message: "you have no right to list events"}},
+		IncompleteKinds: []get.IncompleteKind{{Kind: "events", Reason: get.Forbidden, Message: "you have no permission to list events"}},
 	}
 	return r
 }
@@ -144,7 +144,7 @@ func pendingPod() explain.Explanation {
 			{Reason: "QuotaExceeded", Possible: true, Shortage: &causes.Shortage{Resource: "vcpu", Quota: "All G and VT Spot Instance Requests", Used: "8", Limit: "4"}, Message: "MaxSpotInstanceCountExceeded", Changes: []causes.Remedy{{Object: "All G and VT Spot Instance Requests"}}},
 		},
 		NodePools: []explain.NodePoolCauses{{Name: "gpu", Causes: []causes.Cause{{Reason: "AtLimit"}}}, {Name: "general", Causes: []causes.Cause{{Reason: "AtLimit"}, {Reason: "QuotaExceeded"}}}, {Name: "free"}},
-		Unknown:   []string{"You have no right to read events: causes in them are not found."},
+		Unknown:   []string{"You have no permission to read events: causes in them are not found."},
 	}
 }
 
