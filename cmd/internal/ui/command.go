@@ -80,7 +80,7 @@ func (f *listenFlags) run(ctx context.Context, env get.Environment) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watched, err := objects.Start(ctx, cfg, objects.Namespaces{Syncs: namespace, History: env.Namespace()}, env.Now)
+	watched, err := objects.Start(ctx, cfg, objects.Options{SyncNamespace: namespace, HistoryNamespace: env.Namespace()}, env.Now)
 	if err != nil {
 		return err
 	}

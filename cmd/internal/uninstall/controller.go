@@ -158,8 +158,8 @@ func (u *Uninstall) deleteSyncs(ctx context.Context) error {
 	return nil
 }
 
-// forgetAll deletes the inventories of the Syncs.
-func (u *Uninstall) forgetAll(ctx context.Context) error {
+// deleteInventories deletes the inventories of the Syncs.
+func (u *Uninstall) deleteInventories(ctx context.Context) error {
 	inventories, _, err := u.inventories(ctx)
 	if err != nil {
 		return err

@@ -16,6 +16,9 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
+// pullBranch is the head of the pull request.
+const pullBranch = "consolidate-after"
+
 // forgeSecret holds what Poolwright may do at the forge.
 const forgeSecret = "forge"
 
@@ -48,7 +51,7 @@ func (s *Run) watchPullRequests(ctx context.Context) error {
 func (s *Run) propose(ctx context.Context, title, body, change string) error {
 	at := time.Now()
 	number, err := s.environment.Git.CreatePullRequest(ctx, s.repo.team, s.repo.remote, gitserver.PullRequest{
-		Head: "hurry", Base: "main", Title: title, Body: body,
+		Head: pullBranch, Base: "main", Title: title, Body: body,
 	})
 	if err != nil {
 		return err

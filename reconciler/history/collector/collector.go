@@ -320,7 +320,7 @@ func (c *Collector) observe(ctx context.Context) error {
 	c.state.Observe(now, observed.claims)
 	c.present = observed.present
 	c.series.retain(observed.paid)
-	c.forget()
+	c.deleteGone()
 	return c.gone(ctx)
 }
 

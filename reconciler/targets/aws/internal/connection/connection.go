@@ -132,7 +132,7 @@ func (m credentialsProvider) Retrieve(ctx context.Context) (sdk.Credentials, err
 // no write pass that this process may not make any more: it may have been
 // frozen between two attempts.
 func (l *ClientCache) guard(stack *middleware.Stack) error {
-	err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("PoolwrightPatience",
+	err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("PoolwrightTimeout",
 		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 			call, done, err := begin(ctx, l.Timeout)
 			if err != nil {
