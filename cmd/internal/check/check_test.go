@@ -47,7 +47,7 @@ func TestTheVersionOfKubernetesIsComparedWithKarpenters(t *testing.T) {
 	}
 }
 
-func TestRightsAreThoseOfAnInstallation(t *testing.T) {
+func TestPermissionsAreThoseOfAnInstallation(t *testing.T) {
 	for name, c := range map[string]struct {
 		denied []string
 		want   expected
