@@ -182,10 +182,7 @@ func confirmedChanges(sync *v1alpha1.Sync, part string, results []apply.Result) 
 		}
 	}
 	slices.Sort(names)
-	objects = strings.Join(names[:min(len(names), confirmedNames)], ", ")
-	if more := len(names) - confirmedNames; more > 0 {
-		objects += fmt.Sprintf(" and %d more", more)
-	}
+	objects = plural.FirstOf(names, confirmedNames, ", ")
 	if undone > 0 {
 		objects += fmt.Sprintf("; %s not made yet", plural.Count(undone, "change"))
 	}

@@ -12,12 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
+	"github.com/poolwright/poolwright/internal/missingkind"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/reduce"
 )
@@ -56,7 +55,7 @@ func (f *SnapshotReader) ReadNodePools(ctx context.Context) (provision.ClusterSn
 	var pools karpv1.NodePoolList
 	var claims karpv1.NodeClaimList
 	for _, objects := range []client.ObjectList{&pools, &claims} {
-		if err := ignoreNoKind(f.Reader.List(ctx, objects)); err != nil {
+		if err := missingkind.Ignore(f.Reader.List(ctx, objects)); err != nil {
 			return provision.ClusterSnapshot{}, fmt.Errorf("reading the pools of the cluster: %w", err)
 		}
 	}
@@ -100,7 +99,7 @@ func list(ctx context.Context, from client.Reader) (provision.ClusterSnapshot, e
 	)
 	var errs []error
 	for _, objects := range []client.ObjectList{&pools, &classes, &overlays, &claims, &budgets, &sets, &runtimes} {
-		if err := ignoreNoKind(from.List(ctx, objects)); err != nil {
+		if err := missingkind.Ignore(from.List(ctx, objects)); err != nil {
 			errs = append(errs, fmt.Errorf("reading what runs in the cluster: %w", err))
 		}
 	}
@@ -163,12 +162,4 @@ func pointers[T any](items []T) []*T {
 		out[i] = &items[i]
 	}
 	return out
-}
-
-// ignoreNoKind ignores that the cluster does not have a kind.
-func ignoreNoKind(err error) error {
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -16,8 +16,10 @@ import (
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/internal/plural"
 )
 
 // systemNodes checks that the replicas of the controller fit onto the nodes on which they may run,
@@ -211,10 +213,8 @@ func unfit(node *corev1.Node, pod *corev1.Pod) string {
 	if untolerated {
 		return "taint " + taint.ToString()
 	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
-			return "it is not ready"
-		}
+	if c := nodeutils.GetCondition(node, corev1.NodeReady); c.Type != "" && c.Status != corev1.ConditionTrue {
+		return "it is not ready"
 	}
 	return ""
 }
@@ -281,12 +281,8 @@ func (p placement) result() Result {
 
 // some names the first five of a list.
 func some(names []string) string {
-	const listed = 5
 	if len(names) == 0 {
 		return "the others need nodes of their own"
 	}
-	if len(names) <= listed {
-		return strings.Join(names, "; ")
-	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(names[:listed], "; "), len(names)-listed)
+	return plural.FirstOf(names, 5, "; ")
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -285,10 +286,8 @@ func (x *indexed) state(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (sta
 	case !node.DeletionTimestamp.IsZero():
 		return stateTerminating, "", ""
 	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return stateNotReady, c.Reason, c.Message
-		}
+	if c := nodeutils.GetCondition(node, corev1.NodeReady); c.Type != "" && c.Status != corev1.ConditionTrue {
+		return stateNotReady, c.Reason, c.Message
 	}
 	reason, message = x.notDisrupted(claim, node, n)
 	return stateReady, reason, message

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
@@ -48,12 +49,8 @@ func addOthersNote(ctx context.Context, c *resource.Clients, keys []state.Key, o
 		return
 	}
 	slices.Sort(others)
-	more := ""
-	if n := len(others) - mostNamed; n > 0 {
-		others, more = others[:mostNamed], fmt.Sprintf(" and %d more", n)
-	}
-	rule.Notes = append(rule.Notes, finding.New(codeQueueFilledByOthers, "the queue is also filled by %s%s, so that an event may come twice: delete what nothing else needs of it when you like",
-		finding.As("rules", others, strings.Join(others, ", ")), more))
+	rule.Notes = append(rule.Notes, finding.New(codeQueueFilledByOthers, "the queue is also filled by %s, so that an event may come twice: delete what nothing else needs of it when you like",
+		finding.As("rules", others[:min(len(others), mostNamed)], plural.FirstOf(others, mostNamed, ", "))))
 	observed[keys[first]] = rule
 }
 
