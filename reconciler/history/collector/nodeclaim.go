@@ -45,7 +45,7 @@ type workload struct {
 	gpus bool
 }
 
-// podsUntil is until what age of a node without GPUs its first pods are looked up.
+// podsUntil is until what age of a node without GPUs its first pods are read.
 const podsUntil = time.Hour
 
 // nodeClaims observes all NodeClaims in the cache.

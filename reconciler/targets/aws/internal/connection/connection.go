@@ -115,7 +115,7 @@ func (l *ClientCache) Prepare(cfg sdk.Config) sdk.Config {
 	return cfg
 }
 
-// credentialsProvider lets a failure to find credentials be told from the refusal of a
+// credentialsProvider lets a failure to find credentials be distinguished from the refusal of a
 // request.
 type credentialsProvider struct{ sdk.CredentialsProvider }
 
@@ -179,7 +179,7 @@ func IsRead(operation string) bool {
 	return false
 }
 
-// identify is who the caller is, as a person knows it, and refuses when the
+// identify is who the caller is, by the name that a person gave it, and refuses when the
 // account is not the scope's. A response that fits is valid for a while.
 func (l *Connection) identify(ctx context.Context) (string, error) {
 	l.mu.Lock()

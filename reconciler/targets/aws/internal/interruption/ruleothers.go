@@ -19,9 +19,9 @@ import (
 // mostNamed is how many rules of others a note names.
 const mostNamed = 8
 
-// addOthersNote says on our first rule which rules of others fill its queue, too,
+// addOthersNote adds a note to our first rule on which rules of others fill its queue, too,
 // such as those of Karpenter's own stack: each event then comes twice, and all
-// but one of them do nothing. It is a courtesy, left out where AWS does not tell.
+// but one of them do nothing. It is left out where these rules cannot be read.
 // Who reads one rule alone is about to write it, and needs no note.
 func addOthersNote(ctx context.Context, c *resource.Clients, keys []state.Key, observed map[state.Key]resource.Live) {
 	first := slices.IndexFunc(keys, func(k state.Key) bool { return observed[k].Object != nil })
