@@ -37,25 +37,25 @@ type SnapshotReader struct {
 }
 
 // Read returns the snapshot. Its objects are shared, and must not be changed.
-func (f *SnapshotReader) Read(ctx context.Context, cluster provision.Cluster) (provision.ClusterSnapshot, error) {
+func (r *SnapshotReader) Read(ctx context.Context, cluster provision.Cluster) (provision.ClusterSnapshot, error) {
 	now := time.Now()
-	out, at, err := f.read(ctx, now)
+	out, at, err := r.read(ctx, now)
 	if err != nil {
 		return provision.ClusterSnapshot{}, err
 	}
-	if f.Observed != nil {
-		f.Observed(at)
+	if r.Observed != nil {
+		r.Observed(at)
 	}
 	out.Cluster, out.Now = cluster, now
 	return out, nil
 }
 
 // ReadNodePools returns a snapshot of which only the pools and their NodeClaims are read, always anew.
-func (f *SnapshotReader) ReadNodePools(ctx context.Context) (provision.ClusterSnapshot, error) {
+func (r *SnapshotReader) ReadNodePools(ctx context.Context) (provision.ClusterSnapshot, error) {
 	var pools karpv1.NodePoolList
 	var claims karpv1.NodeClaimList
 	for _, objects := range []client.ObjectList{&pools, &claims} {
-		if err := missingkind.Ignore(f.Reader.List(ctx, objects)); err != nil {
+		if err := missingkind.Ignore(r.Reader.List(ctx, objects)); err != nil {
 			return provision.ClusterSnapshot{}, fmt.Errorf("reading the pools of the cluster: %w", err)
 		}
 	}
@@ -63,23 +63,23 @@ func (f *SnapshotReader) ReadNodePools(ctx context.Context) (provision.ClusterSn
 }
 
 // read returns the snapshot, and when it was read.
-func (f *SnapshotReader) read(ctx context.Context, now time.Time) (provision.ClusterSnapshot, time.Time, error) {
-	if f.MaxAge > 0 {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if !f.at.IsZero() && now.Sub(f.at) < f.MaxAge {
-			return f.cached, f.at, nil
+func (r *SnapshotReader) read(ctx context.Context, now time.Time) (provision.ClusterSnapshot, time.Time, error) {
+	if r.MaxAge > 0 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.at.IsZero() && now.Sub(r.at) < r.MaxAge {
+			return r.cached, r.at, nil
 		}
 	}
-	out, err := list(ctx, f.Reader)
+	out, err := list(ctx, r.Reader)
 	if err != nil {
 		return provision.ClusterSnapshot{}, now, err
 	}
-	if f.Sync != "" {
-		out = managedSnapshot(out, f.Sync)
+	if r.Sync != "" {
+		out = managedSnapshot(out, r.Sync)
 	}
-	if f.MaxAge > 0 {
-		f.at, f.cached = now, out
+	if r.MaxAge > 0 {
+		r.at, r.cached = now, out
 	}
 	return out, now, nil
 }
