@@ -127,7 +127,7 @@ func TestTheEngineIsGrantedAllThatKarpentersChartGrants(t *testing.T) {
 	}
 }
 
-// The rights that the code uses whatever a repository holds; without the cluster reconciler's
+// The permissions that the code uses whatever a repository holds; without the cluster reconciler's
 // role they are all that there is.
 func TestTheControllersRolesGrantWhatTheProcessUses(t *testing.T) {
 	everywhere := one[rbacv1.ClusterRole](t, "ClusterRole", "poolwright-controller").Rules

@@ -218,7 +218,7 @@ func TestEachFluxHasAComponentThatLetsAlertsAndReceiversNameSyncs(t *testing.T) 
 					t.Errorf("%s:\n%s", folder, object.MustYaml())
 				}
 			}
-			// No rights, which only Receivers need. No NetworkPolicy: where Flux has none of its own, one would cut notification-controller off from all others, and
+			// No permissions, which only Receivers need. No NetworkPolicy: where Flux has none of its own, one would cut notification-controller off from all others, and
 			// where it has them, its allow-webhooks admits every namespace.
 			want := map[string]int{"CustomResourceDefinition": 2}
 			if !maps.Equal(kinds, want) {

@@ -15,15 +15,15 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// fleet is a target of pools, classes and ConfigMaps, each Kind/name, that remembers
+// poolTarget is a target of pools, classes and ConfigMaps, each Kind/name, that remembers
 // what it applied.
-type fleet struct {
+type poolTarget struct {
 	live, applied map[string]string
 	writes        []string
 }
 
-func newFleet(live ...string) *fleet {
-	f := &fleet{live: map[string]string{}, applied: map[string]string{}}
+func newPoolTarget(live ...string) *poolTarget {
+	f := &poolTarget{live: map[string]string{}, applied: map[string]string{}}
 	for _, what := range live {
 		name, value, _ := strings.Cut(what, "=")
 		f.live[name], f.applied[name] = value, value
@@ -53,9 +53,9 @@ func declaring(things ...string) declared.Declared {
 	return declared.Declared{Set: state.NewSet(items...)}
 }
 
-func (f *fleet) Desired(_ context.Context, d state.Set) (state.Set, error) { return d, nil }
+func (f *poolTarget) Desired(_ context.Context, d state.Set) (state.Set, error) { return d, nil }
 
-func (f *fleet) Observe(context.Context, state.Set) (state.Set, error) {
+func (f *poolTarget) Observe(context.Context, state.Set) (state.Set, error) {
 	var items []state.Item
 	for name, value := range f.live {
 		i := valued(name, value)
@@ -67,7 +67,7 @@ func (f *fleet) Observe(context.Context, state.Set) (state.Set, error) {
 	return state.NewSet(items...), nil
 }
 
-func (f *fleet) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
+func (f *poolTarget) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error) {
 	all, err := f.Observe(ctx, desired)
 	var keys []state.Key
 	for _, i := range desired.Items() {
@@ -76,7 +76,7 @@ func (f *fleet) ObserveOnly(ctx context.Context, desired state.Set) (state.Set, 
 	return all.Only(keys), err
 }
 
-func (f *fleet) Apply(_ context.Context, c plan.Change) error {
+func (f *poolTarget) Apply(_ context.Context, c plan.Change) error {
 	name := nameOf(c.Key)
 	f.writes = append(f.writes, string(c.Action)+" "+name)
 	if c.Action == plan.Delete {
@@ -108,8 +108,8 @@ func (g *guard) hold(_ context.Context, p plan.Plan) plan.Plan {
 	})
 }
 
-// guarded is a loop over the fleet, and how a run of it is guarded.
-func (f *fleet) guarded(source *source, revs revisions, g *guard) (*reconciler.Loop, reconciler.Options) {
+// guarded is a loop over the target, and how a run of it is guarded.
+func (f *poolTarget) guarded(source *source, revs revisions, g *guard) (*reconciler.Loop, reconciler.Options) {
 	opts := one
 	opts.Guard = g.hold
 	return reconciler.NewLoop(source, revs.load, reconciler.NamedTarget{Name: "kubernetes", Target: f}), opts
@@ -127,8 +127,8 @@ func stillHeld(r reconciler.Result) []string {
 
 var rollout = revisions{"r2": declaring("NodePool/a=2", "NodePool/b=2", "NodePool/calm=1", "NodePool/new=1", "ConfigMap/m=2")}
 
-func twoPools() *fleet {
-	return newFleet("NodePool/a=1", "NodePool/b=1", "NodePool/calm=1", "ConfigMap/m=1", "ConfigMap/old=1")
+func twoPools() *poolTarget {
+	return newPoolTarget("NodePool/a=1", "NodePool/b=1", "NodePool/calm=1", "ConfigMap/m=1", "ConfigMap/old=1")
 }
 
 func TestAWatchEventDoesNotApplyWhatIsHeldWithTheWhole(t *testing.T) {
@@ -200,20 +200,20 @@ func TestWhatCostsTooManyNodesWaitsAndNothingElse(t *testing.T) {
 func TestNodesAreCountedOnlyWhereARevisionCostsAny(t *testing.T) {
 	for name, c := range map[string]struct {
 		to        []string
-		edit      func(f *fleet)
+		edit      func(f *poolTarget)
 		requested [][]string
 	}{
 		"nothing changed":                  {to: []string{"NodePool/a=1", "ConfigMap/m=1"}},
 		"other objects change":             {to: []string{"NodePool/a=1", "ConfigMap/m=2"}},
-		"a pool was changed by hand":       {to: []string{"NodePool/a=1", "ConfigMap/m=1"}, edit: func(f *fleet) { f.live["NodePool/a"] = "edited" }},
-		"a pool was deleted by hand":       {to: []string{"NodePool/a=1", "ConfigMap/m=1"}, edit: func(f *fleet) { delete(f.live, "NodePool/a") }},
+		"a pool was changed by hand":       {to: []string{"NodePool/a=1", "ConfigMap/m=1"}, edit: func(f *poolTarget) { f.live["NodePool/a"] = "edited" }},
+		"a pool was deleted by hand":       {to: []string{"NodePool/a=1", "ConfigMap/m=1"}, edit: func(f *poolTarget) { delete(f.live, "NodePool/a") }},
 		"a pool comes":                     {to: []string{"NodePool/a=1", "NodePool/b=1", "EC2NodeClass/b=1", "ConfigMap/m=1"}},
 		"a pool changes":                   {to: []string{"NodePool/a=2", "ConfigMap/m=1"}, requested: [][]string{{"NodePool/a"}}},
 		"a pool goes":                      {to: []string{"ConfigMap/m=1"}, requested: [][]string{{"NodePool/a"}}},
 		"a class and an overlay beside it": {to: []string{"NodePool/a=1", "NodeOverlay/o=1", "ConfigMap/m=2"}, requested: [][]string{{"NodeOverlay/o"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, g := newFleet("NodePool/a=1", "ConfigMap/m=1"), &guard{limit: 100}
+			f, g := newPoolTarget("NodePool/a=1", "ConfigMap/m=1"), &guard{limit: 100}
 			if c.edit != nil {
 				c.edit(f)
 			}
@@ -244,7 +244,7 @@ func TestCorrectGuardsWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 		"it is held": {limit: 3, requested: [][]string{{"NodePool/a"}}, live: "edited"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, g := newFleet("NodePool/a=1", "NodePool/b=1", "ConfigMap/m=1"), &guard{limit: c.limit}
+			f, g := newPoolTarget("NodePool/a=1", "NodePool/b=1", "ConfigMap/m=1"), &guard{limit: c.limit}
 			loop, opts := f.guarded(&source{revision: "r"}, revisions{"r": declaring("NodePool/a=1", "NodePool/b=1", "ConfigMap/m=1")}, g)
 			if _, err := loop.RunOnce(t.Context(), opts); err != nil {
 				t.Fatal(err)
@@ -269,7 +269,7 @@ func TestCorrectGuardsWhatIsNoDriftAndWasNotPlanned(t *testing.T) {
 }
 
 func TestGivingUpASourceNeedsNoGuardOfNodes(t *testing.T) {
-	f, g := newFleet("NodePool/a=1"), &guard{}
+	f, g := newPoolTarget("NodePool/a=1"), &guard{}
 	loop, opts := f.guarded(&source{}, nil, g)
 	if _, err := loop.Finalize(t.Context(), opts); err != nil || len(g.requested) != 0 || len(f.live) != 0 {
 		t.Errorf("live %v, asked about %v, %v", f.live, g.requested, err)

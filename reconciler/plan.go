@@ -22,7 +22,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	}
 	result.Revision, result.TreeID = l.last.snapshot.Revision, l.last.snapshot.TreeID
 	if l.planned != l.last {
-		l.cache.take(l.planned) // From here on the targets know what another one wants.
+		l.cache.take(l.planned) // From here on the targets have what another one desires.
 	}
 	has := l.active
 	has.desired = nil
@@ -96,7 +96,7 @@ func (r *revision) desired(ctx context.Context, t targets.Target, declared state
 	return state.NewSet(kept...), problems, nil
 }
 
-// computeDesired separates the problems that only a target sees from its failures.
+// computeDesired separates the problems that only a target finds from its failures.
 func computeDesired(ctx context.Context, t targets.Target, d state.Set) (state.Set, []state.Problem, error) {
 	set, err := t.Desired(ctx, d)
 	if problems, ok := errors.AsType[*targets.ProblemsError](err); ok {
@@ -212,7 +212,7 @@ func (l *Loop) desired(ctx context.Context) (map[string]state.Set, error) {
 	return all, nil
 }
 
-// partial is the ability of a target to look at some things without taking
+// partial is the ability of a target to observe some things without taking
 // the others for undesired.
 type partial interface {
 	ObserveOnly(ctx context.Context, desired state.Set) (state.Set, error)

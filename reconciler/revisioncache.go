@@ -23,7 +23,7 @@ const (
 	// shares is how many revisions of the largest size the cache has room for.
 	shares = 8
 	// itemBytes is what an object takes beside its fields, in bytes: its key and its
-	// labels, as it was declared and as a target wants it. Targets copy no more of it.
+	// labels, as it was declared and as a target desires it. Targets copy no more of it.
 	itemBytes = 2 << 10
 )
 
@@ -55,7 +55,7 @@ func NewRevisionCache(capacity, uncached int64) *RevisionCache {
 type decodedRevision struct {
 	declared.Declared
 	of *revision
-	// desired is what the targets made of it; nil before they were asked.
+	// desired is what the targets made of it; nil before they did.
 	desired map[string]state.Set
 	// release ends the use of what is in no cache; nil where it is from the cache.
 	release func()

@@ -198,7 +198,7 @@ func TestASmallRevisionIsNeverEvictedForLargeOnes(t *testing.T) {
 	for i, d := range large.loaders {
 		again += d.loads - 1
 		if d.loads > 1 && large.targets[i].trims == 0 {
-			t.Error("a revision was evicted, and its world was not asked to forget it")
+			t.Error("a revision was evicted, and its files were not dropped")
 		}
 	}
 	if small.loaders[0].loads != 1 || small.targets[0].trims != 0 || again == 0 {
@@ -219,7 +219,7 @@ func TestARunKeepsItsRevisionWhateverOthersLoad(t *testing.T) {
 		others = newLoops(40, 3000, cache, &crowd{})
 		others.run(t, "r1")
 		if one.targets[0].trims != 0 {
-			t.Error("the world was asked to forget what the run under way needs")
+			t.Error("what the run under way needs was dropped")
 		}
 	}
 	one.run(t, "r1")

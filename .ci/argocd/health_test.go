@@ -108,16 +108,16 @@ func healthOf(c Customizations, kind string, object map[string]any) (status, err
 func wrongHealth(t *testing.T, c Customizations) []string {
 	t.Helper()
 	var wrong []string
-	for kind, wanted := range health {
+	for kind, expected := range health {
 		all := cases(t, files[kind])
 		for _, one := range all {
 			got, err := healthOf(c, kind, one.Object)
-			if err != nil || got.Status != wanted[one.Name] || got.Message == "" {
-				wrong = append(wrong, fmt.Sprintf("%s, %s: %+v, %v, want %q", kind, one.Name, got, err, wanted[one.Name]))
+			if err != nil || got.Status != expected[one.Name] || got.Message == "" {
+				wrong = append(wrong, fmt.Sprintf("%s, %s: %+v, %v, want %q", kind, one.Name, got, err, expected[one.Name]))
 			}
 		}
-		if len(all) != len(wanted) {
-			wrong = append(wrong, fmt.Sprintf("%s: %d objects are listed, and %d are in testdata", kind, len(wanted), len(all)))
+		if len(all) != len(expected) {
+			wrong = append(wrong, fmt.Sprintf("%s: %d objects are listed, and %d are in testdata", kind, len(expected), len(all)))
 		}
 	}
 	return wrong

@@ -50,7 +50,7 @@ func TestValuesThatContradictEachOtherOrAreInvalidAreRefused(t *testing.T) {
 		"env: [{name: GOMEMLIMIT, value: 9GiB}]":                                   "env/0/name",
 		"env: [{value: x}]":                                                        "env/0",
 		"resources: {goMemLimitMiB: 100}":                                          "goMemLimitMiB",
-		"resources: {fleet: Huge}":                                                 "fleet",
+		"resources: {clusterSize: Huge}":                                           "clusterSize",
 		"resources: {limits: {memory: 1Gi}}":                                       "limits",
 		"replicas: 0":                                                              "replicas",
 		"replicas: '2'":                                                            "replicas",

@@ -30,7 +30,7 @@ replicas: 3
 logLevel: debug
 eventsAddress: http://notification-controller.flux-system.svc.cluster.local./
 env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}, {name: NO_PROXY, value: 10.0.0.0/8}]
-resources: {fleet: Large, goMemLimitMiB: 3000, requests: {cpu: 1, memory: 1Gi}}
+resources: {clusterSize: Large, goMemLimitMiB: 3000, requests: {cpu: 1, memory: 1Gi}}
 cache: {sizeGiB: 10}
 history: {enabled: false}
 publishPrices: true
@@ -64,8 +64,8 @@ var sets = map[string]string{
 	"events for Flux":                           "{eventsAddress: http://notification-controller.flux-system.svc.cluster.local./, networkPolicy: {extraEgress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: flux-system}}, podSelector: {matchLabels: {app: notification-controller}}}], ports: [{port: 9090, protocol: TCP}]}]}}",
 	"a proxy":                                   `{env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}, {name: NO_PROXY, value: "10.0.0.0/8,.cluster.local"}], networkPolicy: {extraEgress: [{to: [{ipBlock: {cidr: 10.0.0.9/32}}], ports: [{port: 3128, protocol: TCP}]}]}}`,
 	"a variable from a Secret":                  "env: [{name: CLUSTER_CA_BUNDLE, valueFrom: {secretKeyRef: {name: bundle, key: ca.crt}}}]",
-	"a small fleet":                             "resources: {fleet: Small}",
-	"a large fleet":                             "resources: {fleet: Large}",
+	"a small cluster":                           "resources: {clusterSize: Small}",
+	"a large cluster":                           "resources: {clusterSize: Large}",
 	"a memory limit of one's own":               "resources: {goMemLimitMiB: 2500}",
 	"requests of one's own":                     "resources: {requests: {cpu: 1, memory: 1536Mi}}",
 	"half of a processor":                       "resources: {requests: {cpu: 500m}}",

@@ -94,7 +94,7 @@ func (s *apiServer) list(w http.ResponseWriter) {
 	response(w, map[string]any{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items})
 }
 
-// watch sends what is written from now on. A client that asks for the present objects first is refused: it lists then.
+// watch sends what is written from now on. A client that requests the present objects first is refused: it lists then.
 func (s *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("sendInitialEvents") != "" {
 		w.Header().Set("Content-Type", "application/json")

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// fleet are two spot nodes of one type and an on-demand one of another, each with GPUs of which some are idle, a node
+// nodeMetrics are those of two spot nodes of one type and an on-demand one of another, each with GPUs of which some are idle, a node
 // without GPUs, and one that is not Karpenter's. The demo has a single node at a time, by which a wrong join is not found.
-const fleet = `
+const nodeMetrics = `
 karpenter_nodes_allocatable{node_name="a",nodepool="gpu",instance_type="g4dn.xlarge",capacity_type="spot",zone="1a",resource_type="cpu",managed="true"} 4
 karpenter_nodes_allocatable{node_name="b",nodepool="gpu",instance_type="g4dn.xlarge",capacity_type="spot",zone="1a",resource_type="cpu",managed="true"} 4
 karpenter_nodes_allocatable{node_name="c",nodepool="gpu",instance_type="g4dn.12xlarge",capacity_type="on-demand",zone="1b",resource_type="cpu",managed="true"} 48
@@ -32,9 +32,9 @@ karpenter_cloudprovider_instance_type_offering_price_estimate{instance_type="m5.
 `
 
 // Where the leader changes, its metrics are those of another instance.
-var handover = strings.ReplaceAll(fleet, "{", `{instance="old",`) + strings.ReplaceAll(fleet, "{", `{instance="new",`)
+var handover = strings.ReplaceAll(nodeMetrics, "{", `{instance="old",`) + strings.ReplaceAll(nodeMetrics, "{", `{instance="new",`)
 
-func TestPanelsOfCostsAndGPUsComputeWhatTheFleetHas(t *testing.T) {
+func TestPanelsOfCostsAndGPUsComputeWhatTheNodesHave(t *testing.T) {
 	queries, err := Queries(root)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestPanelsOfCostsAndGPUsComputeWhatTheFleetHas(t *testing.T) {
 				continue
 			}
 			found = true
-			for name, text := range map[string]string{"": fleet, ", while two instances are scraped": handover} {
+			for name, text := range map[string]string{"": nodeMetrics, ", while two instances are scraped": handover} {
 				got := map[string]float64{}
 				for _, one := range parseSeries(t, text, time.Minute).evaluate(t, query.Expr, time.Minute) {
 					got[one.Metric.String()] = one.Floats[0].F

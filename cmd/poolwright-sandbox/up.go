@@ -73,7 +73,7 @@ func addSandboxFlags(cmd *cobra.Command, cfg *sandbox.Config) {
 	flags.DurationVar(&cfg.Nodes.Plugin, "plugin-delay", cfg.Nodes.Plugin, "from the device plugin's start to its GPUs")
 }
 
-// exports prints what a shell needs to look around.
+// exports prints what a shell needs to reach the sandbox.
 func exports(w io.Writer, environment *sandbox.Environment) {
 	env := environment.Env()
 	admin := environment.Git.Admin()

@@ -95,7 +95,7 @@ func TestTheControllerIsHeldToItsRegionAndRole(t *testing.T) {
 		"the logs of a cluster whose name begins alike":        {request("logs:PutRetentionPolicy", "arn:aws:logs:us-east-1:000000000000:log-group:/aws/eks/sandbox-2/cluster"), false},
 		"the logs as CloudWatch names them with all streams":   {request("logs:PutRetentionPolicy", "arn:aws:logs:us-east-1:000000000000:log-group:/aws/eks/sandbox/cluster:*"), true},
 		"an access entry of another principal":                 {request("eks:DeleteAccessEntry", "arn:aws:eks:us-east-1:000000000000:access-entry/sandbox/role/000000000000/admin/u", ourTag), false},
-		"more rights for an access entry":                      {request("eks:AssociateAccessPolicy", "arn:aws:eks:us-east-1:000000000000:access-entry/sandbox/role/000000000000/KarpenterNodeRole-sandbox/u", ourTag), false},
+		"more permissions for an access entry":                 {request("eks:AssociateAccessPolicy", "arn:aws:eks:us-east-1:000000000000:access-entry/sandbox/role/000000000000/KarpenterNodeRole-sandbox/u", ourTag), false},
 		"tagging a new access entry, wherever EKS requires it": {request("eks:TagResource", "arn:aws:eks:us-east-1:000000000000:/createaccessentry", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), true},
 		"tagging it where EKS names nothing":                   {request("eks:TagResource", "*", "aws:RequestTag/poolwright.dev/cluster=us-east-1/sandbox"), true},
 		"tagging it for another cluster":                       {request("eks:TagResource", "*", "aws:RequestTag/poolwright.dev/cluster=us-east-1/b"), false},

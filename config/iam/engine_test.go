@@ -22,7 +22,7 @@ func TestTheEngineIsHeldToEachOfItsConditions(t *testing.T) {
 	for name, test := range map[string]struct {
 		action, resource string
 		needs            []string // without any one of them it is denied
-		with             []string // does no harm
+		with             []string // must not change the decision
 		denied           []string // with any one of them it is denied
 	}{
 		"launching":            {action: "ec2:RunInstances", resource: here + "instance/*", needs: []string{requestOwned, requestCluster, requestPool}},

@@ -33,7 +33,7 @@ func TestPullRequestsOfARealGiteaAreCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clone{t: t, folder: t.TempDir()}
-	mergeBase, base, head := c.pushHistory(nodes, ada)
+	mergeBase, base, head := c.pushDivergedBranches(nodes, ada)
 	number, err := target.Git.CreatePullRequest(ctx, ada, nodes, gitserver.PullRequest{Head: "change", Base: "main", Title: "Shorten consolidation"})
 	if err != nil {
 		t.Fatal(err)
@@ -99,9 +99,9 @@ func (c clone) commit(file, content string) string {
 	return c.git("rev-parse", "HEAD")
 }
 
-// pushHistory pushes main with 120 commits and the branch "change" that branched off
+// pushDivergedBranches pushes main with 120 commits and the branch "change" that branched off
 // it 60 commits before its end.
-func (c clone) pushHistory(to gitserver.Repository, as gitserver.Account) (mergeBase, base, head string) {
+func (c clone) pushDivergedBranches(to gitserver.Repository, as gitserver.Account) (mergeBase, base, head string) {
 	c.t.Helper()
 	address, err := url.Parse(to.URL)
 	if err != nil {

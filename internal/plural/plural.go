@@ -1,4 +1,4 @@
-// Package plural writes numbers with their nouns. It has one function, Count.
+// Package plural writes numbers with their nouns, and lists of which only the first are written. It has two functions, Count and FirstOf.
 package plural
 
 import (
@@ -19,4 +19,16 @@ func Count(n int, noun string) string {
 		return fmt.Sprintf("%d %ses", n, noun)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// FirstOf joins the first n of texts by a separator, with how many more there are: "a, b and 3 more", or "a; b; and 3 more".
+func FirstOf(texts []string, n int, separator string) string {
+	if len(texts) <= n {
+		return strings.Join(texts, separator)
+	}
+	and := " and "
+	if separator != ", " {
+		and = separator + "and "
+	}
+	return fmt.Sprintf("%s%s%d more", strings.Join(texts[:n], separator), and, len(texts)-n)
 }

@@ -26,3 +26,22 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestFirstOf(t *testing.T) {
+	for _, tt := range []struct {
+		texts     []string
+		separator string
+		want      string
+	}{
+		{nil, ", ", ""},
+		{[]string{"a"}, ", ", "a"},
+		{[]string{"a", "b"}, ", ", "a, b"},
+		{[]string{"a", "b", "c"}, ", ", "a, b and 1 more"},
+		{[]string{"a", "b"}, "; ", "a; b"},
+		{[]string{"a", "b", "c", "d"}, "; ", "a; b; and 2 more"},
+	} {
+		if got := plural.FirstOf(tt.texts, 2, tt.separator); got != tt.want {
+			t.Errorf("the first 2 of %q are %q, not %q", tt.texts, got, tt.want)
+		}
+	}
+}

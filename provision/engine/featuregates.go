@@ -49,7 +49,7 @@ func refusedGates() map[string]string {
 	return map[string]string{
 		"DRAEFA":                    "nothing here runs a DRA driver for network devices, and they are not part of the forecast",
 		"NodeClassCEL":              "it is of alpha stage, and the drift and the capacity of nodes by expressions are not part of the forecast",
-		"PodDeletionCostManagement": "its controller needs the right to patch every pod",
+		"PodDeletionCostManagement": "its controller needs the permission to patch every pod",
 		"RebootForRepair":           "it needs ec2:RebootInstances, which the engine's policy does not grant",
 	}
 }

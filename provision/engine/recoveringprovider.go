@@ -12,8 +12,8 @@ import (
 
 // recoveringProvider turns a panic inside the AWS provider into an error of that one call.
 // controller-runtime recovers panics of reconcilers, but Karpenter also calls the
-// provider from goroutines of its own, where a panic over one invalid object (a kubelet
-// percentage that is no number, say) would end the process.
+// provider from goroutines of its own, where a panic over one invalid object (such as a kubelet
+// percentage that is no number) would end the process.
 type recoveringProvider struct{ cloudprovider.CloudProvider }
 
 func (c recoveringProvider) Create(ctx context.Context, claim *karpv1.NodeClaim) (out *karpv1.NodeClaim, err error) {

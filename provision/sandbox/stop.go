@@ -37,7 +37,7 @@ func (e *shutdown) addProgram(p *process.Process) {
 	e.programs = append(e.programs, p)
 }
 
-// run ends everything once; who calls again gets the same answer. The group is
+// run ends everything once; who calls again gets the same result. The group is
 // nil where the start failed early.
 func (e *shutdown) run(group *process.Group) error {
 	e.mu.Lock()

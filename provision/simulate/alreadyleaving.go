@@ -17,7 +17,7 @@ import (
 // change made drift, and those that are on their way out. The change decides what takes
 // their place: pods that would have found one of the pools as they were, and find none
 // of the pools as they become, are its doing. They are tried beside all others that
-// look for a node, on both sides with those nodes gone.
+// wait for a node, on both sides with those nodes gone.
 func (c *comparison) alreadyLeaving(ctx context.Context, before, after []pendingPod, gone map[string]bool, ending map[provision.Pod]bool) error {
 	leave := c.passing()
 	var movers []*corev1.Pod

@@ -20,11 +20,11 @@ import (
 )
 
 // large is 20 pools, 500 nodes and 5,000 pods.
-func large(tb testing.TB) provision.ClusterSnapshot { return fleetOf(tb, 20, 500) }
+func large(tb testing.TB) provision.ClusterSnapshot { return largeSnapshot(tb, 20, 500) }
 
-// fleetOf is pools of a class each, so many nodes with ten pods each of 100 Deployments, and as many Deployments that go
+// largeSnapshot is pools of a class each, so many nodes with ten pods each of 100 Deployments, and as many Deployments that go
 // to zero.
-func fleetOf(tb testing.TB, pools, nodes int) provision.ClusterSnapshot {
+func largeSnapshot(tb testing.TB, pools, nodes int) provision.ClusterSnapshot {
 	var documents []string
 	for i := range pools {
 		name := fmt.Sprintf("name: p%02d", i)
@@ -35,15 +35,15 @@ func fleetOf(tb testing.TB, pools, nodes int) provision.ClusterSnapshot {
 	for i := range 100 {
 		documents = append(documents, deployment(fmt.Sprintf("w%02d", i), nodes/10, i), deployment(fmt.Sprintf("zero%02d", i), 0, i))
 	}
-	fleet := read(tb, documents...)
+	snapshot := read(tb, documents...)
 	for i := range nodes {
-		claim, node := run(&fleet, fmt.Sprintf("p%02d", i%pools), fmt.Sprintf("n%03d", i), time.Duration(i)*time.Hour)
+		claim, node := run(&snapshot, fmt.Sprintf("p%02d", i%pools), fmt.Sprintf("n%03d", i), time.Duration(i)*time.Hour)
 		for _, list := range []corev1.ResourceList{claim.Status.Capacity, node.Status.Allocatable} {
 			list["cpu"] = resource.MustParse("16")
 		}
 		for j := range 10 {
 			name := fmt.Sprintf("w%02d", i%100)
-			pod(&fleet, fmt.Sprintf("%s-1f-%d-%d", name, i, j), node.Name, of("ReplicaSet", name+"-1f"), func(p *corev1.Pod) {
+			pod(&snapshot, fmt.Sprintf("%s-1f-%d-%d", name, i, j), node.Name, of("ReplicaSet", name+"-1f"), func(p *corev1.Pod) {
 				p.Spec.Containers[0].Resources.Limits = nil
 				p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(fmt.Sprint(100+i%100, "m"))}
 				p.Labels = map[string]string{"app": fmt.Sprint("w", i%100)}
@@ -57,21 +57,21 @@ func fleetOf(tb testing.TB, pools, nodes int) provision.ClusterSnapshot {
 		}
 	}
 	for i := range 100 {
-		budget(&fleet, fmt.Sprint("w", i), 1)
+		budget(&snapshot, fmt.Sprint("w", i), 1)
 	}
 	for i := range 20 {
-		pod(&fleet, fmt.Sprint("waits-", i), "")
+		pod(&snapshot, fmt.Sprint("waits-", i), "")
 	}
 	// Those of one shape share it, as where the pods of a cluster are read.
 	var shapes reduce.Pods
-	for i, p := range fleet.Pods {
+	for i, p := range snapshot.Pods {
 		shaped, err := shapes.Pod(p)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		fleet.Pods[i] = shaped
+		snapshot.Pods[i] = shaped
 	}
-	return fleet
+	return snapshot
 }
 
 // deployment is one of pods that ask for some of a CPU.
@@ -105,11 +105,11 @@ spec:
   disruption: {consolidateAfter: 1m, budgets: [{nodes: 10%}]}
 `
 
-// BenchmarkALargeFleet changes every class, so that every node is replaced: once
+// BenchmarkALargeCluster changes every class, so that every node is replaced: once
 // with room, once under limits that leave none, once with more pods declared
 // than are looked at one by one, and once with ten times the nodes and pods, which
 // take no more than ten times as long.
-func BenchmarkALargeFleet(b *testing.B) {
+func BenchmarkALargeCluster(b *testing.B) {
 	// Of the processors: how long it takes on the clock depends on what else the machine does.
 	const most = time.Second
 	for name, c := range map[string]struct {
@@ -121,37 +121,37 @@ func BenchmarkALargeFleet(b *testing.B) {
 		"with thousands declared": {"10000", 1000},
 	} {
 		b.Run(name, func(b *testing.B) {
-			if cpu := measureFleetForecast(b, 500, c.limit, c.replicas); cpu > most {
+			if cpu := forecastCPUTime(b, 500, c.limit, c.replicas); cpu > most {
 				b.Errorf("took %s of the processors at best, more than %s", cpu, most)
 			}
 		})
 	}
 	b.Run("of 5000 nodes", func(b *testing.B) {
-		one := forecast(b, fleetOf(b, 20, 500), changedLarge(b, fleetOf(b, 20, 500), "10000", 1), prices(b), 500)
-		if ten := measureFleetForecast(b, 5000, "100000", 1); ten > 10*one {
+		one := forecast(b, largeSnapshot(b, 20, 500), changedLarge(b, largeSnapshot(b, 20, 500), "10000", 1), prices(b), 500)
+		if ten := forecastCPUTime(b, 5000, "100000", 1); ten > 10*one {
 			b.Errorf("took %s of the processors at best, more than ten times the %s of 500 nodes", ten, one)
 		}
 	})
 }
 
-// changedLarge is a fleet after the change: every class differs, and so many replicas
+// changedLarge is a snapshot after the change: every class differs, and so many replicas
 // of ten more Deployments are declared.
-func changedLarge(tb testing.TB, fleet provision.ClusterSnapshot, limit string, replicas int) provision.ClusterSnapshot {
-	for _, p := range fleet.NodePools {
+func changedLarge(tb testing.TB, snapshot provision.ClusterSnapshot, limit string, replicas int) provision.ClusterSnapshot {
+	for _, p := range snapshot.NodePools {
 		p.Spec.Limits = karpv1.Limits{"cpu": resource.MustParse(limit)}
 	}
-	for _, c := range fleet.NodeClasses {
+	for _, c := range snapshot.NodeClasses {
 		c.Spec.Tags = map[string]string{"cost": "1"}
 	}
 	for i := range 10 {
-		fleet.Workloads = append(fleet.Workloads, read(tb, deployment(fmt.Sprint("new", i), replicas, 500+i)).Workloads...)
+		snapshot.Workloads = append(snapshot.Workloads, read(tb, deployment(fmt.Sprint("new", i), replicas, 500+i)).Workloads...)
 	}
-	return fleet
+	return snapshot
 }
 
-// measureFleetForecast is the least time of the processors for a forecast in which all of so many nodes are replaced.
-func measureFleetForecast(b *testing.B, nodes int, limit string, replicas int) time.Duration {
-	before, after, types := fleetOf(b, 20, nodes), changedLarge(b, fleetOf(b, 20, nodes), limit, replicas), prices(b)
+// forecastCPUTime is the least time of the processors for a forecast in which all of so many nodes are replaced.
+func forecastCPUTime(b *testing.B, nodes int, limit string, replicas int) time.Duration {
+	before, after, types := largeSnapshot(b, 20, nodes), changedLarge(b, largeSnapshot(b, 20, nodes), limit, replicas), prices(b)
 	cpu := time.Hour
 	for b.Loop() {
 		cpu = min(cpu, forecast(b, before, after, types, nodes))
@@ -173,15 +173,15 @@ func forecast(b *testing.B, before, after provision.ClusterSnapshot, types *cata
 	return worked(b) - used
 }
 
-// TestALargeFleetTakesInProportion holds on any machine: ten times the nodes and
+// TestALargeClusterTakesInProportion holds on any machine: ten times the nodes and
 // pods take about ten times as long, not a hundred times.
-func TestALargeFleetTakesInProportion(t *testing.T) {
+func TestALargeClusterTakesInProportion(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it takes seconds")
 	}
 	types, ctx := prices(t), engine.Offline(t.Context(), settings())
 	took := func(pools, nodes int) (least time.Duration) {
-		before, after := fleetOf(t, pools, nodes), changedLarge(t, fleetOf(t, pools, nodes), "10000", 2)
+		before, after := largeSnapshot(t, pools, nodes), changedLarge(t, largeSnapshot(t, pools, nodes), "10000", 2)
 		for range 2 {
 			start := worked(t)
 			if _, err := simulate.Compare(ctx, before, after, types); err != nil {
@@ -197,7 +197,7 @@ func TestALargeFleetTakesInProportion(t *testing.T) {
 	ratio := whole.Seconds() / small.Seconds()
 	t.Logf("a forecast for 500 nodes, 5,000 pods and 20 pools took %s, %.1f times as long as for a tenth (%s)", whole.Round(time.Millisecond), ratio, small.Round(time.Millisecond))
 	if ratio > 30 {
-		t.Errorf("ten times the fleet takes %.1f times as long", ratio)
+		t.Errorf("ten times the snapshot takes %.1f times as long", ratio)
 	}
 }
 

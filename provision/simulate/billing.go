@@ -28,13 +28,13 @@ func (c *comparison) cost(name string) provision.Cost {
 		own := ownOffer(claim)
 		next := []*offerings.Offering{own}
 		switch {
-		case is == nil || outcome.vanishes:
+		case is == nil || outcome.deleted:
 			next = nil
 		case outcome.replaced:
-			next = c.comes(claim, is, own)
+			next = c.launchedFor(claim, is, own)
 		}
 		final := next
-		if outcome.stays {
+		if outcome.blocked {
 			next = []*offerings.Offering{own}
 		}
 		book.pay(&out.Now, kind, zone, capacity)
@@ -64,13 +64,13 @@ func (c *comparison) cost(name string) provision.Cost {
 	return out
 }
 
-// comes is what a replaced node becomes, which may be none or several; where no price is known of what its pool may buy, its own
+// launchedFor is what is launched in the place of a replaced node, which may be none or several; where no price is known of what its pool may buy, its own
 // type, whose price is not known either.
-func (c *comparison) comes(claim *karpv1.NodeClaim, pool *karpv1.NodePool, own *offerings.Offering) []*offerings.Offering {
+func (c *comparison) launchedFor(claim *karpv1.NodeClaim, pool *karpv1.NodePool, own *offerings.Offering) []*offerings.Offering {
 	if launched, simulated := c.launched[claim.Name]; simulated {
 		return launched
 	}
-	next, sold := c.successor(claim, pool), c.after.Offerings[pool.Name]
+	next, sold := c.replacementOffering(claim, pool), c.after.Offerings[pool.Name]
 	if next == nil && len(sold.Allowed) > 0 && len(sold.Offerings) == 0 {
 		return []*offerings.Offering{own}
 	}
@@ -84,10 +84,10 @@ func (c *comparison) comes(claim *karpv1.NodeClaim, pool *karpv1.NodePool, own *
 type nodeOutcome struct {
 	// replaced is a node of a pool that stays.
 	replaced bool
-	// stays is a node that something keeps for good.
-	stays bool
-	// vanishes is a node after which none is left in its place.
-	vanishes bool
+	// blocked is a node whose disruption something blocks until somebody acts.
+	blocked bool
+	// deleted is a node in whose place Karpenter launches none.
+	deleted bool
 }
 
 // nodeOutcomes are by the names of NodeClaims.
@@ -96,31 +96,31 @@ func (c *comparison) nodeOutcomes(pool string) map[string]nodeOutcome {
 	_, _, never := c.replacementBatch(pool)
 	for _, n := range c.replaced {
 		if n.Pool == pool {
-			out[n.NodeClaim] = nodeOutcome{replaced: true, stays: never || kept(n), vanishes: c.vanishes(n)}
+			out[n.NodeClaim] = nodeOutcome{replaced: true, blocked: never || isBlocked(n), deleted: c.isDeleted(n)}
 		}
 	}
 	for _, removal := range c.removed {
 		for _, n := range removal.Nodes {
 			if removal.Pool == pool {
-				out[n.NodeClaim] = nodeOutcome{stays: kept(n)}
+				out[n.NodeClaim] = nodeOutcome{blocked: isBlocked(n)}
 			}
 		}
 	}
 	return out
 }
 
-// kept reports whether something keeps the node until somebody acts. One that is
-// about to start is kept by nothing for long.
-func kept(n provision.Node) bool {
+// isBlocked reports whether something blocks the disruption of the node until somebody acts. One that is
+// about to start is blocked for a while only.
+func isBlocked(n provision.Node) bool {
 	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool {
 		return b.ForcedAfterSeconds == 0 && b.Kind != blocker.Starting
 	})
 }
 
-// vanishes reports whether nothing is left in the place of a node that is replaced.
+// isDeleted reports whether Karpenter launches nothing in the place of a node, or deletes it again once it is empty.
 // For one without pods Karpenter starts no other. For pods that nothing makes again
 // it does, and finds that one empty once they are gone.
-func (c *comparison) vanishes(n provision.Node) bool {
+func (c *comparison) isDeleted(n provision.Node) bool {
 	pool := c.after.Pools[n.Pool]
 	starts := slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return b.Kind == blocker.Starting })
 	if pool == nil || pool.Spec.Replicas != nil || starts {

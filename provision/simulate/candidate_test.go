@@ -14,10 +14,10 @@ import (
 
 func TestBudgetsOfACandidateAreByReason(t *testing.T) {
 	budgets := `disruption: {consolidateAfter: 1m, budgets: [{nodes: "0", reasons: [Empty], schedule: "0 9 * * *", duration: 8h}, {nodes: "50%"}]}`
-	fleet := read(t, strings.Replace(pool, "disruption: {consolidateAfter: 1m}", budgets, 1), class)
-	run(&fleet, "gpu", "a", time.Hour)
-	_, other := run(&fleet, "gpu", "b", time.Hour)
-	got, err := simulate.DisruptionCandidate(engine.Offline(t.Context(), settings()), fleet, "a")
+	snapshot := read(t, strings.Replace(pool, "disruption: {consolidateAfter: 1m}", budgets, 1), class)
+	run(&snapshot, "gpu", "a", time.Hour)
+	_, other := run(&snapshot, "gpu", "b", time.Hour)
+	got, err := simulate.DisruptionCandidate(engine.Offline(t.Context(), settings()), snapshot, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestBudgetsOfACandidateAreByReason(t *testing.T) {
 	}
 	// One that is not ready counts as on its way.
 	other.Status.Conditions = nil
-	all, err := simulate.Budgets(fleet)
+	all, err := simulate.Budgets(snapshot)
 	if allowed := all["gpu"][karpv1.DisruptionReasonDrifted]; err != nil || allowed.Allowed != 0 || allowed.Configured != 1 {
 		t.Errorf("%+v, %v", allowed, err)
 	}

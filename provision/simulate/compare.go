@@ -57,7 +57,7 @@ func Compare(ctx context.Context, before, after provision.ClusterSnapshot, types
 
 func newComparison(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (*comparison, error) {
 	after.Cluster, after.Now = before.Cluster, before.Now
-	c := &comparison{unknown: snapshot.Unknowns{}, successors: map[string]*offerings.Offering{}}
+	c := &comparison{unknown: snapshot.Unknowns{}, replacementOfferings: map[string]*offerings.Offering{}}
 	was, is := snapshot.New(before, c.unknown), snapshot.New(after, c.unknown)
 	is.Observe(was)
 	var err error

@@ -12,12 +12,12 @@ import (
 
 // three is three nodes of one pool, each with a pod, the oldest called a.
 func three(t testing.TB, documents ...string) provision.ClusterSnapshot {
-	fleet := read(t, documents...)
+	snapshot := read(t, documents...)
 	for i, name := range []string{"a", "b", "c"} {
-		run(&fleet, "gpu", name, time.Duration(3-i)*time.Hour)
-		pod(&fleet, "pod-"+name, "node-"+name)
+		run(&snapshot, "gpu", name, time.Duration(3-i)*time.Hour)
+		pod(&snapshot, "pod-"+name, "node-"+name)
 	}
-	return fleet
+	return snapshot
 }
 
 func TestWhatIsReplacedAndWhy(t *testing.T) {

@@ -28,9 +28,9 @@ type comparison struct {
 	launched map[string][]*offerings.Offering
 	// assumptions are those about what is launched.
 	assumptions []string
-	// successors are what replaced nodes become for which it is not simulated, by pool, type, zone and capacity
+	// replacementOfferings are what replaced nodes become for which it is not simulated, by pool, type, zone and capacity
 	// type.
-	successors map[string]*offerings.Offering
+	replacementOfferings map[string]*offerings.Offering
 	// fullPools are the sentences about limits, by pool.
 	fullPools map[string]string
 	// evictions are the budgets that block pods, by their shapes; see blockingBudgets.

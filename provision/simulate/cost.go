@@ -94,12 +94,12 @@ func (l *ledger) sources() []provision.Price {
 	return out
 }
 
-// successor is what a replaced node is reckoned to become for which that is not simulated: the same where that is
+// replacementOffering is what a replaced node is reckoned to become for which that is not simulated: the same where that is
 // still allowed, else the cheapest that holds as much; nil where nothing does.
-func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *offerings.Offering {
+func (c *comparison) replacementOffering(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *offerings.Offering {
 	kind, zone, capacity := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.CapacityTypeLabelKey]
 	key := strings.Join([]string{pool.Name, kind, zone, capacity}, " ")
-	if found, ok := c.successors[key]; ok {
+	if found, ok := c.replacementOfferings[key]; ok {
 		return found
 	}
 	var best *offerings.Offering
@@ -112,7 +112,7 @@ func (c *comparison) successor(claim *karpv1.NodeClaim, pool *karpv1.NodePool) *
 			best = &o
 		}
 	}
-	c.successors[key] = best
+	c.replacementOfferings[key] = best
 	return best
 }
 

@@ -52,27 +52,27 @@ func NewReader() (*Reader, error) {
 	return r, nil
 }
 
-// Add adds a declared object to the fleet: a NodePool, EC2NodeClass, NodeOverlay,
+// Add adds a declared object to the snapshot: a NodePool, EC2NodeClass, NodeOverlay,
 // DaemonSet or RuntimeClass, and as its Workloads each Deployment, ReplicaSet,
 // StatefulSet, Job, CronJob and Pod. Every other kind is passed over. The object is
-// not changed. An error names what cannot be read; the fleet is then as it was.
-func (r *Reader) Add(fleet *provision.ClusterSnapshot, object map[string]any) error {
+// not changed. An error names what cannot be read; the snapshot is then as it was.
+func (r *Reader) Add(snapshot *provision.ClusterSnapshot, object map[string]any) error {
 	u := unstructured.Unstructured{Object: object}
 	kind := u.GetAPIVersion() + "/" + u.GetKind()
 	var err error
 	switch kind {
 	case "karpenter.sh/v1/NodePool":
-		err = add(&fleet.NodePools, r.complete(kind, object), new(karpv1.NodePool))
+		err = add(&snapshot.NodePools, r.complete(kind, object), new(karpv1.NodePool))
 	case "karpenter.k8s.aws/v1/EC2NodeClass":
-		err = add(&fleet.NodeClasses, r.complete(kind, object), new(awsv1.EC2NodeClass))
+		err = add(&snapshot.NodeClasses, r.complete(kind, object), new(awsv1.EC2NodeClass))
 	case "karpenter.sh/v1alpha1/NodeOverlay":
-		err = add(&fleet.Overlays, r.complete(kind, object), new(karpv1alpha1.NodeOverlay))
+		err = add(&snapshot.Overlays, r.complete(kind, object), new(karpv1alpha1.NodeOverlay))
 	case "apps/v1/DaemonSet":
-		err = add(&fleet.DaemonSets, object, new(appsv1.DaemonSet))
+		err = add(&snapshot.DaemonSets, object, new(appsv1.DaemonSet))
 	case "node.k8s.io/v1/RuntimeClass":
-		err = add(&fleet.RuntimeClasses, object, new(nodev1.RuntimeClass))
+		err = add(&snapshot.RuntimeClasses, object, new(nodev1.RuntimeClass))
 	default:
-		err = workload.Add(fleet, kind, object)
+		err = workload.Add(snapshot, kind, object)
 	}
 	if err != nil {
 		return fmt.Errorf("reading %s %q: %w", u.GetKind(), u.GetName(), err)

@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate"
 )
 
-// became is a live fleet of which the declarations are now others.
+// became is a live snapshot of which the declarations are now others.
 func became(t testing.TB, was provision.ClusterSnapshot, documents ...string) provision.ClusterSnapshot {
 	is := read(t, documents...)
 	was.NodePools, was.NodeClasses = is.NodePools, is.NodeClasses

@@ -11,7 +11,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
-// Stock is what the fleet's pools can buy, for tests that run Karpenter's
+// Stock is what the snapshot's pools can buy, for tests that run Karpenter's
 // controllers on it.
 func Stock(ctx context.Context, from provision.ClusterSnapshot, types *catalog.Catalog) (map[string][]*cloudprovider.InstanceType, error) {
 	f := snapshot.New(from, snapshot.Unknowns{})
@@ -30,12 +30,12 @@ func Stock(ctx context.Context, from provision.ClusterSnapshot, types *catalog.C
 	return out, nil
 }
 
-// Successor is what a node is reckoned to become.
-type Successor struct{ InstanceType, CapacityType, Zone string }
+// Replacement is what a node is reckoned to become.
+type Replacement struct{ InstanceType, CapacityType, Zone string }
 
-// CompareWithSuccessors is Compare, with what the nodes that the change replaces are reckoned to become, by NodeClaim; those
+// CompareWithReplacements is Compare, with what the nodes that the change replaces are reckoned to become, by NodeClaim; those
 // after which no node comes are absent.
-func CompareWithSuccessors(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (provision.Forecast, map[string][]Successor, error) {
+func CompareWithReplacements(ctx context.Context, before, after provision.ClusterSnapshot, types *catalog.Catalog) (provision.Forecast, map[string][]Replacement, error) {
 	c, err := newComparison(ctx, before, after, types)
 	if err == nil {
 		err = c.fit(ctx)
@@ -49,15 +49,15 @@ func CompareWithSuccessors(ctx context.Context, before, after provision.ClusterS
 	if err != nil {
 		return provision.Forecast{}, nil, err
 	}
-	out := map[string][]Successor{}
+	out := map[string][]Replacement{}
 	for name, pool := range c.after.Pools {
 		outcomes := c.nodeOutcomes(name)
 		for _, claim := range c.before.Claims[name] {
-			if o := outcomes[claim.Name]; !o.replaced || o.vanishes {
+			if o := outcomes[claim.Name]; !o.replaced || o.deleted {
 				continue
 			}
-			for _, next := range c.comes(claim, pool, ownOffer(claim)) {
-				out[claim.Name] = append(out[claim.Name], Successor{next.InstanceType, next.CapacityType, next.Zone})
+			for _, next := range c.launchedFor(claim, pool, ownOffer(claim)) {
+				out[claim.Name] = append(out[claim.Name], Replacement{next.InstanceType, next.CapacityType, next.Zone})
 			}
 		}
 	}

@@ -59,45 +59,45 @@ spec:
   disruption: {consolidateAfter: 1m}
 `
 
-// read is the fleet that YAML documents declare.
+// read is the snapshot that YAML documents declare.
 func read(tb testing.TB, documents ...string) provision.ClusterSnapshot {
 	tb.Helper()
 	reader, err := simulate.NewReader()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	fleet := provision.ClusterSnapshot{Now: noon, Cluster: provision.Cluster{Region: "us-east-1", CABundle: caBundle}}
+	snapshot := provision.ClusterSnapshot{Now: noon, Cluster: provision.Cluster{Region: "us-east-1", CABundle: caBundle}}
 	for _, text := range documents {
 		object := map[string]any{}
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 			tb.Fatal(err)
 		}
-		if err := reader.Add(&fleet, object); err != nil {
+		if err := reader.Add(&snapshot, object); err != nil {
 			tb.Fatal(err)
 		}
 	}
-	for _, c := range fleet.NodeClasses {
+	for _, c := range snapshot.NodeClasses {
 		c.Status.Subnets = []awsv1.Subnet{{ID: "subnet-a", Zone: "us-east-1a", ZoneID: "use1-az1"}, {ID: "subnet-b", Zone: "us-east-1b", ZoneID: "use1-az2"}}
 		c.Status.SecurityGroups = []awsv1.SecurityGroup{{ID: "sg-1"}}
 	}
-	return fleet
+	return snapshot
 }
 
-// run adds a running node of the pool, made from what the fleet declares now.
-func run(fleet *provision.ClusterSnapshot, poolName, name string, age time.Duration) (*karpv1.NodeClaim, *corev1.Node) {
+// run adds a running node of the pool, made from what the snapshot declares now.
+func run(snapshot *provision.ClusterSnapshot, poolName, name string, age time.Duration) (*karpv1.NodeClaim, *corev1.Node) {
 	var p *karpv1.NodePool
 	var c *awsv1.EC2NodeClass
-	for _, one := range fleet.NodePools {
+	for _, one := range snapshot.NodePools {
 		if one.Name == poolName {
 			p = one
 		}
 	}
-	for _, one := range fleet.NodeClasses {
+	for _, one := range snapshot.NodeClasses {
 		if one.Name == p.Spec.Template.Spec.NodeClassRef.Name {
 			c = one
 		}
 	}
-	bundle := fleet.Cluster.CABundle
+	bundle := snapshot.Cluster.CABundle
 	labels := map[string]string{
 		karpv1.NodePoolLabelKey: poolName, corev1.LabelInstanceTypeStable: "g4dn.xlarge", karpv1.CapacityTypeLabelKey: "on-demand",
 		corev1.LabelTopologyZone: "us-east-1a", corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
@@ -122,12 +122,12 @@ func run(fleet *provision.ClusterSnapshot, poolName, name string, age time.Durat
 		Spec:       corev1.NodeSpec{ProviderID: claim.Status.ProviderID, Taints: p.Spec.Template.Spec.Taints},
 		Status:     corev1.NodeStatus{Capacity: has, Allocatable: has, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
-	fleet.NodeClaims, fleet.Nodes = append(fleet.NodeClaims, claim), append(fleet.Nodes, node)
+	snapshot.NodeClaims, snapshot.Nodes = append(snapshot.NodeClaims, claim), append(snapshot.Nodes, node)
 	return claim, node
 }
 
 // pod adds a pod with one GPU; on no node it waits.
-func pod(fleet *provision.ClusterSnapshot, name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
+func pod(snapshot *provision.ClusterSnapshot, name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
 	yes := true
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -150,14 +150,14 @@ func pod(fleet *provision.ClusterSnapshot, name, node string, change ...func(*co
 	for _, f := range change {
 		f(p)
 	}
-	fleet.Pods = append(fleet.Pods, p)
+	snapshot.Pods = append(snapshot.Pods, p)
 	return p
 }
 
 // budget adds a PodDisruptionBudget that allows so many evictions.
-func budget(fleet *provision.ClusterSnapshot, app string, allowed int32) {
+func budget(snapshot *provision.ClusterSnapshot, app string, allowed int32) {
 	one := intstr.FromInt32(1)
-	fleet.PodDisruptionBudgets = append(fleet.PodDisruptionBudgets, &policyv1.PodDisruptionBudget{
+	snapshot.PodDisruptionBudgets = append(snapshot.PodDisruptionBudgets, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "default"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
 		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},

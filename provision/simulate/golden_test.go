@@ -17,10 +17,10 @@ import (
 
 // busy is three nodes, one of them protected, and a pod that waits.
 func busy(t testing.TB, documents ...string) provision.ClusterSnapshot {
-	fleet := three(t, documents...)
-	budget(&fleet, "pod-b", 0)
-	pod(&fleet, "waits", "", Requested("4"))
-	return fleet
+	snapshot := three(t, documents...)
+	budget(&snapshot, "pod-b", 0)
+	pod(&snapshot, "waits", "", Requested("4"))
+	return snapshot
 }
 
 func TestForecastsInFull(t *testing.T) {
@@ -74,7 +74,7 @@ func TestEqualInputGivesEqualOutputAndIsNotChanged(t *testing.T) {
 		}
 	}
 	if is, err := json.Marshal([]any{before, after}); err != nil || !bytes.Equal(was, is) {
-		t.Errorf("the fleets were changed (%v)", err)
+		t.Errorf("the snapshots were changed (%v)", err)
 	}
 }
 

@@ -78,19 +78,19 @@ func TestKarpentersControllerMarksTheNodesThatWereForecast(t *testing.T) {
 }
 
 // marks are the reasons that Karpenter writes on NodeClaims under the pool.
-func marks(t *testing.T, fleet provision.ClusterSnapshot, under *karpv1.NodePool) map[string]string {
+func marks(t *testing.T, snapshot provision.ClusterSnapshot, under *karpv1.NodePool) map[string]string {
 	t.Helper()
 	under = under.DeepCopy()
 	// What its hash controller would write.
 	under.Annotations = map[string]string{karpv1.NodePoolHashAnnotationKey: under.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion}
 	objects := []client.Object{under}
-	for _, claim := range fleet.NodeClaims {
+	for _, claim := range snapshot.NodeClaims {
 		objects = append(objects, claim.DeepCopy())
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithStatusSubresource(&karpv1.NodeClaim{}).WithObjects(objects...).Build()
 	controller := disruption.NewController(clocktest.NewFakeClock(noon), api, calm{})
 	out := map[string]string{}
-	for _, claim := range fleet.NodeClaims {
+	for _, claim := range snapshot.NodeClaims {
 		live := &karpv1.NodeClaim{}
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), live); err != nil {
 			t.Fatal(err)

@@ -123,7 +123,7 @@ func newLiveCluster(t *testing.T) *liveCluster {
 	t.Helper()
 	set := settings()
 	config := sandboxaws.DefaultConfig()
-	config.Account, config.Cluster.Name, config.Delays = set.Account, set.Cluster, sandboxaws.Delays{Forget: time.Hour}
+	config.Account, config.Cluster.Name, config.Delays = set.Account, set.Cluster, sandboxaws.Delays{Removal: time.Hour}
 	config.Roles, config.Catalog = []string{"nodes"}, prices(t, families...)
 	amazon, err := sandboxaws.New(config)
 	if err != nil {

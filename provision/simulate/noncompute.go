@@ -27,10 +27,10 @@ func (c *comparison) nonCompute(name string) (now, after provision.NonCompute) {
 		addNonCompute(&now, before)
 		outcome := outcomes[claim.Name]
 		switch {
-		case outcome.stays || is != nil && !outcome.vanishes && !outcome.replaced:
+		case outcome.blocked || is != nil && !outcome.deleted && !outcome.replaced:
 			addNonCompute(&after, before)
-		case is != nil && outcome.replaced && !outcome.vanishes:
-			for range c.comes(claim, is, ownOffer(claim)) {
+		case is != nil && outcome.replaced && !outcome.deleted:
+			for range c.launchedFor(claim, is, ownOffer(claim)) {
 				addNonCompute(&after, then)
 			}
 		}

@@ -195,7 +195,7 @@ func TestWhatHoldsTheNodesOfAPoolThatGoes(t *testing.T) {
 	}
 }
 
-// withServe is the fleet with a declared workload, of which a pod runs on node a.
+// withServe is the snapshot with a declared workload, of which a pod runs on node a.
 func withServe(t testing.TB, f provision.ClusterSnapshot) provision.ClusterSnapshot {
 	f.Workloads = read(t, serve).Workloads
 	pod(&f, "serve-1f-a", "node-a", of("ReplicaSet", "serve-1f"))

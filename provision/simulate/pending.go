@@ -140,7 +140,7 @@ func keptPods(c, was workload.Pods) int {
 func ending(was, is map[workload.Ref]workload.Pods) map[provision.Pod]bool {
 	out := map[provision.Pod]bool{}
 	for of, old := range was {
-		if c, stays := is[of]; stays && keptPods(c, old) == len(c.Live) {
+		if c, there := is[of]; there && keptPods(c, old) == len(c.Live) {
 			continue
 		}
 		for _, pod := range old.Live {

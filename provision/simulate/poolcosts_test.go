@@ -13,17 +13,17 @@ import (
 )
 
 func TestWhatTheNodesOfEachPoolCost(t *testing.T) {
-	fleet := read(t, pool, class)
-	run(&fleet, "gpu", "a", time.Hour)
-	run(&fleet, "gpu", "b", time.Hour)
-	claim, _ := run(&fleet, "gpu", "other", time.Hour)
+	snapshot := read(t, pool, class)
+	run(&snapshot, "gpu", "a", time.Hour)
+	run(&snapshot, "gpu", "b", time.Hour)
+	claim, _ := run(&snapshot, "gpu", "other", time.Hour)
 	claim.Labels["karpenter.sh/nodepool"], claim.Labels["karpenter.sh/capacity-type"] = "spot", "spot"
-	unpriced, _ := run(&fleet, "gpu", "unpriced", time.Hour)
+	unpriced, _ := run(&snapshot, "gpu", "unpriced", time.Hour)
 	unpriced.Labels["karpenter.sh/nodepool"], unpriced.Labels["node.kubernetes.io/instance-type"] = "new", "x99.large"
-	launching, _ := run(&fleet, "gpu", "launching", 0)
+	launching, _ := run(&snapshot, "gpu", "launching", 0)
 	delete(launching.Labels, "node.kubernetes.io/instance-type")
 	ctx := engine.Offline(t.Context(), settings())
-	got, err := simulate.PoolCosts(ctx, fleet, prices(t, "g4dn"))
+	got, err := simulate.PoolCosts(ctx, snapshot, prices(t, "g4dn"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestWhatTheNodesOfEachPoolCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := simulate.PoolCosts(ctx, fleet, empty); err == nil {
+	if _, err := simulate.PoolCosts(ctx, snapshot, empty); err == nil {
 		t.Error("a catalog without types has prices")
 	}
 }

@@ -50,7 +50,7 @@ func (c *liveCluster) apply(was, is declaration) {
 func applyKind[T client.Object](c *liveCluster, was, is map[string]T, set func(live, to T)) {
 	c.Helper()
 	for _, name := range slices.Sorted(maps.Keys(was)) {
-		if _, stays := is[name]; !stays {
+		if _, there := is[name]; !there {
 			c.must(c.api.Delete(c.ctx, was[name]))
 		}
 	}
@@ -132,7 +132,7 @@ func (c *liveCluster) changed(before provision.ClusterSnapshot, d declaration) p
 type prediction struct {
 	// marked are the reasons of drift, gone those of the nodes that go, by NodeClaim.
 	marked, gone map[string]string
-	successors   map[string][]simulate.Successor
+	replacements map[string][]simulate.Replacement
 	forecast     provision.Forecast
 	// uncertain is set where the forecast itself reports that more nodes may drift.
 	uncertain bool
@@ -140,9 +140,9 @@ type prediction struct {
 
 func (c *liveCluster) predict(before, after provision.ClusterSnapshot) prediction {
 	c.Helper()
-	f, successors, err := simulate.CompareWithSuccessors(engine.Offline(c.Context(), settings()), before, after, prices(c.T, families...))
+	f, replacements, err := simulate.CompareWithReplacements(engine.Offline(c.Context(), settings()), before, after, prices(c.T, families...))
 	c.must(err)
-	p := prediction{marked: map[string]string{}, gone: map[string]string{}, forecast: f, successors: successors}
+	p := prediction{marked: map[string]string{}, gone: map[string]string{}, forecast: f, replacements: replacements}
 	stuck := map[string]bool{}
 	for _, pool := range f.Pools {
 		stuck[pool.Name] = pool.Disruption.Blocking
@@ -314,8 +314,8 @@ func (c *liveCluster) compareTypes(what string, before provision.ClusterSnapshot
 		if gone[was.Name] == "" || gone[was.Name] == "NodePoolRemoved" || p.marked[was.Name] == "" {
 			continue
 		}
-		want := p.successors[was.Name]
-		var got []simulate.Successor
+		want := p.replacements[was.Name]
+		var got []simulate.Replacement
 		for _, name := range c.replaced[was.Name] {
 			if claim := is[name]; claim != nil {
 				got = append(got, instanceOf(claim))
@@ -333,8 +333,8 @@ func (c *liveCluster) compareTypes(what string, before provision.ClusterSnapshot
 	return same
 }
 
-func instanceOf(claim *karpv1.NodeClaim) simulate.Successor {
-	return simulate.Successor{InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey], Zone: claim.Labels[corev1.LabelTopologyZone]}
+func instanceOf(claim *karpv1.NodeClaim) simulate.Replacement {
+	return simulate.Replacement{InstanceType: claim.Labels[corev1.LabelInstanceTypeStable], CapacityType: claim.Labels[karpv1.CapacityTypeLabelKey], Zone: claim.Labels[corev1.LabelTopologyZone]}
 }
 
 // compareMoney compares the forecast's costs with those of the NodeClaims that there were, and, where nodes and types are as forecast,
@@ -371,7 +371,7 @@ func (c *liveCluster) compareMoney(what string, before provision.ClusterSnapshot
 }
 
 // explain is the category of a type that came and was not forecast.
-func (c *liveCluster) explain(want, got []simulate.Successor) string {
+func (c *liveCluster) explain(want, got []simulate.Replacement) string {
 	switch {
 	case len(got) == 0:
 		return "the pods fit on other nodes"
@@ -386,7 +386,7 @@ func (c *liveCluster) explain(want, got []simulate.Successor) string {
 }
 
 // kinds are types and capacity types without their zones, sorted.
-func kinds(of []simulate.Successor) []string {
+func kinds(of []simulate.Replacement) []string {
 	var out []string
 	for _, s := range of {
 		out = append(out, s.InstanceType+" "+s.CapacityType)
@@ -396,7 +396,7 @@ func kinds(of []simulate.Successor) []string {
 }
 
 // rate is what an hour costs, by AWS' lists of prices.
-func (c *liveCluster) rate(s simulate.Successor) float64 {
+func (c *liveCluster) rate(s simulate.Replacement) float64 {
 	l := offerings.List(settings().Region, c.sold, c.prices)
 	if s.CapacityType == karpv1.CapacityTypeSpot {
 		return l.Spot[s.Zone][s.InstanceType]

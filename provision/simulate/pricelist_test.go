@@ -45,11 +45,11 @@ func TestSumsByOldPricesAreApproximate(t *testing.T) {
 		old bool
 	}{"a week": {7 * 24 * time.Hour, false}, "eight days": {8 * 24 * time.Hour, true}} {
 		t.Run(name, func(t *testing.T) {
-			fleet := read(t, pool, class)
-			fleet.Cluster.Offerings = listedPrices(t, nil)
-			run(&fleet, "gpu", "one", time.Hour)
-			fleet.Now = fleet.Cluster.Offerings.OnDemandAt.Add(c.age)
-			got := compare(t, fleet, fleet).Cost
+			snapshot := read(t, pool, class)
+			snapshot.Cluster.Offerings = listedPrices(t, nil)
+			run(&snapshot, "gpu", "one", time.Hour)
+			snapshot.Now = snapshot.Cluster.Offerings.OnDemandAt.Add(c.age)
+			got := compare(t, snapshot, snapshot).Cost
 			if len(got.Prices) == 0 || got.Prices[0].Outdated != c.old || got.Approximate() != c.old {
 				t.Errorf("%t, by %+v", got.Approximate(), got.Prices)
 			}

@@ -86,11 +86,11 @@ func firstDeclaration(tb testing.TB) declaration {
 		texts = append(texts, fmt.Sprintf(randomPool, p[0], p[0], p[1], p[0], p[2], p[3]))
 	}
 	d := declaration{}.clone()
-	fleet := read(tb, texts...)
-	for _, o := range fleet.NodePools {
+	snapshot := read(tb, texts...)
+	for _, o := range snapshot.NodePools {
 		d.pools[o.Name] = o
 	}
-	for _, o := range fleet.NodeClasses {
+	for _, o := range snapshot.NodeClasses {
 		o.Status = awsv1.EC2NodeClassStatus{}
 		d.classes[o.Name] = o
 	}

@@ -106,20 +106,20 @@ func TestWhatIsDroppedOfPodsAndNodesMakesNoDifference(t *testing.T) {
 // randomised is a cluster of 12 nodes with pods that have something of all that counts.
 func randomised(t *testing.T, seed uint64) provision.ClusterSnapshot {
 	r := rand.New(rand.NewPCG(seed, 0))
-	fleet := read(t, pool, class, serve, sleeps)
+	snapshot := read(t, pool, class, serve, sleeps)
 	names := []string{""}
 	for i := range 12 {
-		claim, node := run(&fleet, "gpu", fmt.Sprint("n", i), time.Duration(r.IntN(200))*time.Hour)
+		claim, node := run(&snapshot, "gpu", fmt.Sprint("n", i), time.Duration(r.IntN(200))*time.Hour)
 		for _, list := range []corev1.ResourceList{claim.Status.Capacity, node.Status.Allocatable} {
 			list["cpu"], list["nvidia.com/gpu"] = resource.MustParse("16"), resource.MustParse("8")
 		}
 		names = append(names, node.Name)
 	}
 	for i := range 5 {
-		budget(&fleet, fmt.Sprint("app-", i), int32(r.IntN(2)))
+		budget(&snapshot, fmt.Sprint("app-", i), int32(r.IntN(2)))
 	}
 	for i := range 60 {
-		pod(&fleet, fmt.Sprint("pod-", i), names[r.IntN(len(names))], func(p *corev1.Pod) {
+		pod(&snapshot, fmt.Sprint("pod-", i), names[r.IntN(len(names))], func(p *corev1.Pod) {
 			p.Labels = map[string]string{"app": fmt.Sprint("app-", r.IntN(6))}
 			for _, change := range changes {
 				if r.IntN(5) == 0 {
@@ -128,7 +128,7 @@ func randomised(t *testing.T, seed uint64) provision.ClusterSnapshot {
 			}
 		})
 	}
-	return fleet
+	return snapshot
 }
 
 // changes each change something of a pod that counts.

@@ -41,13 +41,13 @@ func (c *comparison) replacement() placement.Replacement {
 		pool := c.after.Pools[n.Pool]
 		switch {
 		case n.Name == "" || pool == nil || pool.Spec.Replicas != nil || heldByReservation(n):
-		case c.vanishes(n):
+		case c.isDeleted(n):
 			change.Gone[n.Name] = true
 		default:
 			if _, known := never[n.Pool]; !known {
 				_, _, never[n.Pool] = c.replacementBatch(n.Pool)
 			}
-			change.Nodes = append(change.Nodes, placement.ReplacedNode{Name: n.Name, NodeClaim: n.NodeClaim, Pool: n.Pool, Was: ownOffer(claims[n.NodeClaim]), Last: never[n.Pool] || kept(n)})
+			change.Nodes = append(change.Nodes, placement.ReplacedNode{Name: n.Name, NodeClaim: n.NodeClaim, Pool: n.Pool, Was: ownOffer(claims[n.NodeClaim]), Last: never[n.Pool] || isBlocked(n)})
 		}
 	}
 	for _, s := range c.waiting {

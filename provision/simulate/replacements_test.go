@@ -42,15 +42,15 @@ spec:
 `
 
 // generalNode adds a node of the pool with so many pods of so many CPUs.
-func generalNode(fleet *provision.ClusterSnapshot, name, instanceType, cpus string, pods int, each string) {
-	claim, node := run(fleet, "general", name, time.Hour)
+func generalNode(snapshot *provision.ClusterSnapshot, name, instanceType, cpus string, pods int, each string) {
+	claim, node := run(snapshot, "general", name, time.Hour)
 	for key, value := range map[string]string{corev1.LabelInstanceTypeStable: instanceType, "karpenter.k8s.aws/instance-family": instanceType[:strings.Index(instanceType, ".")], "karpenter.k8s.aws/instance-size": instanceType[strings.Index(instanceType, ".")+1:]} {
 		claim.Labels[key], node.Labels[key] = value, value
 	}
 	has := corev1.ResourceList{"cpu": resource.MustParse(cpus), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("58")}
 	claim.Status.Capacity, claim.Status.Allocatable, node.Status.Capacity, node.Status.Allocatable = has, has, has, has
 	for i := range pods {
-		pod(fleet, fmt.Sprint(name, "-", i), node.Name, func(p *corev1.Pod) {
+		pod(snapshot, fmt.Sprint(name, "-", i), node.Name, func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(each)}}
 		})
 	}
@@ -59,12 +59,12 @@ func generalNode(fleet *provision.ClusterSnapshot, name, instanceType, cpus stri
 // comingTypes are the types of what comes in the place of the nodes, sorted, and what they cost.
 func comingTypes(t *testing.T, before, after provision.ClusterSnapshot) (types []string, usd float64, f provision.Forecast) {
 	t.Helper()
-	f, successors, err := simulate.CompareWithSuccessors(engine.Offline(t.Context(), settings()), before, after, prices(t, "m5", "c6i"))
+	f, replacements, err := simulate.CompareWithReplacements(engine.Offline(t.Context(), settings()), before, after, prices(t, "m5", "c6i"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	types = []string{}
-	for _, all := range successors {
+	for _, all := range replacements {
 		for _, s := range all {
 			types = append(types, s.InstanceType)
 		}

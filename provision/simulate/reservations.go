@@ -22,7 +22,7 @@ func (c *comparison) checkReservations(ctx context.Context) error {
 	}
 	c.after.Replacing = true
 	defer func() { c.after.Replacing = false }()
-	tried, stays := map[string]int{}, map[string]bool{}
+	tried, full := map[string]int{}, map[string]bool{}
 	for i, node := range c.replaced {
 		if node.CapacityType != karpv1.CapacityTypeReserved || len(node.Pods) == 0 || node.Name == "" {
 			continue
@@ -33,9 +33,9 @@ func (c *comparison) checkReservations(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			stays[node.Pool] = !fits
+			full[node.Pool] = !fits
 		}
-		if stays[node.Pool] {
+		if full[node.Pool] {
 			c.replaced[i].Blockers = append(c.replaced[i].Blockers, provision.Blocker{Kind: blocker.Reservation})
 		}
 	}

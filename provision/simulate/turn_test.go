@@ -37,19 +37,19 @@ func (s selling) GetInstanceTypes(_ context.Context, p *karpv1.NodePool) ([]*clo
 	return s.types[p.Name], nil
 }
 
-// drifting is Karpenter's drift over a fleet whose nodes are marked, oldest first.
+// drifting is Karpenter's drift over a snapshot whose nodes are marked, oldest first.
 type drifting struct {
-	ctx     context.Context
-	api     client.Client
-	cloud   cloudprovider.CloudProvider
-	cluster *state.Cluster
-	clock   *clocktest.FakeClock
-	fleet   provision.ClusterSnapshot
+	ctx      context.Context
+	api      client.Client
+	cloud    cloudprovider.CloudProvider
+	cluster  *state.Cluster
+	clock    *clocktest.FakeClock
+	snapshot provision.ClusterSnapshot
 }
 
 func newDrifting(t *testing.T, before, after provision.ClusterSnapshot) *drifting {
 	t.Helper()
-	d := &drifting{ctx: engine.Offline(t.Context(), settings()), clock: clocktest.NewFakeClock(noon), fleet: before}
+	d := &drifting{ctx: engine.Offline(t.Context(), settings()), clock: clocktest.NewFakeClock(noon), snapshot: before}
 	types, err := simulate.Stock(d.ctx, after, prices(t, "g4dn", "g5"))
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func (d *drifting) next(t *testing.T) string {
 	taken := commands[0].Candidates[0]
 	d.cluster.DeleteNodeClaim(taken.NodeClaim.Name)
 	d.cluster.DeleteNode(taken.Node.Name)
-	for _, p := range d.fleet.Pods {
+	for _, p := range d.snapshot.Pods {
 		if p.Spec.NodeName == taken.Node.Name {
 			if err := d.api.Delete(d.ctx, p.DeepCopy()); err != nil {
 				t.Fatal(err)
@@ -128,7 +128,7 @@ func (d *drifting) next(t *testing.T) string {
 	return taken.NodeClaim.Name
 }
 
-// Karpenter's drift is run on the fleet until it takes no more nodes.
+// Karpenter's drift is run on the snapshot until it takes no more nodes.
 func TestKarpenterTakesTheNodesThatWereForecastInTheirTurn(t *testing.T) {
 	tolerant := func(f *provision.ClusterSnapshot) {
 		for _, p := range f.Pods {

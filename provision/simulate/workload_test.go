@@ -320,8 +320,8 @@ func TestARuntimeClassAddsItsOverhead(t *testing.T) {
 }
 
 func TestWhatTheAPIServerWouldAdd(t *testing.T) {
-	fleet := read(t, serve)
-	w := fleet.Workloads[0]
+	snapshot := read(t, serve)
+	w := snapshot.Workloads[0]
 	is := []any{w.Kind, *w.Replicas, w.Selector, w.Pod.Namespace, w.Pod.Name, w.Pod.Spec.Tolerations, w.Pod.Spec.Containers[0].Resources.Requests.Name("nvidia.com/gpu", "").String()}
 	want := []any{"Deployment", int32(2), &metav1.LabelSelector{MatchLabels: map[string]string{"app": "serve"}}, "default", "serve",
 		[]corev1.Toleration{{Key: "nvidia.com/gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}, "1"}

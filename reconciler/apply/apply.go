@@ -114,10 +114,10 @@ func Run(ctx context.Context, p plan.Plan, targets map[string]targets.Target, op
 			r.begin(ctx, r.confirmedWaiting(last.deletes))
 			r.delete(ctx, r.deletions(p, true), left)
 		} else {
-			r.recordNotAttempted(slices.Concat(last.makes, last.deletes), errNotRecorded)
+			r.markNotAttempted(slices.Concat(last.makes, last.deletes), errNotRecorded)
 		}
 	} else {
-		r.recordNotAttempted(slices.Concat(deletes, last.deletes), errNotRecorded)
+		r.markNotAttempted(slices.Concat(deletes, last.deletes), errNotRecorded)
 	}
 	r.end(ctx, r.begun)
 	return r.Outcome
@@ -144,7 +144,7 @@ func (r *execution) triage(p plan.Plan) []int {
 		case c.Held():
 			r.Results[i].Status = Held
 		case c.Action == plan.Delete && r.opts.NoDeletes:
-			r.recordNotAttempted([]int{i}, errIncomplete)
+			r.markNotAttempted([]int{i}, errIncomplete)
 		case r.targets[c.Key.Target] == nil:
 			err := fmt.Errorf("making %s: no target is called %q", c.Key, c.Key.Target)
 			r.record(i, state.Fail(state.Stalled, "UnknownTarget", err))
@@ -206,7 +206,7 @@ func (r *execution) begin(ctx context.Context, todo []int) bool {
 	err := r.intend(ctx, todo)
 	if err != nil {
 		r.recordErrs = append(r.recordErrs, err)
-		r.recordNotAttempted(todo, errNotRecorded)
+		r.markNotAttempted(todo, errNotRecorded)
 	}
 	return err == nil
 }

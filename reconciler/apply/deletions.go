@@ -40,7 +40,7 @@ func (r *execution) confirmedWaiting(deletions []int) []int {
 // withoutBlocked records the deletions that must wait as not attempted and returns the others.
 func (r *execution) withoutBlocked(ctx context.Context, guard deletionGuard, deletions []int) []int {
 	if ctx.Err() != nil {
-		r.recordNotAttempted(deletions, stopped(ctx))
+		r.markNotAttempted(deletions, stopped(ctx))
 		return nil
 	}
 	if r.opts.BeforeDeletes != nil && len(deletions) > 0 {
@@ -54,7 +54,7 @@ func (r *execution) withoutBlocked(ctx context.Context, guard deletionGuard, del
 	var safe []int
 	for _, i := range deletions {
 		if why := guard.why(r.Results[i].Change); why != nil {
-			r.recordNotAttempted([]int{i}, why)
+			r.markNotAttempted([]int{i}, why)
 			continue
 		}
 		safe = append(safe, i)
@@ -143,7 +143,7 @@ func afterNodes(c plan.Change) bool { return c.Before != nil && c.Before.AfterNo
 // It returns the changes otherwise.
 func (r *execution) afterNodes(last []int) []int {
 	if r.opts.NoDeletes {
-		r.recordNotAttempted(last, fmt.Errorf("%w, and this run deletes nothing", errNodesStay))
+		r.markNotAttempted(last, fmt.Errorf("%w, and this run deletes nothing", errNodesStay))
 		return nil
 	}
 	for _, res := range r.Results {
@@ -153,7 +153,7 @@ func (r *execution) afterNodes(last []int) []int {
 			if res.Status == Held {
 				was = "is held"
 			}
-			r.recordNotAttempted(last, fmt.Errorf("%w, and the deletion of %s, with which they go, %s", errNodesStay, c.Key, was))
+			r.markNotAttempted(last, fmt.Errorf("%w, and the deletion of %s, with which they go, %s", errNodesStay, c.Key, was))
 			return nil
 		}
 	}

@@ -69,7 +69,7 @@ func rank(order []string, name string) int {
 func (r *execution) work(ctx context.Context, all []phase) {
 	for n, ph := range all {
 		if ctx.Err() != nil {
-			r.recordNotAttempted(ph.changes, stopped(ctx))
+			r.markNotAttempted(ph.changes, stopped(ctx))
 			continue
 		}
 		r.applyPhase(ctx, ph)
@@ -104,7 +104,7 @@ func (r *execution) applyPhase(ctx context.Context, ph phase) {
 			return r.targets[ph.target].Apply(callCtx, c)
 		}))
 	}, func(i int) {
-		r.recordNotAttempted([]int{i}, stopped(ctx))
+		r.markNotAttempted([]int{i}, stopped(ctx))
 	})
 }
 
@@ -144,7 +144,7 @@ func (r *execution) record(i int, err error) {
 	}
 }
 
-func (r *execution) recordNotAttempted(changes []int, why error) {
+func (r *execution) markNotAttempted(changes []int, why error) {
 	for _, i := range changes {
 		r.Results[i].Status, r.Results[i].Err = NotAttempted, why
 	}

@@ -25,18 +25,18 @@ func Node(o Objects, claim *karpv1.NodeClaim, candidate simulate.Candidate) []Ca
 	if c, is := o.starting(claim); is {
 		return append([]Cause{c}, n.annotated()...)
 	}
-	stays := n.stays()
+	notDisrupted := n.notDisrupted()
 	if n.whenEmpty() {
 		// Without a turn for the node, what protects its pods is no reason yet.
-		return slices.Concat(n.annotated(), stays, n.pods())
+		return slices.Concat(n.annotated(), notDisrupted, n.pods())
 	}
 	blocked := append(n.annotated(), n.pods()...)
 	if len(blocked) > 0 {
-		stays = slices.DeleteFunc(stays, func(c Cause) bool {
+		notDisrupted = slices.DeleteFunc(notDisrupted, func(c Cause) bool {
 			return slices.Contains([]Reason{reasonDisruptable, reasonNotEmpty, reasonAwaitingDisruption, reasonUnconsolidatable}, c.Reason)
 		})
 	}
-	return append(blocked, stays...)
+	return append(blocked, notDisrupted...)
 }
 
 // nodeCauses finds the causes of one node.
@@ -106,8 +106,8 @@ func (n nodeCauses) pods() []Cause {
 	return out
 }
 
-// stays are the causes in the settings of the pool and in what runs on the node.
-func (n nodeCauses) stays() []Cause {
+// notDisrupted are the causes, why a node is not disrupted, in the settings of the pool and in what runs on the node.
+func (n nodeCauses) notDisrupted() []Cause {
 	switch {
 	case n.candidate.Reason != "":
 		return []Cause{n.drifted()}

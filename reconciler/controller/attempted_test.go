@@ -11,8 +11,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// dying lets so many statuses be written while do runs, and none after them.
-func (s *stage) dying(statuses int, do func()) {
+// killedAfter lets so many statuses be written while do runs, and none after them.
+func (s *stage) killedAfter(statuses int, do func()) {
 	s.Helper()
 	whole := s.r.Client
 	s.r.Client = interceptor.NewClient(whole.(client.WithWatch), interceptor.Funcs{
@@ -51,7 +51,7 @@ func TestATokenIsUsedUpByAProcessThatDied(t *testing.T) {
 			}
 			written := s.sync().Status
 			s.confirm(token)
-			s.dying(1, func() { s.later() })
+			s.killedAfter(1, func() { s.later() })
 			if made := s.cluster.live["np-gpu"] == "2"; made == tt.refused || s.sync().Status.LastHandledConfirmationTokens != written.LastHandledConfirmationTokens {
 				t.Fatalf("cluster %v, %+v", s.cluster.live, s.sync().Status)
 			}
@@ -86,7 +86,7 @@ func TestAConfirmationThatCannotBeRecordedLetsNothingPass(t *testing.T) {
 	s, _, rollout := doubleStage(t)
 	s.confirm(rollout)
 	s.commit("kubernetes/np-gpu=2", "kubernetes/map=2", "aws/role=1")
-	s.dying(0, func() { s.later() })
+	s.killedAfter(0, func() { s.later() })
 	if s.cluster.live["np-gpu"] != "1" || s.cluster.live["map"] != "2" {
 		t.Errorf("cluster %v", s.cluster.live)
 	}

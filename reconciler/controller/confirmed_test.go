@@ -154,7 +154,7 @@ func TestWhenAConfirmationHasServed(t *testing.T) {
 }
 
 // A person confirms a greater number once, and in an incident sets 0 by hand.
-func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
+func TestATokenRelaxesNothingThatAHandMadeStricterSince(t *testing.T) {
 	spec := func(percent int64) map[string]any {
 		return map[string]any{"spec": map[string]any{"guard": map[string]any{"maxPrunePercent": percent}}}
 	}
@@ -169,12 +169,12 @@ func TestATokenLoosensNothingThatAHandMadeStricterSince(t *testing.T) {
 	if c := compute(sync, 50); c.Held() {
 		t.Fatalf("confirmed, it waits: %s", c.Hold)
 	}
-	if c := compute(sync, 0); !c.Drift || !c.LoosensSync() {
-		t.Errorf("what a hand made stricter is loosened without confirmation: %+v", c)
+	if c := compute(sync, 0); !c.Drift || !c.RelaxesSync() {
+		t.Errorf("what a hand made stricter is relaxed without confirmation: %+v", c)
 	}
 	sync.Status.LastHandledConfirmationTokens = token
-	if c := compute(sync, 50); !c.LoosensSync() {
-		t.Error("set to what it was before, it is loosened by a token that has served")
+	if c := compute(sync, 50); !c.RelaxesSync() {
+		t.Error("set to what it was before, it is relaxed by a token that has served")
 	}
 }
 
@@ -309,15 +309,15 @@ func TestATokenForTheEngineIsUsedUpWhereTheEngineStays(t *testing.T) {
 }
 
 // What ends the engine is confirmed once, also where nothing would run on without it any more as
-// soon as the pool that goes before it is deleted, and where only rights are taken.
+// soon as the pool that goes before it is deleted, and where only permissions are taken.
 func TestWhatEndsTheEngineIsConfirmedOnceBesideAPool(t *testing.T) {
-	rights := loss.DeletionImpact{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
+	permissions := loss.DeletionImpact{Impact: "the controller loses permissions", AfterNodes: true, EndsEngine: true}
 	for name, tt := range map[string]struct{ before, after loss.DeletionImpact }{
 		"the controller would run no pod": {
 			loss.DeletionImpact{Impact: "it would run no pod, and the engine stops", Losses: loss.Counts{"Object": 1, "Engine": 1, "NodeClaim": 3}, AfterNodes: true, EndsEngine: true},
 			loss.DeletionImpact{Impact: "it would run no pod", AfterNodes: true, EndsEngine: true},
 		},
-		"a role grants less": {rights, rights},
+		"a role grants less": {permissions, permissions},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, nil)

@@ -120,9 +120,9 @@ func awaited(r apply.Result) string {
 		return nodeReplacementHeld
 	case r.Change.Hold.Has(hold.QuotaExceeded):
 		return quotaHeld
-	case r.Change.HasLosses() && !r.Change.ReadOnly() && !r.Change.LoosensSync():
+	case r.Change.HasLosses() && !r.Change.ReadOnly() && !r.Change.RelaxesSync():
 		return pruneHeld
-	case r.Change.LoosensSync():
+	case r.Change.RelaxesSync():
 		return syncChangeHeld
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 	"github.com/poolwright/poolwright/internal/truncate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/controller/health"
 	"github.com/poolwright/poolwright/reconciler/controller/ignored"
 	"github.com/poolwright/poolwright/reconciler/events"
 	"github.com/poolwright/poolwright/reconciler/plan"
@@ -182,10 +183,7 @@ func confirmedChanges(sync *v1alpha1.Sync, part string, results []apply.Result) 
 		}
 	}
 	slices.Sort(names)
-	objects = strings.Join(names[:min(len(names), confirmedNames)], ", ")
-	if more := len(names) - confirmedNames; more > 0 {
-		objects += fmt.Sprintf(" and %d more", more)
-	}
+	objects = plural.FirstOf(names, confirmedNames, ", ")
 	if undone > 0 {
 		objects += fmt.Sprintf("; %s not made yet", plural.Count(undone, "change"))
 	}
@@ -209,7 +207,7 @@ func (r *SyncReconciler) recordAttemptedConfirmation(ctx context.Context, sync *
 // mismatch emits an event when a confirmation was found not to fit, or not to fit any more.
 func (r *SyncReconciler) mismatch(sync, updated *v1alpha1.Sync) {
 	before, after := conditions.Get(sync, confirmationMismatch), conditions.Get(updated, confirmationMismatch)
-	if after != nil && (before == nil || before.Message != after.Message) {
+	if after != nil && !health.SameState(before, after) {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, after.Type, after.Message)
 	}
 }

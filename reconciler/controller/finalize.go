@@ -19,6 +19,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/apply"
+	"github.com/poolwright/poolwright/reconciler/controller/health"
 	"github.com/poolwright/poolwright/reconciler/controller/pending"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/rollback"
@@ -117,7 +118,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 	r.Metrics.RecordReady(sync.Name, false)
 	r.Metrics.RecordFailure(sync.Name, v.reason)
 	before, after := conditions.Get(sync, fluxmeta.ReadyCondition), conditions.Get(updated, fluxmeta.ReadyCondition)
-	if before == nil || before.Reason != after.Reason || before.Message != after.Message {
+	if !health.SameState(before, after) {
 		r.Recorder.Event(sync, corev1.EventTypeWarning, v.reason, v.message)
 	}
 	wait := cmp.Or(v.after, interval(sync))

@@ -18,19 +18,19 @@ import (
 // nothing that tries again.
 func TestASyncDoesNotGoWhileADeletionFails(t *testing.T) {
 	s := newStage(t, deleting)
-	forgotten := 0
+	orphaned := 0
 	build := s.r.Build
 	s.r.Build = func(ctx context.Context, sync *v1alpha1.Sync) (SyncRuntime, error) {
 		a, err := build(ctx, sync)
-		a.Orphan = func(context.Context) error { forgotten++; return nil }
+		a.Orphan = func(context.Context) error { orphaned++; return nil }
 		return a, err
 	}
 	s.commit("kubernetes/pool=1", "kubernetes/map=1")
 	s.leave()
 	s.cluster.refused["pool"] = "a webhook denied the request"
 	s.reconcile()
-	if s.sync().Name == "" || forgotten > 0 {
-		t.Fatalf("the Sync is %q, its inventory was deleted %d times", s.sync().Name, forgotten)
+	if s.sync().Name == "" || orphaned > 0 {
+		t.Fatalf("the Sync is %q, its inventory was deleted %d times", s.sync().Name, orphaned)
 	}
 	s.expectCondition("Ready", metav1.ConditionFalse, "DeletionFailed")
 	if d := cmp.Diff(map[string]string{"pool": "1"}, s.cluster.live); d != "" {
@@ -38,8 +38,8 @@ func TestASyncDoesNotGoWhileADeletionFails(t *testing.T) {
 	}
 	delete(s.cluster.refused, "pool")
 	s.reconcile()
-	if s.sync().Name != "" || forgotten != 1 || len(s.cluster.live) > 0 {
-		t.Errorf("the Sync is %q, its inventory was deleted %d times, the cluster holds %v", s.sync().Name, forgotten, s.cluster.live)
+	if s.sync().Name != "" || orphaned != 1 || len(s.cluster.live) > 0 {
+		t.Errorf("the Sync is %q, its inventory was deleted %d times, the cluster holds %v", s.sync().Name, orphaned, s.cluster.live)
 	}
 }
 

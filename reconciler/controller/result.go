@@ -167,7 +167,7 @@ func (d reconciliation) notCorrectedMessage() string {
 const partlyUnknown = "PartlyUnknown"
 
 // The reasons of a Sync of which changes are held until they are confirmed: deletions, what costs
-// nodes, what exceeds a quota, or a change that loosens a protected field of a Sync.
+// nodes, what exceeds a quota, or a change that relaxes a protected field of a Sync.
 const (
 	pruneHeld           = "PruneHeld"
 	syncChangeHeld      = "SyncChangeHeld"

@@ -193,14 +193,14 @@ func TestTheTokenForARoleIsGoodForNoOtherContentOfIt(t *testing.T) {
 	s := newStage(t, nil)
 	s.commit("kubernetes/np-b=1", "kubernetes/role=all")
 	s.reconcile()
-	s.cluster.removals["role"] = loss.DeletionImpact{Impact: "the controller loses rights that it has by it, such as get secrets", AfterNodes: true, EndsEngine: true}
+	s.cluster.removals["role"] = loss.DeletionImpact{Impact: "the controller loses permissions that it has by it, such as get secrets", AfterNodes: true, EndsEngine: true}
 	s.commit("kubernetes/np-b=1", "kubernetes/role=without-get-secrets")
 	s.later()
 	token := s.required("PruneHeld")
 	s.cluster.refused["role"] = "nodes are awaited"
 	s.confirm(token)
 	s.later()
-	s.cluster.removals["role"] = loss.DeletionImpact{Impact: "the controller loses rights that it has by it, such as everything", AfterNodes: true, EndsEngine: true}
+	s.cluster.removals["role"] = loss.DeletionImpact{Impact: "the controller loses permissions that it has by it, such as everything", AfterNodes: true, EndsEngine: true}
 	delete(s.cluster.refused, "role")
 	s.commit("kubernetes/np-b=1", "kubernetes/role=nothing")
 	s.later()

@@ -328,7 +328,7 @@ func (s *stage) confirm(tokens string) {
 	})
 }
 
-// restart forgets all that is not in the cluster.
+// restart drops all that is not in the cluster.
 func (s *stage) restart() { s.r.states.close() }
 
 // commit declares things, each written target/name=value.

@@ -123,7 +123,7 @@ func TestATokenForTheEngineIsUsedUpWhereAnotherPartWaits(t *testing.T) {
 	s.commit("kubernetes/engine=on", "kubernetes/role=wide", "kubernetes/np-b=1")
 	s.reconcile()
 	s.cluster.removals["engine"] = loss.DeletionImpact{Impact: "the engine stops", Losses: loss.Counts{"Engine": 1, "NodeClaim": 5}, AfterNodes: true, EndsEngine: true}
-	s.cluster.removals["role"] = loss.DeletionImpact{Impact: "the controller loses rights", AfterNodes: true, EndsEngine: true}
+	s.cluster.removals["role"] = loss.DeletionImpact{Impact: "the controller loses permissions", AfterNodes: true, EndsEngine: true}
 	s.commit("kubernetes/engine=off", "kubernetes/role=narrow", "kubernetes/np-b=1")
 	s.later()
 	token := s.required("PruneHeld")

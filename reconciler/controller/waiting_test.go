@@ -301,7 +301,7 @@ func TestTheTokenIsAtTheEndOfAnyMessage(t *testing.T) {
 func TestATokenIsUsedUpThoughTheStatusCouldNotBeWritten(t *testing.T) {
 	s, _, rollout := doubleStage(t)
 	s.confirm(rollout)
-	s.dying(1, func() { s.later() }) // The first reports that it begins.
+	s.killedAfter(1, func() { s.later() }) // The first reports that it begins.
 	if got := s.sync().Status.LastHandledConfirmationTokens; got != "" || s.cluster.live["np-gpu"] != "2" {
 		t.Fatalf("handled %q, cluster %v", got, s.cluster.live)
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/migprofile"
@@ -109,7 +110,7 @@ func (e *expander) refusePartitions(plugin state.Item) {
 		}
 		if types, model := e.unpartitioned(pool, config); len(types) > 0 {
 			e.problem(plugin, codeMIGDevicesNotSupported, "%s: configuration %s partitions each GPU of NodePool %s into %s, and the pool allows %s, with %s: %s; change mig.devices, or the pool's instance types (%s)",
-				object, named, nodePool, finding.NewFact("migDevices", devices(config)), finding.As("instanceTypes", types, atMost(types)), finding.NewFact("gpu", model.GPU),
+				object, named, nodePool, finding.NewFact("migDevices", devices(config)), finding.As("instanceTypes", types, plural.FirstOf(types, 3, ", ")), finding.NewFact("gpu", model.GPU),
 				model.Reason, finding.NewFact("declaredAt", pool.Origin))
 		}
 	}
@@ -138,13 +139,4 @@ func devices(p gpu.PluginConfig) string {
 		out = append(out, fmt.Sprintf("%s: %d", profile, p.MIGDevices[profile]))
 	}
 	return strings.Join(out, ", ")
-}
-
-// atMost lists a few names and counts the others.
-func atMost(names []string) string {
-	const listed = 3
-	if len(names) <= listed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed)
 }

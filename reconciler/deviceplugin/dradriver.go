@@ -113,7 +113,7 @@ func driverObject(apiVersion, kind, namespace string) map[string]any {
 	return object
 }
 
-// gpuClass is the class of whole GPUs. It has no extendedResourceName: Karpenter does not know that a request for
+// gpuClass is the class of whole GPUs. It has no extendedResourceName: Karpenter does not take into account that a request for
 // nvidia.com/gpu may be served by a device.
 func gpuClass() map[string]any {
 	object := driverObject("resource.k8s.io/v1", "DeviceClass", "")

@@ -94,7 +94,7 @@ func TestTheArtifactOfASourceIsRead(t *testing.T) {
 		"no such source":                         {map[string]any{kinds: served()}, nil, "", gitsource.ErrArtifact, "GitRepository flux-system/nodes: artifact not available: it does not exist"},
 		"no Flux":                                {nil, nil, "", gitsource.ErrArtifact, "no resource gitrepositories of source.toolkit.fluxcd.io/v1"},
 		"a Flux without that kind":               {map[string]any{kinds: metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList"}, GroupVersion: "source.toolkit.fluxcd.io/v1"}}, nil, "", gitsource.ErrArtifact, "no resource gitrepositories"},
-		"no right to read it":                    {nil, map[string]int{nodes: http.StatusForbidden}, "", gitsource.ErrArtifact, "grant get and watch"},
+		"no permission to read it":               {nil, map[string]int{nodes: http.StatusForbidden}, "", gitsource.ErrArtifact, "grant get and watch"},
 		"an API server that fails":               {nil, map[string]int{nodes: http.StatusInternalServerError}, "", gitsource.ErrUnreachable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,7 +42,7 @@ func isWorkload(k state.Key) bool {
 	return false
 }
 
-// changed is the fleet with the changes made. A live object keeps its status, which holds
+// changed is the snapshot with the changes made. A live object keeps its status, which holds
 // what AWS resolved. What cannot be read stays as it is live, as the API server will refuse
 // it, and is returned as a sentence.
 func changed(reader *simulate.Reader, from provision.ClusterSnapshot, changes []plan.Change) (to provision.ClusterSnapshot, unread []provision.Unknown) {
@@ -79,19 +79,19 @@ func changed(reader *simulate.Reader, from provision.ClusterSnapshot, changes []
 
 // addExpanded makes those changes to DaemonSets and RuntimeClasses that the revisions alone
 // do not contain: deletions, and objects that declared ones expand to.
-func addExpanded(reader *simulate.Reader, fleet *provision.ClusterSnapshot, declared state.Set, changes []plan.Change) (unread []provision.Unknown) {
+func addExpanded(reader *simulate.Reader, snapshot *provision.ClusterSnapshot, declared state.Set, changes []plan.Change) (unread []provision.Unknown) {
 	var expanded []state.Item
 	for _, change := range changes {
 		if change.ReadOnly() || !onNodes(change.Key) {
 			continue
 		}
 		if change.After == nil {
-			removeFromNodes(fleet, change.Key)
+			removeFromNodes(snapshot, change.Key)
 		} else if _, there := declared.Get(change.Key); !there {
 			expanded = append(expanded, *change.After)
 		}
 	}
-	return populate(reader, fleet, state.NewSet(expanded...))
+	return populate(reader, snapshot, state.NewSet(expanded...))
 }
 
 // onNodes reports whether objects of the kind cost every node, or every pod of theirs.
@@ -100,24 +100,24 @@ func onNodes(k state.Key) bool {
 }
 
 // removeFromNodes removes a DaemonSet or RuntimeClass that is deleted.
-func removeFromNodes(fleet *provision.ClusterSnapshot, k state.Key) {
+func removeFromNodes(snapshot *provision.ClusterSnapshot, k state.Key) {
 	if k.Kind == "RuntimeClass" {
-		fleet.RuntimeClasses = slices.DeleteFunc(slices.Clone(fleet.RuntimeClasses), func(o *nodev1.RuntimeClass) bool { return o.Name == k.Name })
+		snapshot.RuntimeClasses = slices.DeleteFunc(slices.Clone(snapshot.RuntimeClasses), func(o *nodev1.RuntimeClass) bool { return o.Name == k.Name })
 		return
 	}
-	fleet.DaemonSets = slices.DeleteFunc(slices.Clone(fleet.DaemonSets), func(o *appsv1.DaemonSet) bool {
+	snapshot.DaemonSets = slices.DeleteFunc(slices.Clone(snapshot.DaemonSets), func(o *appsv1.DaemonSet) bool {
 		return o.Name == k.Name && cmp.Or(o.Namespace, metav1.NamespaceDefault) == cmp.Or(k.Namespace, metav1.NamespaceDefault)
 	})
 }
 
-func remove(fleet *provision.ClusterSnapshot, kind, name string) {
+func remove(snapshot *provision.ClusterSnapshot, kind, name string) {
 	switch kind {
 	case "NodePool":
-		fleet.NodePools = slices.DeleteFunc(fleet.NodePools, func(o *karpv1.NodePool) bool { return o.Name == name })
+		snapshot.NodePools = slices.DeleteFunc(snapshot.NodePools, func(o *karpv1.NodePool) bool { return o.Name == name })
 	case "EC2NodeClass":
-		fleet.NodeClasses = slices.DeleteFunc(fleet.NodeClasses, func(o *awsv1.EC2NodeClass) bool { return o.Name == name })
+		snapshot.NodeClasses = slices.DeleteFunc(snapshot.NodeClasses, func(o *awsv1.EC2NodeClass) bool { return o.Name == name })
 	case "NodeOverlay":
-		fleet.Overlays = slices.DeleteFunc(fleet.Overlays, func(o *karpv1alpha1.NodeOverlay) bool { return o.Name == name })
+		snapshot.Overlays = slices.DeleteFunc(snapshot.Overlays, func(o *karpv1alpha1.NodeOverlay) bool { return o.Name == name })
 	}
 }
 
@@ -135,12 +135,12 @@ func unreadable(k state.Key, err error) provision.Unknown {
 	return provision.Unknown{Code: codeImpactUnknown, Object: k.String(), MoreReplaced: plan.Change{Key: k}.IsNodeConfiguration(), Text: "What " + k.String() + " does to nodes: " + strings.TrimSuffix(err.Error(), ".") + "."}
 }
 
-// populate adds what is declared to a fleet. Objects that cannot be read are left out, and
+// populate adds what is declared to a snapshot. Objects that cannot be read are left out, and
 // returned as sentences.
-func populate(reader *simulate.Reader, fleet *provision.ClusterSnapshot, declared state.Set) (unread []provision.Unknown) {
-	fleet.DaemonSets, fleet.RuntimeClasses = slices.Clone(fleet.DaemonSets), slices.Clone(fleet.RuntimeClasses)
+func populate(reader *simulate.Reader, snapshot *provision.ClusterSnapshot, declared state.Set) (unread []provision.Unknown) {
+	snapshot.DaemonSets, snapshot.RuntimeClasses = slices.Clone(snapshot.DaemonSets), slices.Clone(snapshot.RuntimeClasses)
 	for item := range declared.All() {
-		if err := reader.Add(fleet, item.Object); err != nil {
+		if err := reader.Add(snapshot, item.Object); err != nil {
 			unread = append(unread, unreadable(item.Key, err))
 		}
 	}

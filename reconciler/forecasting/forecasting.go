@@ -28,7 +28,7 @@ import (
 // plan is useful without it: see OrUnknown.
 type ForecastFunc func(ctx context.Context, before, after state.Set, changes []plan.Change) (*provision.Forecast, error)
 
-// Simulate compares two fleets of a cluster under the engine: simulate.Compare, in a
+// Simulate compares two snapshots of a cluster under the engine: simulate.Compare, in a
 // process of its own.
 type Simulate func(ctx context.Context, cluster v1alpha1.ClusterSpec, before, after provision.ClusterSnapshot) (provision.Forecast, error)
 
@@ -151,18 +151,18 @@ func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes
 		return nil, err
 	}
 	of := d.cluster(ctx, cluster)
-	var fleets [2]provision.ClusterSnapshot
+	var snapshots [2]provision.ClusterSnapshot
 	var unread []provision.Unknown // of what is declared after the change
 	for i, declared := range []state.Set{before, after} {
 		desired, err := d.Expand(ctx, declared)
 		if err != nil {
 			return nil, err
 		}
-		fleets[i] = provision.ClusterSnapshot{Cluster: of, Now: time.Now()}
-		unread = populate(reader, &fleets[i], desired)
+		snapshots[i] = provision.ClusterSnapshot{Cluster: of, Now: time.Now()}
+		unread = populate(reader, &snapshots[i], desired)
 	}
-	d.addClassReservations(ctx, cluster, fleets[:])
-	out, err := d.Simulate(ctx, cluster, fleets[0], fleets[1])
+	d.addClassReservations(ctx, cluster, snapshots[:])
+	out, err := d.Simulate(ctx, cluster, snapshots[0], snapshots[1])
 	if err != nil {
 		return nil, err
 	}
@@ -172,13 +172,13 @@ func (d Declared) Forecast(ctx context.Context, before, after state.Set, changes
 
 // addClassReservations gives the declared classes the reservations that their status has in the cluster. Those of a
 // class whose terms the change touches are not known after it, which the simulation finds.
-func (a AWSReader) addClassReservations(ctx context.Context, cluster v1alpha1.ClusterSpec, fleets []provision.ClusterSnapshot) {
+func (a AWSReader) addClassReservations(ctx context.Context, cluster v1alpha1.ClusterSpec, snapshots []provision.ClusterSnapshot) {
 	if a.ClassReservations == nil {
 		return
 	}
 	known := a.ClassReservations(ctx, cluster)
-	for _, fleet := range fleets {
-		for _, class := range fleet.NodeClasses {
+	for _, snapshot := range snapshots {
+		for _, class := range snapshot.NodeClasses {
 			class.Status.CapacityReservations = known[class.Name]
 		}
 	}

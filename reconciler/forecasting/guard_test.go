@@ -26,7 +26,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// classChange is a plan that changes the class of runningFleet, of which there is one
+// classChange is a plan that changes the EC2NodeClass of objects, of which there is one
 // node.
 func classChange(t *testing.T, objects []client.Object, edit func(*awsv1.EC2NodeClass)) plan.Plan {
 	t.Helper()

@@ -11,11 +11,11 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// managedFleet is a fleet without the pools, classes and overlays that a Sync has not
+// managedSnapshot is a snapshot without the pools, classes and overlays that a Sync has not
 // applied, the nodes of those and the pods on them: a forecast in a pull request must
 // not depend on whether a pool of some name exists. Nodes of no pool have room for pods,
 // whoever made them.
-func managedFleet(all provision.ClusterSnapshot, sync string) provision.ClusterSnapshot {
+func managedSnapshot(all provision.ClusterSnapshot, sync string) provision.ClusterSnapshot {
 	out := all
 	out.NodePools, out.NodeClasses, out.Overlays = applied(all.NodePools, sync), applied(all.NodeClasses, sync), applied(all.Overlays, sync)
 	pools := map[string]bool{"": true}

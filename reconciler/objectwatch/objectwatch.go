@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// A watch that ended soon rests before it begins anew, and longer where it is not permitted: rights
+// A watch that ended soon rests before it begins anew, and longer where it is not permitted: permissions
 // that were narrowed may lack it for good.
 const (
 	watchRest   = 5 * time.Second

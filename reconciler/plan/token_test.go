@@ -52,7 +52,7 @@ func TestATokenHas160BitsOfTheWholeContent(t *testing.T) {
 	}
 }
 
-func TestATokenForALoosenedGuardIsBoundToWhatIsLive(t *testing.T) {
+func TestATokenForARelaxedGuardIsBoundToWhatIsLive(t *testing.T) {
 	spec := func(uid string, percent int64) state.Item {
 		it := thing("sync", 0, object{"spec": object{"percent": percent}})
 		it.Live.UID = uid

@@ -19,8 +19,8 @@ import (
 // PendingReplacement implements pullrequest.Planner. Of what is not known, only that of pools
 // which a merge touches is an error: one class whose drift cannot be computed must not
 // keep the reports of all other pools open.
-func (p *Planner) PendingReplacement(ctx context.Context, since time.Time) (pullrequest.Fleet, error) {
-	var out pullrequest.Fleet
+func (p *Planner) PendingReplacement(ctx context.Context, since time.Time) (pullrequest.NodeReplacements, error) {
+	var out pullrequest.NodeReplacements
 	cluster, err := p.Cluster(ctx)
 	if err != nil {
 		return out, err
@@ -28,16 +28,16 @@ func (p *Planner) PendingReplacement(ctx context.Context, since time.Time) (pull
 	if cluster == nil {
 		return out, state.Failf(state.Wait, "NoCluster", "finding nodes to be replaced: no Cluster declares their region; apply an object of that kind")
 	}
-	fleet, err := (&forecasting.SnapshotReader{Reader: p.Live}).Read(ctx, forecasting.ClusterOf(cluster.Spec))
+	snapshot, err := (&forecasting.SnapshotReader{Reader: p.Live}).Read(ctx, forecasting.ClusterOf(cluster.Spec))
 	if err != nil {
 		return out, err
 	}
-	left, unknown, err := p.Drifted(ctx, cluster.Spec, fleet)
+	left, unknown, err := p.Drifted(ctx, cluster.Spec, snapshot)
 	if err != nil {
 		return out, err
 	}
 	if p.PoolCosts != nil {
-		if out.PoolCosts, err = p.PoolCosts(ctx, cluster.Spec, fleet); err != nil {
+		if out.PoolCosts, err = p.PoolCosts(ctx, cluster.Spec, snapshot); err != nil {
 			return out, err
 		}
 	}
@@ -49,7 +49,7 @@ func (p *Planner) PendingReplacement(ctx context.Context, since time.Time) (pull
 	if err != nil {
 		return out, err
 	}
-	of := classesOf(fleet.NodePools)
+	of := classesOf(snapshot.NodePools)
 	for _, pool := range slices.Sorted(maps.Keys(unknown)) {
 		if awaited(sync.Status.PullRequests, pool, of[pool]) {
 			return out, state.Failf(state.Retry, fluxmeta.ProgressingReason, "finding nodes to be replaced: %s", unknown[pool][0])

@@ -87,14 +87,14 @@ func TestTheNodesThatAMergeLeavesStale(t *testing.T) {
 			sync := &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "main", Namespace: "poolwright"}}
 			sync.Status.PullRequests = &v1alpha1.PullRequestsStatus{Items: tt.items}
 			live := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(append(objects, sync)...).Build()
-			r := &Planner{Sync: sync, Live: live, Cluster: firstCluster(live), Drifted: func(ctx context.Context, spec v1alpha1.ClusterSpec, fleet provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error) {
+			r := &Planner{Sync: sync, Live: live, Cluster: firstCluster(live), Drifted: func(ctx context.Context, spec v1alpha1.ClusterSpec, snapshot provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error) {
 				settings := engine.DefaultSettings()
 				settings.Cluster, settings.Region, settings.Account = spec.Name, spec.Region, spec.Account
-				return simulate.Drifted(engine.Offline(ctx, settings), fleet)
+				return simulate.Drifted(engine.Offline(ctx, settings), snapshot)
 			}}
-			fleet, err := r.PendingReplacement(t.Context(), time.Now())
+			replacements, err := r.PendingReplacement(t.Context(), time.Now())
 			var is []string
-			for _, n := range fleet.Pending {
+			for _, n := range replacements.Pending {
 				is = append(is, n.NodeClaim+" "+n.Reason)
 			}
 			if diff := cmp.Diff(tt.want, is); diff != "" {

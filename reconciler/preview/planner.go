@@ -31,11 +31,11 @@ type Planner struct {
 	// Live reads without a cache.
 	Live  client.Reader
 	Clock clock.WithDelayedExecution
-	// Cluster is the one whose nodes PendingReplacement counts, and Drifted returns those of a fleet
+	// Cluster is the one whose nodes PendingReplacement counts, and Drifted returns those of a snapshot
 	// that Karpenter will replace, with why those of a pool are not known, by pool.
 	Cluster forecasting.LiveCluster
 	Drifted func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) ([]provision.Node, map[string][]string, error)
-	// PoolCosts, where it is not nil, returns what the nodes of a fleet cost an hour, by pool.
+	// PoolCosts, where it is not nil, returns what the nodes of a snapshot cost an hour, by pool.
 	PoolCosts func(context.Context, v1alpha1.ClusterSpec, provision.ClusterSnapshot) (map[string]provision.Amount, error)
 
 	// compared are what was compared by numbers of pull requests, all with tip.

@@ -32,8 +32,8 @@ type fewRevisions struct {
 	heads map[string]string
 	count int
 	err   error
-	// forgets is true once its cache does not hold what was compared any more.
-	forgets bool
+	// evicted is true once its cache does not hold what was compared any more.
+	evicted bool
 }
 
 func (c *fewRevisions) Compare(_ context.Context, _, head string) (gitsource.Comparison, error) {
@@ -46,7 +46,7 @@ func (c *fewRevisions) Compare(_ context.Context, _, head string) (gitsource.Com
 func (c *fewRevisions) CompareCached(base, head gitsource.Revision) (gitsource.Comparison, bool) {
 	out := between()
 	out.Base.Commit, out.Head.Commit = base.Commit, head.Commit
-	return out, !c.forgets
+	return out, !c.evicted
 }
 
 func (c *fewRevisions) Contains(context.Context, string, string, string) (bool, error) {
@@ -168,7 +168,7 @@ func TestGitIsRequestedAgain(t *testing.T) {
 			return first
 		}, 2},
 		"when the cache was replaced": {nil, func(_ *testing.T, _ *Planner, git *fewRevisions) forge.PullRequest {
-			git.forgets = true
+			git.evicted = true
 			return first
 		}, 2},
 		"while the Sync is suspended": {func(s *v1alpha1.Sync) { s.Spec.Suspend = true }, func(*testing.T, *Planner, *fewRevisions) forge.PullRequest { return first }, 2},

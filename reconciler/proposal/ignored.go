@@ -26,8 +26,8 @@ func asObserved(before, after state.Set) state.Set {
 	return state.NewSet(items...)
 }
 
-// kept is what is desired with the live values of what is ignored.
-func kept(desired, observed state.Set) state.Set {
+// withLiveValues is what is desired with the live values of what is ignored.
+func withLiveValues(desired, observed state.Set) state.Set {
 	items := desired.Items()
 	for i, item := range items {
 		if o, _ := observed.Get(item.Key); o.Object != nil {

@@ -52,7 +52,7 @@ func Propose(s RevisionStates, policies ...plan.Policy) plan.Proposal {
 		policies = append([]plan.Policy{plan.MarkPartial()}, policies...)
 	}
 	if s.Offline {
-		before, after = kept(before, s.Before.Observed), kept(after, s.After.Observed)
+		before, after = withLiveValues(before, s.Before.Observed), withLiveValues(after, s.After.Observed)
 	} else {
 		before = declaredInBoth(before, after, s.Before.Observed, s.After.Observed)
 	}

@@ -2,10 +2,10 @@ package proposal
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/plan"
 	"github.com/poolwright/poolwright/reconciler/plan/hold"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -291,10 +291,10 @@ func (p *proposer) overlaps(c, planned plan.Change) {
 		}
 	}
 	if len(met) > 0 {
-		p.addNote(c, finding.New(codeDriftedField, "has drifted live in fields that the change sets: %s", finding.As("fields", met, few(met))))
+		p.addNote(c, finding.New(codeDriftedField, "has drifted live in fields that the change sets: %s", finding.As("fields", met, plural.FirstOf(met, maxNamed, ", "))))
 	}
 	if len(more) > 0 {
-		p.addNote(c, finding.New(codeMoreFieldsChange, "live, the change also sets: %s", finding.As("fields", more, few(more))))
+		p.addNote(c, finding.New(codeMoreFieldsChange, "live, the change also sets: %s", finding.As("fields", more, plural.FirstOf(more, maxNamed, ", "))))
 	}
 }
 
@@ -308,15 +308,8 @@ func within(path, part string) bool {
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// few names some of many.
-func few(paths []string) string {
-	const listed = 5
-	rest := len(paths) - listed
-	if rest <= 0 {
-		return strings.Join(paths, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(paths[:listed], ", "), rest)
-}
+// maxNamed is how many fields are named where more change.
+const maxNamed = 5
 
 // drift is a live plan without what must not be shown, and without what no target read:
 // whether that differs is unknown.

@@ -245,7 +245,7 @@ func TestAThousandPullRequestsLeaveLittleBehind(t *testing.T) {
 	f.open = nil
 	s.later(30 * time.Second)
 	if len(s.r.states.open[stageName].records) > 0 {
-		t.Errorf("%d pull requests are closed and not forgotten", len(entries))
+		t.Errorf("%d pull requests are closed and not dropped", len(entries))
 	}
 }
 

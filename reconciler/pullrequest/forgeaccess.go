@@ -27,10 +27,10 @@ type Planner interface {
 	// was waited for what the plans of others hold, also beside an error: it is charged to
 	// the author.
 	Plan(ctx context.Context, pr forge.PullRequest) (r report.Report, reviewed *v1alpha1.ReviewedDisruption, took time.Duration, err error)
-	// PendingReplacement reads the fleet, with the nodes created before the moment that Karpenter is
+	// PendingReplacement reads the nodes of the cluster, with those created before the moment that Karpenter is
 	// yet to replace, or whose pool went. An error reports that there may be more; the nodes
 	// beside it are known all the same.
-	PendingReplacement(ctx context.Context, since time.Time) (Fleet, error)
+	PendingReplacement(ctx context.Context, since time.Time) (NodeReplacements, error)
 	// Drift is what the live targets differ in from the applied revision now: the
 	// Drift of the report where it has one, else its changes.
 	Drift(ctx context.Context) (report.Report, error)
@@ -39,8 +39,8 @@ type Planner interface {
 	Contains(ctx context.Context, applied, merge string) (bool, error)
 }
 
-// Fleet is what is read of the live nodes for the roll-outs under way.
-type Fleet struct {
+// NodeReplacements is what is read of the live nodes for the roll-outs under way.
+type NodeReplacements struct {
 	// Pending are the nodes that are yet to be replaced, or to go with their pools.
 	Pending []provision.Node
 	// PoolCosts are what the nodes of each pool cost an hour, those that are not pending included; nil

@@ -272,8 +272,8 @@ func TestWhatIsReportedOfAMerge(t *testing.T) {
 // blind cannot see nodes.
 type blind struct{ *oracle }
 
-func (b blind) PendingReplacement(context.Context, time.Time) (Fleet, error) {
-	return Fleet{}, errBoom
+func (b blind) PendingReplacement(context.Context, time.Time) (NodeReplacements, error) {
+	return NodeReplacements{}, errBoom
 }
 
 func TestARolloutWithoutStaleNodesEndsAfterAWhile(t *testing.T) {

@@ -47,11 +47,11 @@ func (p *pullRequestRun) pendingReplacements(ctx context.Context) pendingReplace
 	}
 	ctx, cancel := context.WithTimeout(ctx, PlanTime)
 	defer cancel()
-	fleet, err := p.s.Planner.PendingReplacement(ctx, p.now.Add(skew))
+	replacements, err := p.s.Planner.PendingReplacement(ctx, p.now.Add(skew))
 	if err != nil {
 		log(ctx).Info("Cannot find out which nodes are yet to be replaced", "why", failure.Text(err))
 	}
-	out.nodes, out.poolCosts, out.known = fleet.Pending, fleet.PoolCosts, err == nil
+	out.nodes, out.poolCosts, out.known = replacements.Pending, replacements.PoolCosts, err == nil
 	return out
 }
 

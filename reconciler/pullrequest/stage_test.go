@@ -141,9 +141,9 @@ func (o *oracle) Plan(_ context.Context, pr forge.PullRequest) (report.Report, *
 	return p.Report, p.Reviewed, p.Took, err
 }
 
-func (o *oracle) PendingReplacement(_ context.Context, since time.Time) (Fleet, error) {
+func (o *oracle) PendingReplacement(_ context.Context, since time.Time) (NodeReplacements, error) {
 	o.since = append(o.since, since)
-	return Fleet{Pending: o.stale, PoolCosts: o.costs}, o.err
+	return NodeReplacements{Pending: o.stale, PoolCosts: o.costs}, o.err
 }
 
 func (o *oracle) Drift(context.Context) (report.Report, error) {

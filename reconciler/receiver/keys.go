@@ -27,7 +27,7 @@ const (
 )
 
 // keyCache caches the keys that may sign webhooks, so that a flood of them does not become
-// one of reads. It reads Secrets one by one: watching them would need the right to list all.
+// one of reads. It reads Secrets one by one: watching them would need the permission to list all.
 type keyCache struct {
 	reader    client.Reader
 	namespace string

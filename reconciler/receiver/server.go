@@ -142,7 +142,7 @@ func (s *Server) serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// response is the answer to a request.
+// response is what a sender gets for a request.
 type response struct {
 	code int
 	// result is the metric's label, text what the sender reads.
@@ -160,7 +160,7 @@ func (s *Server) reply(w http.ResponseWriter, v response) {
 		w.Header().Set("Retry-After", "5")
 	}
 	w.WriteHeader(v.code)
-	_, _ = io.WriteString(w, v.text+"\n") // a sender that does not wait for the answer misses it
+	_, _ = io.WriteString(w, v.text+"\n") // a sender that does not wait for the response misses it
 }
 
 func (s *Server) handle(ctx context.Context, w http.ResponseWriter, r *http.Request) {
@@ -180,7 +180,7 @@ func (s *Server) handle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 }
 
 // process finds out what a request is for, and annotates its Sync. A sender without a key
-// gets the same answer whether there is no such Sync, it has no pull requests or its
+// gets the same response whether there is no such Sync, it has no pull requests or its
 // Secret has no key.
 func (s *Server) process(ctx context.Context, r *http.Request) response {
 	if r.Method != http.MethodPost {

@@ -304,7 +304,7 @@ func (c Change) heldOrSkipped() string {
 	return "held"
 }
 
-// statusText is the status in words.
+// statusText is the status as text.
 func (c Change) statusText() string {
 	if c.Status == statusNotAttempted {
 		return "not attempted"

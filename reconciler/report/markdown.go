@@ -163,7 +163,7 @@ func (r Report) dangers() (stop, warn bool) {
 	if f == nil {
 		f = &provision.Forecast{}
 	}
-	stop = len(r.Problems)+len(r.Holds) > 0 || view.Harms(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.PlainText())) > 0
+	stop = len(r.Problems)+len(r.Holds) > 0 || view.RequiresAction(f) || r.Quota == quotaShort || len(r.guardsThatHold(markup.PlainText())) > 0
 	warn = view.Costs(f) || r.Summary.Delete+r.Summary.Warnings+len(r.Unknown)+r.Summary.ReadOnly+len(r.foreign()) > 0 ||
 		slices.ContainsFunc(r.GuardResults, func(g GuardResult) bool { return g.Result != GuardOK })
 	return stop, warn

@@ -18,7 +18,7 @@ import (
 func Hash(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		// Canonical values always marshal; anything else must not look equal
+		// Canonical values always marshal; anything else must not be equal
 		// to something that does.
 		b = fmt.Appendf(nil, "%#v", v)
 	}

@@ -40,7 +40,7 @@ func exceededQuotas(before, after []state.Item, quotas []plan.Quota) []hold.Quot
 	return append(out, unknown(was, is, unread)...)
 }
 
-// uncompared is why nothing is known of a quota that no target wants to read.
+// uncompared is why nothing is known of a quota that no target reads.
 const uncompared = "the Sync declares no Cluster without problems that requires AWS or embeds the engine, so the account whose quotas count is unknown"
 
 // read separates the quotas of the pools, by name, into those with a limit and those that could not be read, with the

@@ -15,7 +15,7 @@ import (
 )
 
 // ForRun are the policies of a run: what a live Sync declares in its prune, drift and guard fields
-// and in its confirmation, and that Git loosens none of these by itself. Under `drift: Report`
+// and in its confirmation, and that Git relaxes none of these by itself. Under `drift: Report`
 // nothing at all is written to AWS, in the cluster nothing that only puts back what a hand changed:
 // what Git changes in the cluster is a decision, and AWS also belongs to people who never read that Git. What a person
 // marked to stay as it is until a time after now is left so.
@@ -32,7 +32,7 @@ func ForRun(sync *v1alpha1.Sync, now time.Time) []plan.Policy {
 	if sync.Spec.Guard.MaxPrunePercent != nil {
 		percent = *sync.Spec.Guard.MaxPrunePercent
 	}
-	strict := func(p plan.Plan) plan.Plan { return p.HoldSyncChanges(confirmation, loosened) }
+	strict := func(p plan.Plan) plan.Plan { return p.HoldSyncChanges(confirmation, relaxed) }
 	return append(policies, strict, plan.Guard(int(percent), confirmation), quotaGuard(sync))
 }
 

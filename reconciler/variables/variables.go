@@ -124,7 +124,7 @@ func (r Reader) Read(ctx context.Context) (substitute.Values, error) {
 		return substitute.Values{}, fmt.Errorf("reading Sync %s: %w", r.Sync.Name, err)
 	}
 	lookup := InCluster(r.Live, now.Namespace)
-	// Without any, those that it had are forgotten.
+	// Without any, those that it had are dropped.
 	if slices.ContainsFunc(now.Spec.SubstituteFrom, isParameter) || len(now.Status.Parameters) > 0 {
 		found, err := r.Parameters(ctx, &now)
 		if err != nil {

@@ -94,8 +94,8 @@ func (r release) platform(ctx context.Context, platform v1.Platform) error {
 func executable(members map[string]member) error {
 	var errs []error
 	for name, m := range members {
-		wanted := name == "poolwright" || name == "completions/kubectl_complete-poolwright"
-		if wanted != (m.mode&0o111 != 0) {
+		isProgram := name == "poolwright" || name == "completions/kubectl_complete-poolwright"
+		if isProgram != (m.mode&0o111 != 0) {
 			errs = append(errs, fmt.Errorf("%s has the mode %s", name, m.mode))
 		}
 	}

@@ -54,15 +54,17 @@ var foreign = map[string]int{
 	// Programs that the sandbox runs, and scripts that its containers are given.
 	"provision/sandbox/gitserver/settings.go": 2, "provision/sandbox/nodes/internal/kwokbridge/timing.go": 1, "provision/sandbox/process/ports.go": 1,
 	// YAML's, kustomize's and the API server's, whose validation names fields in its text only.
-	"reconciler/declared/lint/remedy.go": 1, "reconciler/declared/lint/schema.go": 3, "reconciler/declared/manifest/position.go": 7,
+	"reconciler/declared/lint/schema.go": 3, "reconciler/declared/manifest/position.go": 7,
 	"reconciler/declared/manifest/tree.go": 1, "reconciler/declared/render/message.go": 5, "reconciler/declared/render/survey.go": 2,
 	"reconciler/targets/internal/api/redact.go": 4, "reconciler/targets/internal/api/refusal.go": 11,
 	// A library of JSON patches of which kustomize passes on the text alone.
 	"reconciler/declared/render/output.go": 1,
+	// The last lines of NVIDIA's device plugin, which has neither codes nor exit statuses.
+	"provision/gpu/readiness/check.go": 1,
 	// GitHub's, which has one code for all that is forbidden; the scheduler's, which has one reason for all that a pod lacks.
 	"reconciler/report/forge/github/failure.go": 1, "cmd/poolwright-sandbox/demo/watch.go": 1,
 	// Markers in files and comments that are there to be found again; forges; keys.
-	"cmd/poolwright-sandbox/demo/commit.go": 2, "cmd/poolwright-sandbox/demo/old.go": 1, "cmd/poolwright-sandbox/demo/pull.go": 1,
+	"cmd/poolwright-sandbox/demo/commit.go": 2, "cmd/poolwright-sandbox/demo/old.go": 1,
 	"reconciler/declared/conversion/skipped.go": 2, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,
 	// AWS's messages where one code stands for several things, what must not be shown of them, and names of its services.
 	"reconciler/targets/aws/internal/eks/addon.go": 1, "reconciler/targets/aws/internal/awserr/describe.go": 4, "reconciler/targets/aws/internal/iam/iam.go": 1,
@@ -78,8 +80,12 @@ func proseDecisions(s *source) map[string]int {
 		all[module+"/"+p.dir] = packageValues(p)
 	}
 	for _, p := range s.packages {
+		types := map[string]*ast.StructType{}
 		for _, f := range p.written() {
-			prose := prose{values: all[module+"/"+p.dir], others: all, imported: importNames(f)}
+			structTypes(f, types)
+		}
+		for _, f := range p.written() {
+			prose := prose{values: all[module+"/"+p.dir], others: all, types: types, imported: importNames(f)}
 			out[f.path] = -foreign[f.path]
 			ast.Inspect(f.ast, func(n ast.Node) bool {
 				if n != nil && (slices.ContainsFunc(prose.decidedBy(n), prose.isSentence) || prose.cutsOwn(n)) {
@@ -113,6 +119,8 @@ type prose struct {
 	// their import paths.
 	values map[string]ast.Expr
 	others map[string]map[string]ast.Expr
+	// types are the structs that the package declares.
+	types map[string]*ast.StructType
 	// imported are the paths of the file's imports, by their names in it.
 	imported map[string]string
 }
@@ -260,15 +268,104 @@ func (p prose) isComposed(e ast.Expr) bool {
 
 // isTable reports whether an expression is a map that is written in the package.
 func (p prose) isTable(e ast.Expr) bool {
+	table := p.literal(e)
+	if table == nil {
+		return false
+	}
+	_, ok := table.Type.(*ast.MapType)
+	return ok
+}
+
+// literal is the list, table or struct that an expression, or the variable that it names, is written as; nil for others.
+func (p prose) literal(e ast.Expr) *ast.CompositeLit {
 	if id, ok := e.(*ast.Ident); ok {
 		e = p.valueOf(id)
 	}
-	table, ok := e.(*ast.CompositeLit)
-	if !ok {
-		return false
+	lit, _ := e.(*ast.CompositeLit)
+	return lit
+}
+
+// rows are the list or table of which an expression is an element: by an index, or as the second name of a loop; nil for others.
+func (p prose) rows(e ast.Expr) *ast.CompositeLit {
+	switch e := e.(type) {
+	case *ast.IndexExpr:
+		return p.literal(e.X)
+	case *ast.Ident:
+		if e.Obj == nil {
+			return nil
+		}
+		loop, ok := e.Obj.Decl.(*ast.AssignStmt)
+		if !ok || len(loop.Lhs) != 2 || len(loop.Rhs) != 1 {
+			return nil
+		}
+		name, _ := loop.Lhs[1].(*ast.Ident)
+		u, ok := loop.Rhs[0].(*ast.UnaryExpr)
+		if ok && u.Op == token.RANGE && name != nil && name.Name == e.Name {
+			return p.literal(u.X)
+		}
 	}
-	_, ok = table.Type.(*ast.MapType)
-	return ok
+	return nil
+}
+
+// fieldTexts are what a field of structs is in the rows of a list or table.
+func (p prose) fieldTexts(rows *ast.CompositeLit, field string, depth int) []string {
+	var out []string
+	at := p.fieldIndex(rows.Type, field)
+	for _, row := range rows.Elts {
+		if pair, ok := row.(*ast.KeyValueExpr); ok {
+			row = pair.Value
+		}
+		if u, ok := row.(*ast.UnaryExpr); ok {
+			row = u.X
+		}
+		one, ok := row.(*ast.CompositeLit)
+		if !ok {
+			continue
+		}
+		for i, value := range one.Elts {
+			if pair, ok := value.(*ast.KeyValueExpr); !ok && i == at {
+				out = append(out, p.texts(value, depth+1)...)
+			} else if ok && isNamed(pair.Key, field) {
+				out = append(out, p.texts(pair.Value, depth+1)...)
+			}
+		}
+	}
+	return out
+}
+
+func isNamed(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
+}
+
+// fieldIndex is the place of a field in the structs of which a list or table is; -1 where they have none.
+func (p prose) fieldIndex(e ast.Expr, field string) int {
+	switch t := e.(type) {
+	case *ast.ArrayType:
+		return p.fieldIndex(t.Elt, field)
+	case *ast.MapType:
+		return p.fieldIndex(t.Value, field)
+	case *ast.StarExpr:
+		return p.fieldIndex(t.X, field)
+	case *ast.Ident:
+		if st := p.types[t.Name]; st != nil {
+			return p.fieldIndex(st, field)
+		}
+	case *ast.StructType:
+		i := 0
+		for _, f := range t.Fields.List {
+			for _, id := range f.Names {
+				if id.Name == field {
+					return i
+				}
+				i++
+			}
+			if len(f.Names) == 0 {
+				i++
+			}
+		}
+	}
+	return -1
 }
 
 // cutsLiteral reports whether a call makes a list of a text that is written there, as of
@@ -310,7 +407,10 @@ func (p prose) texts(e ast.Expr, depth int) []string {
 		}
 	case *ast.Ident:
 		return p.texts(p.valueOf(e), depth+1)
-	case *ast.SelectorExpr: // a constant or a variable of another package
+	case *ast.SelectorExpr: // a field of a row, or a constant or a variable of another package
+		if rows := p.rows(e.X); rows != nil {
+			return p.fieldTexts(rows, e.Sel.Name, depth)
+		}
 		if x, ok := e.X.(*ast.Ident); ok && x.Obj == nil {
 			if values := p.others[p.imported[x.Name]]; values != nil {
 				return prose{values: values, others: p.others}.texts(values[e.Sel.Name], depth+1)

@@ -25,7 +25,7 @@ var steps = map[string]string{
 	"TestAClusterMovesFromItsCharts": "no step needs another: each brings an environment of its own, and runs only by make test-long",
 	"TestDelaysAsWritten":            "no step needs another: each brings an environment of its own, and runs only by make test-long",
 	"endure":                         "one Sync whose source fails in one way at a time; each failure is mended before the next",
-	"everywhere":                     "each kill is at a write later than the one before, until a life ends unharmed",
+	"everywhere":                     "each kill is at a write later than the one before, until one ends without a kill",
 	"survive":                        "one Sync that only one commit may change at a time; each problem is mended before the next",
 }
 

@@ -14,8 +14,8 @@ import (
 
 func TestOnlyWhatWasNeverWrittenToIsGivenBack(t *testing.T) {
 	const header = " 00000000 00:1e 7  "
-	entry := func(at, rights, file, anonymous, swap string) string {
-		return at + " " + rights + header + file + "\nSize:               8 kB\nRss:                8 kB\nAnonymous:         " + anonymous + " kB\nSwap:              " + swap + " kB\nVmFlags: rd mr mw me\n"
+	entry := func(at, permissions, file, anonymous, swap string) string {
+		return at + " " + permissions + header + file + "\nSize:               8 kB\nRss:                8 kB\nAnonymous:         " + anonymous + " kB\nSwap:              " + swap + " kB\nVmFlags: rd mr mw me\n"
 	}
 	text := entry("00400000-00402000", "r-xp", "/bin/poolwright", "0", "0") +
 		entry("00402000-00403000", "r--p", "/bin/poolwright", "0", "0") +

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path"
 	"regexp"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -81,7 +80,7 @@ func (r *SyncRequest) follow(ctx context.Context, c client.Client, namespace, ro
 	}
 	// A working copy that Git cannot compare is no reason not to install.
 	if files, err := uncommitted(root, sub); err == nil && len(files) > 0 {
-		warnings = append(warnings, fmt.Sprintf("%s not committed (%s): the controller follows what was pushed, and this plan shows what is here", isOrAre(len(files), "file"), firstFew(files)))
+		warnings = append(warnings, fmt.Sprintf("%s not committed (%s): the controller follows what was pushed, and this plan shows what is here", isOrAre(len(files), "file"), plural.FirstOf(files, 3, ", ")))
 	}
 	r.substitute(file, live, &desired)
 	spec, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&desired)
@@ -151,14 +150,6 @@ func isOrAre(n int, what string) string {
 		return plural.Count(n, what) + " is"
 	}
 	return plural.Count(n, what) + " are"
-}
-
-// firstFew names the first three.
-func firstFew(names []string) string {
-	if len(names) > 3 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
-	}
-	return strings.Join(names, ", ")
 }
 
 // asBefore fills in what no flag sets and the live Sync has. It reports whether the

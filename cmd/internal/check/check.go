@@ -146,7 +146,7 @@ func (c *checker) unreadable(err error) []Result {
 	case meta.IsNoMatchError(err):
 		return one(skipped("the cluster does not have the kind: "+err.Error(), ""))
 	case apierrors.IsForbidden(err):
-		return one(skipped("not permitted: "+err.Error(), "request the right to read it, or run this with the credentials of an administrator"))
+		return one(skipped("not permitted: "+err.Error(), "request the permission to read it, or run this with the credentials of an administrator"))
 	case errors.Is(err, context.DeadlineExceeded):
 		return one(failed("try again, or allow more time with --timeout", "no response within %s", c.Timeout))
 	}

@@ -47,17 +47,17 @@ func TestTheVersionOfKubernetesIsComparedWithKarpenters(t *testing.T) {
 	}
 }
 
-func TestRightsAreThoseOfAnInstallation(t *testing.T) {
+func TestPermissionsAreThoseOfAnInstallation(t *testing.T) {
 	for name, c := range map[string]struct {
 		denied []string
 		want   expected
 	}{
 		"an administrator": {nil, expected{OK, "", "", ""}},
-		"no right to some": {[]string{"create namespaces", "patch clusterroles.rbac.authorization.k8s.io"},
+		"no permission to some": {[]string{"create namespaces", "patch clusterroles.rbac.authorization.k8s.io"},
 			expected{Failed, "", "patch clusterroles.rbac.authorization.k8s.io", "cluster administrator"}},
-		"no right to Syncs":          {[]string{"create syncs.poolwright.dev in " + home}, expected{Failed, "", "you may not: create syncs.poolwright.dev in " + home, ""}},
-		"no right to escalate":       {[]string{"escalate clusterroles.rbac.authorization.k8s.io"}, expected{Warning, "", "not escalate ClusterRoles", ""}},
-		"a right that is not needed": {[]string{"delete namespaces"}, expected{OK, "", "", ""}},
+		"no permission to Syncs":          {[]string{"create syncs.poolwright.dev in " + home}, expected{Failed, "", "you may not: create syncs.poolwright.dev in " + home, ""}},
+		"no permission to escalate":       {[]string{"escalate clusterroles.rbac.authorization.k8s.io"}, expected{Warning, "", "not escalate ClusterRoles", ""}},
+		"a permission that is not needed": {[]string{"delete namespaces"}, expected{OK, "", "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			compare(t, []expected{c.want}, fixture{denied: c.denied, pre: true}.checker(t).permissions(t.Context()))
@@ -107,14 +107,14 @@ func TestEachCheckIsReportedUnderItsName(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsNoSuccess(t *testing.T) {
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "", errors.New("no rights"))
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "deployments"}, "", errors.New("no permissions"))
 	for name, c := range map[string]struct {
 		fails error
 		want  Status
 	}{
-		"a right that is missing":   {forbidden, Skipped},
-		"a server that is broken":   {errors.New("internal error"), Failed},
-		"a server that is too slow": {context.DeadlineExceeded, Failed},
+		"a permission that is missing": {forbidden, Skipped},
+		"a server that is broken":      {errors.New("internal error"), Failed},
+		"a server that is too slow":    {context.DeadlineExceeded, Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, pre := range []bool{true, false} {

@@ -34,7 +34,7 @@ func (c *checker) crds(ctx context.Context) []Result {
 		var r Result
 		switch {
 		case apierrors.IsNotFound(err):
-			r = failed("start the controller, which installs it; where it has no right to, install the chart poolwright-crds", "it is not installed")
+			r = failed("start the controller, which installs it; where it has no permission to, install the chart poolwright-crds", "it is not installed")
 		case err != nil:
 			return c.unreadable(err)
 		default:

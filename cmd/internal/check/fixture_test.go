@@ -29,7 +29,7 @@ type fixture struct {
 	objects []client.Object
 	// kinds are those that the API server has beside the scheme's.
 	kinds []schema.GroupVersionKind
-	// denied are rights that whoever checks does not have, such as "create namespaces".
+	// denied are permissions that whoever checks does not have, such as "create namespaces".
 	denied []string
 	// fails is what reading any list returns.
 	fails error

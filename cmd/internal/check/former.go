@@ -19,7 +19,7 @@ func (c *checker) formerNames(ctx context.Context) []Result {
 	if len(found) == 0 {
 		return one(ok("no object of an earlier release is left"))
 	}
-	out := one(warning("once your overlay patches the new name (docs/howto/narrow-rights.md), run: kubectl delete clusterrolebinding,clusterrole "+installation.FormerClusterReconciler,
+	out := one(warning("once your overlay patches the new name (docs/howto/narrow-permissions.md), run: kubectl delete clusterrolebinding,clusterrole "+installation.FormerClusterReconciler,
 		"%s of an earlier release grant the controller what they did, whatever the roles of this one were narrowed to", strings.Join(found, " and ")))
 	var clusters v1alpha1.ClusterList
 	if err := c.Kube.List(ctx, &clusters); err != nil {

@@ -28,7 +28,7 @@ func TestRolesOfEarlierReleasesAreReported(t *testing.T) {
 		"both, and the policies in IAM": {
 			[]client.Object{&rbacv1.ClusterRoleBinding{ObjectMeta: ours}, &rbacv1.ClusterRole{ObjectMeta: ours}, withRole},
 			[]expected{
-				{Warning, "", "ClusterRoleBinding poolwright-loop and ClusterRole poolwright-loop", "narrow-rights.md"},
+				{Warning, "", "ClusterRoleBinding poolwright-loop and ClusterRole poolwright-loop", "narrow-permissions.md"},
 				{Skipped, "Cluster " + withRole.Name, "poolwright-loop-dev-eu-west-1 and poolwright-limits-dev-eu-west-1", "arn:aws:iam::111122223333:policy/NAME"},
 			},
 		},

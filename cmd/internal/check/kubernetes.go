@@ -60,7 +60,7 @@ func (c *checker) permissions(ctx context.Context) []Result {
 		}
 	}
 	if len(denied) > 0 {
-		return one(failed("install with the credentials of a cluster administrator, or request these rights",
+		return one(failed("install with the credentials of a cluster administrator, or request these permissions",
 			"you may not: %s", strings.Join(denied, ", ")))
 	}
 	// Whoever has all that a role grants may write the role without this right, too.
@@ -75,7 +75,7 @@ func (c *checker) permissions(ctx context.Context) []Result {
 	return one(ok("you may create and patch each kind of object of an installation"))
 }
 
-// installs are the rights by which an installation is applied, each once, sorted.
+// installs are the permissions by which an installation is applied, each once, sorted.
 func (c *checker) installs() ([]authorizationv1.ResourceAttributes, error) {
 	items, err := installation.Manifests{Namespace: c.Namespace}.Objects()
 	if err != nil {
@@ -88,9 +88,9 @@ func (c *checker) installs() ([]authorizationv1.ResourceAttributes, error) {
 			return err
 		}
 		for _, verb := range []string{"get", "create", "patch"} {
-			right := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: mapping.Resource.Group, Resource: mapping.Resource.Resource}
-			if !slices.Contains(desired, right) {
-				desired = append(desired, right)
+			permission := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: mapping.Resource.Group, Resource: mapping.Resource.Resource}
+			if !slices.Contains(desired, permission) {
+				desired = append(desired, permission)
 			}
 		}
 		return nil

@@ -11,10 +11,10 @@ import (
 
 // nodeClasses are the results of EC2NodeClasses. Before Karpenter reports one as ready it makes
 // dry runs of ec2:RunInstances, ec2:CreateFleet and ec2:CreateLaunchTemplate with the controller's role: that is
-// the test of the rights to launch, by who needs them.
+// the test of the permissions to launch, by who needs them.
 func nodeClasses(classes []awsv1.EC2NodeClass) []Result {
 	if len(classes) == 0 {
-		return one(skipped("there is no EC2NodeClass, so that no rights to launch were tested", ""))
+		return one(skipped("there is no EC2NodeClass, so that no permissions to launch were tested", ""))
 	}
 	var out []Result
 	ready := 0
@@ -42,7 +42,7 @@ func nodeClass(class *awsv1.EC2NodeClass) Result {
 	}
 	switch {
 	case conditions.Root().IsTrue() && validated == preflight.DryRunDisabled:
-		return warning("", "it is ready, and the rights to launch were not tested, since dry runs are switched off")
+		return warning("", "it is ready, and the permissions to launch were not tested, since dry runs are switched off")
 	case conditions.Root().IsTrue():
 		return ok("it is ready")
 	}

@@ -35,7 +35,7 @@ func TestNodeClassesReportWhatEC2RefusesTheController(t *testing.T) {
 		has  []client.Object
 		want []expected
 	}{
-		"there is none": {nil, []expected{{Skipped, "", "no rights to launch were tested", ""}}},
+		"there is none": {nil, []expected{{Skipped, "", "no permissions to launch were tested", ""}}},
 		"one is ready":  {[]client.Object{nodeClassWith("a", ready)}, []expected{{OK, "", "1 of 1", ""}}},
 		"a launch is refused": {[]client.Object{nodeClassWith("a", ready), nodeClassWith("b", refusedBy(nodeclass.ConditionReasonRunInstancesAuthFailed))},
 			[]expected{{OK, "", "1 of 2", ""}, {Failed, "EC2NodeClass b", "ValidationSucceeded=False RunInstancesAuthCheckFailed: UnauthorizedOperation", "config/iam"}}},

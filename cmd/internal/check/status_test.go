@@ -63,11 +63,11 @@ func TestAWSIsReportedAsTheClusterHasIt(t *testing.T) {
 		has  []client.Object
 		want expected
 	}{
-		"as declared":             {with("True", "InSync", "all declared resources are in sync"), expected{OK, "Cluster dev", "in sync", ""}},
-		"a difference":            {with("False", "Drifted", "1 resource drifted"), expected{Warning, "Cluster dev", "1 resource", "adopt"}},
-		"a right that is missing": {with("Unknown", "PartlyUnknown", "1 resource unknown, the first: Queue: sqs:GetQueueAttributes is denied"), expected{Failed, "Cluster dev", "sqs:GetQueueAttributes", "config/iam"}},
-		"nothing of AWS":          {[]client.Object{declaredCluster("dev", time.Hour)}, expected{Skipped, "", "nothing of AWS", ""}},
-		"no Cluster":              {nil, expected{Skipped, "", "", ""}},
+		"as declared":                  {with("True", "InSync", "all declared resources are in sync"), expected{OK, "Cluster dev", "in sync", ""}},
+		"a difference":                 {with("False", "Drifted", "1 resource drifted"), expected{Warning, "Cluster dev", "1 resource", "adopt"}},
+		"a permission that is missing": {with("Unknown", "PartlyUnknown", "1 resource unknown, the first: Queue: sqs:GetQueueAttributes is denied"), expected{Failed, "Cluster dev", "sqs:GetQueueAttributes", "config/iam"}},
+		"nothing of AWS":               {[]client.Object{declaredCluster("dev", time.Hour)}, expected{Skipped, "", "nothing of AWS", ""}},
+		"no Cluster":                   {nil, expected{Skipped, "", "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			compare(t, []expected{c.want}, fixture{objects: c.has}.checker(t).aws(t.Context()))

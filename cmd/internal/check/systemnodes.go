@@ -16,8 +16,10 @@ import (
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/internal/plural"
 )
 
 // systemNodes checks that the replicas of the controller fit onto the nodes on which they may run,
@@ -211,10 +213,8 @@ func unfit(node *corev1.Node, pod *corev1.Pod) string {
 	if untolerated {
 		return "taint " + taint.ToString()
 	}
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
-			return "it is not ready"
-		}
+	if c := nodeutils.GetCondition(node, corev1.NodeReady); c.Type != "" && c.Status != corev1.ConditionTrue {
+		return "it is not ready"
 	}
 	return ""
 }
@@ -269,7 +269,7 @@ func (p placement) result() Result {
 	case len(p.fits) < p.replicas:
 		return warning("run a second system node, in another zone", "all %d replicas are on node %s: nothing takes over while it is replaced", p.replicas, p.fits[0])
 	case len(p.fits)-len(p.small) < p.replicas:
-		return warning("take system nodes with more memory; docs/limits.md, \"What it takes\", has what fleets use of it, and what is lost with less",
+		return warning("take system nodes with more memory; docs/limits.md, \"What it takes\", has what clusters use of it, and what is lost with less",
 			"%d replicas fit by what they request (%s), but each may use %s: %s", p.replicas, each, mebibytes(p.limit), some(p.small))
 	}
 	least := ""
@@ -281,12 +281,8 @@ func (p placement) result() Result {
 
 // some names the first five of a list.
 func some(names []string) string {
-	const listed = 5
 	if len(names) == 0 {
 		return "the others need nodes of their own"
 	}
-	if len(names) <= listed {
-		return strings.Join(names, "; ")
-	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(names[:listed], "; "), len(names)-listed)
+	return plural.FirstOf(names, 5, "; ")
 }

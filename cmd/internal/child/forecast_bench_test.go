@@ -79,7 +79,7 @@ func worked(b *testing.B) (total time.Duration) {
 	return total
 }
 
-// retagged is the fleet with other tags in so many classes, so that all nodes of theirs drift.
+// retagged is the snapshot with other tags in so many classes, so that all nodes of theirs drift.
 func retagged(before provision.ClusterSnapshot, classes int) provision.ClusterSnapshot {
 	after := before
 	after.NodeClasses = slices.Clone(before.NodeClasses)

@@ -24,7 +24,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/reduce"
 )
 
-// step is two fleets.
+// step is two snapshots.
 type step struct {
 	before, after provision.ClusterSnapshot
 	settings      engine.Settings
@@ -134,7 +134,7 @@ func over(tb testing.TB, s step) (step, int) {
 	return got, size
 }
 
-func TestSettingsAndFleetsArriveInFull(t *testing.T) {
+func TestSettingsAndSnapshotsArriveInFull(t *testing.T) {
 	full := busy(t, pricierOverlay, deployment)
 	full.Cluster.PreferencePolicy = "Ignore"
 	full.CapacityReservations = map[string][]provision.CapacityReservation{"gpu": {{
@@ -150,7 +150,7 @@ func TestSettingsAndFleetsArriveInFull(t *testing.T) {
 	for i := range reflect.TypeFor[provision.ClusterSnapshot]().NumField() {
 		name := reflect.TypeFor[provision.ClusterSnapshot]().Field(i).Name
 		if name != "RuntimeClasses" && reflect.ValueOf(full).Field(i).IsZero() {
-			t.Errorf("the test's fleet has no %s", name)
+			t.Errorf("the test's snapshot has no %s", name)
 		}
 	}
 	opts := cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreTypes([]struct{}{}), cmp.FilterPath(func(p cmp.Path) bool {
@@ -170,10 +170,10 @@ func TestSettingsAndFleetsArriveInFull(t *testing.T) {
 		t.Error("managedFields were sent")
 	}
 	if len(full.Nodes[0].ManagedFields) == 0 {
-		t.Error("the given fleet was changed")
+		t.Error("the given snapshot was changed")
 	}
 	if got.after.Pods[0] != got.before.Pods[2] || got.after.Pods[1] != nil || got.after.Nodes[0] != got.before.Nodes[0] {
-		t.Error("what both fleets hold is not the same")
+		t.Error("what both snapshots hold is not the same")
 	}
 	if got.after.DaemonSets != nil || got.after.NodePools != nil {
 		t.Error("what is nil is not nil any more")
@@ -214,7 +214,7 @@ func largeChange(tb testing.TB) step {
 	return s
 }
 
-func TestAChildForecastsALargeFleetAsItsParentWould(t *testing.T) {
+func TestAChildForecastsALargeClusterAsItsParentWould(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out by -short: it takes seconds")
 	}

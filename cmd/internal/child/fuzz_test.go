@@ -39,7 +39,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzConversations lets a child say anything to its parent.
+// FuzzConversations lets a child send anything to its parent.
 func FuzzConversations(f *testing.F) {
 	f.Add([]byte("a\x00\x00\x00\x02s.a\x00\x00\x00\x02d.a\x00\x00\x00\x02fxz\x00\x00\x00\x02{}"))
 	f.Add([]byte("a\x00\x00\x00\x04f../a\x00\x00\x00\x00"))
@@ -61,8 +61,8 @@ func FuzzConversations(f *testing.F) {
 	})
 }
 
-// FuzzFleets reads what a parent might send of fleets, and says it again.
-func FuzzFleets(f *testing.F) {
+// FuzzSnapshots reads what a parent might send of snapshots, and sends it again.
+func FuzzSnapshots(f *testing.F) {
 	var some bytes.Buffer
 	full := provision.ClusterSnapshot{}
 	_ = send(&writer{to: &some, remaining: 1 << 20}, settings(), full, full)

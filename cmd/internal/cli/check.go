@@ -37,7 +37,7 @@ func newCheck(conn *connection, streams Streams) *cobra.Command {
 		Long: `Check the installation: its CRDs, the controller and its leader, the gates of the engine, what the controller
 reported of AWS, Git and forges, and what else runs in the cluster.
 
-With --pre, check before an installation: the version of Kubernetes, your rights, the capacity of the system nodes
+With --pre, check before an installation: the version of Kubernetes, your permissions, the capacity of the system nodes
 for two replicas, and what else runs.
 
 It writes nothing, reads no Secret, and connects to the API server only. What it may not read, it skips. With --probe

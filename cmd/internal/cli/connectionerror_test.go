@@ -57,7 +57,7 @@ func TestAServerThatCannotBeReachedIsNamedWithTheRemedy(t *testing.T) {
 		{"another cluster's CA", untrusted.URL, []string{"certificate", "aws eks update-kubeconfig"}},
 		{"a host without an address", "http://nothing.invalid", []string{"the host nothing.invalid has no address", "VPN"}},
 		{"credentials that have expired", status(http.StatusUnauthorized), []string{"does not accept the credentials", "aws sso login"}},
-		{"a right that is missing", status(http.StatusForbidden), []string{"request the right"}},
+		{"a permission that is missing", status(http.StatusForbidden), []string{"request the permission"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			kubeconfig(t, test.server)

@@ -17,7 +17,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/declared/conversion/unified"
 )
 
-// convertFlags are what convert is asked for.
+// convertFlags are the flags of convert.
 type convertFlags struct {
 	output, kubernetes string
 	write              bool

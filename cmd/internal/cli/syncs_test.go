@@ -257,7 +257,7 @@ func TestASyncThatIsSuspendedAndRolledBackIsResumedOneByOne(t *testing.T) {
 	if sync.Spec.Suspend || rollback.Of(sync) != commit || rollback.Reason(sync) != "nodes hang" {
 		t.Fatalf("after the first: suspended %v, %v", sync.Spec.Suspend, sync.Annotations)
 	}
-	// Somebody who resumes it once more, or after the suspension has ended by itself, does not apply what harmed.
+	// Somebody who resumes it once more, or after the suspension has ended by itself, does not apply what was rolled back.
 	if _, err := resume(sync, false); err == nil || !strings.Contains(err.Error(), rollback.Message(sync)) {
 		t.Errorf("the rollback is ended by a resume that does not name it: %v", err)
 	}

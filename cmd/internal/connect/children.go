@@ -20,8 +20,8 @@ import (
 )
 
 // Forecast forecasts for the cluster of a client, with simulations in children.
-func Forecast(live client.Reader, fleet *forecasting.SnapshotReader, in *child.Runner, known forecasting.AWSReader) forecasting.ForecastFunc {
-	return forecasting.Live{Cluster: cluster.Live(live), Snapshot: fleet, Simulate: Simulate(in), AWSReader: known}.Forecast
+func Forecast(live client.Reader, snapshot *forecasting.SnapshotReader, in *child.Runner, known forecasting.AWSReader) forecasting.ForecastFunc {
+	return forecasting.Live{Cluster: cluster.Live(live), Snapshot: snapshot, Simulate: Simulate(in), AWSReader: known}.Forecast
 }
 
 // EngineAWS is what an engine, which may be nil, has read of its region.

@@ -35,7 +35,7 @@ func (s Server) Explain(err error) error {
 	}
 	var status *apierrors.StatusError
 	if apierrors.IsForbidden(err) && errors.As(err, &status) {
-		return s.failed("request the right from whoever administers the cluster, or choose other credentials by --context",
+		return s.failed("request the permission from whoever administers the cluster, or choose other credentials by --context",
 			fmt.Errorf("the API server denies the request: %w", status))
 	}
 	var request *url.Error

@@ -39,7 +39,7 @@ func TestEachCauseKeepsItsError(t *testing.T) {
 		"the same of another host":             {server, to("eks.amazonaws.com", syscall.ECONNREFUSED), false},
 		"the same where no server was loaded":  {Server{}, to("cluster.example.com", syscall.ECONNREFUSED), false},
 		"credentials that are not accepted":    {server, apierrors.NewUnauthorized("expired"), true},
-		"a right that is missing":              {server, apierrors.NewForbidden(pods, "a", errors.New("no rule")), true},
+		"a permission that is missing":         {server, apierrors.NewForbidden(pods, "a", errors.New("no rule")), true},
 		"an object that does not exist at all": {server, apierrors.NewNotFound(pods, "a"), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state"
 )
 
-// A command runs with the rights of whoever starts it: who may not read a definition is judged by
+// A command runs with the permissions of whoever starts it: who may not read a definition is judged by
 // the one in the binary. Any other failure leaves open what the cluster has.
 func TestADefinitionIsReadOnceAndMissingOnlyWhereTheClusterHasNone(t *testing.T) {
 	definitions := schema.GroupResource{Group: apiextensionsv1.GroupName, Resource: "customresourcedefinitions"}

@@ -186,7 +186,7 @@ func (p *apiProxy) away(cut bool) {
 	}
 }
 
-// set arms a trap and forgets the writes so far.
+// set arms a trap and drops the writes so far.
 func (p *apiProxy) set(t *trap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +203,7 @@ func (p *apiProxy) disarm() string {
 	return t.sprung
 }
 
-// take returns and forgets the writes so far.
+// take returns and drops the writes so far.
 func (p *apiProxy) take() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -84,14 +84,14 @@ func (a *argoCD) install() {
 	settings := &corev1.ConfigMap{Data: configMapData(a.T, filepath.Join(a.folder, "argocd-cm.yaml"))}
 	settings.Name = "argocd-cm"
 	maps.Copy(settings.Data, a.customizations("", "confirm"))
-	rights, secret := &corev1.ConfigMap{}, &corev1.Secret{}
-	rights.Name, secret.Name = "argocd-rbac-cm", "argocd-secret"
-	for _, o := range []client.Object{settings, rights, secret} {
+	permissions, secret := &corev1.ConfigMap{}, &corev1.Secret{}
+	permissions.Name, secret.Name = "argocd-rbac-cm", "argocd-secret"
+	for _, o := range []client.Object{settings, permissions, secret} {
 		o.SetLabels(part)
 	}
 	repository := &corev1.Secret{StringData: map[string]string{"type": "git", "url": a.repository(), "username": a.owner.Name, "password": a.token}}
 	repository.Name, repository.Labels = "argocd-repo", map[string]string{"argocd.argoproj.io/secret-type": "repository"}
-	for _, o := range []client.Object{settings, rights, secret, repository} {
+	for _, o := range []client.Object{settings, permissions, secret, repository} {
 		o.SetNamespace(a.system)
 		if err := a.hand.Create(a.Context(), o); err != nil {
 			a.Fatal(err)

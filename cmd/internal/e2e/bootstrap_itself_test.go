@@ -34,7 +34,7 @@ spec:
 	declare(30)
 	l.eventually("the Sync is its own, and ready", func() error { return l.isItsOwn(30, "ReconciliationSucceeded") })
 	declare(80)
-	l.eventually("what loosens its guard waits", func() error { return l.isItsOwn(30, "SyncChangeHeld") })
+	l.eventually("what relaxes its guard waits", func() error { return l.isItsOwn(30, "SyncChangeHeld") })
 	declare(30)
 	l.eventually("the Sync is ready again", func() error { return l.isItsOwn(30, "ReconciliationSucceeded") })
 	l.expect(l.bootstrap("--yes"), 0, "Sync dev is declared in the repository that it follows", "nothing to change")

@@ -153,7 +153,7 @@ func bothWays(t *testing.T, name string, scenario func(*crash)) {
 }
 
 // everywhere runs a step with a kill at its first write, then at its second,
-// and so on until it ends unharmed. The step arms the trap, has something done,
+// and so on until it ends without a kill. The step arms the trap, has something done,
 // waits, and may change Git before the next life. Then the environment must be
 // consistent, and the next step is prepared, if that is needed. The kills must
 // have hit every kind of write in want: the number of writes before one of them
@@ -161,7 +161,7 @@ func bothWays(t *testing.T, name string, scenario func(*crash)) {
 // counted kills have missed is run by its name.
 func (x *crash) everywhere(scenario func(x *crash, arm, wait func(), n int), prepare func(*crash), want ...string) {
 	x.Helper()
-	run := func(name string, n int, at *trap) (unharmed bool) {
+	run := func(name string, n int, at *trap) (survived bool) {
 		ok := x.T.Run(name, func(t *testing.T) {
 			x := x.in(t)
 			at.after, at.kill = x.after, func() {
@@ -169,7 +169,7 @@ func (x *crash) everywhere(scenario func(x *crash, arm, wait func(), n int), pre
 					t.Error(err)
 				}
 			}
-			scenario(x, func() { x.c.api.set(at) }, func() { unharmed = !x.killed(at) }, n)
+			scenario(x, func() { x.c.api.set(at) }, func() { survived = !x.killed(at) }, n)
 			x.again()
 			x.consistent()
 			if prepare != nil {
@@ -179,7 +179,7 @@ func (x *crash) everywhere(scenario func(x *crash, arm, wait func(), n int), pre
 		if !ok {
 			x.FailNow()
 		}
-		return unharmed
+		return survived
 	}
 	n := 1
 	for !run(fmt.Sprintf("write %d", n), n, &trap{k: n}) {

@@ -30,7 +30,7 @@ func (s *syncFixture) declareSync(name string, edit func(*v1alpha1.Sync)) {
 // own Sync, and attacks the guard from there.
 func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 	t.Parallel()
-	s := newSyncFixture(t, "loosen")
+	s := newSyncFixture(t, "relax")
 	staying, leaving := names("staying", 4), names("leaving", 11)
 	all := append(leaving, staying...)
 	asItIs := func(*v1alpha1.Sync) {}
@@ -49,14 +49,14 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 	s.follow(every("10m"))
 	s.ready()
 	before := len(s.census())
-	// unharmed fails where anything was deleted or the live guard is another.
-	unharmed := func(s *syncFixture) {
+	// unchanged fails where anything was deleted or the live guard is another.
+	unchanged := func(s *syncFixture) {
 		s.Helper()
 		if n := len(s.census()); n != before {
 			s.Errorf("%d of %d objects are left", n, before)
 		}
 		if got := s.sync().Spec; *got.Guard.MaxPrunePercent != 50 || got.DeletionPolicy != v1alpha1.DeletionPolicyOrphan || got.Path != "config" {
-			s.Errorf("the live Sync is loosened: %+v", got)
+			s.Errorf("the live Sync has other settings: %+v", got)
 		}
 	}
 	remove := func(s *syncFixture) {
@@ -69,7 +69,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 			s := s.in(t)
 			attack(s)
 			begin(s)
-			unharmed(s)
+			unchanged(s)
 		})
 	}
 	part("a commit that raises the guard and removes", func(s *syncFixture) {
@@ -82,13 +82,13 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		if message := s.waitForNotReady("SyncChangeHeld"); !strings.Contains(message, "spec.guard.maxPrunePercent") || !strings.Contains(message, "would delete 11 of") {
 			s.Errorf("the message is %s", message)
 		}
-		unharmed(s)
+		unchanged(s)
 		s.repo.write("config/later.yaml", s.configMap("staying00", "v1"))
 		s.repo.remove("config/staying00.yaml")
 		s.repo.commit("Another commit on top")
 		s.handled()
 		s.handled()
-		unharmed(s)
+		unchanged(s)
 		s.repo.remove("config/later.yaml")
 	})
 	part("a commit that raises the guard, and one that removes right behind it", func(s *syncFixture) {
@@ -98,7 +98,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.repo.commit("Remove eleven")
 		s.handled()
 		s.handled()
-		unharmed(s)
+		unchanged(s)
 	})
 	part("a commit that raises the guard and has a problem, mended by the next", func(s *syncFixture) {
 		remove(s)
@@ -110,7 +110,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.repo.commit("Mend it")
 		s.handled()
 		s.handled()
-		unharmed(s)
+		unchanged(s)
 	})
 	part("a commit that moves the Sync to an emptier folder and raises the guard", func(s *syncFixture) {
 		s.repo.write("elsewhere/staying00.yaml", s.configMap("staying00", "v1"))
@@ -118,7 +118,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		s.repo.commit("Move and raise")
 		s.handled()
 		s.handled()
-		unharmed(s)
+		unchanged(s)
 	})
 	part("a second Sync on the same folder without a guard", func(s *syncFixture) {
 		remove(s)
@@ -135,7 +135,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		})
 		s.handledAs("second")
 		s.handled()
-		unharmed(s)
+		unchanged(s)
 		s.repo.remove("config/sync-second.yaml")
 		s.repo.commit("Give the second up")
 		s.handled()
@@ -161,7 +161,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 		if s.sync().DeletionTimestamp != nil {
 			s.Error("the Sync is deleted")
 		}
-		unharmed(s)
+		unchanged(s)
 	})
 	part("a commit that brings the confirmation along", func(s *syncFixture) {
 		remove(s)
@@ -177,7 +177,7 @@ func TestACommitCannotSwitchOffTheGuardThatItNeeds(t *testing.T) {
 			s.Errorf("the message names no place: %s", message)
 		}
 		s.handled()
-		unharmed(s)
+		unchanged(s)
 		if s.sync().Annotations[v1alpha1.ConfirmAnnotation] != "" {
 			s.Error("the live Sync has a confirmation that nobody gave")
 		}

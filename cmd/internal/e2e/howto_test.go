@@ -144,7 +144,7 @@ func (r reader) ignores() {
 func (r reader) rollsBack() {
 	earlier, p := r.repo.revision(), newPage(r.T, "howto/roll-back.md")
 	r.declare("v1b", five...)
-	r.repo.commit("Do harm")
+	r.repo.commit("Break it")
 	r.ready()
 	u := r.with("e15a32f0c5b7d1a94e83c2f6a0b9d8e7c6f5a4b3", earlier[strings.LastIndex(earlier, ":")+1:]).
 		with("poolwright rollback dev", "poolwright rollback "+r.name+" -n "+r.system).

@@ -36,7 +36,7 @@ func TestInteropTheChartByFluxStaysAsItIs(t *testing.T) {
 	}
 	f.now = &controller{Process: p}
 	f.applier = f.program("helm-controller")
-	registry := f.registry()
+	registry := f.startRegistry()
 	f.pushes(registry, "../../../config/chart/poolwright", "0.1.0") // The version that the example names.
 	release := f.appliesTheExample("oci://" + registry + "/charts/poolwright")
 	f.helmReleased(release)
@@ -82,8 +82,8 @@ func TestInteropTheChartByFluxStaysAsItIs(t *testing.T) {
 	f.followsAnArtifact(registry)
 }
 
-// registry starts a registry of OCI artifacts, and returns its address.
-func (f *flux) registry() string {
+// startRegistry starts a registry of OCI artifacts, and returns its address.
+func (f *flux) startRegistry() string {
 	f.Helper()
 	address := freeAddress(f.T)
 	p, err := f.Environment.Run(f.name+"-registry", filepath.Join(f.folder, "registry"), "--port="+port(address))

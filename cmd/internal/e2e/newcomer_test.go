@@ -48,7 +48,7 @@ var ownKinds = []schema.GroupVersionKind{
 }
 
 // The chart as this repository had it first, in testdata/charts with its commit, is upgraded to today's by Helm's
-// own command. The controller has the rights of the chart's service account; its pods are simulated, so that in
+// own command. The controller has the permissions of the chart's service account; its pods are simulated, so that in
 // both parts it is today's: cmd/poolwright-sandbox/prove upgrades from what earlier controllers leave.
 func TestTheChartIsInstalledUpgradedAndUninstalled(t *testing.T) {
 	t.Parallel()
@@ -246,7 +246,7 @@ kubectl wait clusters.poolwright.dev/cluster --for=condition=Ready --timeout=5m
 `, exitCode{0})
 }
 
-// startAsInstalled starts the controller with the rights of its service account.
+// startAsInstalled starts the controller with the permissions of its service account.
 func (u tutorial) startAsInstalled() {
 	u.Helper()
 	config, err := clientcmd.LoadFromFile(u.Kubeconfig)

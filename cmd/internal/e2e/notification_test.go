@@ -45,7 +45,7 @@ func TestTheEventsOfASyncReachTheReceiverOfFlux(t *testing.T) {
 	s.receiverOfFluxStartsARun()
 }
 
-// receiverOfFluxStartsARun patches the Sync as notification-controller does for a Receiver, by its ServiceAccount: with the rights of
+// receiverOfFluxStartsARun patches the Sync as notification-controller does for a Receiver, by its ServiceAccount: with the permissions of
 // config/flux/receivers that starts a run, and without them it is forbidden.
 func (s *syncFixture) receiverOfFluxStartsARun() {
 	s.Helper()

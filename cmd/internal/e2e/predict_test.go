@@ -173,7 +173,7 @@ func (p *predicted) reportsKeptNodes() {
 	p.Helper()
 	want := slices.DeleteFunc(slices.Clone(p.comment.Replaced), func(n provision.Node) bool { return !n.Blocked() })
 	p.eventually("the nodes that are kept are reported", func() error {
-		nodes, unknown, err := simulate.Drifted(p.Context(), p.fleet())
+		nodes, unknown, err := simulate.Drifted(p.Context(), p.snapshot())
 		if err != nil {
 			return err
 		}
@@ -184,8 +184,8 @@ func (p *predicted) reportsKeptNodes() {
 	})
 }
 
-// fleet is what is there.
-func (p *predicted) fleet() provision.ClusterSnapshot {
+// snapshot is what is there.
+func (p *predicted) snapshot() provision.ClusterSnapshot {
 	p.Helper()
 	var (
 		pools   karpv1.NodePoolList
@@ -258,7 +258,7 @@ func (p *predicted) noOther() {
 	if diff := cmp.Diff([]map[string]string{want, {}}, []map[string]string{gone, marked}); diff != "" {
 		p.Errorf("gone and marked are (-want +got):\n%s", diff)
 	}
-	nodes, unknown, err := simulate.Drifted(p.Context(), p.fleet())
+	nodes, unknown, err := simulate.Drifted(p.Context(), p.snapshot())
 	if err != nil || len(nodes)+len(unknown) > 0 {
 		p.Errorf("in the end there are still %v, %v, %v", reasonsByClaim(nodes), unknown, err)
 	}

@@ -186,7 +186,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(e.Unknown, "\n")
-	for _, part := range []string{"You have no right to read events", "PersistentVolumeClaim ml/data can be attached is not known"} {
+	for _, part := range []string{"You have no permission to read events", "PersistentVolumeClaim ml/data can be attached is not known"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q lacks %q", text, part)
 		}

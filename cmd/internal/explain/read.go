@@ -201,7 +201,7 @@ func (r *clusterReader) objects(ctx context.Context) (causes.Objects, provision.
 // unread records that a kind could not be read.
 func (r *clusterReader) unread(kind string, err error) {
 	if apierrors.IsForbidden(err) {
-		r.unknown = append(r.unknown, "You have no right to read "+kind+": causes in them are not found.")
+		r.unknown = append(r.unknown, "You have no permission to read "+kind+": causes in them are not found.")
 		return
 	}
 	r.unknown = append(r.unknown, fmt.Sprintf("Reading %s failed, so that causes in them are not found: %v.", kind, err))

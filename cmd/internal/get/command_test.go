@@ -52,7 +52,7 @@ func TestWhatArgumentsSelect(t *testing.T) {
 }
 
 func TestRowsAreSelectedByName(t *testing.T) {
-	r := NewReport(fleet(), now(), types(t))
+	r := NewReport(newObjects(), now(), types(t))
 	missing := r.choose(rowSelection{section: sectionNodes, names: []string{"gpu-b", "ip-gpu-a", "other"}})
 	var got []string
 	for _, n := range r.Nodes {
@@ -61,7 +61,7 @@ func TestRowsAreSelectedByName(t *testing.T) {
 	if strings.Join(got, " ") != "ip-gpu-a ip-gpu-b" || strings.Join(missing, " ") != "other" {
 		t.Errorf("selected are %v, missing %v", got, missing)
 	}
-	r = NewReport(fleet(), now(), types(t))
+	r = NewReport(newObjects(), now(), types(t))
 	if missing := r.choose(rowSelection{section: sectionSyncs, names: []string{"edge"}}); len(r.Syncs) != 1 || missing != nil {
 		t.Errorf("selected are %+v, missing %v", r.Syncs, missing)
 	}
@@ -162,7 +162,7 @@ func TestWatchingGoesOnAfterAFailureAndNamesWhatIsNotThere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, fails(forbidden("syncs")), fails(nil))
-	const denied = "Warning: you have no right to list syncs.poolwright.dev; to check, run: kubectl auth can-i list syncs.poolwright.dev -A; nothing is printed until that can be read again\n"
+	const denied = "Warning: you have no permission to list syncs.poolwright.dev; to check, run: kubectl auth can-i list syncs.poolwright.dev -A; nothing is printed until that can be read again\n"
 	const warning = "Warning: listing syncs.poolwright.dev: etcd is full; nothing is printed until that can be read again\n"
 	want := "NAME   READY   SUSPENDED   REVISION       DRIFTED   PENDING   AGE   MESSAGE\ndev    True    false       main@e15a32f   False     0         10d   applied revision main@sha1:e15a32f\n" +
 		"Warning: not found in syncs: dev\n" + warning + denied

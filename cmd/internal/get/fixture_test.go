@@ -115,8 +115,8 @@ func readySync(name string, change ...func(*v1alpha1.Sync)) v1alpha1.Sync {
 	return s
 }
 
-// fleet is a cluster in which there is something of everything.
-func fleet() Objects {
+// newObjects are those of a cluster in which there is something of everything.
+func newObjects() Objects {
 	until := metav1.NewTime(now().Add(3 * time.Minute))
 	replaced := &v1alpha1.ReviewedDisruption{NodesReplaced: 3}
 	merged := ago(25 * time.Minute)

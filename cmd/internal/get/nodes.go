@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"github.com/poolwright/poolwright/provision/catalog"
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -285,12 +286,10 @@ func (x *indexed) state(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (sta
 	case !node.DeletionTimestamp.IsZero():
 		return stateTerminating, "", ""
 	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return stateNotReady, c.Reason, c.Message
-		}
+	if c := nodeutils.GetCondition(node, corev1.NodeReady); c.Type != "" && c.Status != corev1.ConditionTrue {
+		return stateNotReady, c.Reason, c.Message
 	}
-	reason, message = x.stays(claim, node, n)
+	reason, message = x.notDisrupted(claim, node, n)
 	return stateReady, reason, message
 }
 
@@ -305,8 +304,8 @@ func terminating(claim *karpv1.NodeClaim) (reason, message string) {
 	return reason, ""
 }
 
-// stays is why a node that is ready is not replaced or removed, as far as its objects have it.
-func (x *indexed) stays(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (reason, message string) {
+// notDisrupted is why a node that is ready is not replaced or removed, as far as its objects have it.
+func (x *indexed) notDisrupted(claim *karpv1.NodeClaim, node *corev1.Node, n Node) (reason, message string) {
 	if u, found := x.unhealthy[n.Name]; found {
 		return u.Reason, u.Message
 	}

@@ -1,11 +1,10 @@
 package get
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 )
 
 // Phase is what a node was from a time on, until the next phase began.
@@ -51,9 +50,9 @@ func phasesOf(claim *karpv1.NodeClaim, node *corev1.Node, n Node) []Phase {
 		out = append(out, Phase{State: state, Since: since})
 	}
 	addStartup(claim, add)
-	if ready := readiness(node); ready != nil {
-		switch {
-		case ready.Status != corev1.ConditionTrue && n.State == stateNotReady:
+	if node != nil {
+		switch ready := nodeutils.GetCondition(node, corev1.NodeReady); {
+		case ready.Type != "" && ready.Status != corev1.ConditionTrue && n.State == stateNotReady:
 			add(stateNotReady, ready.LastTransitionTime)
 		case claim == nil && ready.Status == corev1.ConditionTrue:
 			add(stateReady, ready.LastTransitionTime)
@@ -70,17 +69,6 @@ func phasesOf(claim *karpv1.NodeClaim, node *corev1.Node, n Node) []Phase {
 		add(stateTerminating, at)
 	}
 	return out
-}
-
-// readiness is the condition Ready of a Node; nil where it has none.
-func readiness(node *corev1.Node) *corev1.NodeCondition {
-	if node == nil {
-		return nil
-	}
-	if i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }); i >= 0 {
-		return &node.Status.Conditions[i]
-	}
-	return nil
 }
 
 // deletion is when the NodeClaim, or without one the Node, was deleted; empty where it is not.

@@ -151,7 +151,7 @@ func Readable(ctx context.Context, from client.Reader, namespace string) ([]clie
 }
 
 // read reads what a section needs, all kinds at a time and each page by page. What cannot be read
-// is in IncompleteKinds; the error is of an API server that cannot be used at all: no kind was read, and one for another reason than rights.
+// is in IncompleteKinds; the error is of an API server that cannot be used at all: no kind was read, and one for another reason than permissions.
 func read(ctx context.Context, from client.Reader, s sectionName, namespace string) (Objects, error) {
 	var (
 		out   Objects
@@ -226,7 +226,7 @@ func unreadOf(kind, scope string, err error) (IncompleteKind, bool) {
 	case errors.Is(err, errTooMany):
 		return IncompleteKind{kind, TooMany, fmt.Sprintf("there are more than %d %s: those behind are not counted", maxObjects, kind)}, true
 	case apierrors.IsForbidden(err):
-		return IncompleteKind{kind, Forbidden, fmt.Sprintf("you have no right to list %s; to check, run: kubectl auth can-i list %s%s", kind, kind, scope)}, true
+		return IncompleteKind{kind, Forbidden, fmt.Sprintf("you have no permission to list %s; to check, run: kubectl auth can-i list %s%s", kind, kind, scope)}, true
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return IncompleteKind{kind, notInstalled, fmt.Sprintf("the cluster does not have the kind %s; to check the installation, run: poolwright check", kind)}, true
 	}

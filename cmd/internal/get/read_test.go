@@ -68,11 +68,11 @@ func TestWhatAUserMayNotReadIsLeftOutAndNamed(t *testing.T) {
 				return forbidden("pods")
 			}
 			return nil
-		}, "Warning: you have no right to list pods; to check, run: kubectl auth can-i list pods -A\n", ""},
+		}, "Warning: you have no permission to list pods; to check, run: kubectl auth can-i list pods -A\n", ""},
 		"Syncs of the namespace": {sectionSyncs, "poolwright-system", func(client.ObjectList) error { return forbidden("syncs") }, "",
-			"you have no right to list syncs.poolwright.dev; to check, run: kubectl auth can-i list syncs.poolwright.dev -n poolwright-system"},
+			"you have no permission to list syncs.poolwright.dev; to check, run: kubectl auth can-i list syncs.poolwright.dev -n poolwright-system"},
 		"Syncs of all namespaces": {sectionSyncs, "", func(client.ObjectList) error { return forbidden("syncs") }, "",
-			"you have no right to list syncs.poolwright.dev; to check, run: kubectl auth can-i list syncs.poolwright.dev -A"},
+			"you have no permission to list syncs.poolwright.dev; to check, run: kubectl auth can-i list syncs.poolwright.dev -A"},
 		"all": {sectionAll, "", func(client.ObjectList) error { return forbidden("all") }, "", "nothing could be read"},
 		"a kind that is not installed": {sectionAll, "", func(l client.ObjectList) error {
 			if _, is := l.(*karpv1.NodePoolList); is {

@@ -59,7 +59,7 @@ type IncompleteKind struct {
 
 // The values of IncompleteKind.Reason.
 const (
-	// Forbidden is a kind that the user has no right to list.
+	// Forbidden is a kind that the user has no permission to list.
 	Forbidden = "Forbidden"
 	// notInstalled is a kind that the API server does not have.
 	notInstalled = "NotInstalled"

@@ -43,7 +43,7 @@ func TestReportsReadAsTheirGoldens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			if err := NewReport(fleet(), now(), types(t)).write(&out, test.section, test.output, test.namespaces); err != nil {
+			if err := NewReport(newObjects(), now(), types(t)).write(&out, test.section, test.output, test.namespaces); err != nil {
 				t.Fatal(err)
 			}
 			golden.Compare(t, "testdata/"+name+".golden", out.String())
@@ -52,7 +52,7 @@ func TestReportsReadAsTheirGoldens(t *testing.T) {
 }
 
 func TestWhatIsNotKnownIsNoNumber(t *testing.T) {
-	o := fleet()
+	o := newObjects()
 	o.Pods = nil
 	o.IncompleteKinds = []IncompleteKind{{Kind: kindPods, Reason: Forbidden}}
 	r := NewReport(o, now(), types(t))
@@ -303,7 +303,7 @@ func TestAPriceBelowACentIsNotNothing(t *testing.T) {
 // What Git, AWS or a forge wrote must not reach a terminal as it is.
 func TestTextsOfOthersAreSafeInATerminal(t *testing.T) {
 	const text, safe = "\x1b[31mred\x1b]0;title\x07", `\x1b[31mred\x1b]0;title\a`
-	o := fleet()
+	o := newObjects()
 	o.Syncs = []v1alpha1.Sync{readySync("dev", func(s *v1alpha1.Sync) {
 		s.Spec.Suspend, s.Annotations = true, map[string]string{v1alpha1.SuspendReasonAnnotation: text}
 		s.Status.Conditions[0].Message = text
@@ -342,7 +342,7 @@ func TestAgesAreThoseOfKubectl(t *testing.T) {
 
 func TestDriftHasWhatIsIgnored(t *testing.T) {
 	var got []Difference
-	for _, d := range driftOf(fleet()) {
+	for _, d := range driftOf(newObjects()) {
 		if d.Ignored != nil {
 			got = append(got, d)
 		}
@@ -361,7 +361,7 @@ func TestASyncThatIsRolledBackIsListedWithItsRevisionAndReason(t *testing.T) {
 		{"nodes\x1b[31m hang", `rolled back to main@e15a32f: nodes\x1b[31m hang; applied revision`},
 		{"", "rolled back to main@e15a32f; applied revision"},
 	} {
-		o := fleet()
+		o := newObjects()
 		o.Syncs = []v1alpha1.Sync{readySync("dev", func(s *v1alpha1.Sync) {
 			s.Annotations = map[string]string{v1alpha1.RollbackAnnotation: "e15a32f0000000000000000000000000000000aa", v1alpha1.RollbackReasonAnnotation: tt.reason}
 		})}

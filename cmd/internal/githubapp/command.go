@@ -8,6 +8,7 @@ package githubapp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/poolwright/poolwright/reconciler/forgeclient"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
 // Environment is what the command has of the command line.
@@ -121,8 +123,16 @@ func (f *createFlags) create(ctx context.Context, env Environment, repository st
 	return nil
 }
 
+// statusOf is the HTTP status with which the forge refused a request; 0 where there was no response.
+func statusOf(err error) int {
+	if refusal, ok := errors.AsType[*forge.Error](err); ok {
+		return refusal.Code
+	}
+	return 0
+}
+
 // installed waits until there is an installation. What fails is tried again, since a person is at work, and printed where
-// it is another failure than the last; the last is part of the error.
+// it has another status than the last; the last is part of the error.
 func installed(ctx context.Context, poll time.Duration, find func(context.Context) (int64, error), failures io.Writer) (int64, error) {
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
@@ -133,7 +143,7 @@ func installed(ctx context.Context, poll time.Duration, find func(context.Contex
 		case err == nil && id > 0:
 			return id, nil
 		case ctx.Err() != nil: // The request may have failed by that.
-		case err != nil && (last == nil || err.Error() != last.Error()):
+		case err != nil && (last == nil || statusOf(err) != statusOf(last)):
 			fmt.Fprintf(failures, "%v; it is tried again\n", err)
 			last = err
 		default:

@@ -27,6 +27,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
 
 // hub is GitHub as far as the manifest flow goes: the page for browsers, the exchange of the code, and the installation.
@@ -453,8 +455,9 @@ func TestAFileWithoutAKeyIsRemovedAndOneWithAKeyStays(t *testing.T) {
 }
 
 func TestFailuresWhileItWaitsForTheInstallationArePrintedOnceEach(t *testing.T) {
-	refused, outage := errors.New("the key is refused"), errors.New("bad gateway")
-	responses := []error{refused, refused, outage, nil, outage, outage}
+	refused, outage := &forge.Error{Code: http.StatusUnauthorized}, &forge.Error{Code: http.StatusBadGateway, Message: "a"}
+	same := &forge.Error{Code: http.StatusBadGateway, Message: "b"} // Its text differs, and nothing else.
+	responses := []error{refused, refused, outage, nil, same, outage}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	n := 0
@@ -471,8 +474,11 @@ func TestFailuresWhileItWaitsForTheInstallationArePrintedOnceEach(t *testing.T) 
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, outage) {
 		t.Errorf("got %v", err)
 	}
-	want := "the key is refused; it is tried again\nbad gateway; it is tried again\nbad gateway; it is tried again\n"
-	if got := printed.String(); got != want {
+	var want strings.Builder
+	for _, failure := range []error{refused, outage, same} {
+		fmt.Fprintf(&want, "%v; it is tried again\n", failure)
+	}
+	if got := printed.String(); got != want.String() {
 		t.Errorf("printed %q", got)
 	}
 }

@@ -184,20 +184,20 @@ func (f *printFlags) history(ctx context.Context, env get.Environment, from hist
 func Since(h history.History, from time.Time, pool string) history.History {
 	old := func(t metav1.Time) bool { return t.Time.Before(from) }
 	other := func(name string) bool { return pool != "" && name != pool }
-	h.NodeClaims = kept(h.NodeClaims, func(n history.NodeClaim) bool {
+	h.NodeClaims = filter(h.NodeClaims, func(n history.NodeClaim) bool {
 		return (n.Terminated.IsZero() || !old(n.Terminated)) && !other(n.NodePool)
 	})
-	h.PoolHours = kept(h.PoolHours, func(p history.PoolHour) bool {
+	h.PoolHours = filter(h.PoolHours, func(p history.PoolHour) bool {
 		return !old(metav1.NewTime(p.Hour.Add(time.Hour))) && !other(p.NodePool)
 	})
-	h.Applies = kept(h.Applies, func(a history.Apply) bool { return !old(a.Time) })
-	h.Drift = kept(h.Drift, func(d history.Drift) bool { return !old(d.Time) || !old(d.Last) })
-	h.PullRequests = kept(h.PullRequests, func(p history.PullRequest) bool { return !old(p.Merged) || !old(p.RolledOut) })
+	h.Applies = filter(h.Applies, func(a history.Apply) bool { return !old(a.Time) })
+	h.Drift = filter(h.Drift, func(d history.Drift) bool { return !old(d.Time) || !old(d.Last) })
+	h.PullRequests = filter(h.PullRequests, func(p history.PullRequest) bool { return !old(p.Merged) || !old(p.RolledOut) })
 	return h
 }
 
-// kept are the records for which a condition holds, in a list of their own.
-func kept[T any](of []T, holds func(T) bool) []T {
+// filter are the records for which a condition holds, in a list of their own.
+func filter[T any](of []T, holds func(T) bool) []T {
 	var out []T
 	for _, one := range of {
 		if holds(one) {

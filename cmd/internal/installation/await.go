@@ -60,7 +60,7 @@ func (t Timeout) Error() string { return fmt.Sprintf("after %s still: %s", t.Aft
 
 var errTimeUp = errors.New("the time is up")
 
-// passing reports whether an error says only that the API server is busy or
+// passing reports whether an error is only that the API server is busy or
 // away for a moment.
 func passing(err error) bool {
 	var status apierrors.APIStatus

@@ -225,7 +225,7 @@ func Watched(ctx context.Context, c client.Client, namespace string) (labels.Sel
 }
 
 // CheckWatched returns an error where the installed controller does not reconcile the Sync, so that nobody will handle a request
-// of it. It returns nil where that is not known: who requests a run needs no right to read the Deployment, the kubelet expands
+// of it. It returns nil where that is not known: who requests a run needs no permission to read the Deployment, the kubelet expands
 // variables in its arguments, and a request that was made stays made while the API server is away.
 func CheckWatched(ctx context.Context, c client.Client, sync *v1alpha1.Sync) error {
 	watched, err := Watched(ctx, c, sync.Namespace)

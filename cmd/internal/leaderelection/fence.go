@@ -191,7 +191,7 @@ type transport struct {
 	next  http.RoundTripper
 }
 
-// accessReviewPath is where a client asks what itself may do. The request is a POST, and the API server stores nothing.
+// accessReviewPath is where a client requests what itself may do. The request is a POST, and the API server stores nothing.
 const accessReviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 // readOnly reports whether a request changes nothing. Access reviews are sent before the election, by a replica that

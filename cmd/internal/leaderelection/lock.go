@@ -69,8 +69,8 @@ func (l fencedLease) Create(ctx context.Context, lease *coordinationv1.Lease, op
 
 // Update implements coordinationv1client.LeaseInterface. An update that gives the
 // lease away is sent when all writes have a response that passed before. It is not sent where
-// another holds the lease by now: client-go's elector reads the newest version, and goes by what it
-// knew of the holder before, so that a replica which was cut off would end the term of the next one.
+// another holds the lease by now: client-go's elector reads the newest version, and goes by the
+// holder that it has read before, so that a replica which was cut off would end the term of the next one.
 func (l fencedLease) Update(ctx context.Context, lease *coordinationv1.Lease, opts metav1.UpdateOptions) (*coordinationv1.Lease, error) {
 	if !l.isHolder(lease) {
 		l.fence.close()

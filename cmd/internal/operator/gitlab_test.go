@@ -51,8 +51,8 @@ func (p fetchedPlanner) Plan(ctx context.Context, pr forge.PullRequest) (report.
 }
 
 // PendingReplacement implements pullrequest.Planner.
-func (fetchedPlanner) PendingReplacement(context.Context, time.Time) (pullrequest.Fleet, error) {
-	return pullrequest.Fleet{}, nil
+func (fetchedPlanner) PendingReplacement(context.Context, time.Time) (pullrequest.NodeReplacements, error) {
+	return pullrequest.NodeReplacements{}, nil
 }
 
 // Drift implements pullrequest.Planner.

@@ -89,7 +89,7 @@ func (a *app) reviews() pullrequest.Builder {
 			Revisions: repository, Sync: sync.DeepCopy(), Live: a.direct, Clock: clock.RealClock{}, Cluster: cluster.Live(a.direct), Drifted: connect.Drifted, PoolCosts: connect.PoolCosts(a.engine),
 			Previewer: &preview.Previewer{
 				Renderer: proposed, Cache: a.renders, SyncKey: connect.SyncKey(sync), Variables: vars, SchemaErrors: refusals, Targets: targets, Now: time.Now, ObservedAt: observedAt, MaxChanges: maxChangedObjects,
-				Forecast: connect.Forecast(reader, &forecasting.SnapshotReader{Reader: reader, MaxAge: fleetMaxAge, Observed: observedAt.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed, connect.EngineAWS(a.engine)),
+				Forecast: connect.Forecast(reader, &forecasting.SnapshotReader{Reader: reader, MaxAge: snapshotMaxAge, Observed: observedAt.Add, Sync: kubernetes.LabelValue(sync.Name)}, proposed, connect.EngineAWS(a.engine)),
 			},
 		}
 		outdated := func(ctx context.Context) bool {
@@ -151,9 +151,9 @@ func (a *app) removeCache(sync *v1alpha1.Sync, dir string) {
 	}
 }
 
-// fleetMaxAge is how long the plans of pull requests use one reading of the fleet: it is of
+// snapshotMaxAge is how long the plans of pull requests use one snapshot of the cluster: it is of
 // all pods and nodes, and plans come in numbers.
-const fleetMaxAge = 10 * time.Second
+const snapshotMaxAge = 10 * time.Second
 
 // maxChangedObjects is how many objects a pull request may change to be planned.
 const maxChangedObjects = 1000

@@ -171,7 +171,7 @@ func prepare(ctx context.Context, direct client.Client, cfg Config) (cluster.Des
 			return now, nil
 		}
 		if apierrors.IsForbidden(err) {
-			return cluster.Desired{}, fmt.Errorf("preparing the cluster: %w; give the controller the rights of config/rbac", err)
+			return cluster.Desired{}, fmt.Errorf("preparing the cluster: %w; give the controller the permissions of config/rbac", err)
 		}
 		cfg.Logger.Error(err, "Preparing the cluster, trying again", "after", wait)
 		select {

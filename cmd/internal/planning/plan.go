@@ -286,7 +286,7 @@ func syncState(sync *v1alpha1.Sync) string {
 }
 
 // waitsFor reports whether the controller waits for all that a confirmation quotes: before a change
-// is pushed it knows nothing of it, and a confirmation would fit nothing.
+// is pushed it has not read it, and a confirmation would fit nothing.
 func waitsFor(sync *v1alpha1.Sync, confirmation string) bool {
 	waits := confirm.Tokens(sync.Status.ConfirmationToken)
 	return !slices.ContainsFunc(confirm.Tokens(confirmation), func(token string) bool { return !slices.Contains(waits, token) })

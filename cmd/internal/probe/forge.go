@@ -33,7 +33,7 @@ func (p *prober) pullRequests(ctx context.Context, sync *v1alpha1.Sync) (check.R
 	if err != nil {
 		return refusedForge(err), true
 	}
-	// A right to write is known by writing, which a check does not do.
+	// A permission to write is known by writing, which a check does not do.
 	return check.Result{Status: check.OK, Message: fmt.Sprintf("the token lists %s; whether it may comment is in the check pull-requests",
 		plural.Count(len(listing.Open), "open pull request"))}, true
 }
@@ -42,7 +42,7 @@ func (p *prober) pullRequests(ctx context.Context, sync *v1alpha1.Sync) (check.R
 func refusedForge(err error) check.Result {
 	r := check.Result{Status: check.Warning, Message: err.Error(), Remedy: fmt.Sprintf(fromHere, "pull-requests")}
 	if refused, ok := errors.AsType[*forge.Error](err); ok && refused.Permanent() {
-		r.Status, r.Remedy = check.Failed, "put a token into the Secret of spec.pullRequests.secretRef that has the rights of docs/pull-requests.md"
+		r.Status, r.Remedy = check.Failed, "put a token into the Secret of spec.pullRequests.secretRef that has the permissions of docs/pull-requests.md"
 	}
 	return r
 }

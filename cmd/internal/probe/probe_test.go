@@ -218,7 +218,7 @@ func TestWithoutCredentialsNothingOfAWSIsProbed(t *testing.T) {
 	}
 }
 
-func TestTheRightsAreThoseOfTheControllersRole(t *testing.T) {
+func TestThePermissionsAreThoseOfTheControllersRole(t *testing.T) {
 	external := theCluster()
 	external.Spec.Engine.Mode = v1alpha1.EngineExternal
 	noQueue := theCluster()

@@ -1,7 +1,7 @@
 // Package ui makes the command ui, which serves a page about a cluster's node pools on this machine: what they cost, what is idle, which
 // pods are pending and why, and what differs from the repository.
 //
-// It reads the cluster with the rights of its user, listens on a loopback address only, and refuses everything that would change
+// It reads the cluster with the permissions of its user, listens on a loopback address only, and refuses everything that would change
 // something. Start reading at NewCommand; package page renders, server serves, objects reads.
 package ui
 
@@ -51,7 +51,7 @@ func NewCommand(env get.Environment) *cobra.Command {
 		Long: `Serve a page about the cluster on this machine, and open it in the browser.
 
 The page has what get, explain, history and events print, and follows the cluster. It changes nothing. The cluster is read with
-your own rights; what you may not list is left out and named. The address that is printed can be opened once: its token is exchanged for a
+your own permissions; what you may not list is left out and named. The address that is printed can be opened once: its token is exchanged for a
 cookie of that browser, and a second use of it ends the command with an error. It is served until Ctrl-C.`,
 		Example: "  poolwright ui\n  poolwright ui --context staging --port 8090 --no-browser",
 		Args:    cobra.NoArgs,
@@ -68,7 +68,7 @@ cookie of that browser, and a second use of it ends the command with an error. I
 
 func (f *listenFlags) run(ctx context.Context, env get.Environment) error {
 	if ip := net.ParseIP(f.address); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("--address %q is not a loopback address such as 127.0.0.1: the page is served with your rights, to whoever has its token", f.address)
+		return fmt.Errorf("--address %q is not a loopback address such as 127.0.0.1: the page is served with your permissions, to whoever has its token", f.address)
 	}
 	cfg, err := env.Config()
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *listenFlags) run(ctx context.Context, env get.Environment) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watched, err := objects.Start(ctx, cfg, objects.Namespaces{Syncs: namespace, History: env.Namespace()}, env.Now)
+	watched, err := objects.Start(ctx, cfg, objects.Options{SyncNamespace: namespace, HistoryNamespace: env.Namespace()}, env.Now)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func serve(ctx context.Context, s *server.Server, listener net.Listener) error {
 	case err = <-done:
 		return fmt.Errorf("serving: %w", err)
 	case <-s.Reused():
-		err = errors.New("the address was opened twice: whoever opened it first could read the page with your rights, and need not have been you. " +
+		err = errors.New("the address was opened twice: whoever opened it first could read the page with your permissions, and need not have been you. " +
 			"The page is served no more; to begin anew, run poolwright ui")
 	case <-ctx.Done():
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/history"
 )
 
-// The page is served with the rights of its user: no other machine may reach it.
+// The page is served with the permissions of its user: no other machine may reach it.
 func TestOnlyLoopbackAddressesAreServed(t *testing.T) {
 	reached := errors.New("the configuration is loaded")
 	for address, allowed := range map[string]bool{

@@ -19,6 +19,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
+	"github.com/poolwright/poolwright/internal/missingkind"
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision/pricelist/published"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
@@ -51,7 +52,7 @@ func (u *Uninstall) eachSync(ctx context.Context, doing string, change func(*v1a
 
 func (u *Uninstall) syncs(ctx context.Context) ([]v1alpha1.Sync, error) {
 	var list v1alpha1.SyncList
-	if err := known(u.direct.List(ctx, &list, client.InNamespace(u.req.Namespace))); err != nil {
+	if err := missingkind.Ignore(u.direct.List(ctx, &list, client.InNamespace(u.req.Namespace))); err != nil {
 		return nil, fmt.Errorf("listing Syncs: %w", err)
 	}
 	return list.Items, nil
@@ -158,8 +159,8 @@ func (u *Uninstall) deleteSyncs(ctx context.Context) error {
 	return nil
 }
 
-// forgetAll deletes the inventories of the Syncs.
-func (u *Uninstall) forgetAll(ctx context.Context) error {
+// deleteInventories deletes the inventories of the Syncs.
+func (u *Uninstall) deleteInventories(ctx context.Context) error {
 	inventories, _, err := u.inventories(ctx)
 	if err != nil {
 		return err
@@ -269,7 +270,7 @@ func (u *Uninstall) others(ctx context.Context) ([]string, error) {
 			}
 			found := &metav1.PartialObjectMetadataList{}
 			found.SetGroupVersionKind(schema.FromAPIVersionAndKind(list.GroupVersion, resource.Kind+"List"))
-			if err := known(u.direct.List(ctx, found, client.InNamespace(u.req.Namespace))); err != nil {
+			if err := missingkind.Ignore(u.direct.List(ctx, found, client.InNamespace(u.req.Namespace))); err != nil {
 				return nil, fmt.Errorf("listing %s in Namespace %s: %w", resource.Name, u.req.Namespace, err)
 			}
 			for i := range found.Items {

@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/cmd/internal/leaderelection"
+	"github.com/poolwright/poolwright/internal/missingkind"
 	"github.com/poolwright/poolwright/provision/engine/gate"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
@@ -66,7 +65,7 @@ func (u *Uninstall) inspect(ctx context.Context) (installedState, error) {
 	f := installedState{namespace: u.req.Namespace, holding: map[string]finalizerCount{}}
 	var syncs v1alpha1.SyncList
 	var clusters v1alpha1.ClusterList
-	err := errors.Join(known(u.direct.List(ctx, &syncs)), known(u.direct.List(ctx, &clusters)))
+	err := errors.Join(missingkind.Ignore(u.direct.List(ctx, &syncs)), missingkind.Ignore(u.direct.List(ctx, &clusters)))
 	if err != nil {
 		return f, err
 	}
@@ -136,14 +135,6 @@ func (u *Uninstall) inspectNodes(ctx context.Context, f *installedState) error {
 	err = g.CheckOthers(ctx)
 	if refusal, ok := errors.AsType[gate.ClosedGate](err); ok && !refusal.Unproven {
 		f.otherKarpenter, err = refusal.Message, nil
-	}
-	return err
-}
-
-// known passes over a kind that the cluster does not serve.
-func known(err error) error {
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil
 	}
 	return err
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
+	"github.com/poolwright/poolwright/internal/missingkind"
 	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision/gpu"
 )
@@ -34,7 +35,7 @@ const beforeDrain = "poolwright.dev/before-drain"
 // pools are the NodePools whose nodes are ours.
 func (u *Uninstall) pools(ctx context.Context) ([]karpv1.NodePool, error) {
 	var list karpv1.NodePoolList
-	if err := known(u.direct.List(ctx, &list)); err != nil {
+	if err := missingkind.Ignore(u.direct.List(ctx, &list)); err != nil {
 		return nil, fmt.Errorf("listing NodePools: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(p karpv1.NodePool) bool {
@@ -46,7 +47,7 @@ func (u *Uninstall) pools(ctx context.Context) ([]karpv1.NodePool, error) {
 // claims are the NodeClaims whose nodes are ours.
 func (u *Uninstall) claims(ctx context.Context) ([]karpv1.NodeClaim, error) {
 	var list karpv1.NodeClaimList
-	if err := known(u.direct.List(ctx, &list)); err != nil {
+	if err := missingkind.Ignore(u.direct.List(ctx, &list)); err != nil {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	return slices.DeleteFunc(list.Items, func(c karpv1.NodeClaim) bool {
@@ -294,7 +295,7 @@ func (u *Uninstall) withFinalizers(ctx context.Context) ([]holder, error) {
 	}
 	classes := &metav1.PartialObjectMetadataList{}
 	classes.SetGroupVersionKind(schema.GroupVersionKind{Group: nodeClassGroup, Version: "v1", Kind: "EC2NodeClassList"})
-	if err := known(u.direct.List(ctx, classes)); err != nil {
+	if err := missingkind.Ignore(u.direct.List(ctx, classes)); err != nil {
 		return nil, fmt.Errorf("listing EC2NodeClasses: %w", err)
 	}
 	for i := range classes.Items {

@@ -192,7 +192,7 @@ func (u *Uninstall) schedule() {
 	add(u.req.Drain || f.lowered > 0, u.restorePools, "restore the limits of the NodePools")
 	add(u.releases(), u.release, "remove Karpenter's finalizers from %s, and change nothing else in them", cmp.Or(f.finalized(u.req.Drain), "all objects that have one"))
 	add(len(f.syncs) > 0, u.deleteSyncs, "delete %s; what they applied stays", names("Sync", f.syncs))
-	add(len(f.inventories) > 0, u.forgetAll, "delete the inventories of the Syncs (%s)", plural.Count(len(f.inventories), "object"))
+	add(len(f.inventories) > 0, u.deleteInventories, "delete the inventories of the Syncs (%s)", plural.Count(len(f.inventories), "object"))
 	add(f.objects() > 0, u.removeObjects, "delete the installation: %s%s", plural.Count(f.objects(), "object"), f.kinds())
 	add(true, u.deleteInstallation, "delete Namespace %s, if nothing else is in it", u.req.Namespace)
 }

@@ -87,6 +87,6 @@ func plan(ctx context.Context, in *child.Runner, tree fs.FS, head []byte, values
 	if err := out.Markdown(&text, report.Options{HoursPerDay: hours, Limit: comment}); err != nil {
 		return 0, "reporting", err
 	}
-	_ = out.Content() // By this the product knows whether to write the comment again.
+	_ = out.Content() // By this the product decides whether to write the comment again.
 	return int64(text.Len()), "forecasting", simulateErr
 }

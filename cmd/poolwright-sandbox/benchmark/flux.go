@@ -33,7 +33,7 @@ type Flux struct {
 	metrics   []string
 	runs      int
 	installed bool
-	// applied is the commit that each repository was seen to be applied at.
+	// applied is the commit that each repository was observed to be applied at.
 	applied map[string]string
 }
 

@@ -94,7 +94,7 @@ const (
 // openPullRequest proposes a shorter consolidateAfter and, in passing, a bigger
 // disk, which would replace the node under the running pod.
 func (s *Run) openPullRequest(ctx context.Context) error {
-	if err := s.repo.Branch("hurry"); err != nil {
+	if err := s.repo.Branch(pullBranch); err != nil {
 		return err
 	}
 	if err := s.repo.Edit(filepath.Join("base", "nodeclasses.yaml"), swap(disk, biggerDisk)); err != nil {

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,14 @@ import (
 
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/report/forge"
 )
+
+// reviewer is the user at the forge as whom Poolwright comments.
+const reviewer = "poolwright"
+
+// pullBranch is the head of the pull request.
+const pullBranch = "consolidate-after"
 
 // forgeSecret holds what Poolwright may do at the forge.
 const forgeSecret = "forge"
@@ -22,15 +30,15 @@ const forgeSecret = "forge"
 // watchPullRequests makes a user at the forge as whom Poolwright comments, leaves
 // its token in a Secret, and has the Sync plan pull requests.
 func (s *Run) watchPullRequests(ctx context.Context) error {
-	reviewer, err := s.environment.Git.CreateUser(ctx, "poolwright")
+	account, err := s.environment.Git.CreateUser(ctx, reviewer)
 	if err != nil {
 		return err
 	}
-	at := s.repo.owned() + "/collaborators/" + reviewer.Name
+	at := s.repo.owned() + "/collaborators/" + account.Name
 	if err := s.environment.Git.Call(ctx, s.repo.team, http.MethodPut, at, map[string]string{"permission": "write"}, nil); err != nil {
 		return err
 	}
-	token, err := s.environment.Git.CreateToken(ctx, reviewer, "poolwright", "read:user", "write:issue", "write:repository")
+	token, err := s.environment.Git.CreateToken(ctx, account, "poolwright", "read:user", "write:issue", "write:repository")
 	if err != nil {
 		return err
 	}
@@ -48,7 +56,7 @@ func (s *Run) watchPullRequests(ctx context.Context) error {
 func (s *Run) propose(ctx context.Context, title, body, change string) error {
 	at := time.Now()
 	number, err := s.environment.Git.CreatePullRequest(ctx, s.repo.team, s.repo.remote, gitserver.PullRequest{
-		Head: "hurry", Base: "main", Title: title, Body: body,
+		Head: pullBranch, Base: "main", Title: title, Body: body,
 	})
 	if err != nil {
 		return err
@@ -110,35 +118,32 @@ func (s *Run) commented(ctx context.Context, event string) error {
 	return s.retry(ctx, "waiting for the comment on "+s.pullName(), func() error {
 		var comments []struct {
 			Body string `json:"body"`
+			User struct {
+				Login string `json:"login"`
+			} `json:"user"`
 		}
 		at := fmt.Sprintf("%s/issues/%d/comments", s.repo.owned(), s.pull.number)
 		if err := s.environment.Git.Call(ctx, s.repo.team, http.MethodGet, at, nil, &comments); err != nil {
 			return err
 		}
 		for _, c := range comments {
-			body, ours := strings.CutPrefix(c.Body, "<!-- poolwright:plan ")
-			_, body, _ = strings.Cut(body, "\n")
-			if !ours || body == s.pull.comment {
+			_, text, _ := strings.Cut(c.Body, "\n") // The first line is the marker.
+			if c.User.Login != reviewer || text == s.pull.comment {
 				continue
 			}
-			s.pull.comment = body
-			s.marks.comment(event, s.pullName(), firstLine(body), body, time.Now())
+			s.pull.comment = text
+			s.marks.comment(event, s.pullName(), headline(c.Body), text, time.Now())
 			return nil
 		}
 		return errors.New("the comment is not there yet")
 	})
 }
 
-// firstLine is the comment's line on the merge once that is applied, before that its
-// first line.
-func firstLine(body string) string {
-	lines := strings.Split(strings.TrimSpace(body), "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, "<!-- poolwright:tail") && i+1 < len(lines) {
-			return lines[i+1]
-		}
-	}
-	return strings.ReplaceAll(strings.TrimLeft(lines[0], "# "), `\$`, "$") // a terminal renders no formulas
+// headline is the first line of a comment's footer, which is there once the merge is applied, before that of its body.
+func headline(comment string) string {
+	body, footer := forge.SplitComment(comment)
+	line, _, _ := strings.Cut(cmp.Or(footer, body), "\n")
+	return strings.ReplaceAll(strings.TrimLeft(line, "# "), `\$`, "$") // a terminal renders no formulas
 }
 
 func (s *Run) pullName() string { return fmt.Sprintf("%s#%d", repository, s.pull.number) }

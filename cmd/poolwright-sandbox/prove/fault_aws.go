@@ -46,7 +46,7 @@ func awsFaults() []faultKind {
 				_, err := s.AWS.ShareRequests(leftByOthers)
 				return err
 			})},
-		{name: "denied", summary: "for four seconds, the controller has no right to the operation", at: ofAWS,
+		{name: "denied", summary: "for four seconds, the controller has no permission to the operation", at: ofAWS,
 			fault: besides(func(s *fixture.Fixture, q trace.Request) error { return s.Deny(q.Kind, q.Verb, outage) })},
 		{name: "stale", summary: "for half a minute, the service's reads return what there was before the request", at: lagsBehind,
 			fault: besides(func(s *fixture.Fixture, q trace.Request) error { return s.ReadStale(q.Kind, lag) })},

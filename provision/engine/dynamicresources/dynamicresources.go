@@ -53,7 +53,7 @@ func Check(ctx context.Context, config *rest.Config) error {
 			}}
 			reviewed, err := kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 			if err != nil {
-				return fmt.Errorf("reviewing the right to %s %s: %w", verb, resource, err)
+				return fmt.Errorf("reviewing the permission to %s %s: %w", verb, resource, err)
 			}
 			if !reviewed.Status.Allowed {
 				return fmt.Errorf("%s %s of %s: %w", verb, resource, group, ErrForbidden)

@@ -75,6 +75,6 @@ func TestKarpenterWatchesOnlyWhatIsServedAndAllowed(t *testing.T) {
 	}
 	err := dynamicresources.Check(t.Context(), apiServer(t, "", http.StatusForbidden, all...))
 	if err == nil || errors.Is(err, dynamicresources.ErrForbidden) || errors.Is(err, dynamicresources.ErrUnserved) {
-		t.Errorf("a right that cannot be reviewed: %v", err)
+		t.Errorf("a permission that cannot be reviewed: %v", err)
 	}
 }

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/internal/missingkind"
+	"github.com/poolwright/poolwright/internal/plural"
 )
 
 // autoModeGroup is the API group of EKS Auto Mode's own kinds.
@@ -30,7 +30,7 @@ func (g Gates) autoMode(ctx context.Context, cluster *ekstypes.Cluster, describe
 		return refuse(AutoMode, remedy, "EKS Auto Mode is on for cluster %q: it runs the same kinds", g.Cluster)
 	}
 	pools := &karpv1.NodePoolList{}
-	if err := ifKnown(g.Kube.List(ctx, pools)); err != nil {
+	if err := missingkind.Ignore(g.Kube.List(ctx, pools)); err != nil {
 		return unproven(AutoMode, check, fmt.Errorf("listing NodePools: %w", err))
 	}
 	var used []string
@@ -41,7 +41,7 @@ func (g Gates) autoMode(ctx context.Context, cluster *ekstypes.Cluster, describe
 	}
 	classes := &metav1.PartialObjectMetadataList{}
 	classes.SetGroupVersionKind(schema.GroupVersionKind{Group: autoModeGroup, Version: "v1", Kind: "NodeClassList"})
-	if err := ifKnown(g.Kube.List(ctx, classes)); err != nil {
+	if err := missingkind.Ignore(g.Kube.List(ctx, classes)); err != nil {
 		return unproven(AutoMode, check, fmt.Errorf("listing NodeClasses: %w", err))
 	}
 	for _, class := range classes.Items {
@@ -49,24 +49,10 @@ func (g Gates) autoMode(ctx context.Context, cluster *ekstypes.Cluster, describe
 	}
 	if len(used) > 0 {
 		slices.Sort(used)
-		return refuse(AutoMode, remedy, "kinds of EKS Auto Mode are in use: %s", some(used))
+		return refuse(AutoMode, remedy, "kinds of EKS Auto Mode are in use: %s", plural.FirstOf(used, maxNamed, ", "))
 	}
 	return nil
 }
 
-// ifKnown forgives a kind that the API server does not have: then there are none.
-func ifKnown(err error) error {
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// some names the first five of a sorted list.
-func some(names []string) string {
-	const listed = 5
-	if len(names) <= listed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed)
-}
+// maxNamed is how many objects are named that keep a gate closed.
+const maxNamed = 5

@@ -14,6 +14,9 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/poolwright/poolwright/internal/missingkind"
+	"github.com/poolwright/poolwright/internal/plural"
 )
 
 const (
@@ -74,7 +77,7 @@ func (g Gates) refuseCollection(found []string) *ClosedGate {
 		return nil
 	}
 	remedy := fmt.Sprintf("restore the NodeClaims; or, to let these instances be terminated, annotate the Cluster object with poolwright.dev/confirm-garbage-collection=%s", confirmation(found))
-	return refuse(GarbageCollection, remedy, "%d instances of cluster %q have no NodeClaim here and would be terminated: %s", len(found), g.Cluster, some(found))
+	return refuse(GarbageCollection, remedy, "%d instances of cluster %q have no NodeClaim here and would be terminated: %s", len(found), g.Cluster, plural.FirstOf(found, maxNamed, ", "))
 }
 
 func (g Gates) confirmed(found []string) bool {
@@ -97,7 +100,7 @@ func (g Gates) findLeaked(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	claims := &karpv1.NodeClaimList{}
-	if err := ifKnown(g.Kube.List(ctx, claims)); err != nil {
+	if err := missingkind.Ignore(g.Kube.List(ctx, claims)); err != nil {
 		return nil, fmt.Errorf("listing NodeClaims: %w", err)
 	}
 	claimed := make(map[string]bool, len(claims.Items))
@@ -134,7 +137,7 @@ func (g Gates) ranPods(ctx context.Context, untagged []ec2types.Instance) ([]str
 		return nil, nil
 	}
 	pools, nodes := &karpv1.NodePoolList{}, &corev1.NodeList{}
-	if err := ifKnown(g.Kube.List(ctx, pools)); err != nil {
+	if err := missingkind.Ignore(g.Kube.List(ctx, pools)); err != nil {
 		return nil, fmt.Errorf("listing NodePools: %w", err)
 	}
 	if err := g.Kube.List(ctx, nodes); err != nil {

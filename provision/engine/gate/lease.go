@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/poolwright/poolwright/internal/plural"
 )
 
 const (
@@ -62,7 +64,7 @@ func (g Gates) otherKarpenter(ctx context.Context, among ...client.ListOption) *
 	if led != nil && !led.Unproven {
 		return led
 	}
-	// Read in any case: a right that is missing is to be reported before anybody has
+	// Read in any case: a permission that is missing is to be reported before anybody has
 	// scaled the other one down.
 	if unled := g.unled(ctx, among...); unled != nil {
 		return unled
@@ -117,7 +119,7 @@ func (g Gates) unled(ctx context.Context, among ...client.ListOption) *ClosedGat
 	}
 	slices.Sort(ready)
 	return refuse(OtherKarpenter, "to take its nodes over, scale it to zero replicas; to leave them to it, set spec.engine.mode to External",
-		"another Karpenter runs in this cluster, by whatever lease: Deployment %s has ready pods", some(ready))
+		"another Karpenter runs in this cluster, by whatever lease: Deployment %s has ready pods", plural.FirstOf(ready, maxNamed, ", "))
 }
 
 func refuseOthers(alive []types.NamespacedName, held map[types.NamespacedName]leadership) *ClosedGate {
@@ -138,10 +140,10 @@ func refuseOthers(alive []types.NamespacedName, held map[types.NamespacedName]le
 	switch {
 	case len(karpenters) > 0:
 		return refuse(OtherKarpenter, "to take its nodes over, scale the Deployment behind it to zero replicas; to leave them to it, set spec.engine.mode to External",
-			"another Karpenter leads in this cluster: lease %s is being renewed", some(append(karpenters, poolwrights...)))
+			"another Karpenter leads in this cluster: lease %s is being renewed", plural.FirstOf(append(karpenters, poolwrights...), maxNamed, ", "))
 	case len(poolwrights) > 0:
 		return refuse(OtherKarpenter, "keep one Poolwright per cluster: scale the other to zero and wait a minute",
-			"another Poolwright leads in this cluster and its engine runs, or may run: lease %s was renewed just now", some(poolwrights))
+			"another Poolwright leads in this cluster and its engine runs, or may run: lease %s was renewed just now", plural.FirstOf(poolwrights, maxNamed, ", "))
 	}
 	return nil
 }

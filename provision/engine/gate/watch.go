@@ -10,7 +10,7 @@ import (
 
 // tolerated is how many checks in a row may stay unproven once the gates were
 // open: AWS throttling for a minute is no reason to stop serving pods, and what
-// such a minute could do harm to is guarded where it happens.
+// such a minute could affect is guarded where it happens.
 const tolerated = 3
 
 // Watch checks the gates again and again, as a manager's Runnable. It takes them

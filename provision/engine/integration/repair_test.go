@@ -77,26 +77,26 @@ func (w *fixture) nodeRepair(t *testing.T) {
 		}
 	})
 	t.Run("a driver that fails everywhere replaces nothing", func(t *testing.T) {
-		fleet := w.complete(t)
+		claims := w.complete(t)
 		w.clock.ahead.Store(0) // None is tolerated for long enough before all have failed.
-		for _, claim := range fleet {
+		for _, claim := range claims {
 			w.setGPU(t, claim, "NvidiaXID79Error")
 		}
 		w.clock.ahead.Store(int64(toleration + time.Minute))
-		for _, claim := range fleet {
+		for _, claim := range claims {
 			w.eventually(t, "Karpenter to report that repair is blocked", func() bool { return w.repairBlocked(t, claim.Status.NodeName) })
 		}
-		if after := w.claims(t, repairPool); !cmp.Equal(names(fleet), names(after)) || slices.ContainsFunc(after, func(c karpv1.NodeClaim) bool { return !c.DeletionTimestamp.IsZero() }) {
-			t.Errorf("the nodes were %v and are %v", names(fleet), names(after))
+		if after := w.claims(t, repairPool); !cmp.Equal(names(claims), names(after)) || slices.ContainsFunc(after, func(c karpv1.NodeClaim) bool { return !c.DeletionTimestamp.IsZero() }) {
+			t.Errorf("the nodes were %v and are %v", names(claims), names(after))
 		}
-		for _, claim := range fleet[1:] {
+		for _, claim := range claims[1:] {
 			w.setGPU(t, claim, "")
 		}
 		w.eventually(t, "the one that is still unhealthy to go", func() bool {
-			return !slices.ContainsFunc(w.claims(t, repairPool), func(c karpv1.NodeClaim) bool { return c.UID == fleet[0].UID })
+			return !slices.ContainsFunc(w.claims(t, repairPool), func(c karpv1.NodeClaim) bool { return c.UID == claims[0].UID })
 		})
-		if after := w.complete(t); !contains(after, fleet[1:]) {
-			t.Errorf("others went as well: %v of %v are there", names(after), names(fleet[1:]))
+		if after := w.complete(t); !contains(after, claims[1:]) {
+			t.Errorf("others went as well: %v of %v are there", names(after), names(claims[1:]))
 		}
 	})
 }

@@ -75,7 +75,7 @@ const document = `{"Version":"2012-10-17","Statement":[
  {"Effect":"Allow","Action":"ec2:CreateTags","Resource":"*","Condition":{"StringEquals":{"aws:RequestedRegion":"eu-west-1"},"Null":{"aws:TagKeys":"false"}}},
  {"Effect":"Deny","Action":"iam:CreateUser","Resource":"*"}]}`
 
-func TestOnlyRightsThatASimulationDecidesAreSimulated(t *testing.T) {
+func TestOnlyPermissionsThatASimulationDecidesAreSimulated(t *testing.T) {
 	got, err := preflight.Permissions(document)
 	want := []preflight.Permission{
 		{Actions: []string{"ec2:DescribeImages"}, Resources: []string{"*"}},

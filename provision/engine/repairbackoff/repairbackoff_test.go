@@ -168,7 +168,7 @@ func (f *fixture) twoGo(t *testing.T) {
 	}
 }
 
-func TestADriverThatFailsOnEachNewNodeDoesNotReplaceAFleet(t *testing.T) {
+func TestADriverThatFailsOnEachNewNodeDoesNotReplaceAllNodes(t *testing.T) {
 	f := newFixture()
 	var went []int // After how many minutes.
 	name := "a"

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	awsapis "github.com/aws/karpenter-provider-aws/pkg/apis"
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision/engine"
 )
 
@@ -69,7 +69,7 @@ const (
 )
 
 func (w *comparer) reportReplaced(reason string, names []string) {
-	claims := fmt.Sprintf("%d of %s (%s)", len(names), nodeClaims(w.out.Nodes), firstFew(names))
+	claims := fmt.Sprintf("%d of %s (%s)", len(names), nodeClaims(w.out.Nodes), plural.FirstOf(names, 3, ", "))
 	switch reason {
 	case already:
 		w.differs("nothing, or let it finish first", "drifted already: %s, which whoever runs them replaces", claims)
@@ -138,13 +138,4 @@ func (f nodeSources) replaced(claim *karpv1.NodeClaim) string {
 // complete reports whether all is there that a node was made from.
 func (f nodeSources) complete(claim *karpv1.NodeClaim) bool {
 	return f.authority != nil && f.pools[claim.Labels[karpv1.NodePoolLabelKey]] != nil && f.classes[claim.Spec.NodeClassRef.Name] != nil
-}
-
-// firstFew names the first three of a sorted list.
-func firstFew(names []string) string {
-	const listed = 3
-	if len(names) <= listed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:listed], ", "), len(names)-listed)
 }

@@ -36,8 +36,8 @@ func (r *Updater) users(ctx context.Context, m *member) (*tally, error) {
 // mayInterrupt reports whether a node's plugin may go as far as the pods there are concerned,
 // and notes for its pool who keeps it otherwise.
 func (r *Updater) mayInterrupt(ctx context.Context, s *decision, m *member) (bool, error) {
-	harm := m.podImpact()
-	if harm == "" {
+	impact := m.podImpact()
+	if impact == "" {
 		return true, nil
 	}
 	found, err := r.users(ctx, m)
@@ -45,7 +45,7 @@ func (r *Updater) mayInterrupt(ctx context.Context, s *decision, m *member) (boo
 		return err == nil, err
 	}
 	if s.pendingPods[m.pool] == "" {
-		s.pendingPods[m.pool] = fmt.Sprintf("waits: %s on node %s, %s", found.who("uses GPUs", "use GPUs"), m.node.Name, harm)
+		s.pendingPods[m.pool] = fmt.Sprintf("waits: %s on node %s, %s", found.who("uses GPUs", "use GPUs"), m.node.Name, impact)
 	}
 	s.requeueAfter(recheckInterval)
 	return false, nil

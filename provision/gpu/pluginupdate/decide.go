@@ -9,7 +9,7 @@ import (
 	"github.com/poolwright/poolwright/provision/gpu"
 )
 
-// decision is what there is to do now. Everything in it but next harms no pod.
+// decision is what there is to do now. Everything in it but next affects no pod.
 type decision struct {
 	// lower are nodes that have more recorded than is coming.
 	lower []*member
@@ -149,7 +149,7 @@ func (s *decision) setReason(config, reason string) {
 
 // choose finds the nodes that may be next. A node that is marked goes before all
 // others may. Nodes of one pool are so alike that the first stands for all of them
-// when it comes to pods that wait; where pods would be harmed it matters who uses each.
+// when it comes to pods that wait; where pods would be affected it matters who uses each.
 func (s *decision) choose() {
 	if s.middle != nil {
 		return

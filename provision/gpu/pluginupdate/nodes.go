@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/provision/gpu/readiness"
@@ -165,7 +166,7 @@ func (m *member) idle() bool {
 // be of use.
 func (m *member) reachable() bool {
 	return m.node.DeletionTimestamp.IsZero() && !m.node.Spec.Unschedulable && !hasTaint(m.node, disruptedTaint) &&
-		nodeReady(m.node).Status == corev1.ConditionTrue
+		nodeutils.GetCondition(m.node, corev1.NodeReady).Status == corev1.ConditionTrue
 }
 
 // timeout is how long a new plugin may take. A configuration that declares none gets the
@@ -177,7 +178,7 @@ func (m *member) timeout() time.Duration {
 // since is from when the new plugin's time counts.
 func (m *member) since() time.Time {
 	since := m.record.Time
-	for _, t := range []time.Time{nodeReady(m.node).LastTransitionTime.Time, m.created()} {
+	for _, t := range []time.Time{nodeutils.GetCondition(m.node, corev1.NodeReady).LastTransitionTime.Time, m.created()} {
 		if t.After(since) {
 			since = t
 		}
@@ -222,16 +223,6 @@ func (m *member) capacityTooHigh() bool {
 
 func hasTaint(node *corev1.Node, key string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
-}
-
-// nodeReady is the node's condition Ready, zero where it has none.
-func nodeReady(node *corev1.Node) corev1.NodeCondition {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c
-		}
-	}
-	return corev1.NodeCondition{}
 }
 
 func podReady(pod *corev1.Pod) bool {

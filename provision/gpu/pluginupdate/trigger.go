@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"github.com/poolwright/poolwright/provision/gpu"
 )
@@ -36,7 +37,7 @@ func nodeChanges() predicate.TypedPredicate[*corev1.Node] {
 		was, is := e.ObjectOld, e.ObjectNew
 		return is.Spec.Unschedulable != was.Spec.Unschedulable ||
 			is.DeletionTimestamp.IsZero() != was.DeletionTimestamp.IsZero() ||
-			nodeReady(is).Status != nodeReady(was).Status ||
+			nodeutils.GetCondition(is, corev1.NodeReady).Status != nodeutils.GetCondition(was, corev1.NodeReady).Status ||
 			!equality.Semantic.DeepEqual(is.Labels, was.Labels) ||
 			!equality.Semantic.DeepEqual(is.Annotations, was.Annotations) ||
 			!equality.Semantic.DeepEqual(is.Spec.Taints, was.Spec.Taints) ||

@@ -132,16 +132,16 @@ func (r *Updater) publish(states map[string]string) {
 // Reconcile takes the next step, if there is one to take: at most one working
 // plugin is deleted by it.
 func (r *Updater) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	fleet, err := r.readNodes(ctx)
+	nodes, err := r.readNodes(ctx)
 	if errors.Is(err, errBehind) {
 		return reconcile.Result{RequeueAfter: soon}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	step := decide(fleet, r.Clock.Now())
+	step := decide(nodes, r.Clock.Now())
 	again, err := r.execute(ctx, step)
-	r.publish(step.states(fleet))
+	r.publish(step.states(nodes))
 	if err != nil {
 		return reconcile.Result{}, err
 	}

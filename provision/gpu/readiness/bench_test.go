@@ -162,7 +162,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	return b
 }
 
-// restart forgets all memory, as a new process would.
+// restart drops all memory, as in a new process would.
 func (b *bench) restart() {
 	b.Helper()
 	b.events, b.registry = record.NewFakeRecorder(100), prometheus.NewRegistry()

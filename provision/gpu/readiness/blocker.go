@@ -48,7 +48,7 @@ func (k *Controller) blockedBy(s nodeView, claim *karpv1.NodeClaim) blocker {
 		return blocker{code: blockedByPods, message: "it is not replaced, since pods may have come to it"}
 	case !k.cfg.ReplaceEnabled():
 		return blocker{code: blockedByEngine, message: "it is not replaced, since Poolwright's engine does not run: another Karpenter's nodes are left alone"}
-	case kept(s.node.Annotations) || kept(claim.Annotations):
+	case doNotDisrupt(s.node.Annotations) || doNotDisrupt(claim.Annotations):
 		return blocker{code: blockedByAnnotation, message: "it is not replaced, since " + karpv1.DoNotDisruptAnnotationKey + " keeps it"}
 	case s.unapplied != "":
 		return blocker{code: blockedByManifest, message: "it is not replaced, since the cause is not the node"}
@@ -56,7 +56,7 @@ func (k *Controller) blockedBy(s nodeView, claim *karpv1.NodeClaim) blocker {
 	return blocker{}
 }
 
-func kept(annotations map[string]string) bool {
+func doNotDisrupt(annotations map[string]string) bool {
 	return annotations[karpv1.DoNotDisruptAnnotationKey] == "true"
 }
 

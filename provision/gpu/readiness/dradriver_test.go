@@ -262,7 +262,7 @@ func TestAPoolWhoseResourceSlicesCannotBeReadIsUnknown(t *testing.T) {
 		err  error
 		text string
 	}{
-		"no right to list them":                   {apierrors.NewForbidden(group, "", errors.New("no role")), "may not be listed"},
+		"no permission to list them":              {apierrors.NewForbidden(group, "", errors.New("no role")), "may not be listed"},
 		"an API server without the kind":          {&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: group.Group, Kind: "ResourceSlice"}}, "does not serve"},
 		"an API server that has the kind no more": {apierrors.NewNotFound(group, ""), "does not serve"},
 		"an API server that is not reachable":     {errors.New("it is away"), ""},

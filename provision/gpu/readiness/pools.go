@@ -183,7 +183,7 @@ func (k *Controller) drop(ctx context.Context, name string) {
 		case apierrors.IsNotFound(err):
 			k.series.drop(pool)
 		case err != nil:
-			// The next last node tries again; a series too many does no harm.
+			// The next last node tries again; a series too many has no effect.
 			k.cfg.Log.Info("Could not read whether a pool is gone; its metrics stay", "nodepool", pool, "error", err.Error())
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 )
 
 // FailedAnnotation on a NodeClaim is why it is replaced. It is written before the
@@ -174,10 +175,8 @@ func (s *nodeView) diagnosis() (reason, message string) {
 	if nodeReady(s.node) {
 		return s.health.Reason, s.health.Message
 	}
-	for _, c := range s.node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return NodeNotReady, "the node is not ready: " + cut(c.Reason+": "+c.Message)
-		}
+	if c := nodeutils.GetCondition(s.node, corev1.NodeReady); c.Type != "" {
+		return NodeNotReady, "the node is not ready: " + cut(c.Reason+": "+c.Message)
 	}
 	return NodeNotReady, "the node's kubelet has never reported on it"
 }

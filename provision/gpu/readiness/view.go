@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"github.com/poolwright/poolwright/provision/gpu"
 )
@@ -229,12 +230,7 @@ func isManaged(node *corev1.Node) bool {
 }
 
 func nodeReady(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return nodeutils.GetCondition(node, corev1.NodeReady).Status == corev1.ConditionTrue
 }
 
 func tainted(node *corev1.Node) bool {

@@ -180,7 +180,7 @@ func onlyDry(err error) error {
 	return err
 }
 
-// TestADryRunOfCreateFleetNeedsNoRunInstances: the engine checks its rights one by one, by
+// TestADryRunOfCreateFleetNeedsNoRunInstances: the engine checks its permissions one by one, by
 // dry runs, and gives the class the reason of the first that lacks.
 func TestADryRunOfCreateFleetNeedsNoRunInstances(t *testing.T) {
 	w, zones := ready(t, nil)

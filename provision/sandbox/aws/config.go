@@ -63,7 +63,7 @@ func DefaultConfig() Config {
 		Region:   "us-east-1",
 		Account:  "000000000000",
 		Cluster:  Cluster{Name: "sandbox", Version: "1.33", ServiceCIDR: "172.20.0.0/16"},
-		Delays:   Delays{Response: 2 * time.Millisecond, Fleet: 1200 * time.Millisecond, Running: 2 * time.Second, Shutdown: 3 * time.Second, Interrupt: 2 * time.Minute, Forget: time.Hour},
+		Delays:   Delays{Response: 2 * time.Millisecond, Fleet: 1200 * time.Millisecond, Running: 2 * time.Second, Shutdown: 3 * time.Second, Interrupt: 2 * time.Minute, Removal: time.Hour},
 		Queues:   []string{"sandbox"},
 		Roles:    []string{"KarpenterNodeRole-sandbox"},
 		Releases: []string{"v20250505", "v20250904", "v20260115", "v20260611", "v20261102"},

@@ -102,7 +102,7 @@ func (s *Server) AwaitBranch(ctx context.Context, user Account, in Repository, b
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		known, err := s.knows(ctx, user, in, branch)
+		known, err := s.hasBranch(ctx, user, in, branch)
 		if known || err != nil {
 			return err
 		}
@@ -114,9 +114,9 @@ func (s *Server) AwaitBranch(ctx context.Context, user Account, in Repository, b
 	}
 }
 
-// knows checks whether the repository is empty first: to a request for a branch of an
+// hasBranch checks whether the repository is empty first: to a request for a branch of an
 // empty one, this version of Gitea responds with a panic.
-func (s *Server) knows(ctx context.Context, user Account, in Repository, branch string) (bool, error) {
+func (s *Server) hasBranch(ctx context.Context, user Account, in Repository, branch string) (bool, error) {
 	var repository struct {
 		Empty bool `json:"empty"`
 	}

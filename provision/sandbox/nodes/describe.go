@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nodeutil "k8s.io/component-helpers/node/util"
 
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/capacity"
 	"github.com/poolwright/poolwright/provision/sandbox/nodes/internal/userdata"
@@ -142,21 +143,15 @@ func (k *kubelet) conditions() []corev1.NodeCondition {
 
 // notReady makes a Node register as before its network plugin runs.
 func notReady(node *corev1.Node) {
-	for i := range node.Status.Conditions {
-		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
-			c.Status, c.Reason = corev1.ConditionFalse, "KubeletNotReady"
-			c.Message = "container runtime network not ready: cni plugin not initialized"
-		}
+	if _, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady); c != nil {
+		c.Status, c.Reason = corev1.ConditionFalse, "KubeletNotReady"
+		c.Message = "container runtime network not ready: cni plugin not initialized"
 	}
 }
 
 func ready(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	_, c := nodeutil.GetNodeCondition(&node.Status, corev1.NodeReady)
+	return c != nil && c.Status == corev1.ConditionTrue
 }
 
 func (k *kubelet) info() corev1.NodeSystemInfo {

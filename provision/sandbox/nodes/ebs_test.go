@@ -43,7 +43,7 @@ func volumeLife(t *testing.T, w *fixture) {
 	}
 	w.attached(t, volume.Name, running.Spec.NodeName)
 	w.delete(t, created)
-	w.vanishes(t, created)
+	w.waitDeleted(t, created)
 	w.attached(t, volume.Name, "")
 	if err := claims.Delete(t.Context(), "data", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -280,8 +280,8 @@ func (w *fixture) phase(t *testing.T, pod *corev1.Pod, want corev1.PodPhase) *co
 	return got
 }
 
-// vanishes waits until a pod is gone.
-func (w *fixture) vanishes(t *testing.T, pod *corev1.Pod) {
+// waitDeleted waits until a pod is gone.
+func (w *fixture) waitDeleted(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	w.eventually(t, func() string {
 		got, err := w.api.CoreV1().Pods(pod.Namespace).Get(t.Context(), pod.Name, metav1.GetOptions{})

@@ -33,7 +33,7 @@ func probed(t *testing.T, w *fixture) {
 		return ""
 	})
 	w.delete(t, created)
-	w.vanishes(t, created)
+	w.waitDeleted(t, created)
 }
 
 func readiness(pod *corev1.Pod) corev1.PodCondition {
@@ -52,7 +52,7 @@ func hooked(t *testing.T, w *fixture) {
 	w.phase(t, created, corev1.PodRunning)
 	begin := time.Now()
 	w.delete(t, created)
-	w.vanishes(t, created)
+	w.waitDeleted(t, created)
 	if took := time.Since(begin); took < 900*time.Millisecond {
 		t.Errorf("a pod whose hook takes 2 s was gone after %s", took)
 	}

@@ -33,7 +33,7 @@ type source struct {
 type pluginRun struct {
 	source    source
 	life      *pluginlife.Life // nil without a source
-	complaint string           // told last
+	complaint string           // reported last
 	posted    devicemanager.Table
 	changed   time.Time // when the devices first differed from posted; zero if they do not
 	addons    time.Time // from when on the add-ons offer their devices

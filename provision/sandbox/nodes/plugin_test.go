@@ -107,7 +107,7 @@ func crashLoop(t *testing.T, w *fixture) {
 		t.Errorf("kwok and the player disagree: %s", strings.Join(wrong, "; "))
 	}
 	w.delete(t, pod)
-	w.vanishes(t, pod)
+	w.waitDeleted(t, pod)
 }
 
 func noDriver(t *testing.T, w *fixture) {
@@ -120,7 +120,7 @@ func noDriver(t *testing.T, w *fixture) {
 		t.Errorf("termination message %q", got.Message)
 	}
 	w.delete(t, pod)
-	w.vanishes(t, pod)
+	w.waitDeleted(t, pod)
 	patient := plugin("plugin-patient", node.Name, "")
 	patient.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FAIL_ON_INIT_ERROR", Value: "false"}}
 	if got := w.container(t, w.create(t, patient), isUp, 0); got.RestartCount != 0 {
@@ -160,7 +160,7 @@ func gpuFallsOffBus(t *testing.T, w *fixture) {
 	w.fault("i-bus", nodes.Fault{MissingGPUs: 1})
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "30 of 40")
 	w.delete(t, pod)
-	w.vanishes(t, pod)
+	w.waitDeleted(t, pod)
 	w.create(t, plugin("plugin-bus-2", node.Name, "bus"))
 	w.hasGPUs(t, node.Name, "nvidia.com/gpu", "30 of 30")
 }
@@ -194,7 +194,7 @@ func reconfigured(t *testing.T, w *fixture) {
 	replace := func(old *corev1.Pod, name, config string) *corev1.Pod {
 		if old != nil {
 			w.delete(t, old)
-			w.vanishes(t, old)
+			w.waitDeleted(t, old)
 		}
 		return w.create(t, plugin(name, node.Name, config))
 	}
@@ -214,7 +214,7 @@ func reconfigured(t *testing.T, w *fixture) {
 	}
 	for _, h := range holders[:2] {
 		w.delete(t, h)
-		w.vanishes(t, h)
+		w.waitDeleted(t, h)
 	}
 	w.phase(t, w.create(t, workload("fits-again", node.Name, 10)), corev1.PodRunning)
 

@@ -78,7 +78,7 @@ func systemNode(t *testing.T, w *fixture) {
 		t.Errorf("the scheduler put it on %q", pod.Spec.NodeName)
 	}
 	w.delete(t, pod)
-	w.vanishes(t, pod)
+	w.waitDeleted(t, pod)
 }
 
 func gpuNode(t *testing.T, w *fixture) {
@@ -143,7 +143,7 @@ func podLife(t *testing.T, w *fixture) {
 	if err := w.api.CoreV1().Pods(pod.Namespace).EvictV1(t.Context(), eviction); err != nil {
 		t.Fatal(err)
 	}
-	w.vanishes(t, created)
+	w.waitDeleted(t, created)
 
 	slow := workload("slow", "system.ec2.internal", 0)
 	slow.Annotations = map[string]string{"sandbox.poolwright.dev/stop-seconds": "2"}
@@ -151,7 +151,7 @@ func podLife(t *testing.T, w *fixture) {
 	w.phase(t, created, corev1.PodRunning)
 	begin := time.Now()
 	w.delete(t, created)
-	w.vanishes(t, created)
+	w.waitDeleted(t, created)
 	if took := time.Since(begin); took < 900*time.Millisecond { // times in the API are whole seconds
 		t.Errorf("a pod that needs 2 s to stop was gone after %s", took)
 	}
@@ -356,5 +356,5 @@ func outage(t *testing.T, w *fixture) {
 	pod := w.create(t, workload("after", "system.ec2.internal", 0))
 	w.phase(t, pod, corev1.PodRunning)
 	w.delete(t, pod)
-	w.vanishes(t, pod)
+	w.waitDeleted(t, pod)
 }

@@ -81,7 +81,7 @@ func (r *Request) Succeeded() bool { return r.Status >= 200 && r.Status < 300 }
 var writing = []string{"create", "update", "patch", "delete", "deletecollection"}
 
 // Writes reports whether the request is one of Kubernetes, AWS or a forge that changes
-// something. Reviews of rights and of tokens store nothing.
+// something. Reviews of permissions and of tokens store nothing.
 func (r *Request) Writes() bool {
 	if r.DryRun {
 		return false

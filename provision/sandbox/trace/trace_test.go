@@ -12,7 +12,7 @@ func TestARequestWritesWhereItChangesObjects(t *testing.T) {
 		{"a deletion of a collection", Request{Wire: Kubernetes, Verb: "deletecollection", Kind: "configmaps"}, true},
 		{"a dry run does not", Request{Wire: Kubernetes, Verb: "patch", Kind: "configmaps", DryRun: true}, false},
 		{"a list does not", Request{Wire: Kubernetes, Verb: "list", Kind: "configmaps"}, false},
-		{"a review of rights does not", Request{Wire: Kubernetes, Verb: "create", Kind: "selfsubjectaccessreviews.authorization.k8s.io"}, false},
+		{"a review of permissions does not", Request{Wire: Kubernetes, Verb: "create", Kind: "selfsubjectaccessreviews.authorization.k8s.io"}, false},
 		{"an operation of AWS", Request{Wire: AWS, Verb: "TerminateInstances", Kind: "ec2"}, true},
 		{"one that reads does not", Request{Wire: AWS, Verb: "DescribeInstances", Kind: "ec2"}, false},
 		{"one that is tried does not", Request{Wire: AWS, Verb: "CreateFleet", Kind: "ec2", DryRun: true}, false},

@@ -131,7 +131,7 @@ func (x *exchange) after(a *Armed, q trace.Request) {
 	case a.fault.Do == Respond:
 		x.respond(a.fault)
 	case a.fault.Do == Truncate && out.status != 0 && !out.firstLine:
-		// With the length of the whole, so that the client knows that some is missing.
+		// With the length of the whole, so that the client finds that some is missing.
 		maps.Copy(x.w.Header(), out.Header())
 		x.w.Header().Set("Content-Length", strconv.Itoa(out.kept.Len()))
 		x.w.WriteHeader(out.status)

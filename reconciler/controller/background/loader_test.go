@@ -62,7 +62,7 @@ func TestASlowSourceHoldsUpOnlyOneReconciliation(t *testing.T) {
 	}
 	begin := time.Now()
 	if _, ok, _ := f.Fetch("", true); ok || time.Since(begin) >= waitTimeout {
-		t.Errorf("who is in a hurry waited %s for a source that is known to be slow", time.Since(begin))
+		t.Errorf("who does not wait for it waited %s for a source that is known to be slow", time.Since(begin))
 	}
 	source.later <- revision("a")
 	<-woken

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state"
 )
@@ -166,11 +167,8 @@ func (r result) reason(sync *v1alpha1.Sync, revision, treeID string) error {
 	if len(waits) == 0 {
 		return nil
 	}
-	if more := len(waits) - namedDependencies; more > 0 {
-		waits = append(waits[:namedDependencies], fmt.Sprintf("and %d more", more))
-	}
 	// A watch reports when it may; until then only Git can have anything new.
-	return state.WaitFor(sync.Spec.Interval.Duration, fluxmeta.DependencyNotReadyReason, fmt.Errorf("waiting for %s", strings.Join(waits, "; ")))
+	return state.WaitFor(sync.Spec.Interval.Duration, fluxmeta.DependencyNotReadyReason, fmt.Errorf("waiting for %s", plural.FirstOf(waits, namedDependencies, "; ")))
 }
 
 // fingerprint is all of it.

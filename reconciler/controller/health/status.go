@@ -48,8 +48,19 @@ func KeepTransitions(updated, sync *v1alpha1.Sync) {
 		if before == nil || before.Status != c.Status {
 			continue
 		}
-		if c.Type == fluxmeta.HealthyCondition || before.Reason == c.Reason && before.Message == c.Message {
+		if c.Type == fluxmeta.HealthyCondition || SameState(before, &c) {
 			updated.Status.Conditions[i].LastTransitionTime = before.LastTransitionTime
 		}
 	}
+}
+
+// SameState reports whether a condition, which may be nil, is as before, whenever and of whatever generation that was: as conditions.Set of
+// Flux compares them.
+func SameState(before, after *metav1.Condition) bool {
+	if before == nil || after == nil {
+		return before == after
+	}
+	was, is := *before, *after
+	was.LastTransitionTime, was.ObservedGeneration = is.LastTransitionTime, is.ObservedGeneration
+	return was == is
 }

@@ -1,48 +1,59 @@
 package lint
 
 import (
-	"fmt"
 	"regexp"
-	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// prefixed finds what the ids of a kind of AWS resource begin with, in the
-// pattern that they must match.
-var prefixed = regexp.MustCompile(`^\^([a-z]+)-\[0-9`)
+const (
+	useUnits     = "use the units h, m and s, as in 336h or 1h30m"
+	useNameChars = "begin with a letter or digit, and use letters, digits, _ and - only"
+)
 
-// characters finds in the pattern of a name what it may hold beside letters and
-// digits, and how long it may be.
-var characters = regexp.MustCompile(`^\^\[A-Za-z0-9([^\]]+)\]\{1,([0-9]+)\}\$$`)
+// remedies are how values are written, by the patterns of the definitions of Poolwright and of Karpenter that do not explain themselves.
+var remedies = map[string]string{
+	`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`:                useUnits,
+	`^([0-9]+(s|m|h))+$`:                              useUnits,
+	`^(([0-9]+(s|m|h))+|Never)$`:                      useUnits + ", or write Never",
+	`^[0-9]{12}$`:                                     "give the account's twelve digits, in quotes",
+	`^[a-z]{2}(-[a-z]+)+-[0-9]+$`:                     "give a region such as eu-west-1",
+	`^1\.[0-9]{2}$`:                                   `give major and minor version, as in "1.33"`,
+	`^(https|http)://[^@\s]+$`:                        "give an https address without credentials in it",
+	`^v[0-9]+\.[0-9]+\.[0-9]+([-.][0-9A-Za-z.-]+)?$`:  "write the version with its v, as in v0.19.3",
+	`^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)*$`: "leave the tag out: the version is the tag",
+	`^[0-9a-f]{40}$`:                                  "give the whole hash of a commit, 40 digits",
+	`^[0-9A-Za-z][A-Za-z0-9_-]{0,62}$`:                useNameChars,
+	`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`:                useNameChars,
+	`^[A-Za-z0-9+=,.@_-]{1,64}$`:                      "use letters, digits and + = , . @ _ - only, at most 64",
+	`^[A-Za-z0-9+=,.@_-]{1,128}$`:                     "use letters, digits and + = , . @ _ - only, at most 128",
+	`^[A-Za-z0-9_-]{1,80}$`:                           "use letters, digits and _ - only, at most 80",
+	`^subnet-[0-9a-f]{8,17}$`:                         "give an id such as subnet-0123456789abcdef0",
+	`^sg-[0-9a-f]{8,17}$`:                             "give an id such as sg-0123456789abcdef0",
+	`subnet-[0-9a-z]+`:                                "give an id such as subnet-0123456789abcdef0",
+	`sg-[0-9a-z]+`:                                    "give an id such as sg-0123456789abcdef0",
+	`ami-[0-9a-z]+`:                                   "give an id such as ami-0123456789abcdef0",
+	`^cr-[0-9a-z]+$`:                                  "give an id such as cr-0123456789abcdef0",
+	`^pg-[0-9a-z]+$`:                                  "give an id such as pg-0123456789abcdef0",
+}
 
-// remedy adds to a message that shows nothing but a pattern how such a value is
-// written.
-func remedy(text string) string {
-	_, pattern, found := strings.Cut(text, "should match '")
-	if !found {
-		return ""
-	}
-	pattern = strings.TrimSuffix(pattern, "'")
-	for _, known := range []struct{ part, text string }{
-		{"(ms|s|m|h)", "use the units h, m and s, as in 336h or 1h30m"},
-		{"(s|m|h)", "use the units h, m and s, as in 336h or 1h30m"},
-		{"^[0-9]{12}$", "give the account's twelve digits, in quotes"},
-		{"^[a-z]{2}(-[a-z]+)+-[0-9]+$", "give a region such as eu-west-1"},
-		{`^1\.[0-9]`, `give major and minor version, as in "1.33"`},
-		{"^(https|http)://[^@", "give an https address without credentials in it"},
-		{"^v[0-9]+\\.[0-9]+", "write the version with its v, as in v0.19.3"},
-		{"(:[0-9]+)?(/[a-z0-9._-]+)*$", "leave the tag out: the version is the tag"},
-		{"^[0-9a-f]{40}$", "give the whole hash of a commit, 40 digits"},
-		{"^[0-9A-Za-z][A-Za-z0-9_-]{0,", "begin with a letter or digit, and use letters, digits, _ and - only"},
-	} {
-		if strings.Contains(pattern, known.part) {
-			return ": " + known.text
-		}
-	}
-	if m := prefixed.FindStringSubmatch(pattern); m != nil {
-		return ": give an id such as " + m[1] + "-0123456789abcdef0"
-	}
-	if m := characters.FindStringSubmatch(pattern); m != nil {
-		return fmt.Sprintf(": use letters, digits and %s only, at most %s", strings.Join(strings.Split(m[1], ""), " "), m[2])
+// remedy is how a value is written of which a message shows nothing but the pattern that it does not match.
+func (v *version) remedy(err *field.Error) string {
+	if known := remedies[v.failedPattern(err)]; known != "" {
+		return ": " + known
 	}
 	return ""
+}
+
+// failedPattern is the pattern in the schema of a field that its value does not match; empty where there is none.
+func (v *version) failedPattern(err *field.Error) string {
+	value, isString := err.BadValue.(string)
+	s := schemaAt(v.tree, segments(err.Field))
+	if err.Type != field.ErrorTypeInvalid || !isString || s == nil || s.ValueValidation == nil {
+		return ""
+	}
+	if matches, bad := regexp.MatchString(s.ValueValidation.Pattern, value); matches || bad != nil {
+		return ""
+	}
+	return s.ValueValidation.Pattern
 }

@@ -121,7 +121,7 @@ func (c *schemaValidator) schema(item state.Item) {
 		if err.Type == field.ErrorTypeRequired && misspelled[fieldOf(err.Error)] {
 			continue // It is there, under the unknown name that is reported.
 		}
-		c.report(item, fieldOf(err.Error), codeOf(err.Error), "%s", finding.NewFact("reason", detail(err.Error)))
+		c.report(item, fieldOf(err.Error), codeOf(err.Error), "%s", finding.NewFact("reason", v.detail(err.Error)))
 		last := &c.findings[len(c.findings)-1]
 		last.Rule, last.RuleFields = err.rule, strings.Join(err.reads, " ")
 	}
@@ -157,9 +157,9 @@ const maxValueLength = 60
 
 // detail is what is wrong with a field. Values are shown when they are short and cannot be
 // user data, without what is a secret by its shape, such as a password in a URL.
-func detail(err *field.Error) string { return sanitize.Redact(explanation(err)) }
+func (v *version) detail(err *field.Error) string { return sanitize.Redact(v.explanation(err)) }
 
-func explanation(err *field.Error) string {
+func (v *version) explanation(err *field.Error) string {
 	text := strings.TrimPrefix(err.Detail, err.Field+" in body ")
 	if err.Type == field.ErrorTypeRequired {
 		if text == "" || text == err.Type.String() {
@@ -180,7 +180,7 @@ func explanation(err *field.Error) string {
 	if text == "" {
 		text = strings.ToLower(err.Type.String())
 	}
-	return quoted + text + remedy(text)
+	return quoted + text + v.remedy(err)
 }
 
 // fieldMeant is the name of the schema's field that was probably meant at the path of an
@@ -190,7 +190,16 @@ func fieldMeant(s *structural.Structural, path string) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	for _, p := range parts[:len(parts)-1] {
+	of := schemaAt(s, parts[:len(parts)-1])
+	if of == nil {
+		return ""
+	}
+	return manifest.ClosestName(parts[len(parts)-1], slices.Collect(maps.Keys(of.Properties)))
+}
+
+// schemaAt is the schema at a path; nil where there is none.
+func schemaAt(s *structural.Structural, path []string) *structural.Structural {
+	for _, p := range path {
 		switch next, isField := property(s, p); {
 		case isField:
 			s = next
@@ -199,10 +208,10 @@ func fieldMeant(s *structural.Structural, path string) string {
 		case s.AdditionalProperties != nil && s.AdditionalProperties.Structural != nil:
 			s = s.AdditionalProperties.Structural
 		default:
-			return ""
+			return nil
 		}
 	}
-	return manifest.ClosestName(parts[len(parts)-1], slices.Collect(maps.Keys(s.Properties)))
+	return s
 }
 
 // sibling is the path of the field beside the one at a path; empty without a name.

@@ -25,17 +25,17 @@ func TestManyFieldsAreFoundByReadingTheirMappingOnce(t *testing.T) {
 		fmt.Fprintf(&text, "  field%d: 1\n", i)
 	}
 	for name, c := range map[string]struct {
-		forgetful bool
-		read      int
+		uncached bool
+		read     int
 	}{
 		"with its index": {read: fields},
-		"the control: with a new one for each search": {forgetful: true, read: fields * fields},
+		"the control: with a new one for each search": {uncached: true, read: fields * fields},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc := parsedText(t, text.String())[0]
 			read := 0
 			for i := range fields {
-				if c.forgetful {
+				if c.uncached {
 					read += doc.index.read
 					doc.index = &index{}
 				}

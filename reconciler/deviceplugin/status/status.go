@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	overlayv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -200,27 +201,21 @@ func readyCondition(s v1alpha1.DevicePluginStatus, unknown, refused []string, no
 	case len(held) > 0:
 		return metav1.ConditionFalse, "PoolsBackingOff", "No GPU node is launched for " + strings.Join(held, ", ") + ", because nodes never advertised their GPUs; status.pools has the details"
 	case len(unhealthy) > 0:
-		return metav1.ConditionFalse, "NodesUnhealthy", few(unhealthy)
+		return metav1.ConditionFalse, "NodesUnhealthy", plural.FirstOf(unhealthy, maxNamed, "; ")
 	case len(rolling) > 0:
 		// What is declared is not in force on nodes that pods use: whoever waits for
 		// Ready after a push waits for this.
-		return metav1.ConditionFalse, "UpdatingPlugins", few(rolling)
+		return metav1.ConditionFalse, "UpdatingPlugins", plural.FirstOf(rolling, maxNamed, "; ")
 	case len(unknown) > 0:
-		return metav1.ConditionUnknown, "ResourceSlicesNotReadable", few(unknown)
+		return metav1.ConditionUnknown, "ResourceSlicesNotReadable", plural.FirstOf(unknown, maxNamed, "; ")
 	case s.UpdatedNodes < s.Nodes:
 		return metav1.ConditionTrue, "NodesStarting", fmt.Sprintf("%d of %d nodes advertise the resources of their configuration, the others are starting", s.UpdatedNodes, s.Nodes)
 	}
 	return metav1.ConditionTrue, "Allocatable", fmt.Sprintf("%d of %d nodes advertise the resources of their configuration", s.UpdatedNodes, s.Nodes)
 }
 
-// few shows three of a list and counts the others.
-func few(list []string) string {
-	const listed = 3
-	if len(list) <= listed {
-		return strings.Join(list, "; ")
-	}
-	return fmt.Sprintf("%s; and %d more", strings.Join(list[:listed], "; "), len(list)-listed)
-}
+// maxNamed is how many nodes a condition names.
+const maxNamed = 3
 
 // conclude sets the conditions and what generation they are about.
 func conclude(plugin *v1alpha1.DevicePlugin, ready metav1.ConditionStatus, reason, message string) {

@@ -1,4 +1,4 @@
-// Package forecasttest has a small fleet of nodes, for tests of what changes do to one.
+// Package forecasttest has a small cluster, for tests of what changes do to one.
 package forecasttest
 
 import (

@@ -320,7 +320,7 @@ func (c *Collector) observe(ctx context.Context) error {
 	c.state.Observe(now, observed.claims)
 	c.present = observed.present
 	c.series.retain(observed.paid)
-	c.forget()
+	c.deleteGone()
 	return c.gone(ctx)
 }
 
@@ -344,7 +344,7 @@ func (c *Collector) queue(take func(*recorder.State)) {
 	}
 }
 
-// save writes the State. Where another has written it meanwhile, what only the other knows is taken over.
+// save writes the State. Where another has written it meanwhile, what only the other has is taken over.
 func (c *Collector) save(ctx context.Context) error {
 	// What is not observed may be present.
 	present := func(uid string) bool { return c.present == nil || c.present[uid] }

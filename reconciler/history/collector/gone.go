@@ -10,8 +10,8 @@ import (
 	"github.com/poolwright/poolwright/reconciler/history"
 )
 
-// forget deletes what is kept of NodeClaims that are gone.
-func (c *Collector) forget() {
+// deleteGone deletes what is kept of NodeClaims that are gone.
+func (c *Collector) deleteGone() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.interruptions, func(uid string, _ history.Reason) bool { return !c.present[uid] })

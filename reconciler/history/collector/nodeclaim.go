@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 	"sigs.k8s.io/karpenter/pkg/utils/pod"
 
 	"github.com/poolwright/poolwright/provision/gpu"
@@ -44,7 +45,7 @@ type workload struct {
 	gpus bool
 }
 
-// podsUntil is until what age of a node without GPUs its first pods are looked up.
+// podsUntil is until what age of a node without GPUs its first pods are read.
 const podsUntil = time.Hour
 
 // nodeClaims observes all NodeClaims in the cache.
@@ -77,7 +78,7 @@ func (c *Collector) nodeClaims(ctx context.Context) (observed, error) {
 		c.addPrice(c.state, claim.Labels[corev1.LabelTopologyRegion], &o)
 		if node := byName[claim.Status.NodeName]; node != nil {
 			advertised := gpusIn(node.Status.Allocatable)
-			o.Advertises = advertised > 0 && isReady(node)
+			o.Advertises = advertised > 0 && nodeutils.GetCondition(node, corev1.NodeReady).Status == corev1.ConditionTrue
 			// The pods of most nodes change nothing of what is recorded, and there are many.
 			if o.GPUs > 0 || advertised > 0 || !c.state.HasPods(o.UID) && now.Sub(claim.CreationTimestamp.Time) < podsUntil {
 				on, err := c.podsOn(ctx, node.Name)
@@ -146,12 +147,6 @@ func gpusIn(list corev1.ResourceList) int64 {
 		}
 	}
 	return sum
-}
-
-func isReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // observation is what the object of a NodeClaim has. Pools are those that there are; nil where that is not known.

@@ -27,7 +27,7 @@ func (c *Collector) offerings() *pricelist.List {
 	return c.prices
 }
 
-// addPrice looks up the price of a NodeClaim that has none yet, or only an approximate one.
+// addPrice finds the price of a NodeClaim that has none yet, or only an approximate one.
 func (c *Collector) addPrice(s *recorder.State, region string, o *recorder.Observation) {
 	if s.NeedsPrice(o.UID) {
 		o.USDPerHour, o.PriceBasis = c.price(region, o.NodeClaim)

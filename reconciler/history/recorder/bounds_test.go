@@ -77,7 +77,7 @@ func written(t *testing.T, text string) []byte {
 	return out.Bytes()
 }
 
-func TestAStateThatSomebodyEditedHarmsNothing(t *testing.T) {
+func TestAStateThatSomebodyEditedIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
 		"a price without a sum":      `{"open":[{"uid":"uid-a","nodePool":"gpu","launched":"2026-11-01T09:50:00Z","accounted":"2026-11-01T09:50:00Z","usdPerHour":1}]}`,
 		"no time of accounting":      `{"open":[{"uid":"uid-a","nodePool":"gpu","launched":"2026-11-01T09:50:00Z"}]}`,

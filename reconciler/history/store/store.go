@@ -182,7 +182,7 @@ func (s *Store) archiveAll(ctx context.Context, state *recorder.State, present f
 	}
 }
 
-// IsRefused reports whether a ConfigMap could not be written since the API server does not allow it, such as by a quota, rights or an
+// IsRefused reports whether a ConfigMap could not be written since the API server does not allow it, such as by a quota, permissions or an
 // admission webhook: another try helps once a person has changed that.
 func IsRefused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsInvalid(err) }
 

@@ -37,7 +37,7 @@ const (
 	QuotaExceeded Rule = "QuotaExceeded"
 	// DependentDeletionHeld: another object, whose deletion is held, uses a field that the change takes away.
 	DependentDeletionHeld Rule = "DependentDeletionHeld"
-	// SyncChangeHeld: the change loosens protected fields of a Sync.
+	// SyncChangeHeld: the change relaxes protected fields of a Sync.
 	SyncChangeHeld Rule = "SyncChangeHeld"
 	// HoldUntil: the thing stays as it is until a time (state.CorrectionPolicy.HoldUntil).
 	HoldUntil Rule = "HoldUntil"
@@ -75,7 +75,7 @@ type Facts struct {
 	// goes with a deletion or an update; why it is not known whether something uses it (DependentDeletionHeld); what a
 	// person wrote for others (HoldUntil).
 	Detail string `json:"detail,omitempty"`
-	// Fields are the paths of the fields that a SyncChangeHeld loosens, or that another object uses (DependentDeletionHeld).
+	// Fields are the paths of the fields that a SyncChangeHeld relaxes, or that another object uses (DependentDeletionHeld).
 	Fields []string `json:"fields,omitempty"`
 	// Deletions are what MaxPrunePercent counted.
 	Deletions *Deletions `json:"deletions,omitempty"`

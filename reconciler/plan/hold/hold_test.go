@@ -49,8 +49,8 @@ func TestReasonsAreReadAsOneSentence(t *testing.T) {
 		{"a hold with its reason", Reasons{{Rule: HoldUntil, Facts: Facts{Until: "2026-11-28T18:00:00Z", Detail: "INC-7"}}}, "stays as it is until 2026-11-28T18:00:00Z (hold-until): INC-7"},
 		{"a hold on what goes along", Reasons{{Rule: HoldUntil, Facts: Facts{Object: "ConfigMap/a/b", Until: "2026-11-28T18:00:00Z"}}},
 			"ConfigMap/a/b, which would be deleted with it, stays as it is until 2026-11-28T18:00:00Z (hold-until)"},
-		{"a looser Sync", Reasons{{Rule: SyncChangeHeld, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
-			"updating Sync/a would loosen it (spec.prune, spec.drift), which the repository alone cannot do"},
+		{"a relaxed Sync", Reasons{{Rule: SyncChangeHeld, Facts: Facts{Object: "Sync/a", Fields: []string{"spec.prune", "spec.drift"}}}},
+			"updating Sync/a would relax it (spec.prune, spec.drift), which the repository alone cannot do"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if d := cmp.Diff(tt.want, tt.of.String()); d != "" {

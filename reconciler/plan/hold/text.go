@@ -74,7 +74,7 @@ func (r Reason) phrases() []string {
 	case HoldUntil:
 		return []string{f.until()}
 	case SyncChangeHeld:
-		return []string{fmt.Sprintf("updating %s would loosen it (%s), which the repository alone cannot do", f.Object, strings.Join(f.Fields, ", "))}
+		return []string{fmt.Sprintf("updating %s would relax it (%s), which the repository alone cannot do", f.Object, strings.Join(f.Fields, ", "))}
 	case ReadOnly:
 	}
 	return []string{f.Detail}

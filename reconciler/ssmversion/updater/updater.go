@@ -27,7 +27,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
-// newestEvery is how often SSM is asked whether pinned parameters have newer values.
+// newestEvery is how often it is read from SSM whether pinned parameters have newer values.
 const newestEvery = time.Hour
 
 // Config is what a Updater works with. All fields are needed but Clock.
@@ -53,10 +53,10 @@ type Updater struct {
 
 // lastRead is what one reading of a Sync's parameters leaves to the next.
 type lastRead struct {
-	// at is when all of them were asked for, and whose and which they were.
+	// at is when all of them were requested, and whose and which they were.
 	at  time.Time
 	who string
-	// failure is what was wrong with them, and told.
+	// failure is what was wrong with them, and was reported.
 	failure string
 }
 
@@ -107,7 +107,7 @@ func (k *Updater) Values(ctx context.Context, sync *v1alpha1.Sync) (map[string]s
 	return found.Values(), nil
 }
 
-// read reads from SSM what Resolve needs to know, and once an hour for everything. What
+// read reads from SSM what Resolve needs, and once an hour for everything. What
 // has values already is not worth an error. Where everything was read, that is to
 // be kept once the values are in the status.
 func (k *Updater) read(ctx context.Context, sync *v1alpha1.Sync) (map[string]ssmversion.Reading, *lastRead, error) {
@@ -173,7 +173,7 @@ func (k *Updater) announce(sync *v1alpha1.Sync, found ssmversion.Resolution) {
 	}
 }
 
-// unused says so where the Sync itself has another value of a parameter's variable.
+// unused is a note where the Sync itself has another value of a parameter's variable.
 func unused(sync *v1alpha1.Sync, one v1alpha1.PinnedParameter) string {
 	if _, set := sync.Spec.Substitute[one.Variable]; set {
 		return "; nothing uses it: spec.substitute sets ${" + one.Variable + "}"

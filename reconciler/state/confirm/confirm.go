@@ -106,7 +106,7 @@ func RevokedToken(token string) string {
 // Engine is the purpose of tokens for what ends the engine.
 const Engine = "engine"
 
-// ChangesSync reports whether a purpose is to loosen protected fields of a Sync, whose name it ends with.
+// ChangesSync reports whether a purpose is to relax protected fields of a Sync, whose name it ends with.
 func ChangesSync(purpose string) bool {
 	name, ok := strings.CutPrefix(purpose, "guard.")
 	return ok && len(validation.IsDNS1123Subdomain(name)) == 0

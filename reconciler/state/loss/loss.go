@@ -262,7 +262,7 @@ func (c Counts) String() string {
 	return text.String()
 }
 
-// kindPattern is what a kind of Kubernetes looks like: a name in CamelCase whose lower case is
+// kindPattern is the form of a kind of Kubernetes: a name in CamelCase whose lower case is
 // a DNS label.
 var kindPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,62}$`)
 

@@ -9,7 +9,7 @@ import (
 // shape is a form by which a secret is known wherever it stands. Where the
 // pattern has a group, only the group is secret.
 type shape struct {
-	// hints are what a match must contain one of: looking for them is many
+	// hints are what a match must contain one of: searching for them is many
 	// times faster than matching, and almost no text has any.
 	hints   []string
 	pattern *regexp.Regexp

@@ -145,7 +145,7 @@ func newBench(t *testing.T, change func(*sandboxaws.Config), mods ...func(*Confi
 	return b
 }
 
-// restart forgets all memory, as a new process would.
+// restart drops all memory, as in a new process would.
 func (b *bench) restart() *Target {
 	b.Helper()
 	b.wire = &wire{next: kindtest.BufferedClient{Client: b.server.Client()}, died: make(chan struct{}), written: func() int { return len(b.writes()) }}

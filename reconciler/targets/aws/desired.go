@@ -47,7 +47,7 @@ func Check(declared state.Set) []state.Problem {
 	return problems
 }
 
-// findings are those of the schema, as far as this Target knows it.
+// findings are those of the schema, as far as this Target has it.
 func (w *Target) findings(item state.Item, spec v1alpha1.ClusterSpec, unreadable error) []state.Problem {
 	var found []state.Problem
 	if w.cfg.Check != nil {

@@ -244,8 +244,8 @@ func (o *observation) readEach(ctx context.Context, all []readRequest) {
 	}
 }
 
-// record takes over what was observed of the keys that were requested, with errors in
-// words.
+// record takes over what was observed of the keys that were requested, with errors as
+// text.
 func (o *observation) record(who string, observed map[state.Key]resource.Live, keys []state.Key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -303,7 +303,7 @@ func (o *observation) comparable(item state.Item, live resource.Live, rec invent
 	return object
 }
 
-// terms say whether what was found may be corrected, and know a thing again that
+// terms decide whether what was found may be corrected, and record that a thing
 // is as it should be.
 func (o *observation) terms(item state.Item, live resource.Live, found *state.Item) {
 	if item.ReadOnly != "" || o.olderCluster != "" {

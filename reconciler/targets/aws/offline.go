@@ -16,7 +16,7 @@ func Offline(check func(cluster state.Item) []state.Problem) targets.Target {
 }
 
 type offlineTarget struct {
-	// target knows the kinds, and has neither credentials nor an inventory.
+	// target has the kinds, and neither credentials nor an inventory.
 	target *Target
 }
 

@@ -68,7 +68,7 @@ func readParameter(ctx context.Context, client *ssm.Client, name string) (Parame
 	return Parameter{Value: sdk.ToString(out.Parameter.Value), Version: out.Parameter.Version}, nil
 }
 
-// parameterFailure gives the error of one parameter its class and its words.
+// parameterFailure gives the error of one parameter its class and its text.
 func parameterFailure(name, region string, err error) error {
 	doing := "reading SSM parameter " + name
 	switch code := awserr.Code(err); {
@@ -81,7 +81,7 @@ func parameterFailure(name, region string, err error) error {
 	return fmt.Errorf("%s: %w", doing, awserr.Fail("", err))
 }
 
-// worst is the error that decides what to do next, with the words of all.
+// worst is the error that decides what to do next, with the texts of all.
 func worst(errs []error) error {
 	if len(errs) < 2 {
 		return errors.Join(errs...)

@@ -36,7 +36,7 @@ func deletionPolicyOf(p resource.Scope, item state.Item) string {
 	return policy
 }
 
-// deletable reports whether a thing that nobody wants any more may be deleted:
+// deletable reports whether a thing that is not desired any more may be deleted:
 // it is ours by its tags, they have Delete, so had the last declaration, and it
 // is the very thing that we made.
 func deletable(rec inventory.Record, live resource.Live) bool {

@@ -43,7 +43,7 @@ type statusReporter struct {
 	// since is when an earlier process found unknown what nobody has observed
 	// known since, by what reports call it.
 	since map[string]time.Time
-	// changed is true when something has changed since the last telling.
+	// changed is true when something has changed since the last report.
 	changed bool
 }
 
@@ -126,7 +126,7 @@ func (t *statusReporter) restore(s Status) {
 	}
 }
 
-// message says in one line what differs.
+// message is in one line what differs.
 func message(c plan.Change) string {
 	text := ""
 	switch c.Action {

@@ -30,10 +30,10 @@ func (o *observation) countLosses(ctx context.Context) {
 	}
 	coverage := losses.NewCoverage(o.desired.Items(), removed)
 	o.target.coverage.Store(&coverage)
-	dying := map[state.Key]bool{}
+	deleted := map[state.Key]bool{}
 	var last, others []liveItem
 	for _, s := range o.orphans {
-		dying[s.Key] = true
+		deleted[s.Key] = true
 		if losses.IsNamespace(s.Key) || s.Key.Kind == karpenter.NodeClass {
 			last = append(last, s)
 		} else {
@@ -41,7 +41,7 @@ func (o *observation) countLosses(ctx context.Context) {
 		}
 	}
 	count := losses.Deletion{Counter: o.target.losses, DeletedAnyway: func(k state.Key, live metav1.Object) bool {
-		return dying[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.owner.Label
+		return deleted[k] && live.GetLabels()[v1alpha1.SyncLabel] == o.target.owner.Label
 	}}
 	count.Plugins = count.LostGPUs(ctx, &coverage, "")
 	for item := range o.desired.All() {
@@ -49,9 +49,9 @@ func (o *observation) countLosses(ctx context.Context) {
 			count.Created = &unstructured.Unstructured{Object: item.Object}
 		}
 	}
-	left := maps.Clone(dying)
+	left := maps.Clone(deleted)
 	parallel.Each(requests, others, func(s liveItem) {
-		if count.StillMounted(ctx, s.live, dying) {
+		if count.StillMounted(ctx, s.live, deleted) {
 			return
 		}
 		if item, ok := o.addDeletion(ctx, s, count); ok && item.Impact != "" {

@@ -54,7 +54,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.next.RoundTrip(r)
 }
 
-// take returns and forgets the requests so far.
+// take returns and drops the requests so far.
 func (w *wire) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func newBench(t testing.TB, mods ...func(*kubernetes.Config)) *bench {
 	return b
 }
 
-// restart forgets all memory, as a new process would.
+// restart drops all memory, as in a new process would.
 func (b *bench) restart() {
 	b.Helper()
 	b.wire = &wire{}

@@ -128,7 +128,7 @@ func (o *observation) notServed(ctx context.Context, kind listing, cause error) 
 }
 
 // never reports whether the API server refuses, and will go on to refuse, to list a
-// kind: with the rights that we have nothing of it can be ours.
+// kind: with the permissions that we have nothing of it can be ours.
 func never(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }

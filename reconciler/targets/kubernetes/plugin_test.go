@@ -262,7 +262,7 @@ metadata: {name: cpu-$NS, labels: {karpenter.sh/nodepool: $NS}}
 	}
 }
 
-// Without the DRA driver the kubelet does not unprepare claims: the driver's pods, account and rights stay until the
+// Without the DRA driver the kubelet does not unprepare claims: the driver's pods, account and permissions stay until the
 // nodes of a pool that goes in the same commit are drained. With nodes that stay, its removal is a loss.
 func TestTheDRADriverGoesAfterItsNodes(t *testing.T) {
 	b := newPluginBench(t)

@@ -271,7 +271,7 @@ func describe(p plan.Plan) string {
 }
 
 // equalSets compares two sets, apart from live versions: a controller's status
-// update may come between two looks. The second is what was expected.
+// update may come between two observations. The second is what was expected.
 func (s *suite) equalSets(what string, got, want state.Set) {
 	s.Helper()
 	if d := cmp.Diff(versionless(want), versionless(got)); d != "" {

@@ -39,7 +39,7 @@ type historyReader struct {
 	decodedVersion int64
 }
 
-// check requests one ConfigMap of the history, and returns whether they can be read. Where again is true it can be tried again: only a right
+// check requests one ConfigMap of the history, and returns whether they can be read. Where again is true it can be tried again: only a permission
 // that is missing stays so.
 func (h *historyReader) check(ctx context.Context, from client.Reader) (readable, again bool) {
 	err := from.List(ctx, &corev1.ConfigMapList{}, client.InNamespace(h.namespace), client.MatchingLabels(store.Labels()), client.Limit(1))
@@ -47,7 +47,7 @@ func (h *historyReader) check(ctx context.Context, from client.Reader) (readable
 	case err == nil:
 		return true, false
 	case apierrors.IsForbidden(err):
-		h.notRead.Store(&get.IncompleteKind{Kind: kindConfigMaps, Reason: get.Forbidden, Message: fmt.Sprintf("the history: you have no right to list configmaps in the namespace %[1]s; to check, run: kubectl auth can-i list configmaps -n %[1]s", h.namespace)})
+		h.notRead.Store(&get.IncompleteKind{Kind: kindConfigMaps, Reason: get.Forbidden, Message: fmt.Sprintf("the history: you have no permission to list configmaps in the namespace %[1]s; to check, run: kubectl auth can-i list configmaps -n %[1]s", h.namespace)})
 		return false, false
 	}
 	h.notRead.Store(&get.IncompleteKind{Kind: kindConfigMaps, Reason: get.Failed, Message: "the history: " + sanitize.Text(err.Error())})
@@ -60,7 +60,7 @@ const (
 	maxCheck   = 30 * time.Second
 )
 
-// checkAgain checks until the history can be read, and then watches it, or the right for it is missing.
+// checkAgain checks until the history can be read, and then watches it, or the permission for it is missing.
 func (w *Cache) checkAgain(ctx context.Context, informers cache.Cache) {
 	for pause := firstCheck; ; pause = min(2*pause, maxCheck) {
 		select {

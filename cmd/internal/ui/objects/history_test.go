@@ -54,7 +54,7 @@ func nodesOf(t *testing.T, w *Cache) string {
 func TestTheHistoryFollowsItsConfigMapsWithoutRequests(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	api.objects["configmaps"] = []string{configMap(t, 2, "gpu-a")}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, time.Now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestAHistoryThatCannotBeDecodedIsReadOnceForEachChange(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	damaged := strings.Replace(configMap(t, 2, "gpu-a"), `"history.json.gz":"`, `"history.json.gz":"AAAA`, 1)
 	api.objects["configmaps"] = []string{damaged}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, time.Now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (r *countingReader) Get(ctx context.Context, key client.ObjectKey, object c
 
 func TestWithoutRecordsTheHistoryIsEmpty(t *testing.T) {
 	_, cfg := newAPIServer(t)
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, time.Now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestAHistoryThatFailsAtTheStartIsReadLater(t *testing.T) {
 	api.failing = 1
 	api.objects["configmaps"], api.objects["nodepools"] = []string{configMap(t, 2, "gpu-a")}, []string{nodePool("gpu")}
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestAHistoryThatMayNotBeReadIsNamedAndTheRestIsServed(t *testing.T) {
 	api.forbidden = []string{"configmaps"}
 	api.objects["nodepools"] = []string{nodePool("gpu")}
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-// Package objects reads what poolwright ui serves, with the rights of its user: one watch of each kind, however many people read the
+// Package objects reads what poolwright ui serves, with the permissions of its user: one watch of each kind, however many people read the
 // pages.
 //
 // It refuses to write anything and to read a Secret. A kind that the user may not list, or that the cluster does not have, is left out
@@ -70,17 +70,17 @@ const (
 	maxExplanations = 64
 )
 
-// Namespaces are those of which objects are read.
-type Namespaces struct {
-	// Syncs is the namespace whose Syncs are; empty are those of all.
-	Syncs string
-	// History is the namespace of the controller, in which the history is.
-	History string
+// Options are of which namespaces objects are read.
+type Options struct {
+	// SyncNamespace is that whose Syncs are read; empty for all.
+	SyncNamespace string
+	// HistoryNamespace is that of the controller, in which the history is.
+	HistoryNamespace string
 }
 
 // Start begins to watch what may be watched. It returns once each kind has been listed. The watches end with the context.
-func Start(ctx context.Context, cfg *rest.Config, namespaces Namespaces, now func() time.Time) (*Cache, error) {
-	namespace := namespaces.Syncs
+func Start(ctx context.Context, cfg *rest.Config, options Options, now func() time.Time) (*Cache, error) {
+	namespace := options.SyncNamespace
 	types, err := catalog.Load()
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func Start(ctx context.Context, cfg *rest.Config, namespaces Namespaces, now fun
 		return nil, err
 	}
 	w := &Cache{reader: &reader{direct: direct, kinds: map[reflect.Type]bool{}, unreadable: &unreadable{now: now, lists: map[listOf]refusal{}}}, types: types, now: now, namespace: namespace, changed: make(chan struct{}, 1), explanations: map[explain.Object]explained{}}
-	w.history.namespace = namespaces.History
+	w.history.namespace = options.HistoryNamespace
 	informers, err := cache.New(cfg, cache.Options{
 		Scheme:           scheme.Scheme,
 		Mapper:           direct.RESTMapper(),
@@ -100,7 +100,7 @@ func Start(ctx context.Context, cfg *rest.Config, namespaces Namespaces, now fun
 		ByObject: map[client.Object]cache.ByObject{
 			&v1alpha1.Sync{}:    {Namespaces: map[string]cache.Config{namespace: {}}},
 			&corev1.Event{}:     {Namespaces: map[string]cache.Config{metav1.NamespaceDefault: {}}},
-			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{namespaces.History: {}}, Label: labels.SelectorFromSet(store.Labels())},
+			&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{options.HistoryNamespace: {}}, Label: labels.SelectorFromSet(store.Labels())},
 		},
 		ReaderFailOnMissingInformer: true,
 		DefaultWatchErrorHandler: func(_ context.Context, _ *toolscache.Reflector, err error) {

@@ -66,7 +66,7 @@ func TestTheReportFollowsTheWatches(t *testing.T) {
 	api.objects["nodepools"] = []string{nodePool("gpu")}
 	api.objects["pods"] = []string{pod("train-1")}
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestTheReportFollowsTheWatches(t *testing.T) {
 func TestAReportSendsNoRequest(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestWhatMayNotBeListedOrIsNotInstalledIsNamedAndNotWatched(t *testing.T) {
 	api.forbidden, api.missing = []string{"pods"}, []string{"deviceplugins"}
 	api.objects["nodepools"] = []string{nodePool("gpu")}
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestWhatMayNotBeListedOrIsNotInstalledIsNamedAndNotWatched(t *testing.T) {
 func TestAClusterThatCannotBeReadAtAllIsAnError(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	api.stop()
-	if _, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, time.Now); err == nil {
+	if _, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, time.Now); err == nil {
 		t.Error("it has started")
 	}
 }
@@ -171,7 +171,7 @@ func TestAnInterruptionIsReportedUntilItIsOver(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	api.objects["nodepools"] = []string{nodePool("gpu")}
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestTheEndOfAWatchIsNoInterruption(t *testing.T) {
 func TestAnExplanationIsKeptForSomeSeconds(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestAnExplanationIsKeptForSomeSeconds(t *testing.T) {
 
 func TestAPodThatIsNotThereIsNotFound(t *testing.T) {
 	_, cfg := newAPIServer(t)
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, time.Now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestWhatMayNotBeListedIsNotRequestedForEachReport(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	api.forbidden, api.missing = []string{"pods"}, []string{"deviceplugins"}
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestTheWatchesKeepReducedPods(t *testing.T) {
 	api, cfg := newAPIServer(t)
 	api.objects["pods"] = []string{pod("train-1")}
 	c := &clock{time.Now()}
-	w, err := Start(t.Context(), cfg, Namespaces{History: "poolwright-system"}, c.now)
+	w, err := Start(t.Context(), cfg, Options{HistoryNamespace: "poolwright-system"}, c.now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
-// attentionRow is something that a person should know of.
+// attentionRow is something that a person should read.
 type attentionRow struct {
 	// Sign is that of its severity.
 	Sign, Class string

@@ -31,7 +31,7 @@ func TestAmountsThatLackNodesWithoutAPriceAreBounds(t *testing.T) {
 		}
 	}
 	h := history.History{Time: ago(time.Second), PoolHours: []history.PoolHour{{NodePool: "gpu", Hour: ago(time.Hour), NodeSeconds: 3600, UnpricedSeconds: 3600}}}
-	m := overviewOf(Input{Report: fleet(), History: h})
+	m := overviewOf(Input{Report: newReport(), History: h})
 	if got := m.Day.Paid() + m.PoolRows[1].Today; got != unknown+unknown {
 		t.Errorf("of hours without a price the overview has %s", got)
 	}
@@ -115,7 +115,7 @@ func TestIdleNodesThatAreLeftOutAreCounted(t *testing.T) {
 		}
 		h.NodeClaims = append(h.NodeClaims, n)
 	}
-	d, err := renderer(t).Savings(SavingsInput{Report: fleet(), History: history.History{Time: ago(0), NodeClaims: h.NodeClaims, PoolHours: night().PoolHours}})
+	d, err := renderer(t).Savings(SavingsInput{Report: newReport(), History: history.History{Time: ago(0), NodeClaims: h.NodeClaims, PoolHours: night().PoolHours}})
 	page := rendered(t, d, err)
 	for _, want := range []string{"5 more nodes with idle GPUs are not on the page, 5 of them without a price", "history nodes --since 168h", "gpu-14", "gpu-6"} {
 		if !strings.Contains(page, want) {
@@ -133,7 +133,7 @@ func TestThePageOfEventsNamesTheCommandThatPrintsAll(t *testing.T) {
 	for i := range maxEvents + 1 {
 		h.Applies = append(h.Applies, history.Apply{Sync: fmt.Sprint(i), Time: ago(30 * time.Hour)})
 	}
-	d, err := renderer(t).Events(EventsInput{Report: fleet(), History: h, Window: 7 * 24 * time.Hour})
+	d, err := renderer(t).Events(EventsInput{Report: newReport(), History: h, Window: 7 * 24 * time.Hour})
 	if page := rendered(t, d, err); !strings.Contains(page, "poolwright events --since 168h") {
 		t.Error("the command prints a day")
 	}

@@ -35,8 +35,8 @@ func phases(of ...any) []get.Phase {
 	return out
 }
 
-// fleet is a cluster in which there is something of everything.
-func fleet() get.Report {
+// newReport is that of a cluster in which there is something of everything.
+func newReport() get.Report {
 	pods, none, four, pending, three := 1, 0, 4, 2, 3
 	merged, suspended := ago(25*time.Minute), ago(20*time.Minute)
 	r := get.Report{
@@ -77,14 +77,14 @@ func fleet() get.Report {
 		},
 		Quotas:          []get.Quota{{Name: "Running On-Demand G and VT instances", LimitVCPUs: 96, UsedVCPUs: 48, Observed: ago(time.Minute)}, {Name: "All G and VT Spot Instance Requests", LimitVCPUs: 4, UsedVCPUs: 8}},
 		PendingPods:     []get.PendingPod{{Namespace: "ml", Name: "train-7", GPUs: 2, Created: ago(6 * time.Minute)}, {Namespace: "ml", Name: "train-8", GPUs: 1, Created: ago(90 * time.Second)}},
-		IncompleteKinds: []get.IncompleteKind{{Kind: "events", Reason: get.Forbidden, Message: "you have no right to list events"}},
+		IncompleteKinds: []get.IncompleteKind{{Kind: "events", Reason: get.Forbidden, Message: "you have no permission to list events"}},
 	}
 	return r
 }
 
 const commit = "e15a32f0000000000000000000000000000000aa"
 
-// night is a history of the fleet: with a node that was terminated, one that runs, and something of everything else.
+// night is a history of the cluster: with a node that was terminated, one that runs, and something of everything else.
 func night() history.History {
 	h := history.History{Time: ago(20 * time.Second)}
 	h.NodeClaims = []history.NodeClaim{
@@ -144,7 +144,7 @@ func pendingPod() explain.Explanation {
 			{Reason: "QuotaExceeded", Possible: true, Shortage: &causes.Shortage{Resource: "vcpu", Quota: "All G and VT Spot Instance Requests", Used: "8", Limit: "4"}, Message: "MaxSpotInstanceCountExceeded", Changes: []causes.Remedy{{Object: "All G and VT Spot Instance Requests"}}},
 		},
 		NodePools: []explain.NodePoolCauses{{Name: "gpu", Causes: []causes.Cause{{Reason: "AtLimit"}}}, {Name: "general", Causes: []causes.Cause{{Reason: "AtLimit"}, {Reason: "QuotaExceeded"}}}, {Name: "free"}},
-		Unknown:   []string{"You have no right to read events: causes in them are not found."},
+		Unknown:   []string{"You have no permission to read events: causes in them are not found."},
 	}
 }
 

@@ -30,13 +30,13 @@ func TestTheTimelineHasTheNodesThatWereTerminatedInItsWindow(t *testing.T) {
 	for window, want := range map[time.Duration][]string{
 		time.Hour: nil, 6 * time.Hour: {"ip-10-0-1-9", "gpu-lost"}, 7 * 24 * time.Hour: {"ip-10-0-1-9", "gpu-lost", "gpu-spot", "gpu-ancient"},
 	} {
-		m := overviewOf(Input{Report: fleet(), History: night(), Window: window})
+		m := overviewOf(Input{Report: newReport(), History: night(), Window: window})
 		if diff := cmp.Diff(want, rowNames(m)); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", window, diff)
 		}
 	}
 	// A Node that is being deleted can be there after its instance.
-	present := fleet()
+	present := newReport()
 	present.Nodes[0].NodeClaim = "gpu-old"
 	if diff := cmp.Diff([]string{"gpu-lost"}, rowNames(overviewOf(Input{Report: present, History: night(), Window: 6 * time.Hour}))); diff != "" {
 		t.Errorf("with its Node (-want +got):\n%s", diff)
@@ -51,7 +51,7 @@ func TestARowOfANodeHasItsCausesAtBothEnds(t *testing.T) {
 		Revision                     string
 	}
 	got := map[string]causes{}
-	for _, row := range overviewOf(Input{Report: fleet(), History: night(), Window: 6 * time.Hour}).NodeRows {
+	for _, row := range overviewOf(Input{Report: newReport(), History: night(), Window: 6 * time.Hour}).NodeRows {
 		got[row.Name] = causes{row.Record.FirstPods, row.Record.MorePods, row.Record.USD, row.Record.Lifetime, row.State, row.Reason, row.Record.Revision}
 	}
 	want := map[string]causes{
@@ -135,7 +135,7 @@ func TestDriftHasTheFieldsTheManagerAndTheResult(t *testing.T) {
 
 func TestPullRequestsAreOfTheStatusAndTheHistory(t *testing.T) {
 	var got []string
-	for _, p := range pullRows(fleet(), night(), "poolwright-system") {
+	for _, p := range pullRows(newReport(), night(), "poolwright-system") {
 		got = append(got, fmt.Sprintf("%s #%d %s: predicted %s, actual %s", p.Sync, p.Number, p.Phase, p.Predicted, p.Actual))
 	}
 	want := []string{
@@ -164,7 +164,7 @@ func TestThePageOfAPullRequestHasThoseOfAllSyncsWithTheirNodes(t *testing.T) {
 	h := night()
 	h.PullRequests = append(h.PullRequests, history.PullRequest{Sync: "edge", Number: 38, Merged: ago(time.Hour)})
 	nodes := map[string][]string{}
-	for _, row := range pullRows(fleet(), h, "poolwright-system") {
+	for _, row := range pullRows(newReport(), h, "poolwright-system") {
 		if row.Number == 38 {
 			nodes[row.Sync] = []string{}
 			for _, n := range detailOf(row, h, now()).Nodes {
@@ -175,7 +175,7 @@ func TestThePageOfAPullRequestHasThoseOfAllSyncsWithTheirNodes(t *testing.T) {
 	if diff := cmp.Diff(map[string][]string{"dev": {"ip-10-0-1-9"}, "edge": {}}, nodes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, found, err := renderer(t).Pull(PullInput{Report: fleet(), History: h, Number: 7}); found || err != nil {
+	if _, found, err := renderer(t).Pull(PullInput{Report: newReport(), History: h, Number: 7}); found || err != nil {
 		t.Errorf("one that there is not: %v, %v", found, err)
 	}
 	if got := SelectPull(h, 38); len(got.PullRequests) != 2 || len(got.NodeClaims) != 1 || got.NodeClaims[0].Name != "gpu-old" || len(got.PoolHours) > 0 {
@@ -185,7 +185,7 @@ func TestThePageOfAPullRequestHasThoseOfAllSyncsWithTheirNodes(t *testing.T) {
 
 func TestThePageOfAPullRequestHasWhatItsReviewerWasShown(t *testing.T) {
 	facts := func(number int64, h history.History) (out []string) {
-		for _, row := range pullRows(fleet(), h, "poolwright-system") {
+		for _, row := range pullRows(newReport(), h, "poolwright-system") {
 			if row.Number != number {
 				continue
 			}
@@ -229,11 +229,11 @@ func TestTheLifeOfANodeThatRunsHasItsPhasesOfNow(t *testing.T) {
 	h := night()
 	// The history was written while the node was registering.
 	h.NodeClaims[0].Registered, h.NodeClaims[0].Initialized = metav1.Time{}, metav1.Time{}
-	life := lifeOf(h.NodeClaims[0], fleet(), now().Add(-5*time.Minute), now())
+	life := lifeOf(h.NodeClaims[0], newReport(), now().Add(-5*time.Minute), now())
 	if !strings.HasPrefix(life.Timeline.Text, "Launching 60s, Registering 60s, Initializing 2m, Ready ") || life.Until != "13:57:11" {
 		t.Errorf("it is %s, as recorded until %s", life.Timeline.Text, life.Until)
 	}
-	if life := lifeOf(h.NodeClaims[1], fleet(), now(), now()); life.Until != "" || !strings.HasSuffix(life.Timeline.Text, "Terminating 60s") {
+	if life := lifeOf(h.NodeClaims[1], newReport(), now(), now()); life.Until != "" || !strings.HasSuffix(life.Timeline.Text, "Terminating 60s") {
 		t.Errorf("of one that was terminated it is %s, as recorded until %s", life.Timeline.Text, life.Until)
 	}
 }
@@ -375,9 +375,9 @@ func TestANodeIsFoundByItsNameAndThatOfItsNodeClaim(t *testing.T) {
 	}
 }
 
-// What was recorded of the fleet is not changed by a page: all readers have the same.
+// What was recorded of the cluster is not changed by a page: all readers have the same.
 func TestAPageChangesNothingOfItsInput(t *testing.T) {
-	h, r := night(), fleet()
+	h, r := night(), newReport()
 	for range 2 {
 		if _, err := renderer(t).Overview(Input{Report: r, History: h}); err != nil {
 			t.Fatal(err)
@@ -395,7 +395,7 @@ func TestAPageChangesNothingOfItsInput(t *testing.T) {
 	if diff := cmp.Diff(night(), h); diff != "" {
 		t.Errorf("the history (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff(fleet(), r); diff != "" {
+	if diff := cmp.Diff(newReport(), r); diff != "" {
 		t.Errorf("the report (-before +after):\n%s", diff)
 	}
 }
@@ -408,13 +408,13 @@ func TestAHistoryThatIsNotRecordedAnyMoreIsReported(t *testing.T) {
 	}{
 		"just now": {4 * time.Minute, 4, false}, "long ago": {16 * time.Minute, 4, true}, "long ago, and no node runs": {time.Hour, 0, false},
 	} {
-		r := fleet()
+		r := newReport()
 		r.Nodes = r.Nodes[:c.nodes]
 		if got := outdatedHistory(Input{Report: r, History: history.History{Time: ago(c.age)}}) != ""; got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if got := outdatedHistory(Input{Report: fleet()}); got != "" {
+	if got := outdatedHistory(Input{Report: newReport()}); got != "" {
 		t.Errorf("without a history: %s", got)
 	}
 }

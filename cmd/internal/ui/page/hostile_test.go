@@ -41,7 +41,7 @@ func plant(v reflect.Value, text string) {
 // hostilePages are all pages, with one text wherever content can be.
 func hostilePages(t testing.TB, text string) map[string]string {
 	t.Helper()
-	in := Input{Report: fleet(), Namespace: "poolwright-system", History: night(), Interrupted: &Interruption{Since: now()}}
+	in := Input{Report: newReport(), Namespace: "poolwright-system", History: night(), Interrupted: &Interruption{Since: now()}}
 	e := pendingPod()
 	plant(reflect.ValueOf(&in).Elem(), text)
 	plant(reflect.ValueOf(&e).Elem(), text)
@@ -160,13 +160,13 @@ var spanOf = regexp.MustCompile(`colspan="([0-9]+)"`)
 
 // The rows and cells of a table are named for who cannot read its layout.
 func TestTablesHaveTheirHeaders(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet(), Namespace: "poolwright-system", History: night()})
+	d, err := renderer(t).Overview(Input{Report: newReport(), Namespace: "poolwright-system", History: night()})
 	overview := rendered(t, d, err)
-	d, err = renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/", Name: "x", Report: fleet()})
+	d, err = renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/", Name: "x", Report: newReport()})
 	pages := []string{overview, rendered(t, d, err)}
-	d, err = pulled(renderer(t).Pull(PullInput{Report: fleet(), Namespace: "poolwright-system", History: night(), Number: 38}))
+	d, err = pulled(renderer(t).Pull(PullInput{Report: newReport(), Namespace: "poolwright-system", History: night(), Number: 38}))
 	pages = append(pages, rendered(t, d, err))
-	d, err = renderer(t).Savings(SavingsInput{Report: fleet(), History: night()})
+	d, err = renderer(t).Savings(SavingsInput{Report: newReport(), History: night()})
 	for _, page := range append(pages, rendered(t, d, err)) {
 		for table := range strings.SplitSeq(page, "<table") {
 			table, _, found := strings.Cut(table, "</table>")

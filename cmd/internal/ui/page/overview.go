@@ -309,16 +309,16 @@ func (m overviewModel) QuotaGauges() []gauge {
 	return out
 }
 
-// PullNotes are how many pull requests are open, or why that is not known.
-func (m overviewModel) PullNotes() syncNotes {
-	notes, left := pullNotes(m.Report)
-	return syncNotes{notes, left}
+// PullConditions are how many pull requests are open, or why that is not known.
+func (m overviewModel) PullConditions() syncConditions {
+	conditions, more := pullConditions(m.Report)
+	return syncConditions{conditions, more}
 }
 
-// DriftNotes are why it is not known what has drifted.
-func (m overviewModel) DriftNotes() syncNotes {
-	notes, left := driftNotes(m.Report)
-	return syncNotes{notes, left}
+// DriftConditions are why it is not known what has drifted.
+func (m overviewModel) DriftConditions() syncConditions {
+	conditions, more := driftConditions(m.Report)
+	return syncConditions{conditions, more}
 }
 
 // QuotasObserved is when AWS was read for the quotas; empty without any.

@@ -18,37 +18,43 @@ import (
 
 func TestThePages(t *testing.T) {
 	for name, of := range map[string]func() (Document, error){
-		"overview": func() (Document, error) { return renderer(t).Overview(Input{Report: fleet(), Window: 6 * time.Hour}) },
+		"overview": func() (Document, error) {
+			return renderer(t).Overview(Input{Report: newReport(), Window: 6 * time.Hour})
+		},
 		"history": func() (Document, error) {
-			return renderer(t).Overview(Input{Report: fleet(), Namespace: "poolwright-system", History: night(), Window: time.Hour * 24})
+			return renderer(t).Overview(Input{Report: newReport(), Namespace: "poolwright-system", History: night(), Window: time.Hour * 24})
 		},
 		"empty": func() (Document, error) {
 			return renderer(t).Overview(Input{Report: get.Report{Time: metav1.NewTime(now())}})
 		},
 		"pod": func() (Document, error) {
-			return renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/pods/ml/train-7", Name: "train-7", Report: fleet()})
+			return renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/pods/ml/train-7", Name: "train-7", Report: newReport()})
 		},
 		"interrupted-pod": func() (Document, error) {
-			return renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/pods/ml/train-7", Name: "train-7", Report: fleet(), Interrupted: &Interruption{Since: now().Add(-26 * time.Hour), Message: "connection refused"}})
+			return renderer(t).Explanation(ExplanationInput{Explanation: pendingPod(), Path: "/pods/ml/train-7", Name: "train-7", Report: newReport(), Interrupted: &Interruption{Since: now().Add(-26 * time.Hour), Message: "connection refused"}})
 		},
-		"events":         func() (Document, error) { return renderer(t).Events(EventsInput{Report: fleet(), History: night()}) },
-		"events-nothing": func() (Document, error) { return renderer(t).Events(EventsInput{Report: fleet()}) },
+		"events": func() (Document, error) {
+			return renderer(t).Events(EventsInput{Report: newReport(), History: night()})
+		},
+		"events-nothing": func() (Document, error) { return renderer(t).Events(EventsInput{Report: newReport()}) },
 		"pull-merged": func() (Document, error) {
-			return pulled(renderer(t).Pull(PullInput{Report: fleet(), Namespace: "poolwright-system", History: night(), Number: 38}))
+			return pulled(renderer(t).Pull(PullInput{Report: newReport(), Namespace: "poolwright-system", History: night(), Number: 38}))
 		},
 		"pull-open": func() (Document, error) {
-			return pulled(renderer(t).Pull(PullInput{Report: fleet(), Namespace: "poolwright-system", History: night(), Number: 41}))
+			return pulled(renderer(t).Pull(PullInput{Report: newReport(), Namespace: "poolwright-system", History: night(), Number: 41}))
 		},
-		"savings": func() (Document, error) { return renderer(t).Savings(SavingsInput{Report: fleet(), History: night()}) },
+		"savings": func() (Document, error) {
+			return renderer(t).Savings(SavingsInput{Report: newReport(), History: night()})
+		},
 		"savings-hours": func() (Document, error) {
-			return renderer(t).Savings(SavingsInput{Report: fleet(), History: night(), Window: 24 * time.Hour})
+			return renderer(t).Savings(SavingsInput{Report: newReport(), History: night(), Window: 24 * time.Hour})
 		},
 		"node": func() (Document, error) {
 			e := explain.Explanation{Time: metav1.NewTime(now()), Object: "NodeClaim/gpu-old", Since: ago(200 * time.Minute)}
-			return renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/nodes/gpu-old", Name: "gpu-old", Report: fleet(), Recorded: RecordedNode(fleet(), night(), "gpu-old"), Gone: true})
+			return renderer(t).Explanation(ExplanationInput{Explanation: e, Path: "/nodes/gpu-old", Name: "gpu-old", Report: newReport(), Recorded: RecordedNode(newReport(), night(), "gpu-old"), Gone: true})
 		},
 		"no-report": func() (Document, error) { return renderer(t).Failure("Not found", "there is no pod", get.Report{}) },
-		"failure":   func() (Document, error) { return renderer(t).Failure("Not found", "there is no pod", fleet()) },
+		"failure":   func() (Document, error) { return renderer(t).Failure("Not found", "there is no pod", newReport()) },
 		"interrupted": func() (Document, error) {
 			return renderer(t).Overview(Input{Report: get.Report{Time: metav1.NewTime(now())}, Interrupted: &Interruption{Since: now().Add(-time.Minute), Message: "connection refused"}})
 		},
@@ -69,7 +75,7 @@ func pulled(d Document, found bool, err error) (Document, error) {
 }
 
 func TestAPageIsAFunctionOfItsInput(t *testing.T) {
-	in := Input{Report: fleet(), Namespace: "poolwright-system", History: night()}
+	in := Input{Report: newReport(), Namespace: "poolwright-system", History: night()}
 	a, err := renderer(t).Overview(in)
 	first := rendered(t, a, err)
 	for range 20 {
@@ -81,7 +87,7 @@ func TestAPageIsAFunctionOfItsInput(t *testing.T) {
 }
 
 func TestTheTitleHasThePriceWhatIsIdleAndTheCluster(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet()})
+	d, err := renderer(t).Overview(Input{Report: newReport()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +98,7 @@ func TestTheTitleHasThePriceWhatIsIdleAndTheCluster(t *testing.T) {
 
 // What a Content-Security-Policy without unsafe-inline would refuse is not in a page.
 func TestAPageHasNothingInline(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet(), Namespace: "poolwright-system", History: night()})
+	d, err := renderer(t).Overview(Input{Report: newReport(), Namespace: "poolwright-system", History: night()})
 	pages := hostilePages(t, "x")
 	pages["the overview of a cluster"] = rendered(t, d, err)
 	for name, got := range pages {
@@ -216,14 +222,14 @@ func TestTheWindowIsTheShortestThatHasAllNodes(t *testing.T) {
 			t.Errorf("with a node of %v it is %v, not %v", age, got, want)
 		}
 	}
-	if got := (Input{Window: time.Hour, Report: fleet()}).window(); got != time.Hour {
+	if got := (Input{Window: time.Hour, Report: newReport()}).window(); got != time.Hour {
 		t.Errorf("one that was selected is %v", got)
 	}
 }
 
 func TestAttentionBeginsWithTheMostSevere(t *testing.T) {
 	var got []string
-	for _, row := range attentionOf(Input{Report: fleet(), Interrupted: &Interruption{Since: now(), Message: "refused"}}) {
+	for _, row := range attentionOf(Input{Report: newReport(), Interrupted: &Interruption{Since: now(), Message: "refused"}}) {
 		got = append(got, row.Class+" "+row.Path+row.Command)
 	}
 	want := []string{
@@ -327,7 +333,7 @@ func TestAPageIsAsOfWhenTheClusterCouldBeRead(t *testing.T) {
 
 // A live region that is replaced each second is announced each second.
 func TestTheStateOfTheConnectionIsInNoSectionThatIsReplaced(t *testing.T) {
-	d, err := renderer(t).Overview(Input{Report: fleet()})
+	d, err := renderer(t).Overview(Input{Report: newReport()})
 	if got := rendered(t, d, err); strings.Count(got, `role="status"`) != 1 {
 		t.Errorf("the page has not one state of the connection")
 	}
@@ -351,12 +357,12 @@ func TestAPageThatCannotBeRenderedAnewHasTheError(t *testing.T) {
 }
 
 func TestTheColourOfTheIconIsOfTheCluster(t *testing.T) {
-	a, b := fleet(), fleet()
+	a, b := newReport(), newReport()
 	b.Summary = &get.Summary{Cluster: "prod-euw1", Region: "eu-west-1", Account: "111122223333"}
 	if string(Favicon(a)) == string(Favicon(b)) {
 		t.Error("two clusters have the same icon")
 	}
-	if string(Favicon(a)) != string(Favicon(fleet())) {
+	if string(Favicon(a)) != string(Favicon(newReport())) {
 		t.Error("one cluster has two icons")
 	}
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/poolwright/poolwright/reconciler/suspension"
 )
 
-// syncNotes are at most maxNotes notes, and how many more there are.
-type syncNotes struct {
-	Notes []syncNote
-	Left  int
+// syncConditions are at most maxConditions conditions, and how many more there are.
+type syncConditions struct {
+	Items []syncCondition
+	More  int
 }
 
-// syncNote is what is to be known of a Sync beside a table.
-type syncNote struct {
+// syncCondition is what is to be known of a Sync beside a table.
+type syncCondition struct {
 	Sync string
-	// Reason is why something is not known of it, in CamelCase; empty where it is known. Of what was never read it is notRead.
+	// Reason is why something is not known of it, in CamelCase; empty where it is known. Where it was never compared or read it is notCompared or notObserved.
 	Reason string
 	// Since is since when that is so; empty where that is not known.
 	Since string
@@ -30,29 +30,33 @@ type syncNote struct {
 	Text string
 }
 
-// maxNotes is how many Syncs are beside a table.
-const maxNotes = 5
+// maxConditions is how many Syncs are beside a table.
+const maxConditions = 5
 
-// notRead is the reason of what a Sync has not read yet, or does not read.
-const notRead = "NotRead"
+// notCompared is the reason of a Sync that has no condition Drifted yet, as that of one whose condition has it; notObserved that of pull requests that
+// are not read.
+const (
+	notCompared = "NotCompared"
+	notObserved = "NotObserved"
+)
 
 // isCompared reports whether it is known of a Sync that something differs from the repository, or that nothing does.
 func isCompared(s get.Sync) bool {
 	return !s.Suspended && (s.Drifted == string(metav1.ConditionTrue) || s.Drifted == string(metav1.ConditionFalse))
 }
 
-// driftNotes are the Syncs of which drift is not known: why, since when, and what was known last. More are how many are left out.
-func driftNotes(r get.Report) (notes []syncNote, more int) {
+// driftConditions are the Syncs of which drift is not known: why, since when, and what was known last. More are how many are left out.
+func driftConditions(r get.Report) (conditions []syncCondition, more int) {
 	for _, s := range r.Syncs {
 		if !isCompared(s) {
-			notes = append(notes, driftNote(s, r.Time.Time))
+			conditions = append(conditions, driftCondition(s, r.Time.Time))
 		}
 	}
-	return firstNotes(notes)
+	return firstConditions(conditions)
 }
 
-func driftNote(s get.Sync, now time.Time) syncNote {
-	n := syncNote{Sync: clean(s.Name), Reason: clean(cmp.Or(s.DriftReason, notRead))}
+func driftCondition(s get.Sync, now time.Time) syncCondition {
+	n := syncCondition{Sync: clean(s.Name), Reason: clean(cmp.Or(s.DriftReason, notCompared))}
 	if s.DriftTransition != nil {
 		n.Since = clock(s.DriftTransition.Time, now)
 	}
@@ -92,18 +96,18 @@ func lastKnown(s get.Sync) string {
 	return text
 }
 
-// pullNotes are, for each Sync, how many pull requests are open, or why that is not known. More are how many Syncs are left out.
-func pullNotes(r get.Report) (notes []syncNote, more int) {
+// pullConditions are, for each Sync, how many pull requests are open, or why that is not known. More are how many Syncs are left out.
+func pullConditions(r get.Report) (conditions []syncCondition, more int) {
 	for _, s := range r.Syncs {
-		notes = append(notes, pullNote(s))
+		conditions = append(conditions, pullCondition(s))
 	}
-	return firstNotes(notes)
+	return firstConditions(conditions)
 }
 
-func pullNote(s get.Sync) syncNote {
-	n, p := syncNote{Sync: clean(s.Name)}, s.PullRequests
+func pullCondition(s get.Sync) syncCondition {
+	n, p := syncCondition{Sync: clean(s.Name)}, s.PullRequests
 	if p == nil {
-		n.Reason, n.Text = notRead, fmt.Sprintf("Sync %s has no spec.pullRequests: its pull requests are not read.", n.Sync)
+		n.Reason, n.Text = notObserved, fmt.Sprintf("Sync %s has no spec.pullRequests: its pull requests are not read.", n.Sync)
 		return n
 	}
 	open := ""
@@ -117,7 +121,7 @@ func pullNote(s get.Sync) syncNote {
 		n.Reason = clean(p.Reason)
 		n.Text = fmt.Sprintf("The pull requests of Sync %s cannot be read or commented on: %s: %s.%s", n.Sync, n.Reason, clean(p.Message), open)
 	case p.Open == nil:
-		n.Reason, n.Text = notRead, fmt.Sprintf("The pull requests of Sync %s were not read yet.", n.Sync)
+		n.Reason, n.Text = notObserved, fmt.Sprintf("The pull requests of Sync %s were not read yet.", n.Sync)
 	case *p.Open == 0:
 		n.Text = fmt.Sprintf("Sync %s: no pull request is open.", n.Sync)
 	default:
@@ -126,8 +130,8 @@ func pullNote(s get.Sync) syncNote {
 	return n
 }
 
-// firstNotes are at most maxNotes notes, and how many more there are.
-func firstNotes(notes []syncNote) (first []syncNote, more int) {
-	first = notes[:min(len(notes), maxNotes)]
-	return first, len(notes) - len(first)
+// firstConditions are at most maxConditions conditions, and how many more there are.
+func firstConditions(conditions []syncCondition) (first []syncCondition, more int) {
+	first = conditions[:min(len(conditions), maxConditions)]
+	return first, len(conditions) - len(first)
 }

@@ -12,26 +12,26 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/get"
 )
 
-// withoutText compares notes by their values.
-var withoutText = cmpopts.IgnoreFields(syncNote{}, "Text")
+// withoutText compares conditions by their values.
+var withoutText = cmpopts.IgnoreFields(syncCondition{}, "Text")
 
 func TestEachSyncOfWhichDriftIsNotKnownHasItsReason(t *testing.T) {
 	transition := ago(time.Minute)
 	for name, c := range map[string]struct {
 		sync get.Sync
-		want []syncNote
+		want []syncCondition
 	}{
 		"one in which nothing has drifted":               {get.Sync{Drifted: "False", DriftReason: "InSync"}, nil},
 		"one in which something has drifted":             {get.Sync{Drifted: "True", DriftReason: "Reported"}, nil},
-		"a suspended one":                                {get.Sync{Drifted: "Unknown", DriftReason: "Suspended", DriftTransition: &transition, Suspended: true}, []syncNote{{Sync: "dev", Reason: "Suspended", Since: "14:01:11"}}},
-		"a suspended one whose condition is from before": {get.Sync{Drifted: "False", DriftReason: "InSync", DriftTransition: &transition, Suspended: true}, []syncNote{{Sync: "dev", Reason: "Suspended"}}},
-		"one that has no condition":                      {get.Sync{Drifted: "Unknown"}, []syncNote{{Sync: "dev", Reason: notRead}}},
-		"one without a revision":                         {get.Sync{Drifted: "Unknown", DriftReason: "NotCompared", DriftTransition: &transition}, []syncNote{{Sync: "dev", Reason: "NotCompared", Since: "14:01:11"}}},
+		"a suspended one":                                {get.Sync{Drifted: "Unknown", DriftReason: "Suspended", DriftTransition: &transition, Suspended: true}, []syncCondition{{Sync: "dev", Reason: "Suspended", Since: "14:01:11"}}},
+		"a suspended one whose condition is from before": {get.Sync{Drifted: "False", DriftReason: "InSync", DriftTransition: &transition, Suspended: true}, []syncCondition{{Sync: "dev", Reason: "Suspended"}}},
+		"one that has no condition":                      {get.Sync{Drifted: "Unknown"}, []syncCondition{{Sync: "dev", Reason: notCompared}}},
+		"one without a revision":                         {get.Sync{Drifted: "Unknown", DriftReason: "NotCompared", DriftTransition: &transition}, []syncCondition{{Sync: "dev", Reason: "NotCompared", Since: "14:01:11"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.sync.Name = "dev"
 			r := get.Report{Time: metav1.NewTime(now()), Syncs: []get.Sync{c.sync}}
-			got, more := driftNotes(r)
+			got, more := driftConditions(r)
 			if diff := cmp.Diff(c.want, got, withoutText); diff != "" || more != 0 {
 				t.Errorf("%d more, (-want +got):\n%s", more, diff)
 			}
@@ -47,8 +47,8 @@ func TestEachSyncHasWhetherItsPullRequestsAreRead(t *testing.T) {
 		sync   get.Sync
 		reason string
 	}{
-		"without pull requests":   {get.Sync{}, notRead},
-		"not read yet":            {get.Sync{PullRequests: &get.PullRequestsState{}}, notRead},
+		"without pull requests":   {get.Sync{}, notObserved},
+		"not read yet":            {get.Sync{PullRequests: &get.PullRequestsState{}}, notObserved},
 		"none is open":            {get.Sync{PullRequests: &get.PullRequestsState{Open: new(0)}}, ""},
 		"some are open":           {get.Sync{PullRequests: &get.PullRequestsState{Open: new(2)}}, ""},
 		"a forge that fails":      {get.Sync{PullRequests: &get.PullRequestsState{Open: new(2), Reason: "RateLimited"}}, "RateLimited"},
@@ -57,7 +57,7 @@ func TestEachSyncHasWhetherItsPullRequestsAreRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.sync.Name = "dev"
-			if diff := cmp.Diff(syncNote{Sync: "dev", Reason: c.reason}, pullNote(c.sync), withoutText); diff != "" {
+			if diff := cmp.Diff(syncCondition{Sync: "dev", Reason: c.reason}, pullCondition(c.sync), withoutText); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -89,9 +89,9 @@ func TestNotesOfManySyncsAreBounded(t *testing.T) {
 	for i := range 40 {
 		r.Syncs = append(r.Syncs, get.Sync{Name: fmt.Sprint("sync-", i)})
 	}
-	pulls, morePulls := pullNotes(r)
-	drift, moreDrift := driftNotes(r)
-	if diff := cmp.Diff([]int{maxNotes, 40 - maxNotes, maxNotes, 40 - maxNotes}, []int{len(pulls), morePulls, len(drift), moreDrift}); diff != "" {
+	pulls, morePulls := pullConditions(r)
+	drift, moreDrift := driftConditions(r)
+	if diff := cmp.Diff([]int{maxConditions, 40 - maxConditions, maxConditions, 40 - maxConditions}, []int{len(pulls), morePulls, len(drift), moreDrift}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -87,7 +87,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// login exchanges the token for the cookie. It answers with a page that leads to the overview, not with a redirect: of a link in another
+// login exchanges the token for the cookie. It responds with a page that leads to the overview, not with a redirect: of a link in another
 // site, such as a terminal in the browser, a redirect would be requested without the cookie, which is of the same site only.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {

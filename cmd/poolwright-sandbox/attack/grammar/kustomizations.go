@@ -229,7 +229,7 @@ func (w *fileWriter) generator(k *layerFile, d Derivation) {
 	}
 }
 
-// configuration has kustomize look for names and variables in so many more fields.
+// configuration has kustomize search for names and variables in so many more fields.
 func (w *fileWriter) configuration(folder string, k *layerFile, n int) {
 	name := w.next("configuration") + ".yaml"
 	specs := w.repeat(n, func(i int) string { return braced(field("path", quoted(fmt.Sprint("spec/v", i)))) })

@@ -253,11 +253,11 @@ func foundByTestsOfTheEngine() []Control {
 		}, {
 			Name: "repair-back-off", Summary: "A NodePool in which replacements of unhealthy nodes become unhealthy soon, too, backs off.",
 			file: "provision/engine/repairbackoff/repairbackoff.go", old: "return !ok || p.backoff.Active(now)", by: "return !ok || false && p.backoff.Active(now)",
-			test: "provision/engine/repairbackoff.TestADriverThatFailsOnEachNewNodeDoesNotReplaceAFleet",
+			test: "provision/engine/repairbackoff.TestADriverThatFailsOnEachNewNodeDoesNotReplaceAllNodes",
 		}, {
 			Name: "recorded-repairs", Summary: "The repair of an unhealthy node is recorded on its NodePool, which outlasts a restart, before it begins.",
 			file: "provision/engine/repairbackoff/repairbackoff.go", old: "return changed, m.cfg.Writer.Patch(ctx, changed, client.MergeFromWithOptions(stored, client.MergeFromWithOptimisticLock{}))", by: "return changed, nil",
-			test: "provision/engine/repairbackoff.TestADriverThatFailsOnEachNewNodeDoesNotReplaceAFleet",
+			test: "provision/engine/repairbackoff.TestADriverThatFailsOnEachNewNodeDoesNotReplaceAllNodes",
 		}, {
 			Name: "launching-claims", Summary: "An instance that may be the one of a NodeClaim without a provider ID is not terminated.",
 			file: "provision/engine/garbagecollection/garbagecollection.go", old: "return mayBeOf(instance, c)", by: "return false && mayBeOf(instance, c)",

@@ -16,7 +16,7 @@ func fence() Control {
 func release() Control {
 	return Control{
 		Name:    "lease-release",
-		Summary: "A lease that is given back ends the right to write, as one that was taken does.",
+		Summary: "A lease that is given back ends the permission to write, as one that was taken does.",
 		file:    "cmd/internal/leaderelection/lock.go",
 		old:     "\tif err == nil {\n\t\tl.fence.found(l.isHolder(now))\n\t}\n",
 		by:      "\tif err == nil { // a release counts as a renewal\n\t\tl.fence.open(at, term, LeaseDuration)\n\t\treturn now, nil\n\t}\n",

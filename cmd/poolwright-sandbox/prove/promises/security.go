@@ -4,8 +4,8 @@ func securityOfWho() []Promise {
 	const area = "Who is trusted with what"
 	return []Promise{
 		{Area: area, Sentences: []string{"who pushes to a followed branch", "who creates a Sync in", "who edits the `Cluster` object"},
-			NotPromised: "These persons are trusted; their rights in the cluster and at the forge bound them.",
-			Tests:       []string{"cmd/internal/e2e.TestNarrowRightsAreEnoughForWhatTheyName"}},
+			NotPromised: "These persons are trusted; their permissions in the cluster and at the forge bound them.",
+			Tests:       []string{"cmd/internal/e2e.TestNarrowPermissionsAreEnoughForWhatTheyName"}},
 		{Area: area, Sentences: []string{"who opens a pull request from a branch"},
 			Tests: []string{"cmd/internal/operator.TestWhatForksMayHaveWrittenIsComparedWithoutTheValuesOfSecrets", "cmd/internal/child.TestAChildHasNothingAndCanOpenNothing"}},
 		{Area: area, Sentences: []string{"who opens one from a fork"}, Tests: []string{"cmd/internal/e2e.TestPullRequestsGetTheirPlan"}},
@@ -82,7 +82,7 @@ func securityOfDeletion() []Promise {
 		{Area: area, Sentences: []string{"Large deletions wait", "A confirmation quotes a token"}, Tests: []string{"cmd/internal/e2e.TestALargePruneWaitsForAPerson", "reconciler/plan.TestGuardHoldsWhatWouldDeleteTooMuch", "reconciler/plan.TestAConfirmationIsGoodForExactlyTheDeletionsThatItNamed"}, Control: "prune-percentage"},
 		{Area: area, Sentences: []string{"What goes with a deletion or an update is counted", "A request is not sent when more"}, Cases: []string{"prune-with-losses/nodes-arrive/"}, Tests: []string{"reconciler/targets/kubernetes.TestNothingIsDeletedWithWhichMoreGoesThanWasPlanned", "reconciler/targets/kubernetes.TestWhatCannotBeCountedIsNotDeleted", "reconciler/targets/aws.TestNothingIsDeletedInAWSOnWhichMoreNodesLiveThanWasPlanned"}, Control: "loss-recount"},
 		{Area: area, Sentences: []string{"What ends the engine (the deletion", "A confirmed loss that could not be counted", "The deletion of a suspended Sync"}, Tests: []string{"reconciler/targets/kubernetes.TestAClusterIsDeletedAfterWhatOnlyItsEngineCanDelete", "reconciler/targets/kubernetes.TestAConfirmedLossThatCannotBeCountedWaitsForTheEngine", "reconciler/controller.TestTheDeletionOfASuspendedSyncLeavesWhatItAppliedWithAnEvent"}},
-		{Area: area, Sentences: []string{"What the controller runs by", "A binding that loses every", "Rights by an aggregated ClusterRole", "A controller that may not list bindings"}, Tests: []string{"reconciler/targets/kubernetes.TestWhatTheControllerRunsByGoesAfterWhatItsEngineDeletes", "reconciler/targets/kubernetes.TestTheRightsOfTheControllerAreKnownByTheSubjectsOfBindings"}},
+		{Area: area, Sentences: []string{"What the controller runs by", "A binding that loses every", "Permissions by an aggregated ClusterRole", "A controller that may not list bindings"}, Tests: []string{"reconciler/targets/kubernetes.TestWhatTheControllerRunsByGoesAfterWhatItsEngineDeletes", "reconciler/targets/kubernetes.TestThePermissionsOfTheControllerAreKnownByTheSubjectsOfBindings"}},
 		{Area: area, Sentences: []string{"The inventory records of a confirmed deletion", "A later run sends it again"}, Tests: []string{"reconciler/targets/kubernetes.TestWhatWasConfirmedGoesOnForAsMuchAsWasConfirmed", "reconciler/plan.TestAnAllowanceIsWorthWhatItAllowed"}},
 		{Area: area, Sentences: []string{"While the newest revision cannot be loaded"}, Tests: []string{"reconciler/controller.TestWhatWaitsStaysInTheStatusWhileNothingCanBeRead", "reconciler/controller.TestAProblemInTheRepositoryKeepsNoTokenGood"}},
 		{Area: area, Sentences: []string{"Updates that lose something in another way", "Creations are not held", "A NetworkPolicy, a ResourceQuota"},
@@ -90,7 +90,7 @@ func securityOfDeletion() []Promise {
 		{Area: area, Sentences: []string{"An update of a role, an instance profile"}, Tests: []string{"reconciler/targets/aws.TestAnUpdateThatTakesWhatNodesLiveOnWaitsAsADeletionDoes"}},
 		{Area: area, Sentences: []string{"An object with a Sync's label", "Where the inventory is lost"}, Tests: []string{"reconciler/targets/kubernetes.TestALostInventoryIsRebuiltAndDeletesNothingUnconfirmed", "reconciler/targets/kubernetes.TestWhatATenantMarksAsOursNeedsNoConfirmation"}, Control: "rebuilt-inventory"},
 
-		{Area: guard, Sentences: []string{"A commit that loosens a Sync"}, Tests: []string{"reconciler/syncpolicy.TestWhatLoosensASyncIsNamed", "cmd/internal/e2e.TestACommitCannotSwitchOffTheGuardThatItNeeds"}},
+		{Area: guard, Sentences: []string{"A commit that relaxes a Sync"}, Tests: []string{"reconciler/syncpolicy.TestWhatRelaxesASyncIsNamed", "cmd/internal/e2e.TestACommitCannotSwitchOffTheGuardThatItNeeds"}},
 		{Area: guard, Sentences: []string{"Confirmations that come from a repository"}, Tests: []string{"reconciler/declared.TestAConfirmationNeverComesFromARepository"}},
 		{Area: guard, Sentences: []string{"A confirmation token has 160 bits", "An author of commits cannot make"}, Tests: []string{"reconciler/plan.TestATokenHas160BitsOfTheWholeContent", "reconciler/plan.TestATokenIsGoodInOneScopeOnly"}},
 		{Area: guard, Sentences: []string{"A token serves once", "What it confirmed to delete is recorded"}, Tests: []string{"reconciler/controller.TestATokenConfirmsOnce", "reconciler/controller.TestATokenIsUsedUpByAProcessThatDied"}},

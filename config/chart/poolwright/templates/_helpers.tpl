@@ -13,10 +13,10 @@ app.kubernetes.io/name: poolwright
 {{ .Values.image.repository }}:{{ $tag }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
-{{/* GOMEMLIMIT in MiB: by the size of the fleet, or as it is given. */}}
+{{/* GOMEMLIMIT in MiB: by the size of the cluster, or as it is given. */}}
 {{- define "poolwright.goMemLimit" -}}
 {{- $bySize := dict "Small" 768 "Medium" 1843 "Large" 4096 -}}
-{{ .Values.resources.goMemLimitMiB | default (get $bySize .Values.resources.fleet) | int }}
+{{ .Values.resources.goMemLimitMiB | default (get $bySize .Values.resources.clusterSize) | int }}
 {{- end }}
 
 {{/* The container's limit in MiB: GOMEMLIMIT, two child processes of 672 MiB, 384 MiB that neither
@@ -26,13 +26,13 @@ app.kubernetes.io/name: poolwright
 {{ mul 64 (div (add $least 63) 64) }}
 {{- end }}
 
-{{/* What the container requests: by the size of the fleet, with what is given in its place. */}}
+{{/* What the container requests: by the size of the cluster, with what is given in its place. */}}
 {{- define "poolwright.requests" -}}
 {{- $bySize := dict
       "Small" (dict "cpu" "250m" "memory" "384Mi")
       "Medium" (dict "cpu" "500m" "memory" "512Mi")
       "Large" (dict "cpu" "2" "memory" "2Gi") -}}
-{{- $requests := get $bySize .Values.resources.fleet -}}
+{{- $requests := get $bySize .Values.resources.clusterSize -}}
 {{ toYaml (merge dict .Values.resources.requests $requests) }}
 {{- end }}
 

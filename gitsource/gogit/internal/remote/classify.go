@@ -112,7 +112,7 @@ func (c *Connection) redacted(err error) error {
 // alertOfServer is the Op of the error that crypto/tls makes of an alert which the server has sent.
 const alertOfServer = "remote error"
 
-// clientCertificateRefused reports whether the server asked for a certificate of the client, and ended the
+// clientCertificateRefused reports whether the server requested a certificate of the client, and ended the
 // connection with an alert of TLS: in the handshake, or at the first read after it in TLS 1.3. Which
 // alert it is differs between servers (RFC 8446, section 6.2), and crypto/tls has no type for it.
 func (c *Connection) clientCertificateRefused(err error) bool {

@@ -108,7 +108,7 @@ type errorRecorder struct {
 	mu     sync.Mutex
 	err    error
 	status int
-	// certificate is true where the server has asked for one of the client.
+	// certificate is true where the server has requested one of the client.
 	certificate bool
 }
 

@@ -314,8 +314,8 @@ func (w *fixture) recordedCapacity(want map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// forget returns which plugins went and came since the last call.
-func (w *fixture) forget() []string {
+// takeEvents returns which plugins went and came since the last call.
+func (w *fixture) takeEvents() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out := w.log
@@ -335,7 +335,7 @@ func (w *fixture) expectEvent(many int) []string {
 		}
 		return nil
 	})
-	return w.forget()
+	return w.takeEvents()
 }
 
 // until polls, and has the update look again: on the quick clock nothing comes at

@@ -47,8 +47,8 @@ func TestWhatIsWatchedIsKilledAndTheFolderRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	watched, ended := victim(t)
-	forgotten, alive := victim(t)
-	orders := fmt.Sprintf("remove %s\nwatch %d\nwatch %d\nunwatch %d\n", folder, watched, forgotten, forgotten)
+	unwatched, alive := victim(t)
+	orders := fmt.Sprintf("remove %s\nwatch %d\nwatch %d\nunwatch %d\n", folder, watched, unwatched, unwatched)
 	if err := run(strings.NewReader(orders)); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestWhatIsWatchedIsKilledAndTheFolderRemoved(t *testing.T) {
 	}
 	select {
 	case <-alive:
-		t.Error("the forgotten process was killed")
+		t.Error("the process that is not watched any more was killed")
 	default:
 	}
 	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {

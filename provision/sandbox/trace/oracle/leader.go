@@ -9,7 +9,7 @@ import (
 )
 
 // renewDeadline is how long a holder of the lease acts on it after it has renewed it, where
-// nothing tells it that the lease is gone.
+// no response reports that the lease is gone.
 const renewDeadline = 10 * time.Second
 
 // leader finds writes that a process began after it had given the lease back, or after

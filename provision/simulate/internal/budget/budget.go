@@ -12,6 +12,7 @@ import (
 	"github.com/robfig/cron/v3"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+	nodeutils "sigs.k8s.io/karpenter/pkg/utils/node"
 
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
@@ -33,9 +34,7 @@ func Count(live *snapshot.Indexed, pool string, reason karpv1.DisruptionReason) 
 			continue
 		}
 		nodes++
-		ready := slices.ContainsFunc(node.Status.Conditions, func(cond corev1.NodeCondition) bool {
-			return cond.Type == corev1.NodeReady && cond.Status == corev1.ConditionTrue
-		})
+		ready := nodeutils.GetCondition(node, corev1.NodeReady).Status == corev1.ConditionTrue
 		if !claim.DeletionTimestamp.IsZero() || !node.DeletionTimestamp.IsZero() || reboots || !ready && reason != karpv1.DisruptionReasonUnhealthy {
 			disrupting++
 		}

@@ -40,7 +40,7 @@ const (
 	caBundle = "Y2EtYnVuZGxl"
 )
 
-// noon is the moment of every fleet here.
+// noon is the moment of every cluster here.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // account is what EC2 has for the selectors of classes: subnets by id with their zones,
@@ -294,8 +294,8 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 	step := &drift.Change{Before: before, After: declared.read(ctx, t, types, caBundle), Unknown: snapshot.Unknowns{}}
 	every, some := step.Extent("gpu")
 	reasons := map[string]bool{}
-	fleet := was.machines(before)
-	for _, m := range fleet {
+	nodes := was.machines(before)
+	for _, m := range nodes {
 		if now := step.ReasonBefore(m.claim, was.pool); now != "" {
 			t.Errorf("%s drifts for %s before the change", m.claim.Name, now)
 		}
@@ -309,14 +309,14 @@ func holds(ctx context.Context, t *testing.T, types *offerings.Catalog, was, is 
 			reasons[want] = true
 		}
 	}
-	if len(fleet) == 0 {
+	if len(nodes) == 0 {
 		t.Fatal("no node is possible")
 	}
-	if every && drifted < len(fleet) {
-		t.Errorf("the change is to reach every node, and %d of %d drift", drifted, len(fleet))
+	if every && drifted < len(nodes) {
+		t.Errorf("the change is to reach every node, and %d of %d drift", drifted, len(nodes))
 	}
 	if !every && !some && drifted > 0 {
-		t.Errorf("the change is to reach no node, and %d of %d drift for %v", drifted, len(fleet), slices.Sorted(maps.Keys(reasons)))
+		t.Errorf("the change is to reach no node, and %d of %d drift for %v", drifted, len(nodes), slices.Sorted(maps.Keys(reasons)))
 	}
 	changes := step.Changes("gpu", func(reason string) bool { return reasons[reason] })
 	for reason := range reasons {

@@ -99,7 +99,7 @@ func NewCatalog(ctx context.Context, cluster provision.Cluster, types *catalog.C
 	return m, err
 }
 
-// Resolve returns the fleet with what each of its pools can buy. An error is that of the context,
+// Resolve returns the snapshot with what each of its pools can buy. An error is that of the context,
 // or of Karpenter's controller of overlays.
 func (m *Catalog) Resolve(ctx context.Context, f *snapshot.Indexed) (*Resolved, error) {
 	plain := map[string][]*cloudprovider.InstanceType{}

@@ -174,7 +174,7 @@ func TestPodsFindANodeOfTheRightPool(t *testing.T) {
 	}
 }
 
-// One fleet serves many simulations, with other nodes gone in each.
+// One snapshot serves many simulations, with other nodes gone in each.
 func TestNodesThatAreGoneComeBack(t *testing.T) {
 	ctx, s := simulation(t, provision.ClusterSnapshot{Nodes: []*corev1.Node{node("n1", "one"), node("n2", "two"), node("n3", "three")}})
 	for _, tt := range []struct{ gone, want string }{

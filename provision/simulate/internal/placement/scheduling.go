@@ -24,7 +24,7 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/workload"
 )
 
-// Simulation is a fleet in which pods are placed.
+// Simulation is a cluster in which pods are placed.
 type Simulation struct {
 	*offerings.Resolved
 	// Explain gives the reason of a pod that finds no node by pool; without it the

@@ -15,7 +15,7 @@ import (
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
-// Client is a fleet as Karpenter's code reads a cluster. It has the kinds that
+// Client is a snapshot as Karpenter's code reads a cluster. It has the kinds that
 // are read while pods are scheduled; every other kind is empty. Nothing can be
 // written through it: methods that are not here are nil, and Compare turns what
 // follows into an error.

@@ -22,8 +22,8 @@ import (
 	"github.com/poolwright/poolwright/provision/simulate/internal/snapshot"
 )
 
-// fleetOfPods is a fleet, and the same in a client that emulates the API server.
-func fleetOfPods() (*snapshot.Indexed, client.Client) {
+// podSnapshot is a snapshot with pods, and the same in a client that emulates the API server.
+func podSnapshot() (*snapshot.Indexed, client.Client) {
 	app := func(value string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Labels = map[string]string{"app": value} }
 	}
@@ -101,7 +101,7 @@ func selecting(text string) client.ListOption {
 }
 
 func TestASnapshotIsReadLikeACluster(t *testing.T) {
-	f, cluster := fleetOfPods()
+	f, cluster := podSnapshot()
 	snapshot := &snapshot.Client{Snapshot: f}
 	on := func(node string) client.ListOption { return client.MatchingFields{"spec.nodeName": node} }
 	tests := map[string]struct {
@@ -140,7 +140,7 @@ func TestASnapshotIsReadLikeACluster(t *testing.T) {
 }
 
 func TestNodesThatAreGoneAreNotRead(t *testing.T) {
-	f, _ := fleetOfPods()
+	f, _ := podSnapshot()
 	snapshot := &snapshot.Client{Snapshot: f, Deleted: map[string]bool{"n1": true}}
 	if diff := cmp.Diff([]string{"ml/c", "ml/d", "ml/f"}, listed(t, snapshot, &corev1.PodList{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -163,7 +163,7 @@ func TestNodesThatAreGoneAreNotRead(t *testing.T) {
 }
 
 func TestOnlyTheRefusalOfAnOverlayIsTaken(t *testing.T) {
-	f, _ := fleetOfPods()
+	f, _ := podSnapshot()
 	snapshot := &snapshot.Client{Snapshot: f, Refused: map[string]string{}}
 	accepted, refused := overlay("accepted", "1", ""), overlay("refused", "1", "")
 	accepted.StatusConditions().SetTrue(karpv1alpha1.ConditionTypeValidationSucceeded)
@@ -179,14 +179,14 @@ func TestOnlyTheRefusalOfAnOverlayIsTaken(t *testing.T) {
 	if snapshot.Status().Patch(t.Context(), &karpv1.NodePool{}, nil) == nil {
 		t.Error("the status of a NodePool is written")
 	}
-	// What Karpenter writes on a list's item is not written into the fleet.
+	// What Karpenter writes on a list's item is not written into the snapshot.
 	var list karpv1alpha1.NodeOverlayList
 	if err := snapshot.List(t.Context(), &list); err != nil {
 		t.Fatal(err)
 	}
 	list.Items[0].StatusConditions().SetTrue(karpv1alpha1.ConditionTypeValidationSucceeded)
 	if len(f.Overlays[0].Status.Conditions) > 0 {
-		t.Error("the fleet's own overlay is written to")
+		t.Error("the snapshot's own overlay is written to")
 	}
 }
 
@@ -204,7 +204,7 @@ func TestUnknownsAreSortedAndEachIsThereOnce(t *testing.T) {
 }
 
 func TestPodsThatWereRemovedAreNotListedAnyMore(t *testing.T) {
-	f, _ := fleetOfPods()
+	f, _ := podSnapshot()
 	c := &snapshot.Client{Snapshot: f}
 	apps := []client.ListOption{client.InNamespace("ml"), client.MatchingLabels{"app": "x"}}
 	before := listed(t, c, &corev1.PodList{}, apps...)

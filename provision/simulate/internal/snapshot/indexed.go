@@ -25,7 +25,7 @@ import (
 // Indexed is a provision.ClusterSnapshot with indexes.
 type Indexed struct {
 	provision.ClusterSnapshot
-	// Clock stands still at the fleet's time.
+	// Clock stands still at the snapshot's time.
 	Clock FixedClock
 	// Pools and Classes are by name.
 	Pools   map[string]*karpv1.NodePool
@@ -47,7 +47,7 @@ type Indexed struct {
 	requests map[reduce.ShapeKey]corev1.ResourceList
 }
 
-// New indexes a fleet, and drops from it what Karpenter could not use.
+// New indexes a snapshot, and drops from it what Karpenter could not use.
 func New(from provision.ClusterSnapshot, unknown Unknowns) *Indexed {
 	f := &Indexed{
 		ClusterSnapshot: from, Clock: FixedClock{At: from.Now},
@@ -126,7 +126,7 @@ func (f *Indexed) index() {
 	f.bind()
 }
 
-// Observe takes over what is there from another fleet, except the pods that wait.
+// Observe takes over what is there from another snapshot, except the pods that wait.
 func (f *Indexed) Observe(from *Indexed) {
 	f.Claims, f.nodes, f.named, f.Bound = from.Claims, from.nodes, from.named, from.Bound
 	f.NodeClaims, f.Nodes, f.PodDisruptionBudgets = from.NodeClaims, from.Nodes, from.PodDisruptionBudgets
@@ -164,7 +164,7 @@ func (f *Indexed) Observe(from *Indexed) {
 	f.clearReservations(from)
 }
 
-// PodsByWorkload are the fleet's workloads with those of the pods that are theirs.
+// PodsByWorkload are the snapshot's workloads with those of the pods that are theirs.
 func (f *Indexed) PodsByWorkload(pods []*corev1.Pod, unknown Unknowns) map[workload.Ref]workload.Pods {
 	runtimes := map[string]*nodev1.RuntimeClass{}
 	for _, class := range f.RuntimeClasses {

@@ -17,9 +17,9 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-// Add adds a declared object that has pods to the fleet's Workloads, by its kind as
+// Add adds a declared object that has pods to the snapshot's Workloads, by its kind as
 // group/version/Kind; other kinds are passed over. An error is one of [Decode].
-func Add(fleet *provision.ClusterSnapshot, kind string, object map[string]any) error {
+func Add(snapshot *provision.ClusterSnapshot, kind string, object map[string]any) error {
 	var w provision.Workload
 	var err error
 	switch kind {
@@ -58,7 +58,7 @@ func Add(fleet *provision.ClusterSnapshot, kind string, object map[string]any) e
 	if err != nil {
 		return err
 	}
-	fleet.Workloads = append(fleet.Workloads, w)
+	snapshot.Workloads = append(snapshot.Workloads, w)
 	return nil
 }
 

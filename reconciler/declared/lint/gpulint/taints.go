@@ -75,7 +75,7 @@ func (c *linter) untolerated(p *pool) {
 }
 
 // pluginTolerations are those of the plugin's pods. Taints of failing nodes are
-// tolerated by every DaemonSet, those that vanish by themselves hold nobody up.
+// tolerated by every DaemonSet, those that are removed by themselves block no pod.
 func pluginTolerations(plugin *devicePlugin) []corev1.Toleration {
 	if plugin.Spec.Tolerations == nil {
 		return []corev1.Toleration{{Key: wholeGPU, Operator: corev1.TolerationOpExists}}

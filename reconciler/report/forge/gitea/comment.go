@@ -135,9 +135,9 @@ func (t thread) Delete(ctx context.Context, id int64) error {
 	return nil
 }
 
-// permission is what a call needs: a scope of the token, and a right of its user, empty
+// permission is what a call needs: a scope of the token, and a permission of its user, empty
 // where every user has it.
-type permission struct{ scope, right string }
+type permission struct{ scope, user string }
 
 var (
 	reading    = permission{"read:repository", "to read the repository"}
@@ -149,8 +149,8 @@ var (
 // remedy is what is missing where the forge forbids a call.
 func (n permission) remedy() string {
 	out := fmt.Sprintf("the token needs the scope %q", n.scope)
-	if n.right != "" {
-		out += " and its user the right " + n.right
+	if n.user != "" {
+		out += " and its user the permission " + n.user
 	}
 	return out
 }

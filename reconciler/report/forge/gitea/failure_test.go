@@ -29,10 +29,10 @@ func TestWhatIsForbiddenNamesTheScopeAndTheRight(t *testing.T) {
 	tests := []struct {
 		name, path, call, want string
 	}{
-		{"to list", "/pulls", "list", `the token needs the scope "read:repository" and its user the right to read the repository`},
+		{"to list", "/pulls", "list", `the token needs the scope "read:repository" and its user the permission to read the repository`},
 		{"to read oneself, which every user may", "/user", "comment", `the token needs the scope "read:user"`},
-		{"to read comments", "/comments", "comment", `the token needs the scope "write:issue" and its user the right to read the repository`},
-		{"to set a status", "/statuses/" + strings.Repeat("a", 40), "status", `the token needs the scope "write:repository" and its user the right to write to the repository's code`},
+		{"to read comments", "/comments", "comment", `the token needs the scope "write:issue" and its user the permission to read the repository`},
+		{"to set a status", "/statuses/" + strings.Repeat("a", 40), "status", `the token needs the scope "write:repository" and its user the permission to write to the repository's code`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

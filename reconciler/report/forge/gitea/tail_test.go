@@ -42,7 +42,7 @@ func tails(t *testing.T, p *project, f *gitea.Forge) {
 	ours(forge.Comment{Footer: "rolled out"})
 	id, whole := expect("another tail", reviewed+mark+"rolled out")
 
-	// A person with rights edits our comment, above the mark.
+	// A person with permissions edits our comment, above the mark.
 	edited := strings.Replace(whole, "### 4", "> seen by ada\n\n### 4", 1)
 	p.call(t, p.ada, http.MethodPatch, fmt.Sprintf("/issues/comments/%d", id), map[string]any{"body": edited}, nil)
 	ours(forge.Comment{Footer: "done", EditOnly: true})

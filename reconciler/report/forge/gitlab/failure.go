@@ -17,7 +17,7 @@ type permission struct{ scope, role string }
 var (
 	reading    = permission{"api", "Reporter"}
 	commenting = permission{"api", "Reporter"}
-	setting    = permission{"api", "Developer, and for a protected branch the right to merge or to push"}
+	setting    = permission{"api", "Developer, and for a protected branch the permission to merge or to push"}
 	identity   = permission{scope: "api"}
 )
 

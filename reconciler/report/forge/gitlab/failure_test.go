@@ -47,8 +47,8 @@ func TestRefusalsNameTheRemedy(t *testing.T) {
 	}{
 		{name: "a revoked token", call: "list", code: 401, message: "401 Unauthorized", want: "make a new one", permanent: true},
 		{name: "a scope that is missing", call: "list", code: 403, message: "403 Forbidden", want: `the token needs the scope "api" and its user in ` + project + " the role Reporter", permanent: true},
-		{name: "no right to comment", call: "comment", code: 403, message: "403 Forbidden", want: "the role Reporter", permanent: true},
-		{name: "no right to set a status", call: "status", code: 403, message: "403 Forbidden", want: "the role Developer, and for a protected branch the right to merge or to push", permanent: true},
+		{name: "no permission to comment", call: "comment", code: 403, message: "403 Forbidden", want: "the role Reporter", permanent: true},
+		{name: "no permission to set a status", call: "status", code: 403, message: "403 Forbidden", want: "the role Developer, and for a protected branch the permission to merge or to push", permanent: true},
 		{name: "a project that is not shown", call: "list", code: 404, message: "404 Project Not Found", want: "make the user a member of " + project, permanent: true},
 		{name: "content that is refused", call: "comment", code: 400, message: map[string]any{"note": []string{"is too long"}}, want: `"note":["is too long"]`, permanent: true},
 		{name: "another update of the same status", call: "status", code: 409, message: "Another update to this commit status is in progress", want: "in progress"},

@@ -54,7 +54,7 @@ var quickAction = regexp.MustCompile(`(?m)^/`)
 // milestone, a snippet, an epic, or to an issue of another tracker, as in ABC-1.
 var reference = regexp.MustCompile(`(&#(?:126|037|036);|&amp;)\x{200b}?|(&#045;)(\d)`)
 
-// inert keeps GitLab from finding a quick action: it would carry it out with the rights of our
+// inert keeps GitLab from finding a quick action: it would carry it out with the permissions of our
 // token. It keeps it from finding references as well, so that no title becomes a link. What GitLab leaves out of
 // the search, such as code, is changed as well, since its rules for it
 // are not those of Markdown. The character in front has no width. GitLab removes carriage returns before it searches.

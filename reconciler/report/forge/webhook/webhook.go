@@ -4,7 +4,7 @@
 // It refuses to parse anything before its signature is verified, or the token that GitLab
 // sends in its place, and bodies of more than 1 MiB altogether. An event is a hint to poll, nothing more: no name, commit
 // or text of it is to be acted upon, so one that is sent again by someone who recorded
-// it does no harm. Who serves it bounds time and the number of connections. Start
+// it has no effect. Who serves it bounds time and the number of connections. Start
 // reading at Read.
 package webhook
 

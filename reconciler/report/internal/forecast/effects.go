@@ -6,12 +6,12 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-// Harms reports whether the changes take a node from pods, end nodes with their pool, or
+// RequiresAction reports whether the changes take a node from pods, end nodes with their pool, or
 // leave nodes that are never replaced: somebody must do something about that.
-func (v View) Harms(f *provision.Forecast) bool {
+func (v View) RequiresAction(f *provision.Forecast) bool {
 	outcomes := outcomesOf(f)
-	dying := slices.ContainsFunc(f.Removed, func(x provision.RemovedPool) bool { return len(x.Nodes) > 0 || v.Offline })
-	return len(f.PodScheduling.NewlyUnschedulable)+outcomes.count()-outcomes.unharmed() > 0 || outcomes.unexplained || dying || len(outcomes.withoutController) > 0
+	removed := slices.ContainsFunc(f.Removed, func(x provision.RemovedPool) bool { return len(x.Nodes) > 0 || v.Offline })
+	return len(f.PodScheduling.NewlyUnschedulable)+outcomes.count()-outcomes.waitingForReservation() > 0 || outcomes.unexplained || removed || len(outcomes.withoutController) > 0
 }
 
 // Costs reports whether the changes cost nodes, room or money, or may: nodes are replaced,

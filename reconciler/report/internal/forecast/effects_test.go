@@ -6,23 +6,23 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
-func TestWhatAForecastPredictsIsHarmOrCostOrNothing(t *testing.T) {
+func TestAForecastRequiresActionOrCostsOrIsEmpty(t *testing.T) {
 	node := provision.Node{Pool: "gpu"}
 	kept := provision.Node{Pool: "gpu", Blockers: []provision.Blocker{{Kind: "node"}}}
 	tests := []struct {
-		name                string
-		f                   provision.Forecast
-		offline             bool
-		harms, costs, empty bool
+		name                 string
+		f                    provision.Forecast
+		offline              bool
+		action, costs, empty bool
 	}{
 		{name: "nothing", empty: true},
 		{name: "a node is replaced", f: provision.Forecast{Replaced: []provision.Node{node}}, costs: true},
-		{name: "a node is never replaced", f: provision.Forecast{Replaced: []provision.Node{kept}}, harms: true, costs: true},
-		{name: "a pod of it has no controller", f: provision.Forecast{Replaced: []provision.Node{{Pods: []provision.Pod{{WithoutController: true}}}}}, harms: true, costs: true},
-		{name: "a pool goes with its nodes", f: provision.Forecast{Removed: []provision.RemovedPool{{Pool: "gpu", Nodes: []provision.Node{node}}}}, harms: true, costs: true},
+		{name: "a node is never replaced", f: provision.Forecast{Replaced: []provision.Node{kept}}, action: true, costs: true},
+		{name: "a pod of it has no controller", f: provision.Forecast{Replaced: []provision.Node{{Pods: []provision.Pod{{WithoutController: true}}}}}, action: true, costs: true},
+		{name: "a pool goes with its nodes", f: provision.Forecast{Removed: []provision.RemovedPool{{Pool: "gpu", Nodes: []provision.Node{node}}}}, action: true, costs: true},
 		{name: "a pool goes that has none", f: provision.Forecast{Removed: []provision.RemovedPool{{Pool: "gpu"}}}, costs: true},
-		{name: "a pool goes whose nodes nobody has counted", f: provision.Forecast{Removed: []provision.RemovedPool{{Pool: "gpu"}}}, offline: true, harms: true, costs: true},
-		{name: "a pod no longer finds a node", f: provision.Forecast{PodScheduling: provision.PodScheduling{NewlyUnschedulable: []provision.Placement{{}}}}, harms: true},
+		{name: "a pool goes whose nodes nobody has counted", f: provision.Forecast{Removed: []provision.RemovedPool{{Pool: "gpu"}}}, offline: true, action: true, costs: true},
+		{name: "a pod no longer finds a node", f: provision.Forecast{PodScheduling: provision.PodScheduling{NewlyUnschedulable: []provision.Placement{{}}}}, action: true},
 		{name: "a pod finds one", f: provision.Forecast{PodScheduling: provision.PodScheduling{NewlySchedulable: []provision.Placement{{}}}}},
 		{name: "a new pod finds none", f: provision.Forecast{PodScheduling: provision.PodScheduling{Unschedulable: []provision.Placement{{New: true}}}}, costs: true},
 		{name: "a pod waits as before", f: provision.Forecast{PodScheduling: provision.PodScheduling{Unschedulable: []provision.Placement{{}}}}, empty: true},
@@ -36,8 +36,8 @@ func TestWhatAForecastPredictsIsHarmOrCostOrNothing(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			v := plainText()
 			v.Offline = tt.offline
-			if v.Harms(&tt.f) != tt.harms || v.Costs(&tt.f) != tt.costs || Empty(&tt.f) != tt.empty {
-				t.Errorf("harms %v, costs %v, empty %v", v.Harms(&tt.f), v.Costs(&tt.f), Empty(&tt.f))
+			if v.RequiresAction(&tt.f) != tt.action || v.Costs(&tt.f) != tt.costs || Empty(&tt.f) != tt.empty {
+				t.Errorf("requires action %v, costs %v, empty %v", v.RequiresAction(&tt.f), v.Costs(&tt.f), Empty(&tt.f))
 			}
 		})
 	}

@@ -25,7 +25,7 @@ type column struct {
 // keptBy is what keeps a node for a while or for good.
 func (x nodeOutcomes) keptBy(n provision.Node) string {
 	reasons := plainText().blockers(n, func(provision.Blocker) bool { return true })
-	if x.closed[n.Pool] > 0 && !keptForGood(n) {
+	if x.closed[n.Pool] > 0 && !isBlocked(n) {
 		reasons = append(reasons, "the pool's budget")
 	}
 	return strings.Join(reasons, "; ")

@@ -31,7 +31,7 @@ func outcomesOf(f *provision.Forecast) nodeOutcomes {
 	waiting := 0
 	for _, n := range f.Replaced {
 		switch {
-		case keptForGood(n):
+		case isBlocked(n):
 			out.blocked = append(out.blocked, n)
 		case slices.ContainsFunc(n.Blockers, atLimit):
 			out.full[n.Pool]++
@@ -47,7 +47,7 @@ func outcomesOf(f *provision.Forecast) nodeOutcomes {
 	}
 	for _, r := range f.Removed {
 		for _, n := range r.Nodes {
-			if !keptForGood(n) {
+			if !isBlocked(n) {
 				out.withoutController = append(out.withoutController, podsWithoutController(n)...)
 			}
 		}
@@ -61,27 +61,27 @@ func podsWithoutController(n provision.Node) []provision.Pod {
 	return slices.DeleteFunc(slices.Clone(n.Pods), func(p provision.Pod) bool { return !p.WithoutController })
 }
 
-// keptForGood reports whether something on the node keeps it until somebody acts.
-func keptForGood(n provision.Node) bool {
-	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return keeps(b) && !atLimit(b) })
+// isBlocked reports whether something on the node blocks its disruption until somebody acts.
+func isBlocked(n provision.Node) bool {
+	return slices.ContainsFunc(n.Blockers, func(b provision.Blocker) bool { return requiresAction(b) && !atLimit(b) })
 }
 
-// keeps reports whether somebody must act before the node is replaced. Other than
+// requiresAction reports whether somebody must act before the node is replaced. Other than
 // [provision.Node.Blocked] it passes over a node that is starting: it becomes ready,
 // or Karpenter removes it.
-func keeps(b provision.Blocker) bool {
+func requiresAction(b provision.Blocker) bool {
 	return b.ForcedAfterSeconds == 0 && b.Kind != blocker.Starting
 }
 
 // atLimit reports whether it is the pool's limit that keeps the node.
 func atLimit(b provision.Blocker) bool { return b.Kind == blocker.Limit }
 
-// unharmed counts those of blocked that only a full capacity reservation keeps: their pods run on, and
+// waitingForReservation counts those of blocked that only a full capacity reservation blocks: their pods run on, and
 // they are replaced as soon as an instance of it is available.
-func (x nodeOutcomes) unharmed() int {
+func (x nodeOutcomes) waitingForReservation() int {
 	n := 0
 	for _, b := range x.blocked {
-		if !slices.ContainsFunc(b.Blockers, func(b provision.Blocker) bool { return keeps(b) && b.Kind != blocker.Reservation }) {
+		if !slices.ContainsFunc(b.Blockers, func(b provision.Blocker) bool { return requiresAction(b) && b.Kind != blocker.Reservation }) {
 			n++
 		}
 	}

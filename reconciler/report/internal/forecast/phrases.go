@@ -40,22 +40,22 @@ func (v View) nodePhrases(f *provision.Forecast) []headline.Phrase {
 // nodes is what becomes of the nodes there are.
 func (x nodeOutcomes) nodes(f *provision.Forecast, v View) []headline.Phrase {
 	var out []headline.Phrase
-	pools, dying := 0, 0
+	pools, removed := 0, 0
 	for _, r := range f.Removed {
 		if len(r.Nodes) > 0 {
-			pools, dying = pools+1, dying+len(r.Nodes)
+			pools, removed = pools+1, removed+len(r.Nodes)
 		}
 	}
 	switch {
 	case pools == 1:
-		removed := plural.Count(dying, "node") + " removed with "
-		out = append(out, headline.Phrase{Text: removed + "pool " + v.Short(onlyRemoved(f)), Brief: removed + "a pool", Rank: headline.RankName})
+		with := plural.Count(removed, "node") + " removed with "
+		out = append(out, headline.Phrase{Text: with + "pool " + v.Short(onlyRemoved(f)), Brief: with + "a pool", Rank: headline.RankName})
 	case pools > 1:
-		out = append(out, headline.Phrase{Text: fmt.Sprintf("%s removed with %s", plural.Count(dying, "node"), plural.Count(pools, "pool"))})
+		out = append(out, headline.Phrase{Text: fmt.Sprintf("%s removed with %s", plural.Count(removed, "node"), plural.Count(pools, "pool"))})
 	}
 	all, stuck := len(f.Replaced), x.count()
 	switch {
-	case all == 0 && dying > 0:
+	case all == 0 && removed > 0:
 	case all == 0 && atMost(f) > 0:
 		n := atMost(f)
 		out = append(out, headline.Phrase{Text: fmt.Sprintf("up to %s may be replaced", plural.Count(n, "node"))})

@@ -35,7 +35,7 @@ func TestEndsOfReservations(t *testing.T) {
 	}
 }
 
-func TestAFullReservationDoesNoHarm(t *testing.T) {
+func TestAFullReservationRequiresNoAction(t *testing.T) {
 	reservation, pdb := provision.Blocker{Kind: "reservation"}, provision.Blocker{Kind: "pdb"}
 	for name, tt := range map[string]struct {
 		blockers []provision.Blocker
@@ -46,8 +46,8 @@ func TestAFullReservationDoesNoHarm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &provision.Forecast{Replaced: []provision.Node{{Pool: "gpu", Blockers: tt.blockers}}, Pools: []provision.Pool{{Name: "gpu", Disruption: provision.PoolDisruption{AllowedDisruptions: 1}}}}
-			if got := plainText().Harms(f); got != tt.want {
-				t.Errorf("harms: %t, want %t", got, tt.want)
+			if got := plainText().RequiresAction(f); got != tt.want {
+				t.Errorf("requires action: %t, want %t", got, tt.want)
 			}
 		})
 	}

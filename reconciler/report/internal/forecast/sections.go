@@ -68,7 +68,7 @@ func (v View) never(f *provision.Forecast) section.Section {
 		if n.Name != "" {
 			who += " (" + v.Name(n.Name) + ")"
 		}
-		out.Lines = append(out.Lines, who+": "+strings.Join(v.blockers(n, keeps), "; "))
+		out.Lines = append(out.Lines, who+": "+strings.Join(v.blockers(n, requiresAction), "; "))
 	}
 	out.Lines = section.First(out.Lines, v.Lines.Few())
 	return out

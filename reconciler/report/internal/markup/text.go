@@ -2,7 +2,6 @@ package markup
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -77,10 +76,7 @@ func CountWithVerb(n int, noun, verb string) string {
 
 // Names lists the first few names, and how many more there are.
 func Names(names []string) string {
-	if len(names) <= fewNames {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:fewNames], ", "), len(names)-fewNames)
+	return plural.FirstOf(names, fewNames, ", ")
 }
 
 // fewNames is how many names are shown where they are many.

@@ -36,7 +36,7 @@ type Client struct {
 }
 
 const (
-	// pageSize is how many whole objects one List answer holds at most.
+	// pageSize is how many whole objects one response to List holds at most.
 	pageSize = 500
 	// namesPageSize is the same of Names: metadata takes a fraction of an object, and 10,000 objects are 14
 	// requests less.

@@ -36,12 +36,12 @@ func quietly(s metav1.Status) string {
 	return strings.Join(causes, ", ")
 }
 
-// repeated starts what the API server says about a value that it repeats.
+// repeated is what precedes a value that the API server repeats.
 var repeated = regexp.MustCompile(`(?:Invalid value|Unsupported value|Duplicate value|Not found|Too many): `)
 
 // undump cuts content out of a text: repeated values that are not short and
-// plain, and everything from the first dump of a structure on, since nobody
-// can tell where that ends.
+// plain, and everything from the first dump of a structure on, since where
+// that ends is unknown.
 func undump(text string) string {
 	var out strings.Builder
 	for {
@@ -69,7 +69,7 @@ func undump(text string) string {
 	return out.String() + text
 }
 
-// immutable is the reason behind a dump that a person most needs to know.
+// immutable is the reason behind a dump that a person needs most.
 func immutable(dumped string) string {
 	if strings.HasSuffix(strings.TrimRight(dumped, "]"), ": field is immutable") {
 		return ": field is immutable"

@@ -54,7 +54,7 @@ func ResponseError(err error, secret bool) error {
 	case apierrors.IsForbidden(err):
 		return state.Failf(state.Retry, "Forbidden", "%s", why)
 	case apierrors.IsTooManyRequests(err):
-		// Each request waited as long as the server said, ten times.
+		// Each request waited as long as the server required, ten times.
 		return state.Fail(state.Retry, "TooManyRequests", &describedError{why, err})
 	case apierrors.IsNotFound(err):
 		return state.Fail(state.Retry, "NotFound", &describedError{why, err})
@@ -66,7 +66,7 @@ func ResponseError(err error, secret bool) error {
 // 500, no reason and no causes.
 const untyped = "failed to create typed patch object"
 
-// describedError is an error with our words that still answers errors.As.
+// describedError is an error with a text of ours, of which errors.As finds the cause.
 type describedError struct {
 	text  string
 	cause error
@@ -79,7 +79,7 @@ func (a *describedError) Unwrap() error { return a.cause }
 // wrong with it.
 var quoted = regexp.MustCompile(`(?s)(Invalid value|Unsupported value|Duplicate value): ("(?:[^"\\]|\\.)*"|.*?): `)
 
-// message is the answer's text. The API server repeats invalid values: those
+// message is the text of the response. The API server repeats invalid values: those
 // of Secrets and user data of nodes are cut out, of all others what is not
 // short and plain.
 func message(s metav1.Status, secret bool) string {

@@ -43,7 +43,7 @@ func TestRefusalsAreClassifiedAndNameTheRemedy(t *testing.T) {
 			state.Stalled, "Invalid", "doing it: Invalid (422), data[x]", nil},
 		{"a field that the schema does not have is a problem in what is declared", status(500, metav1.StatusReasonUnknown, "failed to create typed patch object (default/a; example.com/v1, Kind=Widget): .spec.siez: field not declared in schema"), false,
 			state.Stalled, "Invalid", "doing it: it does not fit its schema: spec.siez: field not declared in schema", targets.ErrSchema},
-		{"a refusal of rights is retried", status(403, metav1.StatusReasonForbidden, "no"), false, state.Retry, "Forbidden", "doing it: no", nil},
+		{"a refusal of permissions is retried", status(403, metav1.StatusReasonForbidden, "no"), false, state.Retry, "Forbidden", "doing it: no", nil},
 		{"throttling is retried", status(429, metav1.StatusReasonTooManyRequests, "later"), false, state.Retry, "TooManyRequests", "doing it: later", nil},
 		{"what is too large is for the user", status(413, metav1.StatusReasonRequestEntityTooLarge, "big"), false,
 			state.Stalled, "TooLarge", "doing it: the object is larger than the API server takes: big", nil},

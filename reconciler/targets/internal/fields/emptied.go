@@ -120,7 +120,7 @@ func inList(l []any, claim Tree) []content {
 	return out
 }
 
-// elementKey is the key by which the claim knows a list element with keys, or empty.
+// elementKey is the key by which the claim identifies a list element with keys, or empty.
 func elementKey(claim Tree, element any) string {
 	m, _ := element.(map[string]any)
 	for key := range claim {

@@ -156,7 +156,7 @@ func find(list []any, e any, keys []string) int {
 	})
 }
 
-// listKeys names the fields that tell the elements apart: those that the API
+// listKeys names the fields that distinguish the elements: those that the API
 // server uses, where our claim shows them, else the customary ones.
 func listKeys(ours Tree, lists ...[]any) []string {
 	for key := range ours {

@@ -67,7 +67,7 @@ type subject struct {
 type document[R any] struct {
 	Format int `json:"format"`
 	// Shards is how many shards there were when this one was written: the
-	// last of them could be missing, which their names alone do not tell.
+	// last of them could be missing, which cannot be found by their names alone.
 	Shards  int `json:"shards"`
 	Records []R `json:"records"`
 }

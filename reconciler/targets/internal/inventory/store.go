@@ -68,7 +68,7 @@ type Store struct {
 	dirty  bool
 }
 
-// shard is one ConfigMap as we last saw it.
+// shard is one ConfigMap as it was last read.
 type shard struct {
 	version string
 	uid     types.UID
@@ -94,8 +94,8 @@ func (s *Store) Load(ctx context.Context) (complete bool, err error) {
 	return s.read(ctx)
 }
 
-// unmoved reports whether the ConfigMaps are certainly as we last saw them;
-// their metadata alone reports.
+// unmoved reports whether the ConfigMaps are certainly as they were last read,
+// by their metadata alone.
 func (s *Store) unmoved(ctx context.Context) bool {
 	if len(s.shards) == 0 && !s.incomplete {
 		return false // They were never read.
@@ -165,10 +165,10 @@ func (s *Store) adopt(found map[int]shard) (complete bool, err error) {
 	return complete, nil
 }
 
-// merge takes over what the ConfigMaps say and memory does not: records that it does
-// not know, and those that somebody else has written since memory and ConfigMaps were
+// merge takes over what the ConfigMaps have and memory does not: records that it does
+// not have, and those that somebody else has written since memory and ConfigMaps were
 // the same, such as bootstrap beside a running controller. Where both have changed one,
-// memory has the last word, for it is about to be written.
+// memory counts, for it is about to be written.
 func (s *Store) merge(records []Record, base map[state.Key]Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Store) insert(r Record) {
 }
 
 // same reports whether two records would be stored alike, but for the Generation: a
-// restart need not know the newest.
+// restart need not have the newest.
 func same(a, b Record) bool {
 	a.Fingerprint.ResourceVersion, b.Fingerprint.ResourceVersion = "", ""
 	a.Fingerprint.Generation, b.Fingerprint.Generation = 0, 0
@@ -199,7 +199,7 @@ func same(a, b Record) bool {
 	return allowed && a == b
 }
 
-// observed are the records of the shards as we last saw them.
+// observed are the records of the shards as they were last read.
 func (s *Store) observed() map[state.Key]Record {
 	out := map[state.Key]Record{}
 	for _, sh := range s.shards {

@@ -119,7 +119,7 @@ func resource(name string) schema.GroupVersionResource {
 }
 
 // unlessUndefined forgives that a resource is not served, or may not be listed, where no
-// CustomResourceDefinition defines it: rights are checked first, and the role for the engine is
+// CustomResourceDefinition defines it: permissions are checked first, and the role for the engine is
 // left out where none runs. Where one does, the API server may have started a moment ago, and its
 // objects are there.
 func unlessUndefined(ctx context.Context, client *api.Client, of schema.GroupVersionResource, err error) error {

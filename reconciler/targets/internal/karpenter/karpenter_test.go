@@ -42,7 +42,7 @@ func server(t *testing.T, codes map[string]int) *api.Client {
 	return client
 }
 
-// A cluster in which nothing defines NodePools and NodeClaims has none, also where rights to them were never given. All
+// A cluster in which nothing defines NodePools and NodeClaims has none, also where permissions to them were never given. All
 // else that keeps them from being listed is no answer.
 func TestWhatNothingDefinesIsNotThere(t *testing.T) {
 	const pools, claims, classes = "nodepools", "nodeclaims", "ec2nodeclasses"

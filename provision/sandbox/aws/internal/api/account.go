@@ -20,7 +20,7 @@ type Delays struct {
 	Running   time.Duration // from pending to running
 	Shutdown  time.Duration // from shutting-down to terminated
 	Interrupt time.Duration // from the spot interruption warning to the end
-	Forget    time.Duration // how long a terminated instance stays visible
+	Removal   time.Duration // how long a terminated instance stays visible
 	Visible   time.Duration // from the creation of a role, instance profile or queue until anybody else finds it
 	Update    time.Duration // an EKS update, from its request to its end
 }

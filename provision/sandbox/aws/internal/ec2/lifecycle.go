@@ -76,7 +76,7 @@ func (svc *Service) finish(i *instance) {
 	svc.enter(i, Terminated)
 	svc.ebs.Detach(i.ID)
 	svc.VPC.Detach(i.ID, i.subnet, i.placement.addresses)
-	svc.account.AfterFunc(svc.account.Delays.Forget, func() {
+	svc.account.AfterFunc(svc.account.Delays.Removal, func() {
 		svc.instances = slices.DeleteFunc(svc.instances, func(o *instance) bool { return o == i })
 	})
 }

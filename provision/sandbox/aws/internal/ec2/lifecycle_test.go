@@ -30,7 +30,7 @@ type cloud struct {
 func newCloud(t *testing.T) *cloud {
 	t.Helper()
 	svc, clock, _ := newService(t)
-	svc.account.Delays = api.Delays{Running: 2 * time.Second, Shutdown: 3 * time.Second, Interrupt: 2 * time.Minute, Forget: time.Hour}
+	svc.account.Delays = api.Delays{Running: 2 * time.Second, Shutdown: 3 * time.Second, Interrupt: 2 * time.Minute, Removal: time.Hour}
 	image, ok := svc.Images.Parameter("/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/standard/recommended/image_id")
 	if !ok {
 		t.Fatal("there is no image")

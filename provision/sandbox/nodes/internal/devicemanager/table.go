@@ -31,7 +31,7 @@ type Device struct {
 type Table map[corev1.ResourceName]Device
 
 // Sync enters what the plugins serve at a time. A resource that nobody serves any
-// more keeps its capacity without a healthy device, and after ForgetAfter has none;
+// more keeps its capacity without a healthy device, and after GracePeriod has none;
 // it never leaves the table, as it never leaves a Node's status.
 func (t Table) Sync(now time.Time, served Table) {
 	for name, d := range t {

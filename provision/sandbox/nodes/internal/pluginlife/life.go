@@ -61,7 +61,7 @@ type Facts struct {
 type phase int
 
 const (
-	starting phase = iota // asks at next
+	starting phase = iota // requests devices at next
 	serving
 	idling
 	down // restarts at next

@@ -119,7 +119,7 @@ func TestACrashAfterAnyCallLeavesOneCommentInTheEnd(t *testing.T) {
 	}
 }
 
-func TestACommentThatVanishesWhileItIsEditedIsMadeAgain(t *testing.T) {
+func TestACommentThatIsDeletedWhileItIsEditedIsMadeAgain(t *testing.T) {
 	b := &board{items: []comments.Item{{ID: 1, Mine: true, Body: string(marker) + "\nold"}}, next: 10}
 	b.before = func(call string) error {
 		if call == "edit" {

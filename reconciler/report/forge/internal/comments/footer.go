@@ -10,7 +10,7 @@ import (
 // Neither body nor tail can hold it, because escapeMark breaks every imitation before it is
 // written; and should somebody write one into our comment by hand, the last one counts,
 // below which only our own tail can stand.
-const footerMark = "<!-- poolwright:tail -->"
+const footerMark = string(forge.FooterMarker)
 
 // escapeMark makes a text hold no line that could be taken for the mark. A NUL is
 // replaced too: who drops it could make a mark of what was none.

@@ -98,7 +98,7 @@ func TestATailOnlyIsNeverWrittenToACommentThatWasNotRead(t *testing.T) {
 	}
 }
 
-func TestACommentThatVanishesWhileItsTailIsWrittenGetsTheTailAgain(t *testing.T) {
+func TestACommentThatIsDeletedWhileItsTailIsWrittenGetsTheTailAgain(t *testing.T) {
 	b := &board{items: []comments.Item{{ID: 1, Mine: true, Body: string(marker) + "\nplan"}}, next: 10}
 	b.before = func(call string) error {
 		if call == "edit" {

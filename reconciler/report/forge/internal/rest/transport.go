@@ -208,7 +208,7 @@ func resetTime(header http.Header) (time.Time, bool) {
 	return time.Unix(seconds, 0), true
 }
 
-// isRateLimit reads a refusal: GitHub's secondary limits have status 403, as a missing right has, and sometimes no header, so
+// isRateLimit reads a refusal: GitHub's secondary limits have status 403, as a missing permission has, and sometimes no header, so
 // that only the message distinguishes them. What was read is put back.
 func isRateLimit(response *http.Response) (bool, error) {
 	const enough = 64 << 10

@@ -40,7 +40,7 @@ func Denied(err error) bool {
 		code == "AuthorizationError" || code == "AuthorizationErrorException" || code == "Client.UnauthorizedOperation"
 }
 
-// throttled reports whether AWS asks for patience.
+// throttled reports whether AWS throttles the caller.
 func throttled(err error) bool {
 	code := Code(err)
 	if slices.Contains(throttleCodes, strings.TrimPrefix(code, "AWS.SimpleQueueService.")) {

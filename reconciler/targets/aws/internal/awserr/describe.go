@@ -46,7 +46,7 @@ func Fail(who string, err error) error {
 	return state.Fail(state.Retry, string(reason), explained)
 }
 
-// explainedError is an error in our words that still answers errors.As.
+// explainedError is an error with a text of ours, of which errors.As finds the cause.
 type explainedError struct {
 	text  string
 	cause error
@@ -88,7 +88,7 @@ func describe(who string, err error) (reason finding.Code, text string) {
 	return codeFailed, redacted(err.Error())
 }
 
-// unprepared describes what stands before any answer: this process, its
+// unprepared describes what fails before any response: this process, its
 // configuration and its credentials. The reason is empty for all else.
 func unprepared(err error) (reason finding.Code, text string) {
 	code := Code(err)
@@ -109,7 +109,7 @@ func unprepared(err error) (reason finding.Code, text string) {
 	return "", ""
 }
 
-// apiMessage is the answer's own words, with its code.
+// apiMessage is the message of the response, with its code.
 func apiMessage(err error) string {
 	apiError, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
@@ -160,7 +160,7 @@ func unreached(err error) string {
 	return where + " could not be reached"
 }
 
-// regionOf names the region that was asked.
+// regionOf names the region of the request.
 func regionOf(err error) string {
 	if call, ok := errors.AsType[*CallError](err); ok && call.Region != "" {
 		return "spec.region " + call.Region
@@ -174,9 +174,8 @@ var servicePrefixes = map[string]string{
 	"EventBridge": "events", "CloudWatch Logs": "logs",
 }
 
-// missing finds the action in the words of a refusal, which know better than
-// the operation's name: iam:PassRole is asked for by operations of many
-// services.
+// missing finds the action in the message of a refusal. The operation's name is
+// not enough: operations of many services require iam:PassRole.
 var missing = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z0-9]+)`)
 
 // forbids finds what kind of policy denies explicitly, so that no further
@@ -210,7 +209,7 @@ func actionOf(err error) string {
 // messages.
 var secrets = regexp.MustCompile(`arn:aws[a-z-]*:sts::[0-9]*:assumed-role/\S+|\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b|(?i:encoded authorization failure message: *)\S+|\b[A-Za-z0-9+/_-]{100,}={0,2}`)
 
-// longest is how much of an answer's own words is repeated, in bytes.
+// longest is how much of a response's message is repeated, in bytes.
 const longest = 300
 
 // redacted is a text without secrets, in one line.

@@ -54,7 +54,7 @@ func Unidentified(item state.Item, s v1alpha1.ClusterSpec) []state.Problem {
 	return c.problems
 }
 
-// written finds what is written and says nothing: it would pass for left out.
+// written finds what is written and declares nothing: it would pass for left out.
 func (c *validator) written() {
 	spec, _ := c.item.Object["spec"].(map[string]any)
 	for _, field := range []string{"discovery", "nodeRole", "interruptionQueue", "logging", "controllerRole"} {

@@ -13,11 +13,11 @@ import (
 )
 
 // observeTimeout bounds one observation of AWS: whoever waits for it has other targets to
-// see to.
+// observe.
 const observeTimeout = 30 * time.Second
 
-// circuitBreaker is that of one look: a service that let one request run out of time
-// is not asked again in it.
+// circuitBreaker is that of one observation: a service that let one request run out of time
+// gets no other in it.
 type circuitBreaker struct {
 	mu   sync.Mutex
 	open map[string]bool

@@ -115,7 +115,7 @@ func (l *ClientCache) Prepare(cfg sdk.Config) sdk.Config {
 	return cfg
 }
 
-// credentialsProvider lets a failure to find credentials be told from the refusal of a
+// credentialsProvider lets a failure to find credentials be distinguished from the refusal of a
 // request.
 type credentialsProvider struct{ sdk.CredentialsProvider }
 
@@ -132,7 +132,7 @@ func (m credentialsProvider) Retrieve(ctx context.Context) (sdk.Credentials, err
 // no write pass that this process may not make any more: it may have been
 // frozen between two attempts.
 func (l *ClientCache) guard(stack *middleware.Stack) error {
-	err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("PoolwrightPatience",
+	err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("PoolwrightTimeout",
 		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 			call, done, err := begin(ctx, l.Timeout)
 			if err != nil {
@@ -179,7 +179,7 @@ func IsRead(operation string) bool {
 	return false
 }
 
-// identify is who the caller is, as a person knows it, and refuses when the
+// identify is who the caller is, by the name that a person gave it, and refuses when the
 // account is not the scope's. A response that fits is valid for a while.
 func (l *Connection) identify(ctx context.Context) (string, error) {
 	l.mu.Lock()

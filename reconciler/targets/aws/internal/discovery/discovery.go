@@ -237,7 +237,7 @@ func readDiscovery(keys []state.Key, p resource.Scope, what string, read func([]
 }
 
 // observedDiscovery is a discovery tag as it is, with tags that are what its marker
-// does in the words of our own two.
+// does, written as our own two.
 func observedDiscovery(p resource.Scope, id, key string, thing described) resource.Live {
 	_, present := thing.tags[key]
 	mark, marked := thing.tags[MarkerKey(p, key)]

@@ -46,7 +46,7 @@ func (Logging) Read(ctx context.Context, c *resource.Clients, keys []state.Key) 
 	})
 }
 
-// logTypes are the log types that are on. EKS answers with one entry for those
+// logTypes are the log types that are on. EKS responds with one entry for those
 // that are on and one for the others, or with fewer.
 func logTypes(k *ekstypes.Cluster) []ekstypes.LogType {
 	var on []ekstypes.LogType
@@ -110,7 +110,7 @@ func (Logging) Write(ctx context.Context, c *resource.Clients, desired state.Ite
 	return updated(err)
 }
 
-// updated reads the answer to an update that EKS carries out by and by. That
+// updated reads the response to an update that EKS carries out by and by. That
 // there is nothing to update means that somebody else, or an update whose response
 // was lost, was first; its code, InvalidParameterException, is that of every parameter, so that the message decides. That
 // EKS is at another update has no code of its own: the

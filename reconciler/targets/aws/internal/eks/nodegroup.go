@@ -168,7 +168,7 @@ func (NodeGroupHardware) Read(ctx context.Context, c *resource.Clients, keys []s
 		return out
 	})
 	for k, observed := range out {
-		if observed.Missing != "" { // which the node group itself says
+		if observed.Missing != "" { // which the node group itself reports
 			out[k] = resource.Live{Superseded: true}
 		}
 	}
@@ -277,7 +277,7 @@ func newLabels(desired, live map[string]any) *ekstypes.UpdateLabelsPayload {
 	return out
 }
 
-// newTaints are the taints to set and to remove. EKS knows a taint by its key
+// newTaints are the taints to set and to remove. EKS identifies a taint by its key
 // and effect: one that only gets another value must not be removed as well.
 func newTaints(desired, live map[string]any) *ekstypes.UpdateTaintsPayload {
 	want, declared := desired["taints"].([]any)

@@ -124,8 +124,8 @@ func errNoCluster(c *resource.Clients, name string) error {
 	return fmt.Errorf("EKS has no cluster %q in %s of account %s: correct the Cluster's name, region or account", name, c.Scope.Region, c.Scope.Account)
 }
 
-// withoutEntries replaces the error of a cluster that knows no access entries by
-// what to do about it. EKS says it as text only, so the cluster is asked.
+// withoutEntries replaces the error of a cluster without access entries by
+// what to do about it. EKS reports that as text only, so the cluster is read.
 func withoutEntries(ctx context.Context, c *resource.Clients, cluster string, err error) error {
 	if awserr.Code(err) != "InvalidRequestException" {
 		return err

@@ -64,7 +64,7 @@ func roleName(p resource.Scope, arn string) string {
 	return path[strings.LastIndex(path, "/")+1:]
 }
 
-// roleARN asks for the ARN of a role, because adopted roles may have a path.
+// roleARN reads the ARN of a role, because adopted roles may have a path.
 func roleARN(ctx context.Context, c *resource.Clients, name string) (string, error) {
 	out, err := c.IAM.GetRole(ctx, &iam.GetRoleInput{RoleName: sdk.String(name)})
 	if awserr.IsNotFound(err) {
@@ -160,7 +160,7 @@ func allowList() string {
 }
 
 // attachable refuses policies outside of the allow-list, whatever the desired
-// object says.
+// object has.
 func attachable(p resource.Scope, arn string) error {
 	for _, path := range nodePolicies() {
 		if arn == p.ManagedPolicyARN(path) {

@@ -24,7 +24,7 @@ import (
 type Roles struct{}
 
 // issuerPlaceholder stands for the cluster's OIDC issuer in a desired trust document:
-// only AWS knows it.
+// only AWS has it.
 const issuerPlaceholder = "<oidc-issuer>"
 
 // Desired implements resource.Kind.

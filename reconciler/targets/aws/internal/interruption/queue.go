@@ -51,7 +51,7 @@ func (Queues) Desired(s resource.Declaration) []state.Item {
 }
 
 // queuePolicy lets the account's own EventBridge rules fill the queue, and
-// nobody speak to it without TLS. The rules are not named one by one: rules
+// nobody use it without TLS. The rules are not named one by one: rules
 // that somebody else aims at a queue that is adopted go on to deliver.
 //
 // EventBridge reports SQS its rule and SQS's own principal the account, so each
@@ -78,7 +78,7 @@ func queuePolicy(p resource.Scope, name string) map[string]any {
 }
 
 // shortKey writes a KMS key as shortly as SQS takes it: SQS repeats what it was
-// given, so that a key's ARN and its id would look like two keys.
+// given, so that a key's ARN and its id would be two keys.
 func shortKey(p resource.Scope, key string) string {
 	own := p.ARN("kms", "")
 	if rest, ok := strings.CutPrefix(key, own); ok {
@@ -129,7 +129,7 @@ func readQueue(ctx context.Context, c *resource.Clients, name string) (resource.
 	}, nil
 }
 
-// queueObject writes a queue's attributes in the form of want.
+// queueObject writes a queue's attributes in the form of what is desired.
 func queueObject(p resource.Scope, a map[string]string) (map[string]any, error) {
 	seconds, err := strconv.ParseInt(a[string(sqstypes.QueueAttributeNameMessageRetentionPeriod)], 10, 64)
 	if err != nil {
@@ -195,7 +195,7 @@ func (Queues) Write(ctx context.Context, c *resource.Clients, desired state.Item
 }
 
 // encryptionAttributes turn the one encryption into the other. A KMS key turns
-// the managed keys off by itself; the other way, both must be said.
+// the managed keys off by itself; the other way, both must be set.
 func encryptionAttributes(desired, have any) map[string]string {
 	const key, managed = string(sqstypes.QueueAttributeNameKmsMasterKeyId), string(sqstypes.QueueAttributeNameSqsManagedSseEnabled)
 	if kms, ok := desired.(map[string]any); ok {

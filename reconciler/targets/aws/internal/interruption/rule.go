@@ -34,7 +34,7 @@ import (
 type Rules struct{}
 
 // ruleEvents are the rules by the end of their names: what Karpenter
-// understands, and nothing else.
+// handles, and nothing else.
 var ruleEvents = []struct{ name, source, detailType string }{
 	{"SpotInterruption", "aws.ec2", "EC2 Spot Instance Interruption Warning"},
 	{"Rebalance", "aws.ec2", "EC2 Instance Rebalance Recommendation"},

@@ -10,6 +10,7 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
+	"github.com/poolwright/poolwright/internal/plural"
 	"github.com/poolwright/poolwright/reconciler/state"
 	"github.com/poolwright/poolwright/reconciler/state/finding"
 	"github.com/poolwright/poolwright/reconciler/targets/aws/internal/resource"
@@ -18,9 +19,9 @@ import (
 // mostNamed is how many rules of others a note names.
 const mostNamed = 8
 
-// addOthersNote says on our first rule which rules of others fill its queue, too,
+// addOthersNote adds a note to our first rule on which rules of others fill its queue, too,
 // such as those of Karpenter's own stack: each event then comes twice, and all
-// but one of them do nothing. It is a courtesy, left out where AWS does not tell.
+// but one of them do nothing. It is left out where these rules cannot be read.
 // Who reads one rule alone is about to write it, and needs no note.
 func addOthersNote(ctx context.Context, c *resource.Clients, keys []state.Key, observed map[state.Key]resource.Live) {
 	first := slices.IndexFunc(keys, func(k state.Key) bool { return observed[k].Object != nil })
@@ -48,12 +49,8 @@ func addOthersNote(ctx context.Context, c *resource.Clients, keys []state.Key, o
 		return
 	}
 	slices.Sort(others)
-	more := ""
-	if n := len(others) - mostNamed; n > 0 {
-		others, more = others[:mostNamed], fmt.Sprintf(" and %d more", n)
-	}
-	rule.Notes = append(rule.Notes, finding.New(codeQueueFilledByOthers, "the queue is also filled by %s%s, so that an event may come twice: delete what nothing else needs of it when you like",
-		finding.As("rules", others, strings.Join(others, ", ")), more))
+	rule.Notes = append(rule.Notes, finding.New(codeQueueFilledByOthers, "the queue is also filled by %s, so that an event may come twice: delete what nothing else needs of it when you like",
+		finding.As("rules", others[:min(len(others), mostNamed)], plural.FirstOf(others, mostNamed, ", "))))
 	observed[keys[first]] = rule
 }
 

@@ -69,7 +69,7 @@ func (LogGroups) Read(ctx context.Context, c *resource.Clients, keys []state.Key
 	return out
 }
 
-// findLogGroup looks through the groups whose names begin with name; nil where
+// findLogGroup searches the groups whose names begin with name; nil where
 // none has exactly that name.
 func findLogGroup(ctx context.Context, c *resource.Clients, name string) (*logstypes.LogGroup, error) {
 	in := &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: &name}
@@ -91,7 +91,7 @@ func findLogGroup(ctx context.Context, c *resource.Clients, name string) (*logst
 }
 
 func readLogGroup(ctx context.Context, c *resource.Clients, g logstypes.LogGroup) (resource.Live, error) {
-	// The tags are asked for by the ARN without its last ":*".
+	// The tags are read by the ARN without its last ":*".
 	arn := strings.TrimSuffix(sdk.ToString(g.Arn), ":*")
 	if arn == "" {
 		arn = c.Scope.ARN("logs", "log-group:"+sdk.ToString(g.LogGroupName))

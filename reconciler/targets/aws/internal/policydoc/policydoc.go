@@ -48,8 +48,8 @@ func Parse(text string) (map[string]any, error) {
 
 func canonical(raw map[string]any) (map[string]any, error) {
 	out := make(map[string]any, len(raw)+1)
-	// A document without a version is of the first one, which knows no policy
-	// variables: that must not look equal to the second.
+	// A document without a version is of the first one, which has no policy
+	// variables: that must not be equal to the second.
 	out["Version"] = "2008-10-17"
 	for k, v := range raw {
 		if k != "Statement" {
@@ -170,7 +170,7 @@ func conditions(v any) any {
 	return inEach(canonicalUnlessMap(v), func(keys any) any { return inEach(canonicalUnlessMap(keys), stringSet) })
 }
 
-// canonicalUnlessMap leaves maps to whoever knows what is in them.
+// canonicalUnlessMap leaves maps to the caller, which has their fields.
 func canonicalUnlessMap(v any) any {
 	if _, ok := v.(map[string]any); ok {
 		return v

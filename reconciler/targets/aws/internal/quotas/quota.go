@@ -30,8 +30,8 @@ import (
 // what there is to report is in the fields, Notes and Warnings of what is read.
 type Quotas struct {
 	table func() (*catalog.Catalog, error)
-	// pools are those of the last want: read learns the keys only, and must
-	// tell which pool a quota is too small for.
+	// pools are those that were desired last: read gets the keys only, and must
+	// name which pool a quota is too small for.
 	pools *latest
 }
 
@@ -41,7 +41,7 @@ func New() Quotas {
 }
 
 // latest holds the pools that were declared last, so that they are worked out
-// once for each change of theirs: want is called many times.
+// once for each change of theirs: Desired is called many times.
 type latest struct {
 	mu    sync.Mutex
 	hash  string
@@ -370,7 +370,7 @@ func counts(i ec2types.Instance) (string, bool) {
 }
 
 // vcpusOf is what an instance counts: the vCPUs of its type; of a type that the
-// catalogue does not know, those that it runs with.
+// catalogue does not have, those that it runs with.
 func vcpusOf(i ec2types.Instance, types *catalog.Catalog) int64 {
 	if t, ok := types.Lookup(string(i.InstanceType)); ok {
 		return int64(t.VCPUs)

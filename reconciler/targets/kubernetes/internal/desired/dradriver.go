@@ -22,9 +22,9 @@ import (
 
 // changedDriver is why a declared DevicePlugin must not be carried out where it gives pools with GPU nodes to the DRA
 // driver, or takes them from it, or partitions their GPUs by MIG otherwise; empty where it may. Pods on these nodes have GPUs, and
-// what comes after does not know which.
+// what comes after does not have which.
 //
-// A DevicePlugin that has no draDriver and never had one here, and no mig after the first look, takes no request.
+// A DevicePlugin that has no draDriver and never had one here, and no mig after the first observation, takes no request.
 func (w *State) changedDriver(ctx context.Context, items []state.Item) (finding.Finding, error) {
 	declared, valid := deviceplugin.DeclaredSharing(items)
 	if !valid {

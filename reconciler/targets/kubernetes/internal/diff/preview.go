@@ -16,7 +16,7 @@ import (
 )
 
 // dryRunPreview is what one comparison for a preview keeps. What a revision proposes is not sent
-// to the API server: a dry run calls admission webhooks with all our rights, and what comes
+// to the API server: a dry run calls admission webhooks with all our permissions, and what comes
 // back (a quota that is used up, a port that is taken, a policy about another object, or no
 // refusal) would disclose to whoever proposes it what the Sync does not manage. An object that
 // the change sets is compared with what it starts from, which the apply sends as well.

@@ -250,7 +250,7 @@ func (c *Checker) references() []v1alpha1.NamespacedObjectKindReference {
 	return c.spec.HealthChecks
 }
 
-// unservedDelay is after how long a kind that the cluster does not serve is looked up again.
+// unservedDelay is after how long a kind that the cluster does not serve is requested again.
 const unservedDelay = 30 * time.Second
 
 // follow watches one object until ctx ends.

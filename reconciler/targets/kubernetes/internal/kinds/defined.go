@@ -100,7 +100,7 @@ func Wave(group, kind string) int {
 }
 
 // PluginWave is the place of what is made for a configuration of GPUs: the plugin or the DRA driver, and
-// before it the configuration that its pods mount, and the driver's rights.
+// before it the configuration that its pods mount, and the driver's permissions.
 func PluginWave(group, kind string) int {
 	switch {
 	case group == "" && kind == "ConfigMap", group == "rbac.authorization.k8s.io":

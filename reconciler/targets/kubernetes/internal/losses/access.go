@@ -18,10 +18,10 @@ import (
 	"github.com/poolwright/poolwright/reconciler/targets/internal/karpenter"
 )
 
-// isRBAC reports whether an object grants rights.
+// isRBAC reports whether an object grants permissions.
 func isRBAC(k state.Key) bool { return k.Group == rbacv1.GroupName }
 
-// grants reports whether the controller has the rights of a role or binding: by bindings whose
+// grants reports whether the controller has the permissions of a role or binding: by bindings whose
 // subjects are ServiceAccounts of its namespace, whatever their labels. Whoever may not list
 // bindings goes by the label of the installation.
 func (c Counter) grants(ctx context.Context, k state.Key, object map[string]any) (bool, error) {
@@ -116,7 +116,7 @@ func lostRules(ctx context.Context, c Counter, u Update) (loss.DeletionImpact, e
 		return loss.DeletionImpact{}, nil
 	}
 	runs, err := karpenter.EngineRuns(ctx, c.API)
-	return loss.DeletionImpact{Impact: "the controller loses rights that it has by it, such as " + described(lost[0]), AfterNodes: runs || err != nil}, err
+	return loss.DeletionImpact{Impact: "the controller loses permissions that it has by it, such as " + described(lost[0]), AfterNodes: runs || err != nil}, err
 }
 
 // maxComparisons bounds how much is compared for one role: a few kilobytes of YAML stand for
@@ -154,12 +154,12 @@ func rulesOf(role map[string]any) ([]rbacv1.PolicyRule, error) {
 
 // described is a rule of one verb and one resource, as kubectl auth can-i has it.
 func described(rule rbacv1.PolicyRule) string {
-	rights := append(slices.Clone(rule.Verbs), rule.NonResourceURLs...)
+	permissions := append(slices.Clone(rule.Verbs), rule.NonResourceURLs...)
 	for i, resource := range rule.Resources {
 		if i < len(rule.APIGroups) && rule.APIGroups[i] != "" {
 			resource += "." + rule.APIGroups[i]
 		}
-		rights = append(rights, resource)
+		permissions = append(permissions, resource)
 	}
-	return quoted(strings.Join(append(rights, rule.ResourceNames...), " "))
+	return quoted(strings.Join(append(permissions, rule.ResourceNames...), " "))
 }

@@ -57,7 +57,7 @@ func builtIn(group string) bool {
 
 // servedKinds are the kinds of namespaces that the cluster serves now and contents does not list: those that Kubernetes
 // does not bring itself, which are counted since only their controllers can list what goes with their objects, and
-// the other kinds of Kubernetes, whose objects are lost without harm unless a person holds one.
+// the other kinds of Kubernetes, whose objects are lost without consequences unless a person holds one.
 func (c Counter) servedKinds(ctx context.Context) (custom, uncounted []kinds.Kind, err error) {
 	if err := c.Kinds.Refresh(ctx); err != nil {
 		return nil, nil, err

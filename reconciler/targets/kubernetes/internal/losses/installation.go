@@ -40,7 +40,7 @@ func (c Counter) installed(k state.Key, object map[string]any) bool {
 }
 
 // runsController reports whether the controller, and the engine in it, run by an object: its
-// Deployment, ServiceAccount and namespace, and the definition of Clusters. Its rights
+// Deployment, ServiceAccount and namespace, and the definition of Clusters. Its permissions
 // are known by grants.
 func (c Counter) runsController(k state.Key) bool {
 	switch {
@@ -68,7 +68,7 @@ func (c Counter) lostWithController(ctx context.Context, k state.Key, live *unst
 	}
 	var itself loss.DeletionImpact
 	if granted {
-		itself.Impact = "the controller loses the rights that it has by it"
+		itself.Impact = "the controller loses the permissions that it has by it"
 	}
 	runs, err := karpenter.EngineRuns(ctx, c.API)
 	if err != nil || !runs {

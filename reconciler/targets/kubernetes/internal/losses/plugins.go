@@ -188,13 +188,13 @@ func (c Counter) countUncovered(ctx context.Context, of selectedNodes, others []
 // when everything is compared the next time after that. A DaemonSet that goes too
 // counts for nothing, and neither do its pods: the configuration waits for the same
 // result.
-func (c Counter) StillMounted(ctx context.Context, live *unstructured.Unstructured, dying map[state.Key]bool) bool {
+func (c Counter) StillMounted(ctx context.Context, live *unstructured.Unstructured, deleted map[state.Key]bool) bool {
 	config := kinds.PluginConfig(live.Object)
 	if live.GetKind() != "ConfigMap" || config == "" {
 		return false
 	}
 	goes := func(daemonSet string) bool {
-		return dying[state.Key{Target: kinds.Target, Group: "apps", Kind: "DaemonSet", Namespace: live.GetNamespace(), Name: daemonSet}]
+		return deleted[state.Key{Target: kinds.Target, Group: "apps", Kind: "DaemonSet", Namespace: live.GetNamespace(), Name: daemonSet}]
 	}
 	mounted := false
 	for _, by := range []struct {

@@ -16,25 +16,25 @@ import (
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
-// fleet is the number of nodes with which the memory of the controller is measured; 10, 100 and 1,000 are those of the chart's sizes.
-var fleet = flag.Int("nodes", 10, "nodes with which TestTheControllerStaysSmallWithAFleet measures the controller")
+// nodeCount is the number of nodes with which the memory of the controller is measured; 10, 100 and 1,000 are those of the chart's sizes.
+var nodeCount = flag.Int("nodes", 10, "nodes with which TestTheControllerStaysSmallWithNodes measures the controller")
 
-var fleetObjects = flag.Int("fleet-objects", 0, "objects, a multiple of 100, of a Sync beside the nodes of TestTheControllerStaysSmallWithAFleet")
+var syncObjects = flag.Int("sync-objects", 0, "objects, a multiple of 100, of a Sync beside the nodes of TestTheControllerStaysSmallWithNodes")
 
-// smallMemLimit is GOMEMLIMIT of the chart's resources.fleet: Small, for about 10 nodes. Five times as many are to stay below it, too.
+// smallMemLimit is GOMEMLIMIT of the chart's resources.clusterSize: Small, for about 10 nodes. Five times as many are to stay below it, too.
 const smallMemLimit = 768 << 20
 
-func TestTheControllerStaysSmallWithAFleet(t *testing.T) {
+func TestTheControllerStaysSmallWithNodes(t *testing.T) {
 	t.Parallel()
-	const pool = "fleet"
+	const pool = "memory"
 	s := newEngineFixture(t)
 	s.addPool(pool, []string{onDemand}, "c5.large")
-	if *fleet > 0 {
-		s.onePodANode(pool, *fleet)
+	if *nodeCount > 0 {
+		s.onePodANode(pool, *nodeCount)
 	}
 	begin := time.Now()
 	// So many nodes take many batches.
-	s.poll(time.Second, waitTimeout+time.Duration(*fleet)*time.Second, fmt.Sprintf("%d nodes are ready", *fleet), func() error {
+	s.poll(time.Second, waitTimeout+time.Duration(*nodeCount)*time.Second, fmt.Sprintf("%d nodes are ready", *nodeCount), func() error {
 		claims, err := s.claims(pool)
 		if err != nil {
 			return err
@@ -45,17 +45,17 @@ func TestTheControllerStaysSmallWithAFleet(t *testing.T) {
 				ready++
 			}
 		}
-		if ready != *fleet {
+		if ready != *nodeCount {
 			return fmt.Errorf("%d of %d are", ready, len(claims))
 		}
 		return nil
 	})
-	if *fleetObjects > 0 {
-		s.followObjects(pool, *fleetObjects)
+	if *syncObjects > 0 {
+		s.followObjects(pool, *syncObjects)
 	}
 	m := memory(t, s.now.PID())
-	t.Logf("with the engine, %d nodes, as many pods and %d objects, after %s: %s, %.0f s of CPU", *fleet, *fleetObjects, since(begin), m, cpuSeconds(t, s.now.PID()))
-	if *fleet <= 50 && m.peak > smallMemLimit {
+	t.Logf("with the engine, %d nodes, as many pods and %d objects, after %s: %s, %.0f s of CPU", *nodeCount, *syncObjects, since(begin), m, cpuSeconds(t, s.now.PID()))
+	if *nodeCount <= 50 && m.peak > smallMemLimit {
 		t.Errorf("the controller took %d MiB, more than %d", m.peak>>20, smallMemLimit>>20)
 	}
 }

@@ -17,8 +17,8 @@ type protectedField struct {
 	path string
 	// absent is what the API makes of a Sync without the field; nil for nothing.
 	absent any
-	// looser reports whether the second value lets pass what the first does not.
-	looser func(before, after any) bool
+	// isRelaxed reports whether the second value lets pass what the first does not.
+	isRelaxed func(before, after any) bool
 }
 
 // protectedFields are all there are. What moves a Sync to other content, or gives it other
@@ -27,32 +27,32 @@ type protectedField struct {
 func protectedFields() []protectedField {
 	return []protectedField{
 		{"spec.source", nil, from},
-		{"spec.source.git.fastForwardOnly", true, loosenedFrom(true)},
+		{"spec.source.git.fastForwardOnly", true, relaxedFrom(true)},
 		{"spec.sourceRef", nil, changed},
 		{"spec.path", ".", changed},
 		{"spec.substitute", nil, changed},
 		{"spec.substituteFrom", nil, changed},
-		{"spec.suspend", false, loosenedFrom(true)},
-		{"spec.drift", string(v1alpha1.DriftCorrect), loosenedFrom(string(v1alpha1.DriftReport))},
-		{"spec.prune", true, loosenedFrom(false)},
+		{"spec.suspend", false, relaxedFrom(true)},
+		{"spec.drift", string(v1alpha1.DriftCorrect), relaxedFrom(string(v1alpha1.DriftReport))},
+		{"spec.prune", true, relaxedFrom(false)},
 		{"spec.guard.maxPrunePercent", int64(50), above},
 		{"spec.guard.maxNodesReplaced", nil, above},
-		{"spec.guard.quota", string(v1alpha1.QuotaWarn), loosenedFrom(string(v1alpha1.QuotaHold))},
-		{"spec.deletionPolicy", string(v1alpha1.DeletionPolicyOrphan), loosenedFrom(string(v1alpha1.DeletionPolicyOrphan))},
+		{"spec.guard.quota", string(v1alpha1.QuotaWarn), relaxedFrom(string(v1alpha1.QuotaHold))},
+		{"spec.deletionPolicy", string(v1alpha1.DeletionPolicyOrphan), relaxedFrom(string(v1alpha1.DeletionPolicyOrphan))},
 		{"spec.pullRequests", nil, reviewedElsewhere},
 		{"spec.dependsOn", nil, lacks},
 		{"spec.ignore", nil, ignoresMore},
 	}
 }
 
-// loosened names the protected fields that an update of a Sync makes less strict.
-func loosened(c plan.Change) []string {
+// relaxed names the protected fields that an update of a Sync makes less strict.
+func relaxed(c plan.Change) []string {
 	if c.Key.Group != v1alpha1.GroupVersion.Group || c.Key.Kind != "Sync" {
 		return nil
 	}
 	var out []string
 	for _, f := range protectedFields() {
-		if f.looser(f.of(c.Before.Object), f.of(c.After.Object)) {
+		if f.isRelaxed(f.of(c.Before.Object), f.of(c.After.Object)) {
 			out = append(out, f.path)
 		}
 	}
@@ -75,7 +75,7 @@ func (f protectedField) of(object map[string]any) any {
 
 func changed(before, after any) bool { return !state.Equal(before, after) }
 
-// from is looser for another place that declarations come from. How its branch is followed
+// from is true for another place that declarations come from. How its branch is followed
 // is a field of its own.
 func from(before, after any) bool { return changed(origin(before), origin(after)) }
 
@@ -87,7 +87,7 @@ func origin(source any) any {
 	return git
 }
 
-// reviewedElsewhere is looser for a Sync whose reviews are given up, or asked of another
+// reviewedElsewhere is true for a Sync whose reviews are given up, or left to another
 // forge, or of strangers too: they are what a merge is measured by.
 func reviewedElsewhere(before, after any) bool {
 	b, _ := before.(map[string]any)
@@ -96,10 +96,10 @@ func reviewedElsewhere(before, after any) bool {
 		return false
 	}
 	return a == nil || changed(b["provider"], a["provider"]) || changed(b["url"], a["url"]) ||
-		changed(b["secretRef"], a["secretRef"]) || loosenedFrom(false)(b["forks"] == true, a["forks"] == true)
+		changed(b["secretRef"], a["secretRef"]) || relaxedFrom(false)(b["forks"] == true, a["forks"] == true)
 }
 
-// lacks is looser for a list in which an entry of before is not as it was.
+// lacks is true for a list in which an entry of before is not as it was.
 func lacks(before, after any) bool {
 	b, _ := before.([]any)
 	a, _ := after.([]any)
@@ -108,7 +108,7 @@ func lacks(before, after any) bool {
 	})
 }
 
-// ignoresMore is looser for rules by which a path is ignored that was not, in the same objects.
+// ignoresMore is true for rules by which a path is ignored that was not, in the same objects.
 func ignoresMore(before, after any) bool { return lacks(ignored(after), ignored(before)) }
 
 // ignored are the paths of rules, each with the target of its rule.
@@ -125,12 +125,12 @@ func ignored(rules any) any {
 	return out
 }
 
-// loosenedFrom is looser for a value that is not the strict one any more.
-func loosenedFrom(strict any) func(before, after any) bool {
+// relaxedFrom is true for a value that is not the strict one any more.
+func relaxedFrom(strict any) func(before, after any) bool {
 	return func(before, after any) bool { return state.Equal(before, strict) && changed(before, after) }
 }
 
-// above is looser for a greater number, and for no limit. What is no number is not
+// above is true for a greater number, and for no limit. What is no number is not
 // known to be as strict.
 func above(before, after any) bool {
 	if before == nil || state.Equal(before, after) {

@@ -103,14 +103,14 @@ spec:
       containers: [{name: a, image: a, resources: {limits: {nvidia.com/gpu: 1}}}]
 `
 
-// declare is the fleet that YAML documents declare, at noon of a Friday.
+// declare is the snapshot that YAML documents declare, at noon of a Friday.
 func declare(tb testing.TB, documents ...string) provision.ClusterSnapshot {
 	tb.Helper()
 	reader, err := simulate.NewReader()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	fleet := provision.ClusterSnapshot{
+	snapshot := provision.ClusterSnapshot{
 		Now:     time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
 		Cluster: provision.Cluster{Region: "us-east-1", CABundle: "Y2EtYnVuZGxl"},
 	}
@@ -119,20 +119,20 @@ func declare(tb testing.TB, documents ...string) provision.ClusterSnapshot {
 		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
 			tb.Fatal(err)
 		}
-		if err := reader.Add(&fleet, object); err != nil {
+		if err := reader.Add(&snapshot, object); err != nil {
 			tb.Fatal(err)
 		}
 	}
-	for _, c := range fleet.NodeClasses {
+	for _, c := range snapshot.NodeClasses {
 		c.Status.Subnets = []awsv1.Subnet{{ID: "subnet-a", Zone: "us-east-1a", ZoneID: "use1-az1"}}
 		c.Status.SecurityGroups = []awsv1.SecurityGroup{{ID: "sg-1"}}
 	}
-	return fleet
+	return snapshot
 }
 
-// launch adds a node of the pool of that number, as the fleet declares it now.
-func launch(fleet *provision.ClusterSnapshot, of int, name string, age time.Duration) *corev1.Node {
-	p, c := fleet.NodePools[of], fleet.NodeClasses[of]
+// launch adds a node of the pool of that number, as the snapshot declares it now.
+func launch(snapshot *provision.ClusterSnapshot, of int, name string, age time.Duration) *corev1.Node {
+	p, c := snapshot.NodePools[of], snapshot.NodeClasses[of]
 	labels := map[string]string{
 		karpv1.NodePoolLabelKey: p.Name, corev1.LabelInstanceTypeStable: "g4dn.xlarge", karpv1.CapacityTypeLabelKey: "on-demand",
 		corev1.LabelTopologyZone: "us-east-1a", corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", corev1.LabelHostname: "node-" + name,
@@ -141,9 +141,9 @@ func launch(fleet *provision.ClusterSnapshot, of int, name string, age time.Dura
 	maps.Copy(labels, p.Spec.Template.Labels)
 	has := corev1.ResourceList{"cpu": resource.MustParse("16"), "memory": resource.MustParse("15Gi"), "pods": resource.MustParse("29"), "nvidia.com/gpu": resource.MustParse("1")}
 	meta := metav1.ObjectMeta{
-		Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(fleet.Now.Add(-age)), Labels: labels, Annotations: map[string]string{
+		Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(snapshot.Now.Add(-age)), Labels: labels, Annotations: map[string]string{
 			karpv1.NodePoolHashAnnotationKey: p.Hash(), karpv1.NodePoolHashVersionAnnotationKey: karpv1.NodePoolHashVersion,
-			awsv1.AnnotationEC2NodeClassHash: c.Hash(&fleet.Cluster.CABundle), awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
+			awsv1.AnnotationEC2NodeClassHash: c.Hash(&snapshot.Cluster.CABundle), awsv1.AnnotationEC2NodeClassHashVersion: awsv1.EC2NodeClassHashVersion,
 		},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "karpenter", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}},
 	}
@@ -162,12 +162,12 @@ func launch(fleet *provision.ClusterSnapshot, of int, name string, age time.Dura
 		ObjectMeta: meta, Spec: corev1.NodeSpec{ProviderID: claim.Status.ProviderID, Taints: p.Spec.Template.Spec.Taints},
 		Status: corev1.NodeStatus{Capacity: has, Allocatable: has, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
 	}
-	fleet.NodeClaims, fleet.Nodes = append(fleet.NodeClaims, claim), append(fleet.Nodes, node)
+	snapshot.NodeClaims, snapshot.Nodes = append(snapshot.NodeClaims, claim), append(snapshot.Nodes, node)
 	return node
 }
 
 // bind adds a pod on a node; on "" it waits.
-func bind(fleet *provision.ClusterSnapshot, name, node, cpu string, gpus string) *corev1.Pod {
+func bind(snapshot *provision.ClusterSnapshot, name, node, cpu string, gpus string) *corev1.Pod {
 	controls := true
 	requests := corev1.ResourceList{"cpu": resource.MustParse(cpu)}
 	if gpus != "" {
@@ -187,13 +187,13 @@ func bind(fleet *provision.ClusterSnapshot, name, node, cpu string, gpus string)
 	if node == "" {
 		p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}}
 	}
-	fleet.Pods = append(fleet.Pods, p)
+	snapshot.Pods = append(snapshot.Pods, p)
 	return p
 }
 
-func protect(fleet *provision.ClusterSnapshot, app string, allowed int32) {
+func protect(snapshot *provision.ClusterSnapshot, app string, allowed int32) {
 	one := intstr.FromString("50%")
-	fleet.PodDisruptionBudgets = append(fleet.PodDisruptionBudgets, &policyv1.PodDisruptionBudget{
+	snapshot.PodDisruptionBudgets = append(snapshot.PodDisruptionBudgets, &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: app, Namespace: "default"},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
 		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},
@@ -211,11 +211,11 @@ func sized(tb testing.TB, nodes int) provision.ClusterSnapshot {
 		name := fmt.Sprintf("name: p%02d", i)
 		documents = append(documents, strings.ReplaceAll(widePool, "name: gpu", name), strings.ReplaceAll(gpuClass, "name: gpu", name))
 	}
-	fleet := declare(tb, documents...)
+	snapshot := declare(tb, documents...)
 	for i := range nodes {
-		node := launch(&fleet, i%20, fmt.Sprintf("n%03d", i), time.Duration(i)*time.Hour)
+		node := launch(&snapshot, i%20, fmt.Sprintf("n%03d", i), time.Duration(i)*time.Hour)
 		for j := range 10 {
-			p := bind(&fleet, fmt.Sprintf("w%02d-%d-%d", i%100, i, j), node.Name, fmt.Sprint(100+i%100, "m"), "")
+			p := bind(&snapshot, fmt.Sprintf("w%02d-%d-%d", i%100, i, j), node.Name, fmt.Sprint(100+i%100, "m"), "")
 			if i%4 == 0 {
 				p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 					MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
@@ -224,12 +224,12 @@ func sized(tb testing.TB, nodes int) provision.ClusterSnapshot {
 		}
 	}
 	for i := range 100 {
-		protect(&fleet, fmt.Sprintf("w%02d", i), 1)
+		protect(&snapshot, fmt.Sprintf("w%02d", i), 1)
 	}
 	for i := range 20 {
-		bind(&fleet, fmt.Sprint("waits-", i), "", "1", "1")
+		bind(&snapshot, fmt.Sprint("waits-", i), "", "1", "1")
 	}
-	return fleet
+	return snapshot
 }
 
 func settings() engine.Settings {

@@ -36,7 +36,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: $NS}
 )
 
 // What the controller may do is known by whom bindings name, whatever a commit does to labels.
-func TestTheRightsOfTheControllerAreKnownByTheSubjectsOfBindings(t *testing.T) {
+func TestThePermissionsOfTheControllerAreKnownByTheSubjectsOfBindings(t *testing.T) {
 	other := strings.NewReplacer("namespace: $HOME", "namespace: $NS")
 	group := strings.NewReplacer("{kind: ServiceAccount, name: poolwright, namespace: $HOME}", "{kind: Group, apiGroup: rbac.authorization.k8s.io, name: 'system:serviceaccounts:$HOME'}")
 	user := strings.NewReplacer("{kind: ServiceAccount, name: poolwright, namespace: $HOME}", "{kind: User, apiGroup: rbac.authorization.k8s.io, name: 'system:serviceaccount:$HOME:poolwright'}")

@@ -28,7 +28,7 @@ func rules(target m, paths ...any) []any {
 	return []any{rule}
 }
 
-func TestWhatLoosensASyncIsNamed(t *testing.T) {
+func TestWhatRelaxesASyncIsNamed(t *testing.T) {
 	git := func(more m) m {
 		out := m{"url": "https://git.example/a.git", "ref": m{"branch": "main"}}
 		maps.Copy(out, more)
@@ -116,11 +116,11 @@ func TestWhatLoosensASyncIsNamed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			key := state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Sync", Namespace: "poolwright-system", Name: "dev"}
 			c := plan.Change{Key: key, Action: plan.Update, Before: &state.Item{Object: m{"spec": tt.before}}, After: &state.Item{Object: m{"spec": tt.after}}}
-			if d := cmp.Diff(tt.want, loosened(c)); d != "" {
+			if d := cmp.Diff(tt.want, relaxed(c)); d != "" {
 				t.Error(d)
 			}
 			c.Key.Group = "example.org"
-			if got := loosened(c); got != nil {
+			if got := relaxed(c); got != nil {
 				t.Errorf("another kind of that name: %v", got)
 			}
 		})
@@ -163,7 +163,7 @@ func TestEachFieldOfASyncIsClassified(t *testing.T) {
 	}
 }
 
-func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
+func TestWhatRelaxesAGuardWaitsForAPerson(t *testing.T) {
 	update := plan.Change{
 		Key: state.Key{Target: "kubernetes", Group: "poolwright.dev", Kind: "Sync", Name: "dev"}, Action: plan.Update,
 		Before: &state.Item{Object: m{"spec": m{"prune": false}}}, After: &state.Item{Object: m{"spec": m{"prune": true}}},
@@ -177,13 +177,13 @@ func TestWhatLoosensAGuardWaitsForAPerson(t *testing.T) {
 		return p.Changes[0]
 	}
 	held := pass(update)
-	if !held.LoosensSync() || held.Admitted() {
+	if !held.RelaxesSync() || held.Admitted() {
 		t.Fatalf("it is not held: %+v", held)
 	}
 	drifted := update
 	drifted.Drift = true
-	if again := pass(drifted); !again.LoosensSync() {
-		t.Error("what a person made stricter by hand is made looser without confirmation")
+	if again := pass(drifted); !again.RelaxesSync() {
+		t.Error("what a person made stricter by hand is relaxed without confirmation")
 	}
 	token := hold.Join(held.Hold.Tokens(), Binding(sync))
 	sync.Annotations = map[string]string{v1alpha1.ConfirmAnnotation: "000000000000," + token}

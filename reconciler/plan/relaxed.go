@@ -5,18 +5,18 @@ import (
 	"github.com/poolwright/poolwright/reconciler/state/confirm"
 )
 
-// HoldSyncChanges holds each update for which loosened names fields, those that
+// HoldSyncChanges holds each update for which relaxed names fields, those that
 // are less strict in what is desired than in what is live, until confirmation quotes the
 // reason's token. The token stands for the desired content of the thing and
 // for the spec that is live: what is made stricter since requires another. Drift is
 // held as well: what a person made stricter by hand stays until a person decides
 // otherwise.
-func (p Plan) HoldSyncChanges(confirmation string, loosened func(Change) []string) Plan {
+func (p Plan) HoldSyncChanges(confirmation string, relaxed func(Change) []string) Plan {
 	return p.holdUnless(confirmation, func(c Change) hold.Reasons {
 		if c.Action != Update {
 			return nil
 		}
-		fields := loosened(c)
+		fields := relaxed(c)
 		if len(fields) == 0 {
 			return nil
 		}
@@ -27,5 +27,5 @@ func (p Plan) HoldSyncChanges(confirmation string, loosened func(Change) []strin
 	})
 }
 
-// LoosensSync reports whether HoldSyncChanges holds the change.
-func (c Change) LoosensSync() bool { return c.Hold.Has(hold.SyncChangeHeld) }
+// RelaxesSync reports whether HoldSyncChanges holds the change.
+func (c Change) RelaxesSync() bool { return c.Hold.Has(hold.SyncChangeHeld) }

@@ -62,9 +62,9 @@ func (s *syncFixture) grant(name string, resources ...string) {
 	}
 }
 
-func TestNarrowRightsAreEnoughForWhatTheyName(t *testing.T) {
+func TestNarrowPermissionsAreEnoughForWhatTheyName(t *testing.T) {
 	t.Parallel()
-	s := newSyncFixture(t, "rights")
+	s := newSyncFixture(t, "permissions")
 	s.user = "system:serviceaccount:" + s.system + ":poolwright"
 	s.shipped("controller.yaml") // and neither engine.yaml nor cluster-reconciler.yaml
 	s.grant("narrow", "namespaces", "configmaps")
@@ -91,7 +91,7 @@ func TestNarrowRightsAreEnoughForWhatTheyName(t *testing.T) {
 	s.grant("wider", "serviceaccounts")
 	s.ready()
 	s.gone("b")
-	// What dies with a namespace cannot be counted without rights: that waits.
+	// What dies with a namespace cannot be counted without permissions: that waits.
 	s.repo.remove("config/namespace.yaml")
 	s.repo.commit("Remove the namespace")
 	if message := s.waitForNotReady("PruneHeld"); !strings.Contains(message, "could not be counted") {

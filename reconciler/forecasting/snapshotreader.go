@@ -12,12 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
+	"github.com/poolwright/poolwright/internal/missingkind"
 	"github.com/poolwright/poolwright/provision"
 	"github.com/poolwright/poolwright/provision/simulate/reduce"
 )
@@ -25,7 +24,7 @@ import (
 // SnapshotReader reads what runs in a live cluster. It is safe for concurrent use.
 type SnapshotReader struct {
 	Reader client.Reader
-	// MaxAge is how long the fleet is cached; with zero it is read anew each time.
+	// MaxAge is how long the snapshot is cached; with zero it is read anew each time.
 	MaxAge time.Duration
 	// Observed, where it is not nil, is called with the time at which what Read returns was read.
 	Observed func(time.Time)
@@ -37,50 +36,50 @@ type SnapshotReader struct {
 	cached provision.ClusterSnapshot
 }
 
-// Read returns the fleet. Its objects are shared, and must not be changed.
-func (f *SnapshotReader) Read(ctx context.Context, cluster provision.Cluster) (provision.ClusterSnapshot, error) {
+// Read returns the snapshot. Its objects are shared, and must not be changed.
+func (r *SnapshotReader) Read(ctx context.Context, cluster provision.Cluster) (provision.ClusterSnapshot, error) {
 	now := time.Now()
-	out, at, err := f.read(ctx, now)
+	out, at, err := r.read(ctx, now)
 	if err != nil {
 		return provision.ClusterSnapshot{}, err
 	}
-	if f.Observed != nil {
-		f.Observed(at)
+	if r.Observed != nil {
+		r.Observed(at)
 	}
 	out.Cluster, out.Now = cluster, now
 	return out, nil
 }
 
-// ReadNodePools returns a fleet of which only the pools and their NodeClaims are read, always anew.
-func (f *SnapshotReader) ReadNodePools(ctx context.Context) (provision.ClusterSnapshot, error) {
+// ReadNodePools returns a snapshot of which only the pools and their NodeClaims are read, always anew.
+func (r *SnapshotReader) ReadNodePools(ctx context.Context) (provision.ClusterSnapshot, error) {
 	var pools karpv1.NodePoolList
 	var claims karpv1.NodeClaimList
 	for _, objects := range []client.ObjectList{&pools, &claims} {
-		if err := ignoreNoKind(f.Reader.List(ctx, objects)); err != nil {
+		if err := missingkind.Ignore(r.Reader.List(ctx, objects)); err != nil {
 			return provision.ClusterSnapshot{}, fmt.Errorf("reading the pools of the cluster: %w", err)
 		}
 	}
 	return provision.ClusterSnapshot{NodePools: pointers(pools.Items), NodeClaims: pointers(claims.Items)}, nil
 }
 
-// read returns the fleet, and when it was read.
-func (f *SnapshotReader) read(ctx context.Context, now time.Time) (provision.ClusterSnapshot, time.Time, error) {
-	if f.MaxAge > 0 {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if !f.at.IsZero() && now.Sub(f.at) < f.MaxAge {
-			return f.cached, f.at, nil
+// read returns the snapshot, and when it was read.
+func (r *SnapshotReader) read(ctx context.Context, now time.Time) (provision.ClusterSnapshot, time.Time, error) {
+	if r.MaxAge > 0 {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if !r.at.IsZero() && now.Sub(r.at) < r.MaxAge {
+			return r.cached, r.at, nil
 		}
 	}
-	out, err := list(ctx, f.Reader)
+	out, err := list(ctx, r.Reader)
 	if err != nil {
 		return provision.ClusterSnapshot{}, now, err
 	}
-	if f.Sync != "" {
-		out = managedFleet(out, f.Sync)
+	if r.Sync != "" {
+		out = managedSnapshot(out, r.Sync)
 	}
-	if f.MaxAge > 0 {
-		f.at, f.cached = now, out
+	if r.MaxAge > 0 {
+		r.at, r.cached = now, out
 	}
 	return out, now, nil
 }
@@ -100,7 +99,7 @@ func list(ctx context.Context, from client.Reader) (provision.ClusterSnapshot, e
 	)
 	var errs []error
 	for _, objects := range []client.ObjectList{&pools, &classes, &overlays, &claims, &budgets, &sets, &runtimes} {
-		if err := ignoreNoKind(from.List(ctx, objects)); err != nil {
+		if err := missingkind.Ignore(from.List(ctx, objects)); err != nil {
 			errs = append(errs, fmt.Errorf("reading what runs in the cluster: %w", err))
 		}
 	}
@@ -163,12 +162,4 @@ func pointers[T any](items []T) []*T {
 		out[i] = &items[i]
 	}
 	return out
-}
-
-// ignoreNoKind ignores that the cluster does not have a kind.
-func ignoreNoKind(err error) error {
-	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

@@ -110,7 +110,7 @@ func TestWhatRunsOnEveryNodeAfterAStep(t *testing.T) {
 	}
 }
 
-func TestTheFleetIsReadAnewAfterItsMaxAge(t *testing.T) {
+func TestTheSnapshotIsReadAnewAfterItsMaxAge(t *testing.T) {
 	for _, tt := range []struct {
 		maxAge time.Duration
 		want   int
@@ -137,7 +137,7 @@ func TestTheFleetIsReadAnewAfterItsMaxAge(t *testing.T) {
 			t.Errorf("with a maximum age of %s, all pods were read %d times, not %d", tt.maxAge, pods, tt.want)
 		}
 		if tt.maxAge == 0 && f.cached.NodePools != nil {
-			t.Error("without an age the fleet is kept in memory")
+			t.Error("without an age the snapshot is kept in memory")
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestAForecastForForksIsTheSameWhateverPoolsOthersHave(t *testing.T) {
 		&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "secret", Labels: map[string]string{v1alpha1.SyncLabel: "other"}}},
 		&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "secret"}}, claim, node, pod,
 	}
-	fleet := func(of string, objects ...client.Object) provision.ClusterSnapshot {
+	snapshot := func(of string, objects ...client.Object) provision.ClusterSnapshot {
 		live := &SnapshotReader{Reader: fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).Build(), Sync: of}
 		out, err := live.Read(t.Context(), provision.Cluster{})
 		if err != nil {
@@ -166,7 +166,7 @@ func TestAForecastForForksIsTheSameWhateverPoolsOthersHave(t *testing.T) {
 		out.Now = time.Time{}
 		return out
 	}
-	alone, among := fleet("main", ours...), fleet("main", append(theirs, ours...)...)
+	alone, among := snapshot("main", ours...), snapshot("main", append(theirs, ours...)...)
 	if d := cmp.Diff(alone, among); d != "" {
 		t.Errorf("pools of others are among those of the Sync:\n%s", d)
 	}
@@ -174,7 +174,7 @@ func TestAForecastForForksIsTheSameWhateverPoolsOthersHave(t *testing.T) {
 		t.Errorf("of the Sync's own there are %d pools, %d claims and %d nodes", len(alone.NodePools), len(alone.NodeClaims), len(alone.Nodes))
 	}
 	// The guard switched off: who may read the cluster has them all.
-	if d := cmp.Diff(alone, fleet("", append(theirs, ours...)...)); d == "" {
+	if d := cmp.Diff(alone, snapshot("", append(theirs, ours...)...)); d == "" {
 		t.Error("nothing of others would be found")
 	}
 }
