@@ -138,7 +138,7 @@ func (f *bootstrapFlags) carriesOut(ctx context.Context, b *bootstrap.Bootstrap,
 // possible reports whether somebody can confirm, with all that is missing.
 func (f *bootstrapFlags) possible(req bootstrap.Request, streams Streams) error {
 	err := f.confirmation.possible(streams)
-	if err != nil && req.Image == "" {
+	if err != nil && req.Image == "" && req.ReleasedImage == "" {
 		return fmt.Errorf("%w; and where nothing is installed yet, name the controller's image with --image", err)
 	}
 	return err

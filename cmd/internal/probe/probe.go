@@ -63,8 +63,11 @@ func (p *prober) syncs(ctx context.Context, connect func(context.Context, *v1alp
 		bounded, cancel := context.WithTimeout(ctx, p.perSync)
 		r, made := connect(bounded, sync)
 		cancel()
-		if untried {
+		switch {
+		case untried:
 			r = check.Result{Status: check.Skipped, Message: "it was not tried: the Syncs before it took all the time", Remedy: "raise --timeout"}
+		case ctx.Err() != nil && r.Status != check.OK:
+			r = check.Result{Status: check.Skipped, Message: "it was not tried to its end: the time of all checks was over", Remedy: "raise --timeout"}
 		}
 		if made {
 			r.Object = "Sync " + sync.Namespace + "/" + sync.Name

@@ -18,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/poolwright/poolwright/provision/backoff"
 	"github.com/poolwright/poolwright/provision/gpu"
+	"github.com/poolwright/poolwright/provision/noderepair"
 )
 
 // aheadClock is the system's clock, some time ahead of it.
@@ -41,7 +43,7 @@ const (
 	repairNodes = 6
 )
 
-// nodeRepair has GPUs fail, one and then all, and sets the clock ahead by their toleration.
+// nodeRepair has GPUs fail, one, all, and those of replacements, and sets the clock ahead by their toleration.
 func (w *fixture) nodeRepair(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -84,7 +86,7 @@ func (w *fixture) nodeRepair(t *testing.T) {
 		}
 		w.clock.ahead.Store(int64(toleration + time.Minute))
 		for _, claim := range claims {
-			w.eventually(t, "Karpenter to report that repair is blocked", func() bool { return w.repairBlocked(t, claim.Status.NodeName) })
+			w.eventually(t, "Karpenter to report that repair is blocked", func() bool { return w.repairBlocked(t, claim.Status.NodeName, "") })
 		}
 		if after := w.claims(t, repairPool); !cmp.Equal(names(claims), names(after)) || slices.ContainsFunc(after, func(c karpv1.NodeClaim) bool { return !c.DeletionTimestamp.IsZero() }) {
 			t.Errorf("the nodes were %v and are %v", names(claims), names(after))
@@ -99,6 +101,74 @@ func (w *fixture) nodeRepair(t *testing.T) {
 			t.Errorf("others went as well: %v of %v are there", names(after), names(claims[1:]))
 		}
 	})
+	t.Run("replacements that fail as well are replaced once after each back-off", func(t *testing.T) { w.repairBackoff(t, before) })
+}
+
+// repairBackoff has a replacement fail, twice, after two nodes were repaired. old are the nodes that are none. The back-off is
+// ended by its annotation, not by the engine's clock: from 15 minutes ahead of the API server's on, Karpenter deletes each new
+// NodeClaim as one that has not registered.
+func (w *fixture) repairBackoff(t *testing.T, old []karpv1.NodeClaim) {
+	for backoffs := range 2 {
+		claims := w.complete(t)
+		i := slices.IndexFunc(claims, func(c karpv1.NodeClaim) bool { return !contains(old, []karpv1.NodeClaim{c}) })
+		failed := claims[i]
+		w.setGPU(t, failed, "NvidiaXID79Error")
+		var got noderepair.Backoff
+		w.eventually(t, "the pool to be backed off", func() bool {
+			got = w.backoff(t)
+			return got.Backoffs == backoffs+1
+		})
+		if lasts := got.Until.Sub(w.clock.Now()); lasts <= 0 || lasts > backoff.After(backoffs) {
+			t.Errorf("back-off %d lasts %s, of %s", backoffs+1, lasts, backoff.After(backoffs))
+		}
+		w.eventually(t, "Karpenter's event that the node is not repaired until then", func() bool {
+			return w.repairBlocked(t, failed.Status.NodeName, got.Until.UTC().Format(time.RFC3339))
+		})
+		if now := w.complete(t); !cmp.Equal(names(claims), names(now)) {
+			t.Errorf("during the back-off the nodes were %v and are %v", names(claims), names(now))
+		}
+		w.endBackoff(t, got)
+		w.eventually(t, "the node to go after the back-off", func() bool { return !contains(w.claims(t, repairPool), []karpv1.NodeClaim{failed}) })
+		if after := w.complete(t); !contains(after, without(claims, failed)) {
+			t.Errorf("others went as well: %v of %v are there", names(after), names(claims))
+		}
+		if !w.repaired(failed.Name) {
+			t.Error("it went for another reason")
+		}
+	}
+}
+
+// backoff is what the engine has recorded of the pool.
+func (w *fixture) backoff(t *testing.T) noderepair.Backoff {
+	t.Helper()
+	pool := &karpv1.NodePool{}
+	if err := w.client.Get(t.Context(), client.ObjectKey{Name: repairPool}, pool); err != nil {
+		t.Fatal(err)
+	}
+	b, err := noderepair.BackoffOf(pool, w.clock.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// endBackoff writes that a back-off ends now.
+func (w *fixture) endBackoff(t *testing.T, b noderepair.Backoff) {
+	t.Helper()
+	b.Until = w.clock.Now()
+	text, err := b.Annotation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := &karpv1.NodePool{}
+	if err := w.client.Get(t.Context(), client.ObjectKey{Name: repairPool}, pool); err != nil {
+		t.Fatal(err)
+	}
+	was := pool.DeepCopy()
+	pool.Annotations[noderepair.BackoffAnnotation] = text
+	if err := w.client.Patch(t.Context(), pool, client.MergeFrom(was)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // setGPU reports a fault of a node's GPU for a reason, or none for an empty reason.
@@ -132,15 +202,15 @@ func (w *fixture) complete(t *testing.T) []karpv1.NodeClaim {
 	return out
 }
 
-// repairBlocked reports whether Karpenter has an event that more than 20 % of the pool are unhealthy.
-func (w *fixture) repairBlocked(t *testing.T, node string) bool {
+// repairBlocked reports whether there is an event that the node is not repaired, with until in its message.
+func (w *fixture) repairBlocked(t *testing.T, node, until string) bool {
 	t.Helper()
 	events := &corev1.EventList{}
 	if err := w.client.List(t.Context(), events); err != nil {
 		t.Fatal(err)
 	}
 	return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-		return e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == node && e.Reason == "NodeRepairBlocked"
+		return e.InvolvedObject.Kind == "Node" && e.InvolvedObject.Name == node && e.Reason == "NodeRepairBlocked" && strings.Contains(e.Message, until)
 	})
 }
 

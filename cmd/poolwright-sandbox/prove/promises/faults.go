@@ -161,7 +161,7 @@ func otherFaults() []Promise {
 			Tests:   []string{"cmd/internal/e2e.TestSharedGPUsLive", "provision/gpu/readiness.TestANodeThatNeverAdvertisesItsGPUsIsReplacedAtItsDeadline", "provision/gpu/startuptaint.TestAPoolIsHeldLongerEachTimeItFailsAgain"},
 			Control: "pool-back-off"},
 		{Area: "Nodes", Fault: "A driver fails on each new node some minutes after its start", Outcome: "Node repair replaces two, and then one after each back-off, which outlasts a restart",
-			Tests:   []string{"provision/engine/repairbackoff.TestADriverThatFailsOnEachNewNodeDoesNotReplaceAllNodes", "provision/noderepair.TestThePoolIsBackedOffWhereReplacementsBecomeUnhealthySoon"},
+			Tests:   []string{"provision/engine/repairbackoff.TestADriverThatFailsOnEachNewNodeDoesNotReplaceAllNodes", "provision/noderepair.TestThePoolIsBackedOffWhereReplacementsBecomeUnhealthySoon", "provision/engine/integration.TestTheEngineInASandbox"},
 			Control: "repair-back-off"},
 		{Area: "Nodes", Fault: "A Karpenter runs already, is started again beside the engine, or gets its nodes back", Outcome: "One engine runs at a time, and no node is replaced",
 			Tests:   []string{"cmd/internal/e2e.TestTakingOverFromAKarpenterAndBack", "cmd/internal/bootstrap.TestAKarpenterIsTakenOverFromOnlyWhereThatEndsWell", "provision/engine/gate.TestALeaseThatIsRenewedHasALeaderWhateverItsClock"},

@@ -14,7 +14,7 @@ import (
 
 // scpLike matches USER@HOST:PATH, which Git takes for ssh and url.Parse for an error or a
 // scheme.
-var scpLike = regexp.MustCompile(`^[^@/:\s]+@[^@/:\s]+:`)
+var scpLike = regexp.MustCompile(`^[^@/:\s]+@([^@/:\s]+):`)
 
 // sshUser matches the names of users that need no escape.
 var sshUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
@@ -23,12 +23,19 @@ var sshUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 // without other credentials, query or fragment. Its errors, each a gitsource.ErrInvalid, never
 // repeat the URL, which may hold a password.
 func ParseURL(raw string) (*url.URL, error) {
-	if scpLike.MatchString(raw) {
+	if host := scpLike.FindStringSubmatch(raw); host != nil {
+		if isAzureDevOps(host[1]) {
+			return nil, errAzureDevOps
+		}
 		return nil, invalid("it is of the form user@host:path; write ssh://git@host/path")
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Opaque != "" {
 		return nil, invalid("it is not of the form https://host/path or ssh://git@host/path")
+	}
+	// Before all others: its page has addresses with a user, and who mends that would be refused again.
+	if isAzureDevOps(u.Hostname()) {
+		return nil, errAzureDevOps
 	}
 	if err := checkParts(u, raw); err != nil {
 		return nil, err
@@ -64,12 +71,12 @@ func checkParts(u *url.URL, raw string) error {
 	if strings.Trim(u.Path, "/") == "" {
 		return invalid("it names a host and no repository")
 	}
-	if isAzureDevOps(u.Hostname()) {
-		return invalid("Azure DevOps is not supported here, because its server requires Git's capability multi_ack; " +
-			"let Flux fetch it, by a GitRepository with provider: azure, and name that in spec.sourceRef (docs/howto/flux-source.md)")
-	}
 	return nil
 }
+
+// errAzureDevOps is the error for every address of Azure DevOps.
+var errAzureDevOps = invalid("Azure DevOps is not supported here, because its server requires Git's capability multi_ack; " +
+	"let Flux fetch it, by a GitRepository with provider: azure, and name that in spec.sourceRef (docs/howto/flux-source.md)")
 
 // isAzureDevOps reports whether a host is one of Azure DevOps, which sends nothing to a client without multi_ack. go-git does not
 // implement that.

@@ -55,6 +55,8 @@ func TestAddressesOfHostedServersAreTakenWhereTheirGitIsSupported(t *testing.T) 
 		"CodeCommit by git-remote-codecommit":        {address: "codecommit::eu-central-1://nodes", refused: "is not of the form https://"},
 		"Azure DevOps by https":                      {address: "https://dev.azure.com/example/platform/_git/nodes", refused: azure},
 		"Azure DevOps by ssh":                        {address: "ssh://git@ssh.dev.azure.com/v3/example/platform/nodes", refused: azure},
+		"Azure DevOps as its page has it by https":   {address: "https://example@dev.azure.com/example/platform/_git/nodes", refused: azure},
+		"Azure DevOps as its page has it by ssh":     {address: "git@ssh.dev.azure.com:v3/example/platform/nodes", refused: azure},
 		"Azure DevOps by its earlier name":           {address: "https://example.visualstudio.com/platform/_git/nodes", refused: azure},
 		"Azure DevOps by its earlier name, by ssh":   {address: "ssh://example@vs-ssh.visualstudio.com:22/v3/example/platform/nodes", refused: azure},
 		"Azure DevOps in capitals and with a dot":    {address: "https://Dev.Azure.com./example/platform/_git/nodes", refused: azure},
