@@ -24,25 +24,14 @@ import (
 // provisionerLabel is what Karpenter before 0.32 has on its nodes.
 const provisionerLabel = "karpenter.sh/provisioner-name"
 
+// provisionerKind is a kind of Karpenter before 0.32.
+var provisionerKind = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha5", Kind: "Provisioner"}
+
 // crdsOfV1alpha5 have the kinds of Karpenter before 0.32, with any fields.
-const crdsOfV1alpha5 = `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: provisioners.karpenter.sh}
-spec:
-  group: karpenter.sh
-  scope: Cluster
-  names: {kind: Provisioner, listKind: ProvisionerList, plural: provisioners, singular: provisioner}
-  versions: [{name: v1alpha5, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: awsnodetemplates.karpenter.k8s.aws}
-spec:
-  group: karpenter.k8s.aws
-  scope: Cluster
-  names: {kind: AWSNodeTemplate, listKind: AWSNodeTemplateList, plural: awsnodetemplates, singular: awsnodetemplate}
-  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
-`
+func crdsOfV1alpha5() string {
+	templates := schema.GroupVersionKind{Group: "karpenter.k8s.aws", Version: "v1alpha1", Kind: "AWSNodeTemplate"}
+	return crdOf(provisionerKind, "provisioners", "Cluster", anyFields) + "---\n" + crdOf(templates, "awsnodetemplates", "Cluster", anyFields)
+}
 
 // otherNode is a node that somebody else than the engine launches.
 type otherNode struct {
@@ -195,7 +184,7 @@ func (k *karpenter019) pass(ctx context.Context) error {
 // endsEmpty is whether a Provisioner has ttlSecondsAfterEmpty.
 func (k *karpenter019) endsEmpty(ctx context.Context, provisioner string) (found bool, err error) {
 	of := &unstructured.Unstructured{}
-	of.SetGroupVersionKind(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1alpha5", Kind: "Provisioner"})
+	of.SetGroupVersionKind(provisionerKind)
 	if err := k.hand.Get(ctx, client.ObjectKey{Name: provisioner}, of); err != nil {
 		return false, err
 	}

@@ -61,7 +61,7 @@ func (p *past) managedProfiles() (names []string) {
 	return names
 }
 
-var scaledObjects = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObjectList"}
+var scaledObjectKind = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
 
 // hasScaledObjects creates those of the example, of a kind with any fields.
 func (p *past) hasScaledObjects() {
@@ -69,15 +69,7 @@ func (p *past) hasScaledObjects() {
 	if _, err := os.Stat(filepath.Join(p.repo.dir, "scaling")); err != nil {
 		return
 	}
-	p.kubectl(`apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: scaledobjects.keda.sh}
-spec:
-  group: keda.sh
-  scope: Namespaced
-  names: {kind: ScaledObject, listKind: ScaledObjectList, plural: scaledobjects, singular: scaledobject}
-  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
-`, "create", "-f", "-")
+	p.kubectl(crdOf(scaledObjectKind, "scaledobjects", "Namespaced", anyFields), "create", "-f", "-")
 	p.kubectl("", "wait", "--for=condition=Established", "crd/scaledobjects.keda.sh")
 	p.kubectl("", "apply", "-f", "workloads/00-namespace.yaml", "-f", "scaling")
 }
@@ -89,7 +81,7 @@ func (p *past) scalesUp() {
 		return
 	}
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(scaledObjects)
+	list.SetGroupVersionKind(scaledObjectKind.GroupVersion().WithKind("ScaledObjectList"))
 	if err := p.hand.List(p.Context(), list); err != nil || len(list.Items) == 0 {
 		p.Fatalf("%d ScaledObjects, %v", len(list.Items), err)
 	}

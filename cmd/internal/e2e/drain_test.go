@@ -31,7 +31,7 @@ func TestAClusterOfV1alpha5IsDrained(t *testing.T) {
 	p.repo.remove("workloads/gpu-g5.yaml", "workloads/gpu-memory.yaml") // They are other workloads of the same pool.
 	p.repo.commit("Have one workload a pool")
 	p.release = karpenterRelease{version: "0.19.3"}
-	p.kubectl(crdsOfV1alpha5, "create", "-f", "-")
+	p.kubectl(crdsOfV1alpha5(), "create", "-f", "-")
 	p.installStock()
 	p.kubectlApply(p.of.Path)
 	p.kubectl(p.chartOfNVIDIA(), "apply", "-f", "-")

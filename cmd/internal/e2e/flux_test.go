@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
@@ -62,20 +63,10 @@ func newFluxSource(s *syncFixture, kind string) *fluxSource {
 // install brings the kind, with no more of its schema than that it has a status.
 func (f *fluxSource) install() {
 	f.Helper()
-	kind := f.object.GetKind()
-	plural := "gitrepositories"
-	def := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": plural + ".source.toolkit.fluxcd.io"},
-		"spec": map[string]any{
-			"group": "source.toolkit.fluxcd.io", "scope": "Namespaced",
-			"names": map[string]any{"kind": kind, "listKind": kind + "List", "plural": plural, "singular": strings.ToLower(kind)},
-			"versions": []any{map[string]any{
-				"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-			}},
-		},
-	}}
+	def := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(crdOf(f.object.GroupVersionKind(), "gitrepositories", "Namespaced", anyFields)), &def.Object); err != nil {
+		f.Fatal(err)
+	}
 	if err := f.hand.Create(f.Context(), def); err != nil {
 		f.Fatal(err)
 	}

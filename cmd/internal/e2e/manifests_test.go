@@ -232,31 +232,18 @@ func (s *syncFixture) forbid(value string) {
 	})
 }
 
-const widgets = `apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.e2e.poolwright.dev}
-spec:
-  group: e2e.poolwright.dev
-  scope: Namespaced
-  names: {kind: Widget, listKind: WidgetList, plural: widgets, singular: widget}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer, maximum: 9}}}}}
-`
-
 func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
 	t.Parallel()
 	s := newSyncFixture(t, "widgets")
+	kind := schema.GroupVersionKind{Group: "e2e.poolwright.dev", Version: "v1", Kind: "Widget"}
+	definition := crdOf(kind, "widgets", "Namespaced", "{type: object, properties: {spec: {type: object, properties: {size: {type: integer, maximum: 9}}}}}")
 	widget := func(name, size string) string {
 		return fmt.Sprintf("apiVersion: e2e.poolwright.dev/v1\nkind: Widget\nmetadata: {name: %s, namespace: %s}\nspec: {size: %s}\n", name, s.apps, size)
 	}
 	// Named so that the definition comes last in the order of files.
 	s.declare("v1", "a")
 	s.repo.write("config/a-widget.yaml", widget("one", "1"))
-	s.repo.write("config/z-definition.yaml", widgets)
+	s.repo.write("config/z-definition.yaml", definition)
 	s.repo.commit("Begin")
 	s.start()
 	s.follow()
@@ -268,7 +255,7 @@ func TestADefinitionAndItsObjectsComeInOneCommit(t *testing.T) {
 	s.waitForNotReady("ApplyFailed")
 	isPending(t, sync, "Widget.e2e.poolwright.dev/"+s.apps+"/two", "config/b-widget.yaml:1")
 	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(schema.GroupVersionKind{Group: "e2e.poolwright.dev", Version: "v1", Kind: "Widget"})
+	live.SetGroupVersionKind(kind)
 	if err := hand.Get(t.Context(), client.ObjectKey{Namespace: s.apps, Name: "one"}, live); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -22,6 +23,22 @@ func mergePatch(patch string) client.Patch {
 // configMap is a manifest with one value.
 func (s *syncFixture) configMap(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: %s}\ndata:\n  value: %q\n", name, s.apps, value)
+}
+
+// anyFields is the schema of objects that may have any fields.
+const anyFields = "{type: object, x-kubernetes-preserve-unknown-fields: true}"
+
+// crdOf is the manifest of the CustomResourceDefinition of a kind in one version, with a status of its own.
+func crdOf(kind schema.GroupVersionKind, plural, scope, fields string) string {
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]s.%[2]s}
+spec:
+  group: %[2]s
+  scope: %[3]s
+  names: {kind: %[4]s, listKind: %[4]sList, plural: %[1]s, singular: %[5]s}
+  versions: [{name: %[6]s, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: %[7]s}}]
+`, plural, kind.Group, scope, kind.Kind, strings.ToLower(kind.Kind), kind.Version, fields)
 }
 
 // declare writes a namespace and some ConfigMaps of the same value, each in a
