@@ -273,10 +273,10 @@ old-karpenters:
 	done
 
 .PHONY: test-long
-test-long: old-karpenters ## Run what takes minutes: 200 predicted changes, clusters that move from an older Karpenter, delays as written, all demos, three ways of a newcomer
+test-long: old-karpenters ## Run what takes minutes: 200 predicted changes, clusters that move from an older Karpenter, delays as written, a promotion by pull requests, all demos, three ways of a newcomer
 	POOLWRIGHT_LONG=1 go test -timeout 60m ./provision/simulate -run TestRandomChanges -v
 	POOLWRIGHT_LONG=1 POOLWRIGHT_KARPENTER=$(CACHE)/old-karpenters go test -count=1 -timeout 90m ./cmd/internal/e2e -v \
-		-run '^(TestAClusterMovesFromItsCharts|TestAClusterOfV1alpha5IsDrained|TestAClusterIsDrained|TestDelaysAsWritten|TestTheDemosOfAllSetUps)$$'
+		-run '^(TestAClusterMovesFromItsCharts|TestAClusterOfV1alpha5IsDrained|TestAClusterIsDrained|TestDelaysAsWritten|TestAChangeOfPikselIsPromotedByPullRequests|TestTheDemosOfAllSetUps)$$'
 	@# Without anything beside them: they fail where a newcomer waits for more than five minutes.
 	POOLWRIGHT_LONG=1 go test -count=1 -timeout 60m -parallel 1 ./cmd/internal/e2e -v \
 		-run '^(TestTheChartIsInstalledUpgradedAndUninstalled|TestKustomizeInstallsByARemoteReference|TestInstallingAndUninstallingFromALaptop)$$'

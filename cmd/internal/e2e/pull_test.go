@@ -106,11 +106,17 @@ func newPulls(g gpuSuite) *pulls {
 		g.Fatal(err)
 	}
 	p.bot.Token = token
-	if err := g.hand.Create(ctx, p.forgeSecret(token)); err != nil {
-		g.Fatal(err)
+	p.follows()
+	return p
+}
+
+// follows has the environment's Sync comment on the pull requests.
+func (p *pulls) follows() {
+	p.Helper()
+	if err := p.hand.Create(p.Context(), p.forgeSecret(p.bot.Token)); err != nil {
+		p.Fatal(err)
 	}
 	p.sets(`{"pullRequests":{"provider":"Gitea","secretRef":{"name":"forge"},"interval":"5s"}}`)
-	return p
 }
 
 // sets patches the Sync's spec.
@@ -145,7 +151,7 @@ func (p *pulls) open(branch, title string, files map[string]string) int {
 	return number
 }
 
-// push adds a commit to a branch, which begins where the followed one is.
+// push adds a commit to a branch, which begins where the followed one is. An empty file means none.
 func (p *pulls) push(branch, message string, files map[string]string) string {
 	p.Helper()
 	tree, err := p.git.repo.git.Worktree()
@@ -158,6 +164,10 @@ func (p *pulls) push(branch, message string, files map[string]string) string {
 		p.Fatal(err)
 	}
 	for name, text := range files {
+		if text == "" {
+			p.git.repo.remove("config/" + name)
+			continue
+		}
 		p.git.repo.write("config/"+name, text)
 	}
 	id := p.git.repo.commitOnly(message)

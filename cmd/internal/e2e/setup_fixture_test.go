@@ -57,6 +57,12 @@ func applyExample(t *testing.T, name string, changes ...func(*sandbox.Config)) s
 	if err != nil {
 		t.Fatal(err)
 	}
+	return applySetup(t, of, pushExample(t, of, "setup-"+of.Name), changes...)
+}
+
+// applySetup is applyExample for the folder of an example that is in a repository.
+func applySetup(t *testing.T, of setups.Setup, from *gitLoop, changes ...func(*sandbox.Config)) setupSuite {
+	t.Helper()
 	config := of.SandboxConfig()
 	config.WithoutGit = true // the other environment's serves
 	config.AWS.Delays.Fleet, config.AWS.Delays.Running, config.AWS.Delays.Shutdown = 500*time.Millisecond, time.Second, time.Second
@@ -78,8 +84,8 @@ func applyExample(t *testing.T, name string, changes ...func(*sandbox.Config)) s
 			t.Log(logTail(s.now.Log()))
 		}
 	})
-	t.Logf("the world of %s stands after %s", name, since(begin))
-	s.git = s.pushes()
+	t.Logf("the sandbox of %s runs after %s", of.Cluster, since(begin))
+	s.git = from
 	s.bootstraps()
 	s.runs("--metrics-addr=" + s.metrics)
 	s.applied()
@@ -91,33 +97,33 @@ func applyExample(t *testing.T, name string, changes ...func(*sandbox.Config)) s
 	return s
 }
 
-// pushes makes the example the first commit of a repository of its own.
-func (s setupSuite) pushes() *gitLoop {
-	s.Helper()
-	owner, err := sharedEnv.Git.CreateUser(s.Context(), "setup-"+s.of.Name)
+// pushExample makes the example the first commit of a repository of a new user.
+func pushExample(t *testing.T, of setups.Setup, user string) *gitLoop {
+	t.Helper()
+	owner, err := sharedEnv.Git.CreateUser(t.Context(), user)
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	made, err := sharedEnv.Git.CreateRepository(s.Context(), owner, "nodes", true)
+	made, err := sharedEnv.Git.CreateRepository(t.Context(), owner, "nodes", true)
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	token, err := sharedEnv.Git.CreateToken(s.Context(), owner, "poolwright", "write:repository")
+	token, err := sharedEnv.Git.CreateToken(t.Context(), owner, "poolwright", "write:repository")
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	r := newRepo(s.T, made.URL, owner.Name, token, "live")
-	if err := os.CopyFS(r.dir, os.DirFS(s.example())); err != nil {
-		s.Fatal(err)
+	r := newRepo(t, made.URL, owner.Name, token, "live")
+	if err := os.CopyFS(r.dir, os.DirFS(exampleOf(of))); err != nil {
+		t.Fatal(err)
 	}
 	r.commit("Add the node pools")
-	return &gitLoop{name: path.Base(s.of.Path), owner: owner, repo: r}
+	return &gitLoop{name: path.Base(of.Path), owner: owner, repo: r}
 }
 
-// example is the set-up's folder.
-func (s setupSuite) example() string {
-	return filepath.Join("..", "..", "..", "examples", s.of.Name)
-}
+// exampleOf is a set-up's folder.
+func exampleOf(of setups.Setup) string { return filepath.Join("..", "..", "..", "examples", of.Name) }
+
+func (s setupSuite) example() string { return exampleOf(s.of) }
 
 // bootstraps runs the command of a user's first day, with the repository's token
 // where it tells to put it.
