@@ -14,6 +14,10 @@ MAKEFLAGS += --no-print-directory
 # sets it itself. The race detector needs it, too: make test CGO_ENABLED=1 ARGS=-race
 export CGO_ENABLED := 0
 
+# The flags of what is released and of the sandbox's programs, for all that is run here: a package is
+# compiled once for builds, tests and linters, and by no other flags of whoever runs this.
+export GOFLAGS := -trimpath
+
 # The version that go.mod selects, for all that is run here, `go run` of a tool included: many
 # machines and images set GOTOOLCHAIN=local, by which an older Go refuses to build this module.
 export GOTOOLCHAIN := $(firstword $(shell GOTOOLCHAIN=$(or $(filter-out local,$(GOTOOLCHAIN)),auto) go env GOVERSION))
@@ -83,23 +87,23 @@ demo: build ## Run the demo on this machine (SETUP=piksel, ARGS="-o json", ARGS=
 
 .PHONY: monitoring
 monitoring: build ## Record the metrics of the demo anew, on which the queries of config/monitoring are tested
-	@GOWORK=off GOFLAGS= go run -C .ci/monitoring ./record -root '$(CURDIR)'
+	@GOWORK=off go run -C .ci/monitoring ./record -root '$(CURDIR)'
 	@$(MAKE) dashboards
-	GOWORK=off GOFLAGS= go -C .ci/monitoring test -count=1 .
+	GOWORK=off go -C .ci/monitoring test -count=1 .
 
 .PHONY: dashboards
 dashboards: ## Draw the pictures of the dashboards in docs/images from their JSON and the recorded demo
-	GOWORK=off GOFLAGS= go -C .ci/monitoring test -count=1 -run '^TestTheImages' . -update
+	GOWORK=off go -C .ci/monitoring test -count=1 -run '^TestTheImages' . -update
 
 .PHONY: gpu-recorder
 gpu-recorder: ## Build into bin/gpu what records NVIDIA's device plugin and its DRA driver on a machine with a GPU
 	@mkdir -p bin/gpu
-	GOWORK=off GOFLAGS= CGO_ENABLED=0 go build -C .ci/gpu -trimpath -ldflags '-s -w' -o '$(CURDIR)/bin/gpu/' ./record
+	GOWORK=off CGO_ENABLED=0 go build -C .ci/gpu -trimpath -ldflags '-s -w' -o '$(CURDIR)/bin/gpu/' ./record
 	@# The driver's library is loaded when they run, so that names of it are resolved late.
-	GOWORK=off GOFLAGS= CGO_ENABLED=1 go build -C .ci/gpu/plugin -trimpath -o '$(CURDIR)/bin/gpu/' \
+	GOWORK=off CGO_ENABLED=1 go build -C .ci/gpu/plugin -trimpath -o '$(CURDIR)/bin/gpu/' \
 		-ldflags '-s -w -extldflags=-Wl,-z,lazy -X github.com/NVIDIA/k8s-device-plugin/internal/info.version=$(NVIDIA_PLUGIN)' \
 		github.com/NVIDIA/k8s-device-plugin/cmd/nvidia-device-plugin github.com/NVIDIA/k8s-device-plugin/cmd/gpu-feature-discovery
-	GOWORK=off GOFLAGS= CGO_ENABLED=1 go build -C .ci/gpu/dradriver -trimpath -ldflags '-s -w -extldflags=-Wl,-z,lazy' -o '$(CURDIR)/bin/gpu/' \
+	GOWORK=off CGO_ENABLED=1 go build -C .ci/gpu/dradriver -trimpath -ldflags '-s -w -extldflags=-Wl,-z,lazy' -o '$(CURDIR)/bin/gpu/' \
 		sigs.k8s.io/dra-driver-nvidia-gpu/cmd/gpu-kubelet-plugin
 	@cp $(GPU_RECORDING)/cases.json bin/gpu/cases.json
 
@@ -121,7 +125,7 @@ axe:
 
 .PHONY: browser
 browser: axe build ## Open the page of poolwright ui in Chromium, in a sandbox, and check what the browser reports (AXE=axe.min.js or skip)
-	GOWORK=off GOFLAGS= go -C .ci/browser test -count=1 -timeout 20m . -root '$(CURDIR)' -axe '$(if $(filter skip,$(AXE)),skip,$(abspath $(AXE)))' $(ARGS)
+	GOWORK=off go -C .ci/browser test -count=1 -timeout 20m . -root '$(CURDIR)' -axe '$(if $(filter skip,$(AXE)),skip,$(abspath $(AXE)))' $(ARGS)
 
 .PHONY: screenshots
 screenshots: ## Write the pictures of the page of poolwright ui in docs/images anew
@@ -154,30 +158,30 @@ prove-scale: build ## Prove random operations in a repository of as many objects
 .PHONY: test
 test: ## Run every test; the first time this also builds the sandbox's programs
 	go test -p $(PARALLEL) -timeout 60m $(ARGS) ./...
-	GOWORK=off GOFLAGS= go -C .ci/release test ./...
-	GOWORK=off GOFLAGS= go -C .ci/chart test ./...
-	GOWORK=off GOFLAGS= go -C .ci/monitoring test ./...
-	GOWORK=off GOFLAGS= go -C .ci/argocd test ./...
-	GOWORK=off GOFLAGS= go -C .ci/gpu test ./...
-	GOWORK=off GOFLAGS= go -C examples/pingvas/worker test ./...
+	GOWORK=off go -C .ci/release test ./...
+	GOWORK=off go -C .ci/chart test ./...
+	GOWORK=off go -C .ci/monitoring test ./...
+	GOWORK=off go -C .ci/argocd test ./...
+	GOWORK=off go -C .ci/gpu test ./...
+	GOWORK=off go -C examples/pingvas/worker test ./...
 
 # Flux's controllers and their CRDs, for what runs beside them, and the registry from which source-controller fetches the chart.
 .PHONY: flux
 flux:
 	@mkdir -p $(CACHE)/interop/crds
-	GOWORK=off GOFLAGS= go build -C .ci/interop -trimpath -ldflags '-s -w' -o $(CACHE)/interop/ $(addprefix github.com/fluxcd/,$(INTEROP)) github.com/google/go-containerregistry/cmd/registry
+	GOWORK=off go build -C .ci/interop -trimpath -ldflags '-s -w' -o $(CACHE)/interop/ $(addprefix github.com/fluxcd/,$(INTEROP)) github.com/google/go-containerregistry/cmd/registry
 	@for name in $(INTEROP); do \
-		install -m 644 $$(GOWORK=off GOFLAGS= go -C .ci/interop list -m -f '{{.Dir}}' github.com/fluxcd/$$name)/config/crd/bases/*.yaml $(CACHE)/interop/crds/; \
+		install -m 644 $$(GOWORK=off go -C .ci/interop list -m -f '{{.Dir}}' github.com/fluxcd/$$name)/config/crd/bases/*.yaml $(CACHE)/interop/crds/; \
 	done
 
 # Argo CD, whose components are one program, its CRDs and the settings that it is installed with, the Redis that it needs, and what its repo-server runs: Helm, and a script beside Git.
 .PHONY: argocd
 argocd:
 	@mkdir -p $(CACHE)/interop/argocd/crds
-	GOWORK=off GOFLAGS= go build -C .ci/interop/argocd -trimpath -ldflags '-s -w' -o $(CACHE)/interop/argocd/argocd github.com/argoproj/argo-cd/v3/cmd
-	GOWORK=off GOFLAGS= go build -C .ci/interop/argocd -trimpath -o $(CACHE)/interop/argocd/redis ./redis
-	GOWORK=off GOFLAGS= go build -C .ci/chart -trimpath -ldflags '-s -w' -o $(CACHE)/interop/argocd/helm helm.sh/helm/v4/cmd/helm
-	@folder=$$(GOWORK=off GOFLAGS= go -C .ci/interop/argocd list -m -f '{{.Dir}}' github.com/argoproj/argo-cd/v3); \
+	GOWORK=off go build -C .ci/interop/argocd -trimpath -ldflags '-s -w' -o $(CACHE)/interop/argocd/argocd github.com/argoproj/argo-cd/v3/cmd
+	GOWORK=off go build -C .ci/interop/argocd -trimpath -o $(CACHE)/interop/argocd/redis ./redis
+	GOWORK=off go build -C .ci/chart -trimpath -ldflags '-s -w' -o $(CACHE)/interop/argocd/helm helm.sh/helm/v4/cmd/helm
+	@folder=$$(GOWORK=off go -C .ci/interop/argocd list -m -f '{{.Dir}}' github.com/argoproj/argo-cd/v3); \
 	install -m 644 $$folder/manifests/crds/*-crd.yaml $(CACHE)/interop/argocd/crds/; \
 	install -m 644 $$folder/manifests/base/config/argocd-cm.yaml $(CACHE)/interop/argocd/; \
 	install -m 755 $$folder/hack/git-verify-wrapper.sh $(CACHE)/interop/argocd/
@@ -190,10 +194,10 @@ interop: flux argocd ## Run Syncs beside the real Flux and the real Argo CD, bui
 .PHONY: setups
 setups: ## Scale the workers of pingvas with the real KEDA and Prometheus, built from their modules in .ci/setups (POOLWRIGHT_LONG=1)
 	@mkdir -p $(CACHE)/setups/crds
-	GOWORK=off GOFLAGS= go build -C .ci/setups/prometheus -trimpath -tags remove_all_sd -ldflags '-s -w' -o $(CACHE)/setups/ github.com/prometheus/prometheus/cmd/prometheus
-	GOWORK=off GOFLAGS= go build -C .ci/setups/keda -trimpath -ldflags '-s -w' -o $(CACHE)/setups/ github.com/kedacore/keda/v2/cmd/operator github.com/kedacore/keda/v2/cmd/adapter
-	GOWORK=off GOFLAGS= go build -C examples/pingvas/worker -trimpath -o $(CACHE)/setups/ . ./broker
-	@install -m 644 $$(GOWORK=off GOFLAGS= go -C .ci/setups/keda list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)/config/crd/bases/*.yaml $(CACHE)/setups/crds/
+	GOWORK=off go build -C .ci/setups/prometheus -trimpath -tags remove_all_sd -ldflags '-s -w' -o $(CACHE)/setups/ github.com/prometheus/prometheus/cmd/prometheus
+	GOWORK=off go build -C .ci/setups/keda -trimpath -ldflags '-s -w' -o $(CACHE)/setups/ github.com/kedacore/keda/v2/cmd/operator github.com/kedacore/keda/v2/cmd/adapter
+	GOWORK=off go build -C examples/pingvas/worker -trimpath -o $(CACHE)/setups/ . ./broker
+	@install -m 644 $$(GOWORK=off go -C .ci/setups/keda list -m -f '{{.Dir}}' github.com/kedacore/keda/v2)/config/crd/bases/*.yaml $(CACHE)/setups/crds/
 	POOLWRIGHT_SETUPS=$(CACHE)/setups go test -count=1 -timeout 60m -v -run '^TestSetupPingvasScales' ./cmd/internal/e2e $(ARGS)
 
 .PHONY: lint
@@ -209,18 +213,18 @@ vet: vet-modules ## Run go vet on every module, and check the product for Linux 
 .PHONY: vet-modules
 vet-modules:
 	@# With the sandbox's own build flags, so that what is compiled here is not compiled again.
-	GOWORK=off GOFLAGS= go -C .ci/release vet ./...
-	GOWORK=off GOFLAGS= go -C .ci/chart vet ./...
-	GOWORK=off GOFLAGS= go -C .ci/monitoring vet ./...
-	GOWORK=off GOFLAGS= go -C .ci/argocd vet ./...
-	GOWORK=off GOFLAGS= go -C .ci/gpu vet ./...
-	GOWORK=off GOFLAGS= go -C .ci/browser vet ./...
-	GOWORK=off GOFLAGS= go -C examples/pingvas/worker vet ./...
-	GOWORK=off GOFLAGS= go -C .ci/interop/argocd vet ./redis
+	GOWORK=off go -C .ci/release vet ./...
+	GOWORK=off go -C .ci/chart vet ./...
+	GOWORK=off go -C .ci/monitoring vet ./...
+	GOWORK=off go -C .ci/argocd vet ./...
+	GOWORK=off go -C .ci/gpu vet ./...
+	GOWORK=off go -C .ci/browser vet ./...
+	GOWORK=off go -C examples/pingvas/worker vet ./...
+	GOWORK=off go -C .ci/interop/argocd vet ./redis
 	@# For the other platforms of a release by the sources: GOOS=darwin go vet compiles 1,500 packages first.
-	GOWORK=off GOFLAGS= go run -C .ci/release ./platforms -root '$(CURDIR)'
-	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off GOFLAGS= go vet -trimpath ./...
-	cd provision/sandbox/forge && CGO_ENABLED=1 GOWORK=off GOFLAGS= go vet -trimpath -tags sqlite,sqlite_unlock_notify ./...
+	GOWORK=off go run -C .ci/release ./platforms -root '$(CURDIR)'
+	cd provision/sandbox/controlplane && CGO_ENABLED=0 GOWORK=off go vet -trimpath ./...
+	cd provision/sandbox/forge && CGO_ENABLED=1 GOWORK=off go vet -trimpath -tags sqlite,sqlite_unlock_notify ./...
 
 .PHONY: golangci
 golangci: ## Run the linters of .golangci.yml (ARGS=--fix mends what they can)
@@ -228,11 +232,11 @@ golangci: ## Run the linters of .golangci.yml (ARGS=--fix mends what they can)
 	if [[ ! -x $$linter ]]; then \
 		echo "building golangci-lint $(LINT_VERSION): the first time this takes minutes, then it is kept in $(CACHE)"; \
 		mkdir -p $(CACHE); \
-		GOWORK=off GOFLAGS= go build -C .ci/lint -ldflags '-s -w' -o $$linter.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint; \
+		GOWORK=off go build -C .ci/lint -ldflags '-s -w' -o $$linter.new github.com/golangci/golangci-lint/v2/cmd/golangci-lint; \
 		mv $$linter.new $$linter; \
 	fi; \
 	GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m --allow-serial-runners $(ARGS) ./...; \
-	cd examples/pingvas/worker && GOWORK=off GOFLAGS= GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m --allow-serial-runners $(ARGS) ./...
+	cd examples/pingvas/worker && GOWORK=off GOLANGCI_LINT_CACHE=$(CACHE)/golangci-lint-cache $$linter run --timeout 20m --allow-serial-runners $(ARGS) ./...
 
 .PHONY: verify
 verify: generate lint ## Check that generated files are up to date and the linters find nothing
@@ -246,8 +250,8 @@ generate: ## Make deep copies and CRDs from reconciler/api
 .PHONY: golden
 golden: ## Rewrite every golden file; read the diff before you commit it
 	go test -p $(PARALLEL) -timeout 30m $(call packages_with,poolwright/internal/golden"$$) -update
-	GOWORK=off GOFLAGS= go -C .ci/chart test . -update
-	GOWORK=off GOFLAGS= go -C .ci/argocd test . -update
+	GOWORK=off go -C .ci/chart test . -update
+	GOWORK=off go -C .ci/argocd test . -update
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each
@@ -266,7 +270,7 @@ OLD_KARPENTERS := $(notdir $(wildcard .ci/karpenter/*))
 .PHONY: old-karpenters
 old-karpenters:
 	@for minor in $(OLD_KARPENTERS); do \
-		in="env GOWORK=off GOFLAGS= go -C .ci/karpenter/$$minor"; to=$(CACHE)/old-karpenters/$$minor; mkdir -p $$to/crds; \
+		in="env GOWORK=off go -C .ci/karpenter/$$minor"; to=$(CACHE)/old-karpenters/$$minor; mkdir -p $$to/crds; \
 		version=$$($$in list -m -f '{{.Version}}' github.com/aws/karpenter-provider-aws); \
 		$$in build -trimpath -ldflags "-s -w -X sigs.k8s.io/karpenter/pkg/operator.Version=$${version#v}" -o $$to/controller github.com/aws/karpenter-provider-aws/cmd/controller; \
 		install -m 644 $$($$in list -m -f '{{.Dir}}' github.com/aws/karpenter-provider-aws)/pkg/apis/crds/*.yaml $$to/crds/; \
@@ -329,13 +333,13 @@ bench-compare: build flux karpenter ## Measure Poolwright beside Flux and a stoc
 
 .PHONY: image
 image: ## Write the container image to dist/image as an OCI image layout (VERSION=v1.0.0, PUSH=registry/name)
-	@GOWORK=off GOFLAGS= go run -C .ci/release . -root '$(CURDIR)' -version '$(VERSION)' -revision "$$(git rev-parse HEAD)" \
+	@GOWORK=off go run -C .ci/release . -root '$(CURDIR)' -version '$(VERSION)' -revision "$$(git rev-parse HEAD)" \
 		-created "$$(git log -1 --format=%ct)" $(if $(PUSH),-push '$(PUSH)') $(ARGS)
 
 .PHONY: release
 release: ## Write the image to dist/image and a release's files to dist/release, offline (VERSION=v1.0.0, IMAGE=registry/name)
 	@[[ -z $$(git status --porcelain) ]] || { echo 'some changes are in no commit, which a release names: commit or stash them' >&2; exit 1; }
-	@GOWORK=off GOFLAGS= go run -C .ci/release . -root '$(CURDIR)' -version '$(VERSION)' -revision "$$(git rev-parse HEAD)" \
+	@GOWORK=off go run -C .ci/release . -root '$(CURDIR)' -version '$(VERSION)' -revision "$$(git rev-parse HEAD)" \
 		-created "$$(git log -1 --format=%ct)" -files dist/release -repository '$(IMAGE)' -builder '$(BUILDER)' $(if $(PUSH),-push '$(PUSH)') $(ARGS)
 
 .PHONY: clean
