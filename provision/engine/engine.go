@@ -237,14 +237,16 @@ func (e *Engine) AddTo(ctx context.Context, mgr manager.Manager) (err error) {
 }
 
 // Offerings is what the engine has read of the region's prices and offerings, which are those by
-// which it launches nodes; nil before AddTo. Prices are read after the manager has started, by
-// the process that leads.
+// which it launches nodes, with what EC2 refused of them lately; nil before AddTo. Prices are read after the manager
+// has started, by the process that leads.
 func (e *Engine) Offerings() *pricelist.List {
 	p := e.providers.Load()
 	if p == nil {
 		return nil
 	}
-	return offerings.List(p.config.Region, p.instances.offerings, p.instances.prices)
+	out := offerings.List(p.config.Region, p.instances.offerings, p.instances.prices)
+	out.Refused = p.instances.refusals.Last()
+	return out
 }
 
 // CapacityReservations are those that the terms of an EC2NodeClass select, as Karpenter reads them for

@@ -84,6 +84,7 @@ type images struct {
 type instanceProviders struct {
 	types     *instancetype.DefaultProvider
 	offerings *offerings.Recorder
+	refusals  *offerings.Refusals
 	prices    *offerings.Prices
 	profiles  instanceprofile.Provider
 	templates launchtemplate.Provider
@@ -233,8 +234,9 @@ func (p *providers) addLaunch(ctx context.Context, from dependencies) {
 	// Known instances are kept for ever: the provider itself drops those that a
 	// complete list no longer holds.
 	known := cache.New(cache.NoExpiration, cache.NoExpiration)
+	p.instances.refusals = &offerings.Refusals{EC2API: p.ec2, Clock: from.clock}
 	p.instances.instances = instance.NewDefaultProvider(
-		ctx, p.config.Region, from.recorder, p.ec2, p.caches.unavailable,
+		ctx, p.config.Region, from.recorder, p.instances.refusals, p.caches.unavailable,
 		p.network.subnets, p.instances.templates, p.network.reservations, p.network.placementGroups, p.network.zonalShift, known,
 	)
 	p.instances.statuses = instancestatus.NewDefaultProvider(p.ec2, from.clock)

@@ -1,5 +1,5 @@
 // Package pricelist is what AWS returned of one region's instance types: the zones that offer
-// them, and what an hour of them costs.
+// them, what an hour of them costs, and which of them EC2 refused to launch.
 //
 // It makes no request, and has no price that AWS did not return: what is not in a List is not
 // known, which is never zero. Start reading at [List].
@@ -17,6 +17,20 @@ const MaxAge = 7 * 24 * time.Hour
 
 // maxSkew is how far clocks may differ.
 const maxSkew = 24 * time.Hour
+
+// RefusalAge is how long a refusal counts. Karpenter launches nothing of the offering for three minutes, and is mostly refused again after them.
+const RefusalAge = 20 * time.Minute
+
+// Refusal is an offering of which EC2 refused to launch an instance.
+type Refusal struct {
+	// InstanceType, Zone and CapacityType, which is "on-demand" or "spot", are those of the offering.
+	InstanceType string `json:"instanceType"`
+	Zone         string `json:"zone"`
+	CapacityType string `json:"capacityType"`
+	// Code is that of EC2's error, "InsufficientInstanceCapacity", and At when it returned the last one.
+	Code string    `json:"code"`
+	At   time.Time `json:"at"`
+}
 
 const (
 	// OnDemand is the basis of a price that the Price List API returned for the region.
@@ -40,6 +54,8 @@ type List struct {
 	// Zones has the zones that offer an instance type, sorted, by instance type.
 	Zones   map[string][]string `json:"zones,omitempty"`
 	ZonesAt time.Time           `json:"zonesAt,omitzero"`
+	// Refused are the offerings that EC2 refused within [RefusalAge] before the list was made, sorted. Only an engine has any.
+	Refused []Refusal `json:"refused,omitempty"`
 }
 
 // Or is the list, with what of it was not read from the other one; one of another region is left out. Neither

@@ -130,6 +130,9 @@ func (c *comparison) pool(name string) provision.Pool {
 			out.Replaced++
 		}
 	}
+	if out.Action != "" || out.Replaced > 0 || slices.ContainsFunc(c.found.NewlySchedulable, func(p provision.Placement) bool { return p.Pool == name }) {
+		c.catalog.WarnRefused(name, c.after.Offerings[name])
+	}
 	out.ReplacesAll, out.ReplacesSome = c.drift.Extent(name)
 	out.OverLimit = c.over(name)
 	out.Cost = c.cost(name)

@@ -150,7 +150,7 @@ func (c *comparison) minCost(pool *karpv1.NodePool, out *provision.Cost, book *l
 // the type that costs most for a unit; of these the least. Nil without a limit, and where no
 // price of what the pool may buy is known.
 func (c *comparison) maxCost(f *placement.Simulation, pool *karpv1.NodePool, book *ledger) (bound *float64, unknown bool) {
-	sold := f.Offerings[pool.Name].Offerings
+	sold := f.Offerings[pool.Name].Sold()
 	if len(sold) == 0 {
 		return nil, pool.Spec.Replicas != nil || len(pool.Spec.Limits) > 0
 	}

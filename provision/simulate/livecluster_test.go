@@ -18,6 +18,7 @@ import (
 	awscache "github.com/aws/karpenter-provider-aws/pkg/cache"
 	kubeletcel "github.com/aws/karpenter-provider-aws/pkg/cel"
 	awscloud "github.com/aws/karpenter-provider-aws/pkg/cloudprovider"
+	reservationexpiration "github.com/aws/karpenter-provider-aws/pkg/controllers/capacityreservation/expiration"
 	"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclass"
 	classhash "github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclass/hash"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/amifamily"
@@ -79,7 +80,7 @@ import (
 	sandboxaws "github.com/poolwright/poolwright/provision/sandbox/aws"
 )
 
-// families are those of the instance types that the emulated AWS has.
+// families are those of the instance types that the emulated AWS has in each test.
 var families = []string{"g4dn", "g5", "m5", "c6i", "t3"}
 
 // liveCluster is a cluster in memory, with Karpenter's controllers on the emulated AWS. They run one
@@ -91,10 +92,15 @@ type liveCluster struct {
 	api     client.Client
 	amazon  *sandboxaws.Cloud
 	sold    *offerings.Recorder
+	refused *offerings.Refusals
 	prices  *offerings.Prices
 	cloud   cloudprovider.CloudProvider
 	state   *state.Cluster
 	created int
+	// reservations are the capacity reservations as Karpenter counts their instances.
+	reservations capacityreservation.Provider
+	// families are those of the instance types that the emulated AWS has.
+	families []string
 	// known are the versions of objects that informers have received.
 	known map[string]map[types.NamespacedName]string
 
@@ -109,6 +115,7 @@ type liveCluster struct {
 	queue       *disruption.Queue
 	evictions   *terminator.Queue
 	termination *termination.Controller
+	expiration  *reservationexpiration.Controller
 
 	// replaced are the commands that Karpenter carried out, by NodeClaim: the NodeClaims that came in
 	// its place.
@@ -118,13 +125,15 @@ type liveCluster struct {
 	failures []string
 }
 
-// newLiveCluster starts the emulated AWS and makes Karpenter's controllers as the engine does.
-func newLiveCluster(t *testing.T) *liveCluster {
+// newLiveCluster starts the emulated AWS, which has more families of instance types, and makes Karpenter's controllers as
+// the engine does.
+func newLiveCluster(t *testing.T, more ...string) *liveCluster {
 	t.Helper()
 	set := settings()
 	config := sandboxaws.DefaultConfig()
 	config.Account, config.Cluster.Name, config.Delays = set.Account, set.Cluster, sandboxaws.Delays{Removal: time.Hour}
-	config.Roles, config.Catalog = []string{"nodes"}, prices(t, families...)
+	all := slices.Concat(families, more)
+	config.Roles, config.Catalog = []string{"nodes"}, prices(t, all...)
 	amazon, err := sandboxaws.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +141,7 @@ func newLiveCluster(t *testing.T) *liveCluster {
 	server := httptest.NewServer(amazon)
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	c := &liveCluster{
-		T: t, amazon: amazon, ctx: engine.Offline(t.Context(), set), clock: clocktest.NewFakeClock(time.Now()),
+		T: t, amazon: amazon, families: all, ctx: engine.Offline(t.Context(), set), clock: clocktest.NewFakeClock(time.Now()),
 		known: map[string]map[types.NamespacedName]string{}, replaced: map[string][]string{}, reasons: map[string]string{},
 	}
 	builder := enginetest.NewClientBuilder()
@@ -196,12 +205,12 @@ func (c *liveCluster) startKarpenter(set engine.Settings, url string) {
 	subnets := subnet.NewDefaultProvider(compute, keep(time.Minute), keep(time.Minute))
 	groups := securitygroup.NewDefaultProvider(compute, keep(time.Minute))
 	placements := placementgroup.NewProvider(compute, keep(time.Minute), keep(time.Minute))
-	reservations := capacityreservation.NewProvider(compute, c.clock, keep(time.Minute), keep(time.Minute))
+	reservations := capacityreservation.NewProvider(compute, c.clock, keep(time.Minute), keep(time.Hour))
 	versions := version.NewDefaultProvider(kube, cluster)
 	c.must(versions.UpdateVersion(c.ctx))
 	images := amifamily.NewDefaultProvider(c.clock, versions, ssmprovider.NewDefaultProvider(ssm.NewFromConfig(config), keep(time.Minute)), compute, keep(time.Minute))
 	c.prices = offerings.NewPrices(pricing.NewAPI(config), compute, c.clock, set.Region, false)
-	c.sold = &offerings.Recorder{EC2API: compute, Clock: c.clock}
+	c.sold, c.refused, c.reservations = &offerings.Recorder{EC2API: compute, Clock: c.clock}, &offerings.Refusals{EC2API: compute, Clock: c.clock}, reservations
 	instances := instancetype.NewDefaultProvider(keep(time.Hour), keep(time.Hour), keep(time.Hour), c.sold, subnets, c.prices, reservations, placements,
 		unavailable, instancetype.NewDefaultResolver(set.Region, expressions), shift.NewNoopProvider(), c.api, expressions)
 	for _, update := range []func(context.Context) error{instances.UpdateInstanceTypes, instances.UpdateInstanceTypeOfferings, c.prices.UpdateOnDemandPricing, c.prices.UpdateSpotPricing} {
@@ -211,7 +220,7 @@ func (c *liveCluster) startKarpenter(set engine.Settings, url string) {
 	profiles := instanceprofile.NewDefaultProvider(iam.NewFromConfig(config), keep(time.Minute), keep(time.Minute), keep(time.Minute), set.Region)
 	bundle := caBundle
 	templates := launchtemplate.NewDefaultProvider(c.ctx, keep(time.Minute), compute, cluster, resolver, groups, subnets, placements, &bundle, nil, nil, "https://api.example.com")
-	launches := instance.NewDefaultProvider(c.ctx, set.Region, recorder, compute, unavailable, subnets, templates, reservations, placements, shift.NewNoopProvider(), keep(cache.NoExpiration))
+	launches := instance.NewDefaultProvider(c.ctx, set.Region, recorder, c.refused, unavailable, subnets, templates, reservations, placements, shift.NewNoopProvider(), keep(cache.NoExpiration))
 
 	store := nodeoverlay.NewInstanceTypeStore()
 	undecorated := instancetypes.DriftProvider{CloudProvider: awscloud.New(instancetypes.Scoped{Provider: instances}, launches, recorder, c.api, images, groups, reservations, placements, store, &bundle)}
@@ -223,6 +232,7 @@ func (c *liveCluster) startKarpenter(set engine.Settings, url string) {
 	c.disruption = disruption.NewController(c.ctx, c.clock, c.api, c.provisioner, c.cloud, recorder, c.state, c.queue, costs)
 	c.drift = claimdisruption.NewController(c.clock, c.api, c.cloud)
 	c.lifecycle = lifecycle.NewController(c.clock, c.api, c.cloud, recorder, c.state, nodepoolhealth.NewState(), nil)
+	c.expiration = reservationexpiration.NewController(c.clock, c.api, c.cloud, reservations)
 	c.evictions = terminator.NewQueue(c.clock, c.api, recorder)
 	c.termination = termination.NewController(c.clock, c.api, c.cloud, terminator.NewTerminator(c.clock, c.api, c.evictions, recorder), recorder)
 	c.overlays = nodeoverlay.NewController(c.clock, c.api, undecorated, store, c.state)

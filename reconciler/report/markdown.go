@@ -39,7 +39,7 @@ const (
 //   - which nodes had drifted before, of each pool that has some;
 //   - what all nodes together cost now and in a month: the difference counts, and each
 //     pool whose cost changes;
-//   - the day on which prices were read;
+//   - the day on which prices were read, and which offerings EC2 refused when: that it did counts;
 //   - the live values of ignored fields;
 //   - numbers in notes that warn of nothing, such as how much of a quota is in use.
 func (r Report) Content() string {

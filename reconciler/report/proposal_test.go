@@ -271,6 +271,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		p := proposals()["taints"]
 		p.forecast.Drifted = nodesOf("cpu", 2, "AMIDrift")
 		p.forecast.PodScheduling = placing().PodScheduling
+		p.forecast.Unknown = []provision.Unknown{{Code: "OfferingsRefused", Object: "NodePool/gpu", Text: "NodePool gpu: EC2 refused g5.xlarge spot in eu-west-1a, last at 11:20."}}
 		r := p.report()
 		if change != nil {
 			change(&r, r.Forecast)
@@ -300,6 +301,9 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"what was there before is counted anew": func(r *Report, _ *provision.Forecast) { r.Drift.Notes[1].Text = "12 others have it" },
 		"prices are read anew": func(_ *Report, f *provision.Forecast) {
 			f.Cost.Prices = []provision.Price{{CapacityType: "on-demand", Basis: "price-list", Date: "2026-11-21"}, {CapacityType: "spot", Basis: "spot-price-history", Date: "2026-11-21"}}
+		},
+		"EC2 refuses another offering": func(_ *Report, f *provision.Forecast) {
+			f.Unknown[0].Text = "NodePool gpu: EC2 refused g5.2xlarge spot in eu-west-1b, last at 11:40."
 		},
 		"less than a cent": func(_ *Report, f *provision.Forecast) { f.Cost.After.OnDemand += 0.0001 },
 	} {
@@ -339,6 +343,7 @@ func TestContentStaysWhileOnlyTheClusterBreathes(t *testing.T) {
 		"a thing drifts":            func(r *Report, _ *provision.Forecast) { r.Drift.Changes = r.Drift.Changes[1:] },
 		"a drifted field moves":     func(r *Report, _ *provision.Forecast) { r.Drift.Changes[0].Fields[0].Before = int64(51) },
 		"another change":            func(r *Report, _ *provision.Forecast) { r.Changes[0].Fields[0].After = "PreferNoSchedule" },
+		"EC2 refuses nothing more":  func(_ *Report, f *provision.Forecast) { f.Unknown = nil },
 		"something is unknown":      func(_ *Report, f *provision.Forecast) { f.Unknown = []provision.Unknown{{Text: "why"}} },
 		"a pool's nodes drift anew": func(_ *Report, f *provision.Forecast) { f.Drifted = nil },
 	} {

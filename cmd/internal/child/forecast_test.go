@@ -263,7 +263,8 @@ func BenchmarkForecastInAChild(b *testing.B) {
 
 func TestPricesAndOfferingsOfAWSArriveWithBothSnapshots(t *testing.T) {
 	listed := func(usd float64) *pricelist.List {
-		return &pricelist.List{Region: "us-east-1", OnDemand: map[string]float64{"g5.xlarge": usd}, OnDemandAt: time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)}
+		return &pricelist.List{Region: "us-east-1", OnDemand: map[string]float64{"g5.xlarge": usd}, OnDemandAt: time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC),
+			Refused: []pricelist.Refusal{{InstanceType: "g5.xlarge", Zone: "us-east-1a", CapacityType: "spot", Code: "InsufficientInstanceCapacity", At: time.Date(2026, 11, 24, 1, 0, 0, 0, time.UTC)}}}
 	}
 	one, other := listed(1), listed(2)
 	for _, test := range []struct {

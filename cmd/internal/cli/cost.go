@@ -26,7 +26,7 @@ func (f *costFlags) addTo(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.request.HoursPerDay, "hours-per-day", 8, "the use that is shown beside a month around the clock")
 	flags.StringVar(&f.request.Region, "region", "", "the region of the prices, for a folder whose Cluster does not specify one")
 	f.variables.addTo(flags)
-	f.prices.AddTo(flags, "the shipped catalog")
+	f.prices.AddTo(flags, "the ConfigMap of the cluster that --context or --kubeconfig names, else the shipped catalog")
 	flags.StringVar(&f.request.Document, "document", "", "file with the costs that a document states (default: the nearest cost.yaml in the folder or above it)")
 }
 
@@ -38,7 +38,8 @@ func newCost(conn *connection, streams Streams) *cobra.Command {
 		Long: `Estimate what one node of each pool costs in a month: around the clock on demand and on spot, for some
 hours a day, and with no pod at all. For a pool with GPUs that is the node that is launched for a pod with one GPU:
 the cheapest that the pool allows, and the most expensive. Prices are those of the built-in catalog, without a request to
-a cluster or to AWS; with --prices they are those that AWS returned. Where DIR is no kustomization and has one below clusters/, that one is used.
+a cluster or to AWS; with --prices they are those that AWS returned, and with --context or --kubeconfig those that the controller
+of that cluster published. Where DIR is no kustomization and has one below clusters/, that one is used.
 
 Variables such as ${CLUSTER_NAME} are substituted as the Sync does, where values are given; what holds one
 without a value is left out, and listed.
@@ -86,7 +87,7 @@ func runCost(cmd *cobra.Command, conn *connection, streams Streams, flags costFl
 	if flags.request.Values, _, err = variables.Offline(cmd.Context(), given); err != nil {
 		return fmt.Errorf("costing %s: %w", flags.request.Dir, err)
 	}
-	if flags.request.Prices, err = flags.prices.Source(conn.client, conn.namespace, streams.Err); err != nil {
+	if flags.request.Prices, err = flags.prices.SourceFor(cmd.Flags(), conn.client, conn.namespace, streams.Err); err != nil {
 		return err
 	}
 	table, err := costing.Run(cmd.Context(), flags.request)

@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"fmt"
+	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,6 +88,66 @@ func TestCostByOtherPrices(t *testing.T) {
 			r := execute(t, "cost", filepath.Join(dir, "x"), "--prices="+value)
 			if r.code != c.code || !strings.Contains(r.out, c.out) || !strings.Contains(r.err, c.err) || (c.code == exitSame && strings.Contains(r.out, "≈") != c.old) {
 				t.Errorf("exit %d, want %d\n%s--- on standard error\n%s", r.code, c.code, r.out, r.err)
+			}
+		})
+	}
+}
+
+// Without a flag that names a cluster, cost and lint make no request, whatever the kubeconfig of the environment.
+func TestCostReadsThePublishedPricesOfTheClusterThatTheUserNames(t *testing.T) {
+	list, err := yaml.YAMLToJSON([]byte(priceList(t, "us-east-1", time.Now())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests atomic.Int32
+	var isPublished atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/api":
+			fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
+		case r.URL.Path == "/apis":
+			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+		case r.URL.Path == "/api/v1":
+			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get"]}]}`)
+		case r.URL.Path == "/api/v1/namespaces/poolwright-system/configmaps/poolwright-price-list" && isPublished.Load():
+			if _, err := w.Write(list); err != nil {
+				t.Error(err)
+			}
+		default:
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig(t, server.URL)
+	of := strings.NewReplacer("REGION", "us-east-1", "111122223333", "000000000000").Replace(inIreland)
+	dir := filepath.Join(folder(t, "x/p.yaml", oldPool, "x/c.yaml", of, ".git", ""), "x")
+	for _, c := range []struct {
+		name      string
+		args      []string
+		published bool
+		requested bool
+		out       string
+		reported  bool // that the catalog's count
+		catalog   bool
+	}{
+		{name: "without a flag", args: []string{"cost", dir}, published: true, catalog: true},
+		{name: "with its context", args: []string{"cost", dir, "--context", "prod"}, published: true, requested: true, out: "$0.9"},
+		{name: "with a kubeconfig", args: []string{"cost", dir, "--kubeconfig", os.Getenv("KUBECONFIG")}, published: true, requested: true, out: "$0.9"},
+		{name: "where nothing is published", args: []string{"cost", dir, "--context", "prod"}, requested: true, reported: true, catalog: true},
+		{name: "lint is offline", args: []string{"lint", dir, "--context", "prod"}, published: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			requests.Store(0)
+			isPublished.Store(c.published)
+			r := execute(t, c.args...)
+			if (requests.Load() > 0) != c.requested {
+				t.Errorf("%d requests", requests.Load())
+			}
+			if r.code == exitError || !strings.Contains(r.out, c.out) || strings.Contains(r.out, "≈") != c.catalog || strings.Contains(r.err, "catalog") != c.reported {
+				t.Errorf("exit %d\n%s--- on standard error\n%s", r.code, r.out, r.err)
 			}
 		})
 	}

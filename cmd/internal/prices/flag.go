@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +41,19 @@ func (f *Flag) Source(cluster func() (client.WithWatch, error), namespace string
 		out.File = f.value
 	}
 	return out, nil
+}
+
+// SourceFor is Source for a command that connects to no cluster by itself: where the flag is not given, and the user named a
+// cluster by a flag of kubectl, it reads that cluster's ConfigMap, and what this lacks is the shipped catalog's.
+func (f *Flag) SourceFor(flags *pflag.FlagSet, cluster func() (client.WithWatch, error), namespace string, progress io.Writer) (*Source, error) {
+	if f.value != "" || !slices.ContainsFunc([]string{"kubeconfig", "context", "cluster", "server"}, flags.Changed) {
+		return f.Source(cluster, namespace, progress)
+	}
+	live, err := cluster()
+	if err != nil {
+		return nil, err
+	}
+	return &Source{Cluster: live, Namespace: namespace, Progress: progress}, nil
 }
 
 // Offline reports whether the flag requires no request.

@@ -41,6 +41,7 @@ type fixture struct {
 	settings engine.Settings
 	policy   []policy.Document // all that the engine may do in AWS
 	clock    *aheadClock       // the engine's
+	engine   *engine.Engine
 	got      logs
 }
 
@@ -60,6 +61,7 @@ func TestTheEngineInASandbox(t *testing.T) {
 	t.Run("an alias that the CRD lets through does not end the process", w.badAlias)
 	t.Run("after an outage disruption waits until the caches are proven", w.outage)
 	t.Run("a capacity reservation holds as many nodes as it has instances", w.reserved)
+	t.Run("what EC2 refuses is among the engine's offerings", w.refused)
 	t.Run("node repair", w.nodeRepair)
 	t.Run("the engine was denied nothing", w.nothingWasDenied)
 }
@@ -160,6 +162,7 @@ func (w *fixture) startEngine(t *testing.T) {
 	if err := eng.AddTo(ctx, mgr); err != nil {
 		t.Fatal(err)
 	}
+	w.engine = eng
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
 	t.Cleanup(func() {

@@ -1,5 +1,6 @@
 // Package offerings keeps what Karpenter's AWS provider reads of prices, of which zones offer which
-// instance types, and of capacity reservations: when it was read, and the offerings themselves, are not exported by the provider.
+// instance types, of capacity reservations, and of launches that EC2 refuses: when it was read, and the offerings themselves, are not
+// exported by the provider.
 //
 // It makes no request of its own. Start reading at [Recorder].
 package offerings

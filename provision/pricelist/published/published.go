@@ -85,10 +85,20 @@ func IsPublished(c *corev1.ConfigMap) bool {
 	return slices.Contains(Names(), c.Name)
 }
 
-// ConfigMap is that of the prices and offerings, in a namespace; it has no capacity reservation. It is an error where it
-// is too large.
+// ConfigMap is that of the prices and offerings, in a namespace; it has no capacity reservation, and nothing of what EC2 refused, which
+// counts for minutes only. It is an error where it is too large.
 func (c Content) ConfigMap(namespace string) (*corev1.ConfigMap, error) {
-	return encode(Content{Offerings: c.Offerings}, namespace, Name, pricesKey)
+	return encode(Content{Offerings: withoutRefused(c.Offerings)}, namespace, Name, pricesKey)
+}
+
+// withoutRefused is a list without what EC2 refused.
+func withoutRefused(l *pricelist.List) *pricelist.List {
+	if l == nil {
+		return nil
+	}
+	out := *l
+	out.Refused = nil
+	return &out
 }
 
 // ReservationsConfigMap is that of the capacity reservations, in a namespace. It is an error where it is too large.
@@ -148,7 +158,7 @@ func Of(c *corev1.ConfigMap) (Content, error) {
 	if err != nil {
 		return Content{}, fmt.Errorf("reading the price list: %w", err)
 	}
-	return Content{Offerings: out.Offerings}, nil
+	return Content{Offerings: withoutRefused(out.Offerings)}, nil
 }
 
 // reservationsOf are the capacity reservations of a ConfigMap.

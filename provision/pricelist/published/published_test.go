@@ -131,6 +131,27 @@ func TestWhatIsPublishedIsReadBack(t *testing.T) {
 }
 
 // Reservations are the account's own: who may read the prices may not have to read them.
+func TestWhatEC2RefusedIsNotReadFromAConfigMap(t *testing.T) {
+	var buffer bytes.Buffer
+	w := gzip.NewWriter(&buffer)
+	of := content(98.32)
+	of.Offerings.Refused = []pricelist.Refusal{{InstanceType: "[a link](https://example.org)", Zone: "eu-west-1a", CapacityType: "spot"}}
+	if err := errors.Join(json.NewEncoder(w).Encode(of), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	written, _ := both(t, content(98.32))
+	for key := range written.BinaryData {
+		written.BinaryData[key] = buffer.Bytes()
+	}
+	got, err := published.Of(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(published.Content{Offerings: list(98.32)}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestNoReservationIsAmongThePrices(t *testing.T) {
 	prices, reservations := both(t, content(98.32))
 	for name, c := range map[string]struct {
@@ -352,7 +373,9 @@ func TestTheControllerPublishesWhatItReadsAndWritesNothingElse(t *testing.T) {
 	if got := <-writes; got != "create" {
 		t.Errorf("%s", got)
 	}
-	tick(time.Hour, list(98.32)) // as it is
+	refused := list(98.32) // as it is, but for what counts for minutes
+	refused.Refused = []pricelist.Refusal{{InstanceType: "p5.48xlarge", Zone: "eu-west-1a", CapacityType: "spot", Code: "InsufficientInstanceCapacity", At: at}}
+	tick(time.Hour, refused)
 	tick(time.Hour, list(55))
 	if got := <-writes; got != "update" {
 		t.Errorf("%s", got)

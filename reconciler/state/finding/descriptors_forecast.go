@@ -22,6 +22,7 @@ func forecastDescriptors() []Descriptor {
 		{"NodePoolMissing", Note, "Nodes are of a NodePool that does not exist.", "None is necessary where it was deleted."},
 		{"NodePoolRefused", Note, "The API server would refuse a NodePool, so that the forecast is of the one in the cluster.", "Correct the requirement."},
 		{"NodesUnknown", Note, "No node was read, so that only nodes of the forecast itself are counted.", "None is necessary without a cluster."},
+		{"OfferingsRefused", Note, "EC2 refused offerings of a NodePool within the last 20 minutes, which are forecast only where it allows nothing else.", "None is necessary, or allow more instance types, zones or capacity types."},
 		{"PendingPodsNotTried", Note, "Whether all pending pods find a node beside one was not tried.", "None is necessary."},
 		{"PodsRefused", Note, "The API server would refuse the pods of a workload, so that they are left out.", "Correct what the message names."},
 		{"PriceMissing", Note, "The catalog has no price of an instance type, and without one Karpenter starts no node.", "None is necessary where the region has the type."},

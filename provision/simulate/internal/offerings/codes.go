@@ -11,4 +11,5 @@ const (
 	codeReservationsUnknown        provision.UnknownCode = "ReservationsUnknown"
 	codeReservationCapacityUnknown provision.UnknownCode = "ReservationCapacityUnknown"
 	codeNodeOverlayRefused         provision.UnknownCode = "NodeOverlayRefused"
+	codeOfferingsRefused           provision.UnknownCode = "OfferingsRefused"
 )

@@ -33,8 +33,9 @@ import (
 // provider's own code.
 type Catalog struct {
 	region string
-	// listed is what AWS returned of the region, nil where nothing was read.
-	listed *pricelist.List
+	// listed is what AWS returned of the region, nil where nothing was read, refused what it has of refusals.
+	listed  *pricelist.List
+	refused refusals
 	// Types are the catalog that it is made of.
 	Types    *catalog.Catalog
 	unknown  snapshot.Unknowns
@@ -60,6 +61,8 @@ type Pool struct {
 	// pool's requirements let it buy, Offerings what these are sold at.
 	All, Allowed []*cloudprovider.InstanceType
 	Offerings    []Offering
+	// Refused are what EC2 refused of what the pool could buy. They are among Offerings only where nothing else would be.
+	Refused []RefusedOffering
 	// unpriced are the types that would be among Allowed if the catalog had a price
 	// of them, without which Karpenter buys nothing.
 	unpriced []string
@@ -92,7 +95,7 @@ func NewCatalog(ctx context.Context, cluster provision.Cluster, types *catalog.C
 		return nil, fmt.Errorf("preparing the expressions of kubelet configurations: %w", err)
 	}
 	m := &Catalog{
-		region: region, listed: listed, Types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region, expressions),
+		region: region, listed: listed, refused: newRefusals(listed), Types: types, unknown: unknown, resolver: instancetype.NewDefaultResolver(region, expressions),
 		instanceTypes: map[string][]*cloudprovider.InstanceType{}, cache: map[string]Pool{}, assumed: map[string][]string{},
 	}
 	_, err = m.resolver.Resolve(ctx, ec2info.InstanceTypeInfo(all[0]), nil, &awsv1.EC2NodeClass{}, &awsv1.ParsedKubeletConfig{})
@@ -111,7 +114,7 @@ func (m *Catalog) Resolve(ctx context.Context, f *snapshot.Indexed) (*Resolved, 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		made, err := m.of(ctx, class, m.reservationsOf(f, class))
+		made, err := m.typesOf(ctx, f, pool, class)
 		if err != nil {
 			m.unknown.Add(codeNodeCapacityUnknown, "EC2NodeClass/"+class.Name, "EC2NodeClass %s: what its nodes hold cannot be reckoned: %v.", class.Name, err)
 			continue
@@ -141,8 +144,8 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 	key, _ := json.Marshal([]any{m.key(class, zones), m.reservationsOf(f, class), overlaid, pool.Spec.Template.Spec.Requirements, pool.Spec.Template.Labels})
 	out, ok := m.cache[string(key)]
 	if !ok {
-		out = Pool{All: all, overlaid: overlaid}
 		desired := Requirements(pool)
+		out = Pool{All: all, overlaid: overlaid, Refused: m.refusedOf(all, class, desired)}
 		for _, it := range all {
 			if it.Requirements.Intersects(desired) != nil {
 				continue
@@ -163,9 +166,9 @@ func (m *Catalog) offeringsOf(f *snapshot.Indexed, name string, all []*cloudprov
 	return out
 }
 
-// of makes the instance types for a class. The provider's code panics over some
-// problems, such as a kubelet quantity that is none; these are errors here.
-func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass, reserved reservations) (out []*cloudprovider.InstanceType, err error) {
+// of makes the instance types for a class, of which what is refused is not available. The provider's code panics over
+// some problems, such as a kubelet quantity that is none; these are errors here.
+func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass, reserved reservations, refused refusals) (out []*cloudprovider.InstanceType, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = nil, fmt.Errorf("%v", p)
@@ -185,7 +188,7 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass, reserved re
 		class.Status.CapacityReservations = append(class.Status.CapacityReservations, r.CapacityReservation)
 	}
 	// These are plain values, which always marshal.
-	has, _ := json.Marshal(reserved)
+	has, _ := json.Marshal([]any{reserved, len(refused)})
 	key := m.key(class, zones) + string(has)
 	if made, ok := m.instanceTypes[key]; ok {
 		return made, nil
@@ -202,7 +205,7 @@ func (m *Catalog) of(ctx context.Context, class *awsv1.EC2NodeClass, reserved re
 		}
 		if it != nil {
 			fits := compatibility.IsCompatibleWithNodeClass(info, class, nil)
-			it.Offerings = append(m.offerings(t, zones, ids, fits), m.reserved(ctx, it, t, class, reserved)...)
+			it.Offerings = append(m.offerings(t, zones, ids, fits, refused), m.reserved(ctx, it, t, class, reserved)...)
 			out = append(out, it)
 		}
 	}
@@ -270,7 +273,7 @@ func (m *Catalog) zones(class *awsv1.EC2NodeClass) (names, ids []string) {
 }
 
 // offerings are the type's in each zone, on demand and spot as EC2 sells it.
-func (m *Catalog) offerings(t catalog.InstanceType, zones, ids []string, fits bool) cloudprovider.Offerings {
+func (m *Catalog) offerings(t catalog.InstanceType, zones, ids []string, fits bool, refused refusals) cloudprovider.Offerings {
 	var out cloudprovider.Offerings
 	for i, zone := range zones {
 		for _, capacity := range []string{karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot} {
@@ -287,7 +290,7 @@ func (m *Catalog) offerings(t catalog.InstanceType, zones, ids []string, fits bo
 			if ids[i] != "" {
 				requirements.Add(scheduling.NewRequirement(awsv1.LabelTopologyZoneID, corev1.NodeSelectorOpIn, ids[i]))
 			}
-			available := fits && m.listed.HasOffering(t.Name, zone) && m.hasPrice(t, zone, capacity)
+			available := fits && m.listed.HasOffering(t.Name, zone) && m.hasPrice(t, zone, capacity) && !refused.has(t.Name, zone, capacity)
 			out = append(out, &cloudprovider.Offering{Requirements: requirements, Price: m.rank(t, zone, capacity), Available: available})
 		}
 	}

@@ -292,3 +292,66 @@ func TestResolvingEndsWithItsContextAndNeedsTypes(t *testing.T) {
 		t.Errorf("of a region without prices: %v, %v", unknown.Sorted(), err)
 	}
 }
+
+// What EC2 refused is not bought; where the pool allows nothing else it is, since its nodes wait for it.
+func TestWhatEC2RefusedIsBoughtOnlyWhereNothingElseIs(t *testing.T) {
+	at := time.Date(2026, 11, 24, 11, 20, 0, 0, time.UTC)
+	listed := &pricelist.List{Region: "us-east-1", OnDemandAt: at, SpotAt: at, ZonesAt: at, OnDemand: map[string]float64{}, Spot: map[string]map[string]float64{"us-east-1a": {}, "us-east-1b": {}}, Zones: map[string][]string{}}
+	for _, name := range []string{"g4dn.xlarge", "g4dn.2xlarge"} {
+		listed.Zones[name], listed.OnDemand[name] = []string{"us-east-1a", "us-east-1b"}, 1
+		listed.Spot["us-east-1a"][name], listed.Spot["us-east-1b"][name] = 0.5, 0.5
+	}
+	refusal := func(instanceType, zone, capacityType string) pricelist.Refusal {
+		return pricelist.Refusal{InstanceType: instanceType, Zone: zone, CapacityType: capacityType, Code: "InsufficientInstanceCapacity", At: at}
+	}
+	all := []string{"g4dn.xlarge us-east-1a on-demand", "g4dn.xlarge us-east-1b on-demand"}
+	for name, tt := range map[string]struct {
+		refused []pricelist.Refusal
+		types   []string
+		want    []string
+		named   []string // what the pool was refused
+		sold    int
+	}{
+		"nothing":                      {nil, []string{"g4dn.xlarge"}, all, nil, 2},
+		"one zone":                     {[]pricelist.Refusal{refusal("g4dn.xlarge", "us-east-1a", "on-demand")}, []string{"g4dn.xlarge"}, all[1:], all[:1], 2},
+		"another type":                 {[]pricelist.Refusal{refusal("g4dn.2xlarge", "us-east-1a", "on-demand")}, []string{"g4dn.xlarge"}, all, nil, 2},
+		"another capacity type":        {[]pricelist.Refusal{refusal("g4dn.xlarge", "us-east-1a", "spot")}, []string{"g4dn.xlarge"}, all, nil, 2},
+		"a zone that does not sell it": {[]pricelist.Refusal{refusal("g4dn.xlarge", "us-east-1c", "on-demand")}, []string{"g4dn.xlarge"}, all, nil, 2},
+		"all":                          {[]pricelist.Refusal{refusal("g4dn.xlarge", "us-east-1a", "on-demand"), refusal("g4dn.xlarge", "us-east-1b", "on-demand")}, []string{"g4dn.xlarge"}, all, all, 2},
+		"all of one type, beside another one": {[]pricelist.Refusal{refusal("g4dn.xlarge", "us-east-1a", "on-demand"), refusal("g4dn.xlarge", "us-east-1b", "on-demand")}, []string{"g4dn.xlarge", "g4dn.2xlarge"},
+			[]string{"g4dn.2xlarge us-east-1a on-demand", "g4dn.2xlarge us-east-1b on-demand"}, all, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, list := newFixture(), *listed
+			list.Refused = tt.refused
+			f.listed = &list
+			f.require(corev1.LabelInstanceTypeStable, tt.types...)
+			f.require(karpv1.CapacityTypeLabelKey, "on-demand")
+			out, m, unknown := f.resolve(t, few(t, "g4dn"))
+			pool := out.Offerings["p"]
+			if diff := cmp.Diff(tt.want, bought(pool)); diff != "" {
+				t.Errorf("bought (-want +got):\n%s", diff)
+			}
+			var named []string
+			for _, r := range pool.Refused {
+				named = append(named, r.InstanceType+" "+r.Zone+" "+r.CapacityType)
+				if r.Code != "InsufficientInstanceCapacity" || !r.At.Equal(at) {
+					t.Errorf("%+v has another code or time", r)
+				}
+			}
+			if diff := cmp.Diff(tt.named, named); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+			if got := len(pool.Sold()); got != tt.sold {
+				t.Errorf("%d offerings are sold, want %d", got, tt.sold)
+			}
+			if only := slices.Equal(tt.want, tt.named); pool.HasOnlyRefused() != only {
+				t.Errorf("only what was refused: %t, want %t", pool.HasOnlyRefused(), only)
+			}
+			m.WarnRefused("p", pool)
+			if got := unknown.Sorted(); (len(got) > 0) != (len(tt.named) > 0) || len(got) > 0 && (got[0].Code != "OfferingsRefused" || got[0].Object != "NodePool/p") {
+				t.Errorf("unknown is %+v", got)
+			}
+		})
+	}
+}

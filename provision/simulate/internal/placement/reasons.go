@@ -54,7 +54,7 @@ func (f *Simulation) reasons(pod *corev1.Pod, err error) string {
 		if n.compare(all[0]) != 0 || len(out) == mostReasons {
 			break
 		}
-		out = append(out, "NodePool "+n.pool+" "+cmp.Or(n.why, unreserved(err), f.limited(n.pool, raw), "has no node for it"+trimmedReason(n.pool, raw)))
+		out = append(out, "NodePool "+n.pool+" "+cmp.Or(n.why, unreserved(err), f.limited(n.pool, raw), "has no node for it"+trimmedReason(n.pool, raw)+f.refused(n.pool)))
 	}
 	return why(strings.Join(out, "; "))
 }
@@ -91,7 +91,10 @@ func (f *Simulation) near(pool *karpv1.NodePool, pod *corev1.Pod) nearness {
 // short is of which resource no node of the pool has enough, extended ones first,
 // and of how many of these that the pod requests the pool has some.
 func (f *Simulation) short(pool string, pod *corev1.Pod) (why string, sufficient int) {
-	types := f.Offerings[pool].Allowed
+	types := slices.Clip(f.Offerings[pool].Allowed)
+	for _, refused := range f.Offerings[pool].Refused {
+		types = append(types, refused.Type)
+	}
 	if len(types) == 0 {
 		return "allows no instance type", 0
 	}
@@ -138,6 +141,14 @@ func readable(q resource.Quantity) string {
 func unreserved(err error) string {
 	if provisioning.IsReservedOfferingError(err) {
 		return "has no instance available in its capacity reservations"
+	}
+	return ""
+}
+
+// refused reports that EC2 refused some of what the pool could launch, which may be the reason.
+func (f *Simulation) refused(pool string) string {
+	if of := f.Offerings[pool]; len(of.Refused) > 0 && !of.HasOnlyRefused() {
+		return ", without the offerings that EC2 refused"
 	}
 	return ""
 }

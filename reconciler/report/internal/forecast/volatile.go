@@ -7,6 +7,9 @@ import (
 	"github.com/poolwright/poolwright/provision"
 )
 
+// offeringsRefused is the code of what EC2 refused of a NodePool.
+const offeringsRefused = "OfferingsRefused"
+
 // StripVolatile is a Forecast without what changes by itself, by which two of them are compared.
 func StripVolatile(f *provision.Forecast) *provision.Forecast {
 	if f == nil {
@@ -45,8 +48,10 @@ func StripVolatile(f *provision.Forecast) *provision.Forecast {
 	for i := range out.ReservationEnds {
 		out.ReservationEnds[i].Nodes = 0
 	}
-	// Which nodes are unhealthy changes without the pull request.
+	// Which nodes are unhealthy changes without the pull request, and so does what EC2 refuses and when: what that has of a cost
+	// counts.
 	out.Repairs = nil
+	out.Unknown = slices.DeleteFunc(slices.Clone(f.Unknown), func(u provision.Unknown) bool { return u.Code == offeringsRefused })
 	// The headline has the difference, rounded as it is shown.
 	out.Cost.Now, out.Cost.After = provision.Amount{}, provision.Amount{}
 	out.Cost.NonComputeNow, out.Cost.NonComputeAfter = provision.NonCompute{}, provision.NonCompute{}
