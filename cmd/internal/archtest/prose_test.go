@@ -59,13 +59,15 @@ var foreign = map[string]int{
 	"reconciler/targets/internal/api/redact.go": 4, "reconciler/targets/internal/api/refusal.go": 11,
 	// A library of JSON patches of which kustomize passes on the text alone.
 	"reconciler/declared/render/output.go": 1,
+	// What a test of forges expects of a comment, whose steps are a table.
+	"reconciler/report/forge/forgetest/forgetest.go": 1,
 	// The last lines of NVIDIA's device plugin, which has neither codes nor exit statuses.
 	"provision/gpu/readiness/check.go": 1,
 	// GitHub's, which has one code for all that is forbidden; the scheduler's, which has one reason for all that a pod lacks.
 	"reconciler/report/forge/github/failure.go": 1, "cmd/poolwright-sandbox/demo/watch.go": 1,
 	// Markers in files and comments that are there to be found again; forges; keys.
 	"cmd/poolwright-sandbox/demo/commit.go": 2, "cmd/poolwright-sandbox/demo/old.go": 1,
-	"reconciler/declared/conversion/skipped.go": 2, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 1,
+	"reconciler/declared/conversion/skipped.go": 2, "reconciler/report/forge/internal/rest/transport.go": 2, "reconciler/state/sanitize/redact.go": 2,
 	// AWS's messages where one code stands for several things, what must not be shown of them, and names of its services.
 	"reconciler/targets/aws/internal/eks/addon.go": 1, "reconciler/targets/aws/internal/awserr/describe.go": 4, "reconciler/targets/aws/internal/iam/iam.go": 1,
 	"reconciler/targets/aws/internal/eks/logging.go": 1,

@@ -15,7 +15,7 @@ import (
 
 	"github.com/poolwright/poolwright/provision/sandbox/gitserver"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
-	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/footer"
 )
 
 // reviewer is the user at the forge as whom Poolwright comments.
@@ -141,8 +141,8 @@ func (s *Run) commented(ctx context.Context, event string) error {
 
 // headline is the first line of a comment's footer, which is there once the merge is applied, before that of its body.
 func headline(comment string) string {
-	body, footer := forge.SplitComment(comment)
-	line, _, _ := strings.Cut(cmp.Or(footer, body), "\n")
+	body, below := footer.Split(comment)
+	line, _, _ := strings.Cut(cmp.Or(below, body), "\n")
 	return strings.ReplaceAll(strings.TrimLeft(line, "# "), `\$`, "$") // a terminal renders no formulas
 }
 

@@ -36,7 +36,7 @@ const (
 // Poller reads, while the roll-out of a Sync is under way, which nodes are yet to be replaced. A nil Poller sets no
 // condition.
 type Poller struct {
-	read  func(ctx context.Context) (pendingReplacements, error)
+	read  func(ctx context.Context) (nodeReplacements, error)
 	label func(sync string) string
 	clock clock.Clock
 	log   logr.Logger
@@ -198,7 +198,7 @@ func (p *Poller) begin() map[types.NamespacedName]int {
 
 // end takes in what was read for the requests that had begun before, and returns the Syncs of which another result is
 // known now, and after what time to read again.
-func (p *Poller) end(begun map[types.NamespacedName]int, found pendingReplacements, err error) (changed []types.NamespacedName, next time.Duration) {
+func (p *Poller) end(begun map[types.NamespacedName]int, found nodeReplacements, err error) (changed []types.NamespacedName, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	again := func(after time.Duration) {

@@ -27,14 +27,14 @@ import (
 	"github.com/poolwright/poolwright/reconciler/reconcilertest"
 )
 
-var drifting = pendingReplacements{pools: map[string]string{"gpu": "dev"}, nodes: []provision.Node{{Pool: "gpu", Name: "a", Reason: "NodePoolDrifted"}}}
+var drifting = nodeReplacements{pools: map[string]string{"gpu": "dev"}, nodes: []provision.Node{{Pool: "gpu", Name: "a", Reason: "NodePoolDrifted"}}}
 
 // reading is a Poller whose nodes the test sets, with what it reads and what it reports.
 type reading struct {
 	*Poller
 	clock *clocktesting.FakeClock
 	// found and err are what is read, during is called meanwhile.
-	found    pendingReplacements
+	found    nodeReplacements
 	err      error
 	during   func()
 	reads    int
@@ -44,7 +44,7 @@ type reading struct {
 func newReading() *reading {
 	r := &reading{}
 	r.Poller, r.clock = newPoller()
-	r.read = func(context.Context) (pendingReplacements, error) {
+	r.read = func(context.Context) (nodeReplacements, error) {
 		r.reads++
 		if r.during != nil {
 			r.during()
@@ -87,7 +87,7 @@ func TestNodesAreReadOnlyWhileARollOutIsUnderWay(t *testing.T) {
 	r.expect(t, 10*time.Second)
 	r.clock.Step(slowAfter)
 	r.expect(t, time.Minute)
-	r.found = pendingReplacements{}
+	r.found = nodeReplacements{}
 	r.expect(t, 0, "dev")
 	r.SetCondition(s, s)
 	if got := written(s); got != "True UpToDate Revision main@sha1:1: no node is to be replaced" {
@@ -151,7 +151,7 @@ func TestWhatCannotBeReadIsReportedOnceAndTriedAgain(t *testing.T) {
 // Karpenter compares the nodes of a class one by one, after the class is Ready.
 func TestTheEndOfARollOutIsReadTwice(t *testing.T) {
 	r := newReading()
-	older := pendingReplacements{pools: map[string]string{"gpu": "dev"}, oldest: map[string]time.Time{"gpu": r.clock.Now().Add(-time.Hour)}}
+	older := nodeReplacements{pools: map[string]string{"gpu": "dev"}, oldest: map[string]time.Time{"gpu": r.clock.Now().Add(-time.Hour)}}
 	s := sync()
 	r.SetCondition(s, s)
 	r.found = older
@@ -187,7 +187,7 @@ func TestTheEndOfARollOutIsReadTwice(t *testing.T) {
 }
 
 func TestAnEndIsReadOnceWhereNoNodeIsOlderThanTheChange(t *testing.T) {
-	for name, found := range map[string]pendingReplacements{
+	for name, found := range map[string]nodeReplacements{
 		"nodes that came since":         {pools: map[string]string{"gpu": "dev"}, oldest: map[string]time.Time{"gpu": time.Date(2026, 1, 2, 3, 4, 35, 0, time.UTC)}},
 		"nodes of another Sync":         {pools: map[string]string{"gpu": "prod"}, oldest: map[string]time.Time{"gpu": time.Unix(0, 0)}},
 		"nodes of another's old pool":   {removed: map[string]string{"gpu": "prod"}, oldest: map[string]time.Time{"gpu": time.Unix(0, 0)}},
@@ -208,7 +208,7 @@ func TestWithoutAClusterNodesAreReadSlowly(t *testing.T) {
 	r := newReading()
 	s := sync()
 	r.SetCondition(s, s)
-	r.found = pendingReplacements{pools: map[string]string{"gpu": "dev"}, noCluster: true}
+	r.found = nodeReplacements{pools: map[string]string{"gpu": "dev"}, noCluster: true}
 	r.expect(t, time.Minute, "dev")
 }
 
@@ -320,7 +320,7 @@ func TestThePollerReadsAfterARequestAndThenAfterAnInterval(t *testing.T) {
 	r := newReading()
 	r.found = drifting
 	read := make(chan struct{})
-	r.read = func(context.Context) (pendingReplacements, error) {
+	r.read = func(context.Context) (nodeReplacements, error) {
 		read <- struct{}{}
 		return r.found, nil
 	}
@@ -384,35 +384,35 @@ func TestWhatIsReadOfACluster(t *testing.T) {
 	gpu := map[string]time.Time{"gpu": time.Unix(1000, 0)}
 	for name, test := range map[string]struct {
 		objects func([]client.Object) []client.Object
-		want    pendingReplacements
+		want    nodeReplacements
 		// lists are which kinds are read, empty for all.
 		lists string
 	}{
-		"a pool of a Sync":            {objects: budget("1"), want: pendingReplacements{nodes: nodes, pools: map[string]string{"gpu": "dev"}, closed: map[string]bool{"gpu": false}, oldest: gpu}},
-		"a pool whose budget is none": {objects: budget("0"), want: pendingReplacements{nodes: nodes, pools: map[string]string{"gpu": "dev"}, closed: map[string]bool{"gpu": true}, oldest: gpu}},
-		"a pool of no Sync":           {want: pendingReplacements{nodes: nodes, pools: map[string]string{"gpu": ""}, closed: map[string]bool{"gpu": false}, oldest: gpu}},
+		"a pool of a Sync":            {objects: budget("1"), want: nodeReplacements{nodes: nodes, pools: map[string]string{"gpu": "dev"}, closed: map[string]bool{"gpu": false}, oldest: gpu}},
+		"a pool whose budget is none": {objects: budget("0"), want: nodeReplacements{nodes: nodes, pools: map[string]string{"gpu": "dev"}, closed: map[string]bool{"gpu": true}, oldest: gpu}},
+		"a pool of no Sync":           {want: nodeReplacements{nodes: nodes, pools: map[string]string{"gpu": ""}, closed: map[string]bool{"gpu": false}, oldest: gpu}},
 		"a cluster without nodes":     {objects: func(o []client.Object) []client.Object { return o[:3] }},
-		"a cluster without a Cluster": {objects: func(o []client.Object) []client.Object { return o[1:] }, want: pendingReplacements{pools: map[string]string{"gpu": ""}, noCluster: true}, lists: "NodePoolList NodeClaimList "},
+		"a cluster without a Cluster": {objects: func(o []client.Object) []client.Object { return o[1:] }, want: nodeReplacements{pools: map[string]string{"gpu": ""}, noCluster: true}, lists: "NodePoolList NodeClaimList "},
 		"a pool that is gone, without a Cluster": {objects: func(o []client.Object) []client.Object {
 			return claims(func(c *karpv1.NodeClaim) { c.OwnerReferences = owned })(o)[1:]
-		}, want: pendingReplacements{nodes: removed, pools: map[string]string{}, noCluster: true}, lists: "NodePoolList NodeClaimList "},
+		}, want: nodeReplacements{nodes: removed, pools: map[string]string{}, noCluster: true}, lists: "NodePoolList NodeClaimList "},
 		"a pool that is going, without a Cluster": {objects: func(o []client.Object) []client.Object {
 			o[2].SetLabels(map[string]string{v1alpha1.SyncLabel: "dev"})
 			o[2].SetFinalizers([]string{"karpenter.sh/termination"})
 			o[2].SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1000, 0)})
 			return o[1:]
-		}, want: pendingReplacements{nodes: removed, pools: map[string]string{"gpu": "dev"}, noCluster: true}},
+		}, want: nodeReplacements{nodes: removed, pools: map[string]string{"gpu": "dev"}, noCluster: true}},
 		"a pool without nodes beside another's, without a Cluster": {objects: func(o []client.Object) []client.Object {
 			pool, _ := o[2].DeepCopyObject().(*karpv1.NodePool)
 			pool.Name, pool.Labels = "cpu", map[string]string{v1alpha1.SyncLabel: "dev"}
 			return append(o[1:], pool)
-		}, want: pendingReplacements{pools: map[string]string{"gpu": ""}, noCluster: true}},
+		}, want: nodeReplacements{pools: map[string]string{"gpu": ""}, noCluster: true}},
 		"a cluster with nothing in it": {objects: func([]client.Object) []client.Object { return nil }, lists: "NodePoolList NodeClaimList "},
 		"a node of no pool":            {objects: claims(func(c *karpv1.NodeClaim) { delete(c.Labels, karpv1.NodePoolLabelKey) })},
 		"a node that another made":     {objects: claims(func(*karpv1.NodeClaim) {})},
 		"a node whose pool is gone": {objects: claims(func(c *karpv1.NodeClaim) {
 			c.OwnerReferences = owned
-		}), want: pendingReplacements{nodes: nodes, pools: map[string]string{}, closed: map[string]bool{}, oldest: gpu}},
+		}), want: nodeReplacements{nodes: nodes, pools: map[string]string{}, closed: map[string]bool{}, oldest: gpu}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := forecasttest.Live(t)
@@ -442,7 +442,7 @@ func TestWhatIsReadOfACluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(test.want, got, cmp.AllowUnexported(pendingReplacements{})); d != "" {
+			if d := cmp.Diff(test.want, got, cmp.AllowUnexported(nodeReplacements{})); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}
 			if test.lists != "" && reader.kinds != test.lists {

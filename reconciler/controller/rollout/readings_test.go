@@ -16,8 +16,8 @@ import (
 )
 
 // older are nodes of the Sync that were made before anything of a test, and of which none is to be replaced.
-func older(r *reading) pendingReplacements {
-	return pendingReplacements{pools: map[string]string{"gpu": "dev"}, oldest: map[string]time.Time{"gpu": r.clock.Now().Add(-time.Hour)}}
+func older(r *reading) nodeReplacements {
+	return nodeReplacements{pools: map[string]string{"gpu": "dev"}, oldest: map[string]time.Time{"gpu": r.clock.Now().Add(-time.Hour)}}
 }
 
 // What is changed, or not ready, between the two readings may have Karpenter mark a node after the first one: that one does not count.
@@ -76,7 +76,7 @@ func TestTheClassThatAnotherSyncDeletesChangesNoOwner(t *testing.T) {
 	results[0].Change.Action = plan.Delete
 	r.Applied(other, results)
 	r.SetCondition(s, s)
-	r.found = pendingReplacements{nodes: []provision.Node{{Pool: "gpu", Name: "a", Reason: "NodePoolRemoved"}}}
+	r.found = nodeReplacements{nodes: []provision.Node{{Pool: "gpu", Name: "a", Reason: "NodePoolRemoved"}}}
 	r.expect(t, pollInterval, "dev", "prod")
 	r.SetCondition(s, s)
 	if got := written(s); got != "False RollingOut Revision main@sha1:1: nodes are to be replaced; to list them, run: poolwright get nodes" {
@@ -125,9 +125,9 @@ func TestARestartKeepsWhatNodesHaveLedTo(t *testing.T) {
 func TestASecondRequestWaitsForTheIntervalOfReadings(t *testing.T) {
 	r := newReading()
 	read, ended := make(chan struct{}), make(chan struct{})
-	r.read = func(context.Context) (pendingReplacements, error) {
+	r.read = func(context.Context) (nodeReplacements, error) {
 		read <- struct{}{}
-		return pendingReplacements{}, nil
+		return nodeReplacements{}, nil
 	}
 	r.notify = func(types.NamespacedName) { ended <- struct{}{} }
 	ctx, cancel := context.WithCancel(t.Context())
@@ -235,7 +235,7 @@ func TestAfterARestartNodesOfARemovedPoolAreThoseOfEachSyncThatIsReading(t *test
 		for _, each := range []*v1alpha1.Sync{s.DeepCopy(), over, other} {
 			r.SetCondition(each, each)
 		}
-		r.found = pendingReplacements{nodes: []provision.Node{{Pool: "gpu", Name: "a", Reason: "NodePoolRemoved"}}}
+		r.found = nodeReplacements{nodes: []provision.Node{{Pool: "gpu", Name: "a", Reason: "NodePoolRemoved"}}}
 		r.expect(t, pollInterval, "dev", "prod")
 		got := s.DeepCopy()
 		r.SetCondition(got, got)
@@ -254,6 +254,6 @@ func TestANodeIsOlderThanAChangeWhereTheClocksMayDiffer(t *testing.T) {
 	r := newReading()
 	s := sync()
 	r.SetCondition(s, s)
-	r.found = pendingReplacements{pools: map[string]string{"gpu": "dev"}, oldest: map[string]time.Time{"gpu": r.clock.Now().Add(29 * time.Second)}}
+	r.found = nodeReplacements{pools: map[string]string{"gpu": "dev"}, oldest: map[string]time.Time{"gpu": r.clock.Now().Add(29 * time.Second)}}
 	r.expect(t, stabilizationWindow, "dev")
 }

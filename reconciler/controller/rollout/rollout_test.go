@@ -186,7 +186,7 @@ func TestThePoolsThatASyncDeletesAreItsOwn(t *testing.T) {
 	results[0].Change.Action = plan.Delete
 	r.Applied(other, results)
 	r.SetCondition(s, s)
-	r.found = pendingReplacements{nodes: []provision.Node{{Pool: "gpu", Name: "a", Reason: "NodePoolRemoved"}}}
+	r.found = nodeReplacements{nodes: []provision.Node{{Pool: "gpu", Name: "a", Reason: "NodePoolRemoved"}}}
 	r.expect(t, pollInterval, "dev", "prod")
 	r.SetCondition(s, s)
 	r.SetCondition(other, other)
@@ -217,25 +217,25 @@ func TestTheNodesOfASync(t *testing.T) {
 	forced := provision.Blocker{Kind: "pdb", ForcedAfterSeconds: 60}
 	pools := map[string]string{"gpu": "dev", "cpu": "dev", "other": "prod"}
 	for name, test := range map[string]struct {
-		found pendingReplacements
+		found nodeReplacements
 		want  result
 	}{
 		"no node":                                    {want: ended},
-		"a node of another Sync":                     {found: pendingReplacements{pools: pools, nodes: []provision.Node{node("other", "NodePoolDrifted")}, unknown: map[string][]string{"other": {"what"}}}, want: ended},
-		"a node that is drifted":                     {found: pendingReplacements{pools: pools, nodes: []provision.Node{node("gpu", "NodePoolDrifted")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
-		"a node whose pool is gone":                  {found: pendingReplacements{pools: pools, nodes: []provision.Node{node("gone", "NodePoolRemoved")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
-		"a node of another's pool that is going":     {found: pendingReplacements{pools: pools, nodes: []provision.Node{node("other", "NodePoolRemoved")}}, want: ended},
-		"a node of a pool that is going":             {found: pendingReplacements{pools: pools, nodes: []provision.Node{node("gpu", "NodePoolRemoved")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
-		"a node of a pool that another has deleted":  {found: pendingReplacements{pools: pools, removed: map[string]string{"gone": "prod"}, nodes: []provision.Node{node("gone", "NodePoolRemoved")}}, want: ended},
-		"a node of a pool that the Sync has deleted": {found: pendingReplacements{pools: pools, removed: map[string]string{"gone": "dev"}, nodes: []provision.Node{node("gone", "NodePoolRemoved")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
-		"a node that is blocked":                     {found: pendingReplacements{pools: pools, nodes: []provision.Node{node("gpu", "AMIDrift", pdb)}}, want: result{"False", "DisruptionBlocked", "all nodes that are yet to be replaced are blocked; for what blocks one, run: poolwright explain node NAME"}},
-		"a node that is blocked, and another":        {found: pendingReplacements{pools: pools, nodes: []provision.Node{node("gpu", "AMIDrift", pdb), node("cpu", "AMIDrift")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
-		"a node that is blocked for a time":          {found: pendingReplacements{pools: pools, nodes: []provision.Node{node("gpu", "AMIDrift", forced)}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
-		"a budget that is closed":                    {found: pendingReplacements{pools: pools, closed: map[string]bool{"gpu": true}, nodes: []provision.Node{node("gpu", "AMIDrift")}}, want: result{"False", "DisruptionBlocked", "all nodes that are yet to be replaced are blocked; for what blocks one, run: poolwright explain node NAME"}},
-		"a pool of which it is not known":            {found: pendingReplacements{pools: pools, unknown: map[string][]string{"gpu": {"EC2NodeClass gpu: not reconciled yet."}}}, want: result{"Unknown", "PartlyUnknown", "EC2NodeClass gpu: not reconciled yet."}},
-		"a node beside what is not known":            {found: pendingReplacements{pools: pools, nodes: []provision.Node{node("gpu", "AMIDrift")}, unknown: map[string][]string{"cpu": {"what"}}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
-		"nodes without a Cluster":                    {found: pendingReplacements{pools: pools, noCluster: true}, want: result{"Unknown", "NoCluster", "there is no Cluster, which names the region of the nodes: apply one"}},
-		"pools of others without a Cluster":          {found: pendingReplacements{pools: map[string]string{"other": "prod"}, noCluster: true}, want: ended},
+		"a node of another Sync":                     {found: nodeReplacements{pools: pools, nodes: []provision.Node{node("other", "NodePoolDrifted")}, unknown: map[string][]string{"other": {"what"}}}, want: ended},
+		"a node that is drifted":                     {found: nodeReplacements{pools: pools, nodes: []provision.Node{node("gpu", "NodePoolDrifted")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
+		"a node whose pool is gone":                  {found: nodeReplacements{pools: pools, nodes: []provision.Node{node("gone", "NodePoolRemoved")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
+		"a node of another's pool that is going":     {found: nodeReplacements{pools: pools, nodes: []provision.Node{node("other", "NodePoolRemoved")}}, want: ended},
+		"a node of a pool that is going":             {found: nodeReplacements{pools: pools, nodes: []provision.Node{node("gpu", "NodePoolRemoved")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
+		"a node of a pool that another has deleted":  {found: nodeReplacements{pools: pools, removed: map[string]string{"gone": "prod"}, nodes: []provision.Node{node("gone", "NodePoolRemoved")}}, want: ended},
+		"a node of a pool that the Sync has deleted": {found: nodeReplacements{pools: pools, removed: map[string]string{"gone": "dev"}, nodes: []provision.Node{node("gone", "NodePoolRemoved")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
+		"a node that is blocked":                     {found: nodeReplacements{pools: pools, nodes: []provision.Node{node("gpu", "AMIDrift", pdb)}}, want: result{"False", "DisruptionBlocked", "all nodes that are yet to be replaced are blocked; for what blocks one, run: poolwright explain node NAME"}},
+		"a node that is blocked, and another":        {found: nodeReplacements{pools: pools, nodes: []provision.Node{node("gpu", "AMIDrift", pdb), node("cpu", "AMIDrift")}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
+		"a node that is blocked for a time":          {found: nodeReplacements{pools: pools, nodes: []provision.Node{node("gpu", "AMIDrift", forced)}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
+		"a budget that is closed":                    {found: nodeReplacements{pools: pools, closed: map[string]bool{"gpu": true}, nodes: []provision.Node{node("gpu", "AMIDrift")}}, want: result{"False", "DisruptionBlocked", "all nodes that are yet to be replaced are blocked; for what blocks one, run: poolwright explain node NAME"}},
+		"a pool of which it is not known":            {found: nodeReplacements{pools: pools, unknown: map[string][]string{"gpu": {"EC2NodeClass gpu: not reconciled yet."}}}, want: result{"Unknown", "PartlyUnknown", "EC2NodeClass gpu: not reconciled yet."}},
+		"a node beside what is not known":            {found: nodeReplacements{pools: pools, nodes: []provision.Node{node("gpu", "AMIDrift")}, unknown: map[string][]string{"cpu": {"what"}}}, want: result{"False", "RollingOut", "nodes are to be replaced; to list them, run: poolwright get nodes"}},
+		"nodes without a Cluster":                    {found: nodeReplacements{pools: pools, noCluster: true}, want: result{"Unknown", "NoCluster", "there is no Cluster, which names the region of the nodes: apply one"}},
+		"pools of others without a Cluster":          {found: nodeReplacements{pools: map[string]string{"other": "prod"}, noCluster: true}, want: ended},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if d := cmp.Diff(test.want, test.found.of("dev"), cmp.AllowUnexported(result{})); d != "" {

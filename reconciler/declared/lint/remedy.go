@@ -1,11 +1,5 @@
 package lint
 
-import (
-	"regexp"
-
-	"k8s.io/apimachinery/pkg/util/validation/field"
-)
-
 const (
 	useUnits     = "use the units h, m and s, as in 336h or 1h30m"
 	useNameChars = "begin with a letter or digit, and use letters, digits, _ and - only"
@@ -38,22 +32,9 @@ var remedies = map[string]string{
 }
 
 // remedy is how a value is written of which a message shows nothing but the pattern that it does not match.
-func (v *version) remedy(err *field.Error) string {
-	if known := remedies[v.failedPattern(err)]; known != "" {
+func remedy(pattern string) string {
+	if known := remedies[pattern]; known != "" {
 		return ": " + known
 	}
 	return ""
-}
-
-// failedPattern is the pattern in the schema of a field that its value does not match; empty where there is none.
-func (v *version) failedPattern(err *field.Error) string {
-	value, isString := err.BadValue.(string)
-	s := schemaAt(v.tree, segments(err.Field))
-	if err.Type != field.ErrorTypeInvalid || !isString || s == nil || s.ValueValidation == nil {
-		return ""
-	}
-	if matches, bad := regexp.MatchString(s.ValueValidation.Pattern, value); matches || bad != nil {
-		return ""
-	}
-	return s.ValueValidation.Pattern
 }

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -180,7 +181,20 @@ func (v *version) explanation(err *field.Error) string {
 	if text == "" {
 		text = strings.ToLower(err.Type.String())
 	}
-	return quoted + text + v.remedy(err)
+	return quoted + text + remedy(v.failedPattern(err))
+}
+
+// failedPattern is the pattern in the schema of a field that its value does not match; empty where there is none.
+func (v *version) failedPattern(err *field.Error) string {
+	value, isString := err.BadValue.(string)
+	s := schemaAt(v.tree, segments(err.Field))
+	if err.Type != field.ErrorTypeInvalid || !isString || s == nil || s.ValueValidation == nil {
+		return ""
+	}
+	if matches, bad := regexp.MatchString(s.ValueValidation.Pattern, value); matches || bad != nil {
+		return ""
+	}
+	return s.ValueValidation.Pattern
 }
 
 // fieldMeant is the name of the schema's field that was probably meant at the path of an

@@ -46,26 +46,6 @@ func TestMarkersAreStableAndApart(t *testing.T) {
 	}
 }
 
-func TestACommentIsSplitAtItsLastFooterMarker(t *testing.T) {
-	const mark = "\n" + string(forge.FooterMarker) + "\n"
-	head := string(forge.NewMarker("plan", "team/nodes", "one")) + "\n"
-	for name, tt := range map[string]struct{ comment, body, footer string }{
-		"nothing":                  {},
-		"a marker alone":           {head, "", ""},
-		"a body":                   {head + "a\nb\n", "a\nb", ""},
-		"a body and a footer":      {head + "a\n" + mark + "b\nc", "a", "b\nc"},
-		"a footer alone":           {strings.TrimSuffix(head, "\n") + mark + "b", "", "b"},
-		"a marker that is no line": {head + "a " + string(forge.FooterMarker) + "\nb", "a " + string(forge.FooterMarker) + "\nb", ""},
-		"a marker in the body":     {head + "a" + mark + "b" + mark + "c", "a" + mark + "b", "c"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if body, footer := forge.SplitComment(tt.comment); body != tt.body || footer != tt.footer {
-				t.Errorf("%q, %q", body, footer)
-			}
-		})
-	}
-}
-
 func TestPlainReadsAsItWasWritten(t *testing.T) {
 	tests := []struct {
 		name, text string

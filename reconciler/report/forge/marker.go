@@ -22,20 +22,6 @@ func inert(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(escaped, "%3A", ":"), "--", "%2D%2D")
 }
 
-// FooterMarker is the line between the body and the footer of a comment. It is not rendered either.
-const FooterMarker Marker = "<!-- poolwright:tail -->"
-
-// SplitComment returns the body and the footer of a comment as it is at the forge, below a marker.
-func SplitComment(comment string) (body, footer string) {
-	line := "\n" + string(FooterMarker) + "\n"
-	above := comment
-	if at := strings.LastIndex(comment, line); at >= 0 {
-		above, footer = comment[:at], comment[at+len(line):]
-	}
-	_, body, _ = strings.Cut(above, "\n")
-	return strings.TrimSpace(body), strings.TrimSpace(footer)
-}
-
 // IsPrefixOf reports whether a comment's body starts with the marker.
 func (m Marker) IsPrefixOf(body string) bool {
 	rest, ok := strings.CutPrefix(body, string(m))

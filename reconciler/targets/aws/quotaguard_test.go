@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,13 +23,18 @@ import (
 )
 
 // poolsTarget is a cluster that holds NodePools and nothing else.
-type poolsTarget struct{ live map[string]state.Item }
+type poolsTarget struct {
+	mu   *sync.Mutex
+	live map[string]state.Item
+}
 
 func (f poolsTarget) Desired(_ context.Context, declared state.Set) (state.Set, error) {
 	return state.NewSet(slices.DeleteFunc(declared.Items(), func(i state.Item) bool { return i.Key.Kind != "NodePool" })...), nil
 }
 
 func (f poolsTarget) Observe(context.Context, state.Set) (state.Set, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var items []state.Item
 	for _, i := range f.live {
 		items = append(items, i)
@@ -39,6 +45,8 @@ func (f poolsTarget) Observe(context.Context, state.Set) (state.Set, error) {
 func (f poolsTarget) Apply(_ context.Context, c plan.Change) error {
 	item := *c.After
 	item.Origin, item.Live, item.Applied = state.Origin{}, state.Preconditions{UID: c.Key.Name}, state.Hash(item.Object)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.live[c.Key.Name] = item
 	return nil
 }
@@ -63,7 +71,7 @@ func (r *quotaRun) Fetch(context.Context) (gitsource.Snapshot, error) {
 
 // newQuotaRun is a run of a Sync that holds what exceeds a quota, and its Loop.
 func newQuotaRun(b *bench) (*quotaRun, *reconciler.Loop) {
-	r := &quotaRun{bench: b, cluster: poolsTarget{map[string]state.Item{}}, requires: nothing,
+	r := &quotaRun{bench: b, cluster: poolsTarget{&sync.Mutex{}, map[string]state.Item{}}, requires: nothing,
 		sync: &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Name: "dev", UID: "sync"}, Spec: v1alpha1.SyncSpec{Guard: v1alpha1.Guard{Quota: v1alpha1.QuotaHold}}}}
 	return r, r.loop()
 }

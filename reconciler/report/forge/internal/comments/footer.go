@@ -4,13 +4,14 @@ import (
 	"strings"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
+	"github.com/poolwright/poolwright/reconciler/report/forge/footer"
 )
 
 // footerMark is the line between a comment's body and its tail. No reader is shown it.
 // Neither body nor tail can hold it, because escapeMark breaks every imitation before it is
 // written; and should somebody write one into our comment by hand, the last one counts,
 // below which only our own tail can stand.
-const footerMark = string(forge.FooterMarker)
+const footerMark = footer.Marker
 
 // escapeMark makes a text hold no line that could be taken for the mark. A NUL is
 // replaced too: who drops it could make a mark of what was none.

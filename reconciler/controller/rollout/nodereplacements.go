@@ -34,8 +34,8 @@ type Config struct {
 // poolRemoved is the reason of a node whose pool is gone or going, as simulate.Drifted has it.
 const poolRemoved = "NodePoolRemoved"
 
-// pendingReplacements are which nodes of a cluster are to be replaced. The zero value is that there are none.
-type pendingReplacements struct {
+// nodeReplacements are which nodes of a cluster are to be replaced. The zero value is that there are none.
+type nodeReplacements struct {
 	nodes []provision.Node
 	// unknown is what is not known, by pool.
 	unknown map[string][]string
@@ -52,27 +52,27 @@ type pendingReplacements struct {
 }
 
 // read reads what is live.
-func (c Config) read(ctx context.Context) (pendingReplacements, error) {
+func (c Config) read(ctx context.Context) (nodeReplacements, error) {
 	cluster, err := c.Cluster(ctx)
 	if err != nil {
-		return pendingReplacements{}, err
+		return nodeReplacements{}, err
 	}
 	if cluster == nil {
 		// Nodes and pods, of which there are many, show nothing then.
 		live, err := c.Snapshot.ReadNodePools(ctx)
 		if err != nil {
-			return pendingReplacements{}, err
+			return nodeReplacements{}, err
 		}
 		return withoutCluster(live), nil
 	}
 	live, err := c.Snapshot.Read(ctx, forecasting.ClusterOf(cluster.Spec))
 	if err != nil {
-		return pendingReplacements{}, err
+		return nodeReplacements{}, err
 	}
 	if live.NodeClaims = ofPools(live); len(live.NodeClaims) == 0 {
-		return pendingReplacements{}, nil
+		return nodeReplacements{}, nil
 	}
-	out := pendingReplacements{pools: map[string]string{}, closed: map[string]bool{}, oldest: map[string]time.Time{}}
+	out := nodeReplacements{pools: map[string]string{}, closed: map[string]bool{}, oldest: map[string]time.Time{}}
 	claims := map[string]int{}
 	for _, claim := range live.NodeClaims {
 		pool, created := claim.Labels[karpv1.NodePoolLabelKey], claim.CreationTimestamp.Time
@@ -91,16 +91,16 @@ func (c Config) read(ctx context.Context) (pendingReplacements, error) {
 
 // withoutCluster is what is known where no Cluster names the region of the nodes: those whose pool is gone or going are to be
 // removed, and of pools with other nodes it is not known.
-func withoutCluster(live provision.ClusterSnapshot) pendingReplacements {
+func withoutCluster(live provision.ClusterSnapshot) nodeReplacements {
 	claims := ofPools(live)
 	if len(claims) == 0 {
-		return pendingReplacements{}
+		return nodeReplacements{}
 	}
 	pools := map[string]*karpv1.NodePool{}
 	for _, pool := range live.NodePools {
 		pools[pool.Name] = pool
 	}
-	out := pendingReplacements{pools: map[string]string{}, noCluster: true}
+	out := nodeReplacements{pools: map[string]string{}, noCluster: true}
 	for _, claim := range claims {
 		name := claim.Labels[karpv1.NodePoolLabelKey]
 		pool := pools[name]
@@ -133,11 +133,11 @@ func ofPools(live provision.ClusterSnapshot) []*karpv1.NodeClaim {
 
 // counts reports whether the nodes of a pool are those of the pools with the value of a Sync's label. Of a pool that is
 // gone, and that no Sync is known to have deleted, they are those of each Sync.
-func (p pendingReplacements) counts(pool, sync string) bool {
-	if owner, there := p.pools[pool]; there {
+func (r nodeReplacements) counts(pool, sync string) bool {
+	if owner, there := r.pools[pool]; there {
 		return owner == sync
 	}
-	owner, known := p.removed[pool]
+	owner, known := r.removed[pool]
 	return !known || owner == sync
 }
 
@@ -145,9 +145,9 @@ func (p pendingReplacements) counts(pool, sync string) bool {
 const maxClockSkew = 30 * time.Second
 
 // isOlder reports whether the pools with the value of a Sync's label have a node that may have been made before a time.
-func (p pendingReplacements) isOlder(sync string, than time.Time) bool {
-	for pool, created := range p.oldest {
-		if p.counts(pool, sync) && created.Add(-maxClockSkew).Before(than) {
+func (r nodeReplacements) isOlder(sync string, than time.Time) bool {
+	for pool, created := range r.oldest {
+		if r.counts(pool, sync) && created.Add(-maxClockSkew).Before(than) {
 			return true
 		}
 	}
@@ -155,13 +155,13 @@ func (p pendingReplacements) isOlder(sync string, than time.Time) bool {
 }
 
 // left is how many nodes of the pools with the value of a Sync's label are to be replaced, and how many of them are blocked.
-func (p pendingReplacements) left(sync string) (left, blocked int) {
-	for _, n := range p.nodes {
-		if !p.counts(n.Pool, sync) {
+func (r nodeReplacements) left(sync string) (left, blocked int) {
+	for _, n := range r.nodes {
+		if !r.counts(n.Pool, sync) {
 			continue
 		}
 		left++
-		if n.Blocked() || p.closed[n.Pool] {
+		if n.Blocked() || r.closed[n.Pool] {
 			blocked++
 		}
 	}
@@ -169,8 +169,8 @@ func (p pendingReplacements) left(sync string) (left, blocked int) {
 }
 
 // of is what was found of the pools with the value of a Sync's label.
-func (p pendingReplacements) of(sync string) result {
-	left, blocked := p.left(sync)
+func (r nodeReplacements) of(sync string) result {
+	left, blocked := r.left(sync)
 	// Neither a number nor a name is in the messages: each node that is replaced would be a write.
 	switch {
 	case left > 0 && left == blocked:
@@ -178,13 +178,13 @@ func (p pendingReplacements) of(sync string) result {
 	case left > 0:
 		return result{metav1.ConditionFalse, rollingOut, "nodes are to be replaced; to list them, run: poolwright get nodes"}
 	}
-	for _, pool := range slices.Sorted(maps.Keys(p.pools)) {
+	for _, pool := range slices.Sorted(maps.Keys(r.pools)) {
 		switch {
-		case p.pools[pool] != sync:
-		case p.noCluster:
+		case r.pools[pool] != sync:
+		case r.noCluster:
 			return result{metav1.ConditionUnknown, noCluster, "there is no Cluster, which names the region of the nodes: apply one"}
-		case len(p.unknown[pool]) > 0:
-			return result{metav1.ConditionUnknown, partlyUnknown, sanitize.Text(p.unknown[pool][0])}
+		case len(r.unknown[pool]) > 0:
+			return result{metav1.ConditionUnknown, partlyUnknown, sanitize.Text(r.unknown[pool][0])}
 		}
 	}
 	return ended
