@@ -144,9 +144,9 @@ func repositoryAddress(s *v1alpha1.Sync) string {
 // shortRevision is a revision with seven digits of its commit, or of an artifact's digest.
 func shortRevision(revision string) string {
 	const digits = 7
-	for _, algorithm := range []string{"@sha1:", "@sha256:"} {
-		if ref, commit, found := strings.Cut(revision, algorithm); found && len(commit) >= digits {
-			return ref + "@" + commit[:digits]
+	for _, algorithm := range []string{"sha1:", "sha256:"} {
+		if ref, commit, found := strings.Cut(revision, algorithm); found && (ref == "" || strings.HasSuffix(ref, "@")) && len(commit) >= digits {
+			return ref + commit[:digits]
 		}
 	}
 	return revision

@@ -126,3 +126,15 @@ func TestASyncThatItsControllerDoesNotSelectIsMarked(t *testing.T) {
 		})
 	}
 }
+
+func TestARevisionHasSevenDigitsOfItsCommitOrDigest(t *testing.T) {
+	digest := strings.Repeat("0123456789abcdef", 4)
+	for revision, want := range map[string]string{
+		"main@sha1:" + digest[:40]: "main@0123456", "sha1:" + digest[:40]: "0123456", "latest@sha256:" + digest: "latest@0123456", "sha256:" + digest: "0123456",
+		"sha1:012": "sha1:012", "v1-sha1:" + digest: "v1-sha1:" + digest, "1.2.0": "1.2.0", "": "",
+	} {
+		if got := shortRevision(revision); got != want {
+			t.Errorf("%s is %s, not %s", revision, got, want)
+		}
+	}
+}
