@@ -44,27 +44,27 @@ spec:
 }
 
 // pool is a live NodePool; nil where there is none.
-func (a *argoCD) pool(name string) *unstructured.Unstructured {
-	a.Helper()
+func (s *syncFixture) pool(name string) *unstructured.Unstructured {
+	s.Helper()
 	live := &unstructured.Unstructured{}
 	live.SetAPIVersion("karpenter.sh/v1")
 	live.SetKind("NodePool")
-	err := a.hand.Get(a.Context(), client.ObjectKey{Name: name}, live)
+	err := s.hand.Get(s.Context(), client.ObjectKey{Name: name}, live)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
-		a.Fatal(err)
+		s.Fatal(err)
 	}
 	return live
 }
 
 // limited waits until a live NodePool has a limit of vCPUs.
-func (a *argoCD) limited(name string, limit int) *unstructured.Unstructured {
-	a.Helper()
+func (s *syncFixture) limited(name string, limit int) *unstructured.Unstructured {
+	s.Helper()
 	var live *unstructured.Unstructured
-	a.eventually(fmt.Sprintf("NodePool %s has the limit %d", name, limit), func() error {
-		if live = a.pool(name); live == nil {
+	s.eventually(fmt.Sprintf("NodePool %s has the limit %d", name, limit), func() error {
+		if live = s.pool(name); live == nil {
 			return fmt.Errorf("it does not exist")
 		}
 		if got, _, _ := unstructured.NestedString(live.Object, "spec", "limits", "cpu"); got != fmt.Sprint(limit) {
@@ -76,10 +76,10 @@ func (a *argoCD) limited(name string, limit int) *unstructured.Unstructured {
 }
 
 // patches changes a live NodePool by hand.
-func (a *argoCD) patches(name, patch string) {
-	a.Helper()
-	if err := a.hand.Patch(a.Context(), a.pool(name), mergePatch(patch), client.FieldOwner("kubectl-edit")); err != nil {
-		a.Fatal(err)
+func (s *syncFixture) patches(name, patch string) {
+	s.Helper()
+	if err := s.hand.Patch(s.Context(), s.pool(name), mergePatch(patch), client.FieldOwner("kubectl-edit")); err != nil {
+		s.Fatal(err)
 	}
 }
 

@@ -55,6 +55,7 @@ func TestOnlySyncsWithTheLabelsThatAreWatchedAreReconciled(t *testing.T) {
 	// Its condition Ready is that of the time when it had the label.
 	s.expect(s.command("wait", s.name, "--for=ready", "--timeout=5m"), 1, "its labels do not match --watch-label-selector=stage=canary")
 	s.expect(s.command("wait", s.name, "--for=applied="+s.repo.revision()), 0, "applied ")
+	s.expect(s.command("get", "syncs", s.name), 0, "not reconciled: its labels do not match --watch-label-selector=stage=canary; Applied revision ")
 	// A run of the other, so that the controller has received the change before the objects are edited.
 	s.handledAs(canary)
 	s.edit("a", `{"data":{"value":"by hand"}}`)

@@ -174,6 +174,9 @@ func (s reportSource) report(ctx context.Context) (r Report, missing []string, e
 	if err != nil {
 		return Report{}, nil, err
 	}
+	if s.section == sectionSyncs || s.section == sectionAll {
+		o.Selectors = selectors(ctx, s.kube, o.Syncs)
+	}
 	r = NewReport(o, s.now(), s.types)
 	return r, r.choose(s.rowSelection), nil
 }
@@ -245,7 +248,7 @@ func reportUnread(w io.Writer, r Report, from reportSource) error {
 		sectionSyncs: kindSyncs, sectionPulls: kindSyncs, sectionDrift: kindSyncs, sectionPools: kindPools, sectionNodes: kindClaims, sectionQuota: kindClusters,
 	}[s]
 	for _, u := range r.IncompleteKinds {
-		if u.Kind == required && u.Reason != TooMany {
+		if u.Kind == required && u.Reason != tooMany {
 			return errors.New(u.Message)
 		}
 		fmt.Fprintln(w, "Warning: "+u.Message)

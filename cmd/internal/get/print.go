@@ -161,7 +161,7 @@ const karpenterVersion = apis.Group + "/v1"
 
 // WriteSync writes one Sync as json, yaml or name, as get syncs prints it.
 func (env Environment) WriteSync(output string, sync *v1alpha1.Sync) error {
-	r := Report{TypeMeta: reportType(), Time: metav1.NewTime(env.Now()), Syncs: syncsOf([]v1alpha1.Sync{*sync})}
+	r := Report{TypeMeta: reportType(), Time: metav1.NewTime(env.Now()), Syncs: syncsOf([]v1alpha1.Sync{*sync}, nil)}
 	if err := r.write(env.Out, sectionSyncs, output, false); err != nil {
 		return fmt.Errorf("writing the Sync: %w", err)
 	}

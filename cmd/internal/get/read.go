@@ -13,10 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/karpenter/pkg/utils/pod"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
@@ -150,6 +152,24 @@ func Readable(ctx context.Context, from client.Reader, namespace string) ([]clie
 	return out, nil
 }
 
+// selectors are which Syncs the controllers of their namespaces reconcile, by the namespaces. Where that is not known it is all of them: who lists
+// Syncs needs no right to read the Deployment.
+func selectors(ctx context.Context, from client.Reader, syncs []v1alpha1.Sync) map[string]labels.Selector {
+	out := map[string]labels.Selector{}
+	for i := range syncs {
+		namespace := syncs[i].Namespace
+		if _, known := out[namespace]; known {
+			continue
+		}
+		selector, err := installation.Watched(ctx, from, namespace)
+		if err != nil {
+			selector = labels.Everything()
+		}
+		out[namespace] = selector
+	}
+	return out
+}
+
 // read reads what a section needs, all kinds at a time and each page by page. What cannot be read
 // is in IncompleteKinds; the error is of an API server that cannot be used at all: no kind was read, and one for another reason than permissions.
 func read(ctx context.Context, from client.Reader, s sectionName, namespace string) (Objects, error) {
@@ -224,7 +244,7 @@ func (k kindReader) read(ctx context.Context, from client.Reader, into *Objects)
 func unreadOf(kind, scope string, err error) (IncompleteKind, bool) {
 	switch {
 	case errors.Is(err, errTooMany):
-		return IncompleteKind{kind, TooMany, fmt.Sprintf("there are more than %d %s: those behind are not counted", maxObjects, kind)}, true
+		return IncompleteKind{kind, tooMany, fmt.Sprintf("there are more than %d %s: those behind are not counted", maxObjects, kind)}, true
 	case apierrors.IsForbidden(err):
 		return IncompleteKind{kind, Forbidden, fmt.Sprintf("you have no permission to list %s; to check, run: kubectl auth can-i list %s%s", kind, kind, scope)}, true
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):

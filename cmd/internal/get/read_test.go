@@ -137,7 +137,7 @@ func TestListsAreBounded(t *testing.T) {
 		t.Errorf("%d pods of %d lists, and %v", len(o.Pods), endless.lists, err)
 	}
 	unread, ok := unreadOf(kindPods, "", err)
-	if !ok || unread.Reason != TooMany {
+	if !ok || unread.Reason != tooMany {
 		t.Errorf("it is reported as %+v", unread)
 	}
 }

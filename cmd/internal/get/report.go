@@ -8,6 +8,7 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/cmd/internal/document"
@@ -21,11 +22,13 @@ type Objects struct {
 	// Cluster is the one that decides; nil where there is none.
 	Cluster *v1alpha1.Cluster
 	Syncs   []v1alpha1.Sync
-	Plugins []v1alpha1.DevicePlugin
-	Pools   []karpv1.NodePool
-	Claims  []karpv1.NodeClaim
-	Nodes   []corev1.Node
-	Pods    []Pod
+	// Selectors are which Syncs of a namespace its controller reconciles; of a namespace that has none here that is not known.
+	Selectors map[string]labels.Selector
+	Plugins   []v1alpha1.DevicePlugin
+	Pools     []karpv1.NodePool
+	Claims    []karpv1.NodeClaim
+	Nodes     []corev1.Node
+	Pods      []Pod
 	// Events are Karpenter's on Nodes and NodeClaims, of why it does not disrupt them.
 	Events []corev1.Event
 	// IncompleteKinds are the kinds that were not, or not wholly, read.
@@ -63,8 +66,8 @@ const (
 	Forbidden = "Forbidden"
 	// notInstalled is a kind that the API server does not have.
 	notInstalled = "NotInstalled"
-	// TooMany is a kind with more objects than are read.
-	TooMany = "TooMany"
+	// tooMany is a kind with more objects than are read.
+	tooMany = "TooMany"
 	// Failed is a kind whose list failed for another reason.
 	Failed = "Failed"
 )
@@ -218,7 +221,7 @@ func reportType() metav1.TypeMeta {
 // NewReport makes the report of a cluster's objects at a time, with the catalog's prices.
 func NewReport(o Objects, now time.Time, types *catalog.Catalog) Report {
 	r := Report{TypeMeta: reportType(), Time: metav1.NewTime(now), IncompleteKinds: o.IncompleteKinds}
-	r.Syncs, r.PullRequests = syncsOf(o.Syncs), pullRequestsOf(o.Syncs)
+	r.Syncs, r.PullRequests = syncsOf(o.Syncs, o.Selectors), pullRequestsOf(o.Syncs)
 	r.Drift, r.Quotas = driftOf(o), quotasOf(o.Cluster)
 	x := index(o, now, types)
 	r.Nodes = x.nodes()

@@ -185,7 +185,7 @@ func TestStatesOfANode(t *testing.T) {
 		"an event of another node":                            {events: []corev1.Event{event("Node", "x", reasonBlocked, time.Minute)}, want: outcome{"Ready", "Empty"}},
 		"no cheaper node for its pods":                        {events: []corev1.Event{event("Node", "ip-x", reasonUnconsolidatable, time.Minute)}, pods: []Pod{{Node: "ip-x"}}, want: outcome{"Ready", reasonUnconsolidatable}},
 		"an empty node is no matter of price":                 {events: []corev1.Event{event("Node", "ip-x", reasonUnconsolidatable, time.Minute)}, want: outcome{"Ready", "Empty"}},
-		"a node of which it is not known whether it has pods": {unread: []IncompleteKind{{Kind: kindPods, Reason: TooMany}}, want: outcome{"Ready", ""}},
+		"a node of which it is not known whether it has pods": {unread: []IncompleteKind{{Kind: kindPods, Reason: tooMany}}, want: outcome{"Ready", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Objects{Claims: []karpv1.NodeClaim{claim("x", "gpu", "g5.xlarge", "spot")}, Nodes: []corev1.Node{node("x", "1")}, Pods: test.pods, IncompleteKinds: test.unread, Events: test.events}

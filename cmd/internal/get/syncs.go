@@ -10,6 +10,7 @@ import (
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/rollback"
@@ -22,16 +23,17 @@ type Sync struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Ready and Drifted are the statuses of its conditions; Unknown where it has none.
-	Ready     string `json:"ready"`
-	Drifted   string `json:"drifted"`
-	Suspended bool   `json:"suspended"`
+	Ready   string `json:"ready"`
+	Drifted string `json:"drifted"`
+	// NotSelectedBy is the controller's --watch-label-selector where it does not select the Sync, so that this is not reconciled and its conditions
+	// are of an earlier time; empty where it does, or where that is not known.
+	NotSelectedBy string `json:"notSelectedBy,omitempty"`
+	Suspended     bool   `json:"suspended"`
 	// SuspendReason is why, where somebody named a reason.
 	SuspendReason string `json:"suspendReason,omitempty"`
 	// SuspendedUntil is when the controller resumes it; absent where it does not.
 	SuspendedUntil *metav1.Time `json:"suspendedUntil,omitempty"`
-	// RolledBackTo is the revision that it stays at, and RollbackReason why, where somebody named a reason.
-	RolledBackTo   string `json:"rolledBackTo,omitempty"`
-	RollbackReason string `json:"rollbackReason,omitempty"`
+	SyncRollback   `json:",inline"`
 	// Revision is what was applied last, AttemptedRevision what was tried last.
 	Revision          string `json:"revision,omitempty"`
 	AttemptedRevision string `json:"attemptedRevision,omitempty"`
@@ -47,6 +49,13 @@ type Sync struct {
 	DriftTransition *metav1.Time `json:"driftTransition,omitempty"`
 	// PullRequests is whether the pull requests into its branch are read; absent without spec.pullRequests.
 	PullRequests *PullRequestsState `json:"pullRequests,omitempty"`
+}
+
+// SyncRollback is what a Sync was rolled back to; empty where it was not.
+type SyncRollback struct {
+	// RolledBackTo is the revision that it stays at, and RollbackReason why, where somebody named a reason.
+	RolledBackTo   string `json:"rolledBackTo,omitempty"`
+	RollbackReason string `json:"rollbackReason,omitempty"`
 }
 
 // PullRequestsState is the state of a Sync's pull requests, as of when they were read last.
@@ -66,7 +75,8 @@ func statusOf(from conditions.Getter, kind string) string {
 	return string(metav1.ConditionUnknown)
 }
 
-func syncsOf(syncs []v1alpha1.Sync) []Sync {
+// syncsOf are the Syncs, of which the controller of a namespace selects some.
+func syncsOf(syncs []v1alpha1.Sync, selectors map[string]labels.Selector) []Sync {
 	out := []Sync{}
 	for _, s := range syncs {
 		row := Sync{
@@ -74,13 +84,16 @@ func syncsOf(syncs []v1alpha1.Sync) []Sync {
 			Ready: statusOf(&s, fluxmeta.ReadyCondition), Drifted: statusOf(&s, "Drifted"),
 			Revision: s.Status.LastAppliedRevision, AttemptedRevision: s.Status.LastAttemptedRevision,
 			Objects: int(s.Status.Objects), Pending: len(s.Status.Pending) + int(s.Status.PendingOmitted),
-			RolledBackTo: rollback.Revision(&s), RollbackReason: rollback.Reason(&s),
+			SyncRollback: SyncRollback{rollback.Revision(&s), rollback.Reason(&s)},
 		}
 		if c := conditions.Get(&s, fluxmeta.ReadyCondition); c != nil {
 			row.Reason, row.Message = c.Reason, sanitize.Text(c.Message)
 		}
 		if c := conditions.Get(&s, "Drifted"); c != nil {
 			row.DriftReason, row.DriftTransition = c.Reason, &c.LastTransitionTime
+		}
+		if selector := selectors[s.Namespace]; selector != nil && !selector.Matches(labels.Set(s.Labels)) {
+			row.NotSelectedBy = selector.String()
 		}
 		row.PullRequests = pullRequestsState(&s)
 		row.SuspendReason = suspension.Reason(&s)
@@ -131,9 +144,9 @@ func repositoryAddress(s *v1alpha1.Sync) string {
 // shortRevision is a revision with seven digits of its commit, or of an artifact's digest.
 func shortRevision(revision string) string {
 	const digits = 7
-	for _, algorithm := range []string{"@sha1:", "@sha256:"} {
-		if ref, commit, found := strings.Cut(revision, algorithm); found && len(commit) >= digits {
-			return ref + "@" + commit[:digits]
+	for _, algorithm := range []string{"sha1:", "sha256:"} {
+		if ref, commit, found := strings.Cut(revision, algorithm); found && (ref == "" || strings.HasSuffix(ref, "@")) && len(commit) >= digits {
+			return ref + commit[:digits]
 		}
 	}
 	return revision

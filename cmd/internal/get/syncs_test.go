@@ -1,11 +1,20 @@
 package get
 
 import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 )
 
@@ -28,7 +37,7 @@ func TestASyncHasItsConditionDriftedAndWhetherItsPullRequestsAreRead(t *testing.
 		}, Sync{PullRequests: &PullRequestsState{Open: new(2), Reason: "RateLimited", Message: `\x1b`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := syncsOf([]v1alpha1.Sync{readySync("dev", c.change)})[0]
+			got := syncsOf([]v1alpha1.Sync{readySync("dev", c.change)}, nil)[0]
 			parts := Sync{DriftReason: got.DriftReason, DriftTransition: got.DriftTransition, PullRequests: got.PullRequests}
 			if diff := cmp.Diff(c.want, parts); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -64,5 +73,68 @@ func TestAPullRequestHasItsPageAtTheForgeWhereTheAddressIsSafe(t *testing.T) {
 				t.Errorf("it is %q, not %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestASyncThatItsControllerDoesNotSelectIsMarked(t *testing.T) {
+	canary := readySync("canary", func(s *v1alpha1.Sync) { s.Labels = map[string]string{"stage": "canary"} })
+	other, without := readySync("other"), readySync("without", func(s *v1alpha1.Sync) { s.Namespace = "no-controller" })
+	installs := func(args ...string) client.Object {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: other.Namespace, Name: installation.Deployment}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: installation.Deployment, Args: append([]string{"run"}, args...)}}
+		return d
+	}
+	for name, c := range map[string]struct {
+		deployment client.Object
+		denied     bool
+		want       map[string]string
+	}{
+		"no selector":                       {deployment: installs()},
+		"a selector":                        {installs("--watch-label-selector=stage=canary"), false, map[string]string{"other": "stage=canary"}},
+		"one that selects none":             {installs("--watch-label-selector=stage in (test)"), false, map[string]string{"canary": "stage in (test)", "other": "stage in (test)"}},
+		"one that is invalid":               {deployment: installs("--watch-label-selector==")},
+		"a Deployment that may not be read": {deployment: installs("--watch-label-selector=stage=canary"), denied: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kube := interceptor.NewClient(installed(t, &canary, &other, &without, c.deployment), interceptor.Funcs{
+				Get: func(ctx context.Context, kube client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+					if c.denied {
+						return forbidden("deployments")
+					}
+					return kube.Get(ctx, key, o, options...)
+				},
+			})
+			for _, section := range []sectionName{sectionSyncs, sectionAll} {
+				r, _, err := reportSource{kube: kube, types: types(t), now: now, rowSelection: rowSelection{section: section}}.report(t.Context())
+				if err != nil || len(r.IncompleteKinds) > 0 {
+					t.Fatal(err, r.IncompleteKinds)
+				}
+				got, rows := map[string]string{}, r.syncTable(false).Rows
+				for i, s := range r.Syncs {
+					if s.NotSelectedBy != "" {
+						got[s.Name] = s.NotSelectedBy
+					}
+					printed := strings.Contains(fmt.Sprint(rows[i].Cells...), "--watch-label-selector="+s.NotSelectedBy+"; applied revision ")
+					if printed != (s.NotSelectedBy != "") {
+						t.Errorf("the row of %s is %v", s.Name, rows[i].Cells)
+					}
+				}
+				if !maps.Equal(got, c.want) {
+					t.Errorf("not selected are %v, not %v", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestARevisionHasSevenDigitsOfItsCommitOrDigest(t *testing.T) {
+	digest := strings.Repeat("0123456789abcdef", 4)
+	for revision, want := range map[string]string{
+		"main@sha1:" + digest[:40]: "main@0123456", "sha1:" + digest[:40]: "0123456", "latest@sha256:" + digest: "latest@0123456", "sha256:" + digest: "0123456",
+		"sha1:012": "sha1:012", "v1-sha1:" + digest: "v1-sha1:" + digest, "1.2.0": "1.2.0", "": "",
+	} {
+		if got := shortRevision(revision); got != want {
+			t.Errorf("%s is %s, not %s", revision, got, want)
+		}
 	}
 }

@@ -102,6 +102,9 @@ func (r Report) syncTable(namespaces bool) *metav1.Table {
 		if details := suspension.Text(s.SuspendedUntil, s.SuspendReason); details != "" {
 			message = strings.TrimSuffix("suspended"+details+"; "+message, "; ")
 		}
+		if s.NotSelectedBy != "" {
+			message = strings.TrimSuffix("not reconciled: its labels do not match --watch-label-selector="+s.NotSelectedBy+"; "+message, "; ")
+		}
 		cells := []any{s.Name, s.Ready, s.Suspended, orDash(shortRevision(s.Revision)), s.Drifted, s.Pending, r.age(s.Created), orDash(message), s.Objects, orDash(shortRevision(s.AttemptedRevision))}
 		if namespaces {
 			cells = append([]any{s.Namespace}, cells...)

@@ -107,7 +107,7 @@ func reportFirst(w io.Writer, r Report, missing []string, from reportSource) err
 func unreadSince(first, now Report) error {
 	for _, u := range now.IncompleteKinds {
 		was := slices.ContainsFunc(first.IncompleteKinds, func(before IncompleteKind) bool { return before.Kind == u.Kind })
-		if u.Reason != TooMany && !was {
+		if u.Reason != tooMany && !was {
 			return errors.New(u.Message)
 		}
 	}

@@ -169,7 +169,7 @@ type Live struct{ Image, CABundle, WatchLabelSelector string }
 
 // ReadLive reads what the controller that is installed already has; where
 // none is, all is empty.
-func ReadLive(ctx context.Context, c client.Client, namespace string) (Live, error) {
+func ReadLive(ctx context.Context, c client.Reader, namespace string) (Live, error) {
 	var d appsv1.Deployment
 	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Deployment}, &d)
 	if apierrors.IsNotFound(err) {
@@ -212,7 +212,7 @@ func watchLabelSelector(args []string) (value string) {
 // Watched selects the Syncs that the installed controller reconciles, by its flag
 // --watch-label-selector: all of them where there is no Deployment, or no flag. The error is that
 // of a Deployment which cannot be read, or of a selector which is invalid.
-func Watched(ctx context.Context, c client.Client, namespace string) (labels.Selector, error) {
+func Watched(ctx context.Context, c client.Reader, namespace string) (labels.Selector, error) {
 	live, err := ReadLive(ctx, c, namespace)
 	if err != nil {
 		return nil, err

@@ -135,8 +135,8 @@ func usable(revision string) bool { return digits.MatchString(commitOf(revision)
 
 // commitOf is the commit of a revision, or the digest of an artifact, whether or not its branch or tag is before it.
 func commitOf(revision string) string {
-	for _, algorithm := range []string{"@sha1:", "@sha256:"} {
-		if _, commit, found := strings.Cut(revision, algorithm); found {
+	for _, algorithm := range []string{"sha1:", "sha256:"} {
+		if ref, commit, found := strings.Cut(revision, algorithm); found && (ref == "" || strings.HasSuffix(ref, "@")) {
 			return commit
 		}
 	}

@@ -77,6 +77,8 @@ func TestConditions(t *testing.T) {
 		"a short commit":                                   {condition: "applied=" + commit[:7], objects: []client.Object{sync()}, met: "Sync dev: applied main@sha1:" + commit},
 		"a revision as the status has it":                  {condition: "applied=main@sha1:" + commit, objects: []client.Object{sync()}, met: "Sync dev: applied main@sha1:" + commit},
 		"an artifact as the status has it":                 {condition: "applied=latest@sha256:" + commit, objects: []client.Object{sync(func(s *v1alpha1.Sync) { s.Status.LastAppliedRevision = "latest@sha256:" + commit })}, met: "Sync dev: applied latest@sha256:" + commit},
+		"a short commit of a Sync that follows no branch":  {condition: "applied=" + commit[:7], objects: []client.Object{sync(func(s *v1alpha1.Sync) { s.Status.LastAppliedRevision = "sha1:" + commit })}, met: "Sync dev: applied sha1:" + commit},
+		"the digest of a bucket as the status has it":      {condition: "applied=sha256:" + commit, objects: []client.Object{sync(func(s *v1alpha1.Sync) { s.Status.LastAppliedRevision = "sha256:" + commit })}, met: "Sync dev: applied sha256:" + commit},
 		"the commit of another branch":                     {condition: "applied=dev@sha1:" + commit, objects: []client.Object{sync()}, notMet: "Sync dev: it has applied main@sha1:" + commit},
 		"a commit that is applied while a later one fails": {condition: "applied=" + commit, objects: []client.Object{sync(stalled)}, met: "Sync dev: applied main@sha1:" + commit},
 		"a commit that is tried":                           {condition: "applied=" + newer, objects: []client.Object{sync(notReady)}, notMet: "Sync dev: it has applied main@sha1:" + commit + ", and tried main@sha1:" + newer + "; it is not ready: BuildFailed: a.yaml:3"},

@@ -6,6 +6,7 @@
 package forgetest
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -26,8 +27,8 @@ type ThreadEntry struct {
 type Server struct {
 	// First and Second are the numbers of the pull requests.
 	First, Second int
-	// Connect makes a client with our own user's credential with an empty cache, as a new process has it.
-	Connect func() forge.Forge
+	// Connect makes a client with our own user's credential with an empty cache, as a new process has it. Nil is Go's transport.
+	Connect func(transport http.RoundTripper) forge.Forge
 	// Push gives the pull request's branch another commit, and returns it. Close closes one, Merge merges one.
 	Push         func(number int) string
 	Close, Merge func(number int)
@@ -68,12 +69,16 @@ func Run(t *testing.T, s Server) {
 		{"a tail is replaced and what stands above it stays", footer},
 		{"text that is too long is cut, and then equal", limit},
 		{"a status is written when it changes, and only then", status},
+		{"what is written again because its response was lost is there once", lostResponses},
 		{"a check is one, with its annotations, where the credential may set checks", check},
 		{"a push, a merge and a close show in the next listing", follow},
 	} {
 		t.Run(law.name, func(t *testing.T) { law.run(t, s) })
 	}
 }
+
+// connect makes a client as a new process does.
+func (s Server) connect() forge.Forge { return s.Connect(nil) }
 
 func list(t *testing.T, f forge.Forge, since forge.Listing) forge.Listing {
 	t.Helper()
@@ -103,7 +108,7 @@ func await(t *testing.T, f forge.Forge, since forge.Listing, what string, is fun
 }
 
 func unchanged(t *testing.T, s Server) {
-	f := s.Connect()
+	f := s.connect()
 	listing := list(t, f, forge.Listing{})
 	if len(listing.Open) < 2 || listing.Unchanged {
 		t.Fatalf("got %+v", listing)
@@ -137,7 +142,7 @@ func own(s Server, number int, m forge.Marker) (out []string) {
 
 func oneComment(t *testing.T, s Server) {
 	s.Imitate(s.First, string(marker)+"\n"+imitation)
-	f := s.Connect()
+	f := s.connect()
 	steps := []struct {
 		name    string
 		by      forge.Forge
@@ -150,8 +155,8 @@ func oneComment(t *testing.T, s Server) {
 		{name: "nothing is edited where there is none", by: f, body: "first", edit: true},
 		{name: "the first", by: f, body: "first", written: true, want: "first"},
 		{name: "the same", by: f, body: "first", want: "first"},
-		{name: "the same by another process", by: s.Connect(), body: "first", want: "first"},
-		{name: "another by another process", by: s.Connect(), body: "second", edit: true, written: true, want: "second"},
+		{name: "the same by another process", by: s.connect(), body: "first", want: "first"},
+		{name: "another by another process", by: s.connect(), body: "second", edit: true, written: true, want: "second"},
 		{name: "a person deleted it", by: f, before: func() { s.Delete(s.First, len(s.Comments(s.First))-1) }, body: "second", written: true, want: "second"},
 	}
 	for _, step := range steps {
@@ -175,7 +180,7 @@ func replicas(t *testing.T, s Server) {
 	const count = 4
 	done := make(chan error, count)
 	for range count {
-		f := s.Connect()
+		f := s.connect()
 		go func() {
 			_, err := f.Comment(t.Context(), s.Second, forge.Comment{Marker: m, Body: "race"})
 			done <- err
@@ -192,7 +197,7 @@ func replicas(t *testing.T, s Server) {
 }
 
 func footer(t *testing.T, s Server) {
-	m, f := forge.NewMarker("plan", "team/nodes", "footer"), s.Connect()
+	m, f := forge.NewMarker("plan", "team/nodes", "footer"), s.connect()
 	const mark = "\n\n<!-- poolwright:tail -->\n"
 	for _, step := range []struct {
 		c    forge.Comment
@@ -212,7 +217,7 @@ func footer(t *testing.T, s Server) {
 }
 
 func limit(t *testing.T, s Server) {
-	m, f := forge.NewMarker("plan", "team/nodes", "limit"), s.Connect()
+	m, f := forge.NewMarker("plan", "team/nodes", "limit"), s.connect()
 	body := "<details><summary>all</summary>\n\n```diff\n" + strings.Repeat("+ ümlaut 😀\n", 60_000) + "```\n</details>\n"
 	for i := range 2 {
 		if posted := post(t, f, s.Second, forge.Comment{Marker: m, Body: body}); posted.Written != (i == 0) {
@@ -225,12 +230,12 @@ func limit(t *testing.T, s Server) {
 }
 
 func status(t *testing.T, s Server) {
-	f := s.Connect()
+	f := s.connect()
 	sha := list(t, f, forge.Listing{}).Open[0].Head.SHA
 	is := forge.Status{Context: "poolwright/conformance (one)", State: forge.Pending, Description: "planning", URL: "https://example.org/1"}
 	set := func(state forge.State, description string) {
 		is.State, is.Description = state, description
-		for _, by := range []forge.Forge{f, f, s.Connect()} {
+		for _, by := range []forge.Forge{f, f, s.connect()} {
 			if err := by.Status(t.Context(), sha, is); err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +254,7 @@ func status(t *testing.T, s Server) {
 
 // check sets checks by several processes, and compares the newest with what was set last.
 func check(t *testing.T, s Server) {
-	f := s.Connect()
+	f := s.connect()
 	sha := list(t, f, forge.Listing{}).Open[0].Head.SHA
 	c := forge.Check{Status: forge.Status{Context: "poolwright/conformance (check)", URL: "https://example.org/1"}}
 	for i := range forge.MaxAnnotations + 20 {
@@ -275,7 +280,7 @@ func check(t *testing.T, s Server) {
 		{"and done", forge.Success, "### done", 0, PostedCheck{Conclusion: "success", Title: "headline", Summary: "### done"}, 5},
 	} {
 		c.State, c.Description, c.Summary, c.Annotations = step.state, "headline", step.summary, all[:step.lines]
-		for _, by := range []forge.Forge{f, f, s.Connect()} {
+		for _, by := range []forge.Forge{f, f, s.connect()} {
 			w, ok := by.(forge.CheckWriter)
 			if !ok {
 				t.Skip("the forge has no checks")
@@ -324,7 +329,7 @@ func checkAnnotations(t *testing.T, got, want []forge.LineAnnotation) {
 }
 
 func follow(t *testing.T, s Server) {
-	f := s.Connect()
+	f := s.connect()
 	find := func(list []forge.PullRequest, number int) forge.PullRequest {
 		i := slices.IndexFunc(list, func(p forge.PullRequest) bool { return p.Number == number })
 		if i < 0 {

@@ -25,7 +25,7 @@ func conformance(t *testing.T, p *project) {
 	}
 	server := forgetest.Server{
 		First: opened("conformance-1"), Second: opened("conformance-2"),
-		Connect: func() forge.Forge { return p.forge(t, p.bot.Token) },
+		Connect: func(transport http.RoundTripper) forge.Forge { return p.forgeBy(t, p.bot.Token, transport) },
 		Push:    func(int) string { return add("pushed.yaml", map[string]any{"branch": "conformance-1"}) },
 		Close: func(number int) {
 			p.call(t, p.ada, http.MethodPatch, fmt.Sprintf("/pulls/%d", number), map[string]any{"state": "closed"}, nil)

@@ -153,7 +153,12 @@ func (p *project) open(t *testing.T, author gitserver.Account, head, title strin
 
 func (p *project) forge(t *testing.T, token string) *gitea.Forge {
 	t.Helper()
-	f, err := gitea.New(gitea.Config{Address: p.server.URL(), Repository: "ada/nodes", Token: token, Now: time.Now})
+	return p.forgeBy(t, token, nil)
+}
+
+func (p *project) forgeBy(t *testing.T, token string, transport http.RoundTripper) *gitea.Forge {
+	t.Helper()
+	f, err := gitea.New(gitea.Config{Address: p.server.URL(), Repository: "ada/nodes", Token: token, Transport: transport, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 	if f.statuses.Get(key) == status {
 		return nil
 	}
+	f.statuses.Remove(key)
 	client, err := f.client(ctx)
 	if err != nil {
 		return err

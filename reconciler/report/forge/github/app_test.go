@@ -83,11 +83,12 @@ func (h *hub) installation(t *testing.T) *github.Forge {
 
 func (h *hub) installationOf(t *testing.T, app int64) *github.Forge {
 	t.Helper()
-	f, err := github.New(github.Config{Address: h.server.URL, Repository: "ada/nodes", Now: h.now, App: &github.App{ID: app, Installation: installation, Key: h.app}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return h.installationBy(t, app, nil)
+}
+
+func (h *hub) installationBy(t *testing.T, app int64, transport http.RoundTripper) *github.Forge {
+	t.Helper()
+	return h.connect(t, github.Config{App: &github.App{ID: app, Installation: installation, Key: h.app}, Transport: transport})
 }
 
 // signedBy verifies a JSON web token by the App's public key.

@@ -58,6 +58,7 @@ func (f *Forge) Check(ctx context.Context, sha string, check forge.Check) error 
 	if f.checks.Get(key) == want.digest() {
 		return nil
 	}
+	f.checks.Remove(key)
 	kept, err := f.setCheck(ctx, doing, want)
 	if notGranted(err) {
 		return f.withoutChecks(ctx, sha, check.Status)

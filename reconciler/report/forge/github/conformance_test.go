@@ -1,29 +1,33 @@
 package github_test
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/poolwright/poolwright/reconciler/report/forge"
 	"github.com/poolwright/poolwright/reconciler/report/forge/forgetest"
+	"github.com/poolwright/poolwright/reconciler/report/forge/github"
 )
 
 func TestGitHubConforms(t *testing.T) {
 	t.Run("with a token", func(t *testing.T) {
 		h := newHub(t)
-		conforms(t, h, forgetest.Server{Connect: func() forge.Forge { return h.forge(t) }})
+		conforms(t, h, forgetest.Server{Connect: func(by http.RoundTripper) forge.Forge {
+			return h.connect(t, github.Config{Token: token, Transport: by})
+		}})
 	})
 	t.Run("as an App", func(t *testing.T) {
 		h := newHub(t)
 		installed(t, h)
-		conforms(t, h, forgetest.Server{Connect: func() forge.Forge { return h.installation(t) }, Checks: h.posted})
+		conforms(t, h, forgetest.Server{Connect: func(by http.RoundTripper) forge.Forge { return h.installationBy(t, appID, by) }, Checks: h.posted})
 	})
 	t.Run("as an App without checks", func(t *testing.T) {
 		h := newHub(t)
 		installed(t, h)
 		delete(h.granted, "checks")
-		conforms(t, h, forgetest.Server{Connect: func() forge.Forge { return h.installation(t) }})
+		conforms(t, h, forgetest.Server{Connect: func(by http.RoundTripper) forge.Forge { return h.installationBy(t, appID, by) }})
 	})
 }
 

@@ -122,7 +122,14 @@ func credential(r *http.Request) string {
 // forge connects with the token.
 func (h *hub) forge(t *testing.T) *github.Forge {
 	t.Helper()
-	f, err := github.New(github.Config{Address: h.server.URL, Repository: "ada/nodes", Token: token, Now: h.now})
+	return h.connect(t, github.Config{Token: token})
+}
+
+// connect makes a client of the hub with the credential and the transport of a configuration.
+func (h *hub) connect(t *testing.T, config github.Config) *github.Forge {
+	t.Helper()
+	config.Address, config.Repository, config.Now = h.server.URL, "ada/nodes", h.now
+	f, err := github.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

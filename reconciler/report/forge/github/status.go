@@ -53,6 +53,7 @@ func (f *Forge) status(ctx context.Context, sha string, status forge.Status, exi
 	if f.statuses.Get(key) == status {
 		return nil
 	}
+	f.statuses.Remove(key)
 	current, err := f.newestStatus(ctx, doing, key)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package gitlab_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -38,9 +39,11 @@ func newLab(t *testing.T, open int) *lab {
 	return &lab{s, listening.URL}
 }
 
-func (l *lab) forge(t *testing.T) *gitlab.Forge {
+func (l *lab) forge(t *testing.T) *gitlab.Forge { return l.forgeBy(t, nil) }
+
+func (l *lab) forgeBy(t *testing.T, transport http.RoundTripper) *gitlab.Forge {
 	t.Helper()
-	f, err := gitlab.New(gitlab.Config{Address: l.url, Project: project, Token: token, Now: l.Time})
+	f, err := gitlab.New(gitlab.Config{Address: l.url, Project: project, Token: token, Transport: transport, Now: l.Time})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +74,7 @@ func TestGitLabConforms(t *testing.T) {
 	pushed := strings.Repeat("ab", 20)
 	forgetest.Run(t, forgetest.Server{
 		First: 1, Second: 2,
-		Connect: func() forge.Forge { return l.forge(t) },
+		Connect: func(transport http.RoundTripper) forge.Forge { return l.forgeBy(t, transport) },
 		Push: func(number int) string {
 			l.mergeRequest(number, func(m *server.MergeRequest) { m.SHA = pushed })
 			return pushed

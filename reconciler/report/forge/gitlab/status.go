@@ -32,6 +32,11 @@ type setStatus struct {
 	started time.Time
 }
 
+// isMet reports whether a status that is there is the one that is desired, or one that GitLab does not set to it.
+func (want buildStatus) isMet(current buildStatus) bool {
+	return current == want || want.state == pending && (current.state == pending || current.state == running)
+}
+
 // buildState is GitLab's word for a state. It has one for both a plan that is refused and
 // one that could not be made; the description distinguishes them.
 func buildState(s forge.State) string {
@@ -62,6 +67,7 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 	if f.statuses.Get(key) == set {
 		return nil
 	}
+	f.statuses.Remove(key)
 	existing, err := f.existing(ctx, doing, key)
 	if err != nil {
 		return err
@@ -71,9 +77,7 @@ func (f *Forge) Status(ctx context.Context, sha string, status forge.Status) err
 		return err
 	}
 	for _, target := range targets {
-		current := newestIn(target, existing)
-		waiting := want.state == pending && (current.state == pending || current.state == running)
-		if current == want || waiting {
+		if want.isMet(newestIn(target, existing)) {
 			continue
 		}
 		if err := f.set(ctx, doing, key, of, target, want); err != nil {
@@ -102,9 +106,19 @@ func (f *Forge) set(ctx context.Context, doing string, key statusKey, of head, t
 		case ok && refused.code == http.StatusNotFound && sent.Ref == "" && of.ref != "":
 			sent.Ref = of.ref
 		default:
+			if ok && refused.code == http.StatusBadRequest && f.isSet(ctx, doing, key, target, want) {
+				return nil
+			}
 			return f.failed(doing, setting, err)
 		}
 	}
+}
+
+// isSet reports whether the status is in a pipeline by now. GitLab refuses to set what is pending or running to the same state, which a
+// request whose response was lost, or another process, may have set after the statuses were read.
+func (f *Forge) isSet(ctx context.Context, doing string, key statusKey, target pipeline, want buildStatus) bool {
+	existing, err := f.existing(ctx, doing, key)
+	return err == nil && want.isMet(newestIn(target, existing))
 }
 
 // newestIn is the newest status of a pipeline, the zero buildStatus if there is none. Where the pipeline is not known, of the

@@ -28,6 +28,13 @@ func (m *Cache[K, V]) Get(key K) V {
 	return m.entries[key]
 }
 
+// Remove removes the value: what a request leaves whose response is lost is not known.
+func (m *Cache[K, V]) Remove(key K) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.entries, key)
+}
+
 // Put keeps the value.
 func (m *Cache[K, V]) Put(key K, value V) {
 	m.mu.Lock()
