@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,8 +35,9 @@ func (p *past) endsEmptyNodesSoon() {
 func (p *past) keepsAClassWithoutKarpenter(name string) {
 	p.Helper()
 	p.now = nil
+	led := p.stockLeader()
 	p.scaleStock(0)
-	p.eventually("nobody leads", func() error { return p.stockLeads(false) })
+	p.eventually("Karpenter has stopped", p.hasStopped)
 	u := newShell(p.fixture, p.repo)
 	u.block("kubectl delete ec2nodeclass "+name+" --timeout=3s", exitCode{1})
 	class := &karpenterv1.EC2NodeClass{}
@@ -43,7 +45,12 @@ func (p *past) keepsAClassWithoutKarpenter(name string) {
 		p.Errorf("the class has %v, deleted %v, %v", class.Finalizers, class.DeletionTimestamp, err)
 	}
 	p.scaleStock(1)
-	p.eventually("Karpenter leads again", func() error { return p.stockLeads(true) })
+	p.eventually("Karpenter leads again", func() error {
+		if leads := p.stockLeader(); leads == "" || leads == led {
+			return fmt.Errorf("its lease is held by %q", leads)
+		}
+		return nil
+	})
 }
 
 // managedProfiles are the instance profiles that Karpenter has made for its classes.

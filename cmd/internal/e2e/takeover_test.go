@@ -264,7 +264,7 @@ func (s *stocked) handsBack(guide *page) {
 	u.block(guide.take("kubectl wait"), exitCode{0})
 	stopped := time.Now()
 	u.block(guide.take("kubectl -n kube-system scale"), exitCode{0})
-	s.eventually("Karpenter leads again", func() error { return s.stockLeads(true) })
+	s.eventually("Karpenter leads again", s.stockLeads)
 	s.Logf("nobody provisioned for %s", since(stopped))
 	s.addPod("general")
 	s.waitForNodeWithPod("general")
