@@ -154,6 +154,28 @@ func TestEachLimitIsOnThePage(t *testing.T) {
 	}
 }
 
+// TestEachMeasurementOfMemoryNamesATestOrBenchmark holds that a row of what the controller takes can be measured again.
+func TestEachMeasurementOfMemoryNamesATestOrBenchmark(t *testing.T) {
+	_, page, found := strings.Cut(read(t, "limits.md"), "\n| process | by | memory |\n|---|---|---|\n")
+	if !found {
+		t.Fatal("docs/limits.md has no table of what a process takes any more")
+	}
+	table, _, _ := strings.Cut(page, "\n\n")
+	folders := []string{"cmd/internal/e2e", "cmd/internal/child", "cmd/poolwright-sandbox/benchmark"}
+	last := ""
+	for row := range strings.Lines(table + "\n") {
+		by := strings.TrimSpace(strings.Split(row, "|")[2])
+		if name := regexp.MustCompile("`((?:Test|Benchmark)\\w+)`").FindStringSubmatch(by); name != nil {
+			last = name[1]
+			if !slices.ContainsFunc(folders, func(folder string) bool { return testsIn(t, folder)[last] }) {
+				t.Errorf("docs/limits.md names %s, which is in none of %v", last, folders)
+			}
+		} else if by != "the same" || last == "" {
+			t.Errorf("this row names nothing that measures it: %s", row)
+		}
+	}
+}
+
 // fields are the defaults of a struct of limits, by field.
 func fields(t *testing.T, file string) map[string]string {
 	t.Helper()

@@ -42,7 +42,8 @@ func (r Ref) withDefault() Ref {
 	return r
 }
 
-func (r Ref) validate() error {
+// Check returns an error where no repository can have the reference, which wraps gitsource.ErrInvalid.
+func (r Ref) Check() error {
 	if r.Tag != "" && (r.Branch != "" || r.Commit != "") {
 		return fmt.Errorf("reading the reference to follow: %w: set only one of branch, tag and commit", gitsource.ErrInvalid)
 	}

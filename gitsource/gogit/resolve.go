@@ -18,7 +18,7 @@ func Resolve(ctx context.Context, c Config) (revision string, err error) {
 		return "", err
 	}
 	ref, limits := c.Ref.withDefault(), c.Limits.withDefaults()
-	if err := ref.validate(); err != nil {
+	if err := ref.Check(); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, limits.Timeout)
@@ -28,6 +28,13 @@ func Resolve(ctx context.Context, c Config) (revision string, err error) {
 		return "", fmt.Errorf("listing the references of %s: %w", server.Name(), err)
 	}
 	return revision, nil
+}
+
+// CheckURL returns an error where a repository's address is none that is fetched from, which wraps gitsource.ErrInvalid. It connects
+// to nothing, and repeats nothing of the address, which may hold a password.
+func CheckURL(address string) error {
+	_, err := remote.ParseURL(address)
+	return err
 }
 
 func resolve(ctx context.Context, server *remote.Remote, ref Ref) (string, error) {

@@ -40,7 +40,7 @@ func New(c Config) (*Source, error) {
 		return nil, err
 	}
 	ref := c.Ref.withDefault()
-	if err := ref.validate(); err != nil {
+	if err := ref.Check(); err != nil {
 		return nil, err
 	}
 	if c.Dir == "" {

@@ -83,10 +83,17 @@ func TestAnImageThatWasPushedRunsAsItsUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if size, err := compressed(pulled); err != nil || size > 45e6 {
+	size, err := compressed(pulled)
+	if err != nil || size > maxCompressed {
 		t.Errorf("it has %d bytes compressed, %v", size, err)
-	} else {
-		t.Logf("it has %d bytes compressed", size)
+	}
+	t.Logf("it has %d bytes compressed", size)
+	// New refuses any platform's that is larger.
+	if err := checkSize(pulled, platform, size-1); err == nil || !strings.Contains(err.Error(), platform.String()) {
+		t.Errorf("an image that is larger than its limit: %v", err)
+	}
+	if err := checkSize(pulled, platform, size); err != nil {
+		t.Error(err)
 	}
 	ran := runVersion(t, pulled)
 	if ran.Version != stamped.Version || ran.GitCommit != stamped.Revision {

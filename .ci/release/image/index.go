@@ -46,6 +46,9 @@ func New(root string, r product.Release, binaries []product.Binary) (Index, erro
 		if err != nil {
 			return Index{}, err
 		}
+		if err := checkSize(image, b.Platform, maxCompressed); err != nil {
+			return Index{}, err
+		}
 		bill, err := sbomOf(b, r, image)
 		if err != nil {
 			return Index{}, err
@@ -165,6 +168,21 @@ func (a Index) Print(out io.Writer, dir string) error {
 			return err
 		}
 		fmt.Fprintf(out, "%s  %s, %.1f MB compressed\n", digest, a.platforms[i], float64(size)/1e6)
+	}
+	return nil
+}
+
+// maxCompressed is how large the image of a platform may be as it is pulled, in bytes.
+const maxCompressed = 45_000_000
+
+// checkSize refuses an image that is larger than so many bytes as it is pulled.
+func checkSize(image v1.Image, platform v1.Platform, limit int64) error {
+	size, err := compressed(image)
+	if err != nil {
+		return fmt.Errorf("reading the size of the image for %s: %w", platform, err)
+	}
+	if size > limit {
+		return fmt.Errorf("the image for %s has %.1f MB compressed, and %.1f MB is the limit", platform, float64(size)/1e6, float64(limit)/1e6)
 	}
 	return nil
 }

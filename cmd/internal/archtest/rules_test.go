@@ -193,7 +193,7 @@ var tasks = map[string][]string{
 	"cmd/internal/scaffold":     {"provision/engine"},
 	"cmd/internal/crds":         {"provision/engine"},
 	// What the controller and the commands that ask a cluster make in the same way.
-	"cmd/internal/connect":      {"reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
+	"cmd/internal/connect":      {"gitsource/gogit", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"cmd/internal/offline":      {"gitsource/dir", "reconciler/targets/aws"},
 	"cmd/internal/planning":     {"gitsource/dir", "gitsource/gogit", "reconciler/targets/aws", "reconciler/targets/kubernetes", "provision/engine"},
 	"reconciler/gitcredentials": {"gitsource/gogit", "reconciler/report/forge/github"},

@@ -78,6 +78,9 @@ type Bootstrap struct {
 	stopped *existingKarpenter
 	// leader reports to a take-over whether a controller leads.
 	leader leaderWatch
+	// sync is the spec of the Sync that is made, and syncWarnings are what a person should read about it.
+	sync         map[string]any
+	syncWarnings []string
 }
 
 // Plan compares what a folder needs with AWS and the cluster, what costs least first. It
@@ -85,6 +88,9 @@ type Bootstrap struct {
 func Plan(ctx context.Context, req Request) (*Bootstrap, error) {
 	root, sub, err := dir.Locate(req.Dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := req.Sync.checkGiven(); err != nil {
 		return nil, err
 	}
 	var folder declaredFolder
@@ -101,11 +107,12 @@ func Plan(ctx context.Context, req Request) (*Bootstrap, error) {
 	if b.direct, err = connect.DirectClient(req.REST); err != nil {
 		return nil, err
 	}
-	if err := req.step("reading what is installed", func() error { return b.readInstalled(ctx) }); err != nil {
+	if err := req.step("reading what is installed", func() error { return b.readInstalled(ctx, root, sub) }); err != nil {
 		return nil, err
 	}
-	err = req.step("checking that the kubeconfig and AWS are of EKS cluster "+folder.eks.spec.Name, func() (err error) {
-		b.Warnings, err = folder.eks.prove(ctx, req.REST, b.direct, req.Namespace)
+	err = req.step("checking that the kubeconfig and AWS are of EKS cluster "+folder.eks.spec.Name, func() error {
+		warnings, err := folder.eks.prove(ctx, req.REST, b.direct, req.Namespace)
+		b.Warnings = append(b.Warnings, warnings...)
 		return err
 	})
 	if err != nil {
@@ -122,21 +129,36 @@ func Plan(ctx context.Context, req Request) (*Bootstrap, error) {
 	if err := b.findOthers(ctx, folder.eks); err != nil {
 		return nil, err
 	}
-	ours, err := b.installation(ctx, folder.eks, root, sub)
+	ours, err := b.installation(ctx, folder.eks)
 	if err != nil {
 		return nil, err
 	}
 	return b, b.compute(ctx, folder.set, ours)
 }
 
-// readInstalled refuses an installation in another namespace, and has the image where the request names none.
-func (b *Bootstrap) readInstalled(ctx context.Context) error {
+// readInstalled refuses an installation in another namespace, and has the image where the request names none, and what the Sync
+// follows. That comes before AWS is read, since the controller cannot follow every repository.
+func (b *Bootstrap) readInstalled(ctx context.Context, root, sub string) error {
 	if err := onlyHere(ctx, b.direct, b.req.Namespace); err != nil {
 		return err
 	}
+	if err := b.chooseImage(ctx); err != nil {
+		return err
+	}
+	var err error
+	b.sync, b.syncWarnings, err = b.req.Sync.follow(ctx, b.direct, b.req.Namespace, root, sub)
+	b.SyncName = b.req.Sync.Name
+	return err
+}
+
+// chooseImage has the image where the request names none, and warns of another one that is installed.
+func (b *Bootstrap) chooseImage(ctx context.Context) error {
 	live, err := installation.ReadLive(ctx, b.direct, b.req.Namespace)
 	if err != nil {
 		return err
+	}
+	if warning := imageWarning(live.Image, b.req.Image, b.req.ReleasedImage); warning != "" {
+		b.Warnings = append(b.Warnings, warning)
 	}
 	if b.req.Image = cmp.Or(b.req.Image, live.Image, b.req.ReleasedImage); b.req.Image == "" {
 		return errors.New("which image is the controller's? Build and push it with make image PUSH=REGISTRY/poolwright VERSION=TAG, and name it with --image")
@@ -177,7 +199,7 @@ func (r Request) declares(ctx context.Context, variables variables.Input) (decla
 }
 
 // installation are the objects of the installation, the Sync among them.
-func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub string) (state.Set, error) {
+func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS) (state.Set, error) {
 	in := installation.Manifests{Namespace: b.req.Namespace, Image: b.req.Image, RoleARN: eks.roleARN(), CABundle: b.caBundle}
 	items, err := in.Objects()
 	if err != nil {
@@ -190,11 +212,7 @@ func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub
 	for _, name := range newer {
 		b.Warnings = append(b.Warnings, fmt.Sprintf("CRD %s is a newer release's and stays as it is; this poolwright is older than what is installed", name))
 	}
-	spec, warnings, err := b.req.Sync.follow(ctx, b.direct, in.Namespace, root, sub)
-	if err != nil {
-		return state.Set{}, err
-	}
-	b.Warnings, b.SyncName = append(b.Warnings, warnings...), b.req.Sync.Name
+	b.Warnings = append(b.Warnings, b.syncWarnings...)
 	itself, err := declaresItself(ctx, b.direct, in.Namespace, b.SyncName)
 	if err != nil {
 		return state.Set{}, err
@@ -203,7 +221,7 @@ func (b *Bootstrap) installation(ctx context.Context, eks declaredEKS, root, sub
 		b.Warnings = append(b.Warnings, fmt.Sprintf("Sync %s is declared in the repository that it follows, and bootstrap does not change it: change it there", b.SyncName))
 		return state.NewSet(items...), nil
 	}
-	return state.NewSet(append(items, installation.SyncItem(in.Namespace, b.SyncName, spec))...), nil
+	return state.NewSet(append(items, installation.SyncItem(in.Namespace, b.SyncName, b.sync))...), nil
 }
 
 // compute makes the plan over both targets.

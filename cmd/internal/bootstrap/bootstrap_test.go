@@ -301,7 +301,7 @@ func TestTheImageIsTheRequestedTheInstalledOrThatOfTheRelease(t *testing.T) {
 	} {
 		c.req.Namespace = "gpu"
 		b := &Bootstrap{req: c.req, direct: reconcilertest.InstalledClient(t, c.live...)}
-		err := b.readInstalled(t.Context())
+		err := b.chooseImage(t.Context())
 		if b.req.Image != c.image || (c.image == "") != (err != nil && strings.Contains(err.Error(), "make image PUSH=")) {
 			t.Errorf("%s: got %q, %v", name, b.req.Image, err)
 		}

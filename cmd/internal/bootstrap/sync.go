@@ -3,11 +3,9 @@ package bootstrap
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -188,13 +186,13 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 			warnings = append(warnings, warning)
 		}
 	}
-	if err := r.checkURL(); err != nil {
-		return nil, err
-	}
 	if r.Branch == "" && !pinned {
 		if r.Branch = copied.branch; r.Branch == "" {
 			return nil, fmt.Errorf("no branch is checked out in %s: name the one to follow with --branch", root)
 		}
+	}
+	if err := r.checkSource(); err != nil {
+		return nil, err
 	}
 	if copied.ahead && copied.branch == r.Branch {
 		warnings = append(warnings, fmt.Sprintf("what is checked out is not what origin/%s was when it was last fetched: the controller follows what was pushed", r.Branch))
@@ -202,22 +200,43 @@ func (r *SyncRequest) fromWorkingCopy(root string, pinned bool) (warnings []stri
 	return warnings, nil
 }
 
-// checkURL checks that the controller can fetch from the address.
-func (r *SyncRequest) checkURL() error {
-	if !fetchable(r.URL) {
-		return errors.New("--url must be https://HOST/PATH without credentials, or ssh://git@HOST/PATH; put a token or a private key into a Secret and name it with --secret")
+// checkGiven checks the address and the reference that flags name, or else the file of --sync-file. It connects to nothing, so
+// that it comes before all that takes time. What the live Sync or the working copy has is checked once these are read.
+func (r *SyncRequest) checkGiven() error {
+	file, err := r.Variables.Read()
+	if err != nil {
+		return err
+	}
+	var git v1alpha1.GitSource
+	if file.Sync != nil && file.Sync.Spec.Source.Git.URL != "" {
+		git = file.Sync.Spec.Source.Git
+	}
+	field := "--sync-file " + r.Variables.SyncFile + ": spec.source.git."
+	switch {
+	case r.URL != "":
+		err = checkAddress("--url", r.URL)
+	case git.URL != "":
+		err = checkAddress(field+"url", git.URL)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Branch != "":
+		return checkRef("--branch", v1alpha1.GitRef{Branch: r.Branch})
+	}
+	return checkRef(field+"ref", git.Ref)
+}
+
+// checkSource checks that the controller can follow the address and the branch, by the Secret that there is.
+func (r *SyncRequest) checkSource() error {
+	if err := checkAddress("the repository's address", r.URL); err != nil {
+		return err
 	}
 	if isSSH(r.URL) && r.Secret == "" {
 		return fmt.Errorf("the repository is fetched by ssh, which needs a Secret with the keys identity and known_hosts: name it with --secret, or fetch by https with --url %s", overHTTPS(r.URL))
 	}
-	return nil
+	return checkRef("the branch to follow", v1alpha1.GitRef{Branch: r.Branch})
 }
-
-// fetchableAddress matches what the Sync's kind takes.
-var fetchableAddress = regexp.MustCompile(`^((https|http)://[^@\s]+|ssh://[^@:/\s]+@[^@\s]+)$`)
-
-// fetchable reports whether the Sync's kind takes an address.
-func fetchable(address string) bool { return fetchableAddress.MatchString(address) }
 
 // declaresItself reports whether a Sync applies its own object, because the repository
 // that it follows declares it.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -95,9 +96,10 @@ func (c *checker) syncs(ctx context.Context) []Result {
 		return one(warning("create one (docs/howto/follow-a-repository.md)", "there is no Sync, so that no repository is followed"))
 	}
 	var out []Result
-	watched, err := installation.Watched(ctx, c.Kube, c.Namespace)
-	if err != nil {
-		out, watched = c.unreadable(err), labels.Everything()
+	watched, unknown := installation.Watched(ctx, c.Kube, c.Namespace)
+	if unknown != nil {
+		// What is wrong is reported all the same. None counts as ready: its status may be of an earlier time.
+		out, watched = c.unreadable(unknown), labels.Everything()
 	}
 	ready := 0
 	for i := range list.Items {
@@ -108,7 +110,10 @@ func (c *checker) syncs(ctx context.Context) []Result {
 		}
 		out = append(out, r)
 	}
-	if ready > 0 {
+	switch {
+	case ready > 0 && unknown != nil:
+		out = append(out, skipped(fmt.Sprintf("%d of %d have Ready=True; it is not known whether the controller reconciles them", ready, len(list.Items)), ""))
+	case ready > 0:
 		out = append([]Result{ok("%d of %d are ready", ready, len(list.Items))}, out...)
 	}
 	return out

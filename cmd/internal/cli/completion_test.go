@@ -21,14 +21,22 @@ func TestCompletion(t *testing.T) {
 			fmt.Fprint(w, `{"kind":"SyncList","apiVersion":"poolwright.dev/v1alpha1","items":[{"metadata":{"name":"dev"}},{"metadata":{"name":"nodes"}}]}`)
 		case r.URL.Path == "/api/v1/namespaces":
 			fmt.Fprint(w, `{"kind":"NamespaceList","apiVersion":"v1","items":[{"metadata":{"name":"gitops"}},{"metadata":{"name":"poolwright-system"}}]}`)
+		case r.URL.Path == "/api/v1/namespaces/ml/pods" && r.URL.Query().Get("fieldSelector") == "status.phase=Pending":
+			fmt.Fprint(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"train-7"}},{"metadata":{"name":"train-6"}}]}`)
+		case r.URL.Path == "/api/v1/nodes":
+			fmt.Fprint(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"node-a"}}]}`)
+		case r.URL.Path == "/apis/karpenter.sh/v1/nodepools":
+			fmt.Fprint(w, `{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","items":[{"metadata":{"name":"gpu"}}]}`)
 		case r.URL.Path == "/api/v1":
-			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"namespaces","kind":"Namespace","verbs":["list"]}]}`)
+			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"namespaces","kind":"Namespace","verbs":["list"]},{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list"]},{"name":"nodes","kind":"Node","verbs":["list"]}]}`)
 		case r.URL.Path == "/api":
 			fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
 		case r.URL.Path == "/apis/poolwright.dev/v1alpha1":
 			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"poolwright.dev/v1alpha1","resources":[{"name":"syncs","kind":"Sync","namespaced":true,"verbs":["list"]}]}`)
+		case r.URL.Path == "/apis/karpenter.sh/v1":
+			fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"karpenter.sh/v1","resources":[{"name":"nodepools","kind":"NodePool","verbs":["list"]}]}`)
 		case r.URL.Path == "/apis":
-			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"poolwright.dev","versions":[{"groupVersion":"poolwright.dev/v1alpha1","version":"v1alpha1"}]}]}`)
+			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"poolwright.dev","versions":[{"groupVersion":"poolwright.dev/v1alpha1","version":"v1alpha1"}]},{"name":"karpenter.sh","versions":[{"groupVersion":"karpenter.sh/v1","version":"v1"}]}]}`)
 		default:
 			w.WriteHeader(http.StatusNotFound)
 		}
@@ -51,6 +59,11 @@ func TestCompletion(t *testing.T) {
 		"no names of a section":       {[]string{"get", "drift", ""}, ":4\n"},
 		"the Syncs of get":            {[]string{"get", "syncs", "-n", "gitops", "dev", ""}, "nodes\n:4\n"},
 		"the kinds of explain":        {[]string{"explain", ""}, "pod\nnode\npool\n:4\n"},
+		"the pending pods of explain": {[]string{"explain", "pod", "-n", "ml", ""}, "train-6\ntrain-7\n:4\n"},
+		"the nodes of explain":        {[]string{"explain", "node", ""}, "node-a\n:4\n"},
+		"the pools of explain":        {[]string{"explain", "nodepool", ""}, "gpu\n:4\n"},
+		"no names of another kind":    {[]string{"explain", "secret", ""}, ":4\n"},
+		"no second name of explain":   {[]string{"explain", "pool", "gpu", ""}, ":4\n"},
 		"the formats of explain":      {[]string{"explain", "-o", ""}, "json\nyaml\n:4\n"},
 		"the Syncs of wait":           {[]string{"wait", "-n", "gitops", ""}, "dev\nnodes\n:4\n"},
 		"the conditions of wait":      {[]string{"wait", "--for", ""}, "ready\napplied=\nrollout\n:4\n"},

@@ -203,7 +203,7 @@ func request(ctx context.Context, cl client.WithWatch, sync *v1alpha1.Sync, wait
 		return fmt.Errorf("requesting a run of Sync %s: %w", sync.Name, err)
 	}
 	fmt.Fprintf(progress, "requested a run of Sync %s\n", sync.Name)
-	if err := installation.CheckWatched(ctx, cl, sync); err != nil {
+	if err := installation.CheckRequest(ctx, cl, sync, progress); err != nil {
 		return err
 	}
 	if !wait.wait {

@@ -17,8 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -189,6 +191,29 @@ func TestARequestOnASyncThatIsNotSelectedEndsAtOnce(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "--watch-label-selector=stage=canary") {
 			t.Errorf("got %v", err)
 		}
+	}
+}
+
+// Whoever may not read the Deployment waits for what becomes of the request, and is warned.
+func TestARequestOfWhichItIsNotKnownWhetherItIsHandledIsAWarning(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(v1alpha1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	sync := &v1alpha1.Sync{}
+	sync.Namespace, sync.Name = "poolwright-system", "dev"
+	cl := fake.NewClientBuilder().WithScheme(scheme).WithObjects(sync).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, cl client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if _, is := o.(*appsv1.Deployment); is {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "deployments"}, key.Name, nil)
+			}
+			return cl.Get(ctx, key, o, opts...)
+		},
+	}).Build()
+	var out bytes.Buffer
+	err := request(t.Context(), cl, sync, waitFlags{timeout: time.Hour}, &out, func(*v1alpha1.Sync) {})
+	if err != nil || !strings.Contains(out.String(), "\nWarning: it is not known whether the controller reconciles Sync dev: reading Deployment poolwright-system/poolwright") {
+		t.Errorf("%v, with %q", err, out.String())
 	}
 }
 

@@ -175,7 +175,9 @@ func (s reportSource) report(ctx context.Context) (r Report, missing []string, e
 		return Report{}, nil, err
 	}
 	if s.section == sectionSyncs || s.section == sectionAll {
-		o.Selectors = selectors(ctx, s.kube, o.Syncs)
+		var unknown []IncompleteKind
+		o.Selectors, unknown = selectors(ctx, s.kube, o.Syncs)
+		o.IncompleteKinds = append(o.IncompleteKinds, unknown...)
 	}
 	r = NewReport(o, s.now(), s.types)
 	return r, r.choose(s.rowSelection), nil
@@ -253,11 +255,11 @@ func reportUnread(w io.Writer, r Report, from reportSource) error {
 		}
 		fmt.Fprintln(w, "Warning: "+u.Message)
 	}
-	kinds := map[string]bool{}
+	unread := true
 	for _, k := range readers(s, namespace) {
-		kinds[k.kind] = true
+		unread = unread && !r.read(k.kind)
 	}
-	if len(r.IncompleteKinds) == len(kinds) {
+	if unread {
 		return errors.New("nothing could be read")
 	}
 	if s != sectionAll && len(from.names) == 0 && len(r.tableOf(s, false).Rows) == 0 {

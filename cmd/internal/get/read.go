@@ -152,22 +152,30 @@ func Readable(ctx context.Context, from client.Reader, namespace string) ([]clie
 	return out, nil
 }
 
-// selectors are which Syncs the controllers of their namespaces reconcile, by the namespaces. Where that is not known it is all of them: who lists
-// Syncs needs no right to read the Deployment.
-func selectors(ctx context.Context, from client.Reader, syncs []v1alpha1.Sync) map[string]labels.Selector {
-	out := map[string]labels.Selector{}
+// kindDeployments is the kind of the controller, whose arguments select Syncs.
+const kindDeployments = "deployments.apps"
+
+// selectors are which Syncs the controllers of their namespaces reconcile, by the namespaces. Where that is not known, none is there, and unknown
+// has why.
+func selectors(ctx context.Context, from client.Reader, syncs []v1alpha1.Sync) (known map[string]labels.Selector, unknown []IncompleteKind) {
+	known = map[string]labels.Selector{}
 	for i := range syncs {
 		namespace := syncs[i].Namespace
-		if _, known := out[namespace]; known {
+		if _, done := known[namespace]; done {
 			continue
 		}
 		selector, err := installation.Watched(ctx, from, namespace)
-		if err != nil {
-			selector = labels.Everything()
+		known[namespace] = selector
+		if err == nil {
+			continue
 		}
-		out[namespace] = selector
+		reason := Failed
+		if apierrors.IsForbidden(err) {
+			reason = Forbidden
+		}
+		unknown = append(unknown, IncompleteKind{kindDeployments, reason, "it is not known which Syncs of namespace " + namespace + " the controller reconciles: " + sanitize.Text(err.Error())})
 	}
-	return out
+	return known, unknown
 }
 
 // read reads what a section needs, all kinds at a time and each page by page. What cannot be read

@@ -26,7 +26,7 @@ type Sync struct {
 	Ready   string `json:"ready"`
 	Drifted string `json:"drifted"`
 	// NotSelectedBy is the controller's --watch-label-selector where it does not select the Sync, so that this is not reconciled and its conditions
-	// are of an earlier time; empty where it does, or where that is not known.
+	// are of an earlier time; empty where it does, or where that is not known, which incompleteKinds has.
 	NotSelectedBy string `json:"notSelectedBy,omitempty"`
 	Suspended     bool   `json:"suspended"`
 	// SuspendReason is why, where somebody named a reason.

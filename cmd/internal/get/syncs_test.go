@@ -3,7 +3,9 @@ package get
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,12 +90,14 @@ func TestASyncThatItsControllerDoesNotSelectIsMarked(t *testing.T) {
 		deployment client.Object
 		denied     bool
 		want       map[string]string
+		// unknown are the reasons for which it is not known.
+		unknown []string
 	}{
 		"no selector":                       {deployment: installs()},
-		"a selector":                        {installs("--watch-label-selector=stage=canary"), false, map[string]string{"other": "stage=canary"}},
-		"one that selects none":             {installs("--watch-label-selector=stage in (test)"), false, map[string]string{"canary": "stage in (test)", "other": "stage in (test)"}},
-		"one that is invalid":               {deployment: installs("--watch-label-selector==")},
-		"a Deployment that may not be read": {deployment: installs("--watch-label-selector=stage=canary"), denied: true},
+		"a selector":                        {installs("--watch-label-selector=stage=canary"), false, map[string]string{"other": "stage=canary"}, nil},
+		"one that selects none":             {installs("--watch-label-selector=stage in (test)"), false, map[string]string{"canary": "stage in (test)", "other": "stage in (test)"}, nil},
+		"one that is invalid":               {deployment: installs("--watch-label-selector=="), unknown: []string{Failed}},
+		"a Deployment that may not be read": {deployment: installs("--watch-label-selector=stage=canary"), denied: true, unknown: []string{Forbidden, Forbidden}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kube := interceptor.NewClient(installed(t, &canary, &other, &without, c.deployment), interceptor.Funcs{
@@ -106,8 +110,21 @@ func TestASyncThatItsControllerDoesNotSelectIsMarked(t *testing.T) {
 			})
 			for _, section := range []sectionName{sectionSyncs, sectionAll} {
 				r, _, err := reportSource{kube: kube, types: types(t), now: now, rowSelection: rowSelection{section: section}}.report(t.Context())
-				if err != nil || len(r.IncompleteKinds) > 0 {
-					t.Fatal(err, r.IncompleteKinds)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var unknown []string
+				for _, u := range r.IncompleteKinds {
+					unknown = append(unknown, u.Reason)
+					if u.Kind != "deployments.apps" || !strings.HasPrefix(u.Message, "it is not known which Syncs of namespace ") {
+						t.Errorf("not read is %+v", u)
+					}
+				}
+				if !slices.Equal(unknown, c.unknown) {
+					t.Errorf("it is not known for %q, not %q", unknown, c.unknown)
+				}
+				if err := reportUnread(io.Discard, r, reportSource{rowSelection: rowSelection{section: section}}); err != nil {
+					t.Errorf("the Syncs are read all the same: %v", err)
 				}
 				got, rows := map[string]string{}, r.syncTable(false).Rows
 				for i, s := range r.Syncs {

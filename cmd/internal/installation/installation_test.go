@@ -130,20 +130,23 @@ func TestTheInstalledControllerWatchesTheSyncsOfItsFlag(t *testing.T) {
 	}
 }
 
-func TestASyncThatTheInstalledControllerDoesNotSelectIsReported(t *testing.T) {
+func TestASyncCountsAsReconciledOnlyWhereTheInstalledControllerSelectsIt(t *testing.T) {
+	const selected, notSelected, notKnown = "selected", "not selected", "not known"
 	for name, c := range map[string]struct {
 		labels map[string]string
 		flag   string
 		get    error
 		want   string
+		// has is in the error.
+		has string
 	}{
-		"all are selected":                    {},
-		"its labels match":                    {labels: map[string]string{"stage": "canary"}, flag: "--watch-label-selector=stage=canary"},
-		"its labels do not":                   {labels: map[string]string{"stage": "dev"}, flag: "--watch-label-selector=stage=canary", want: "Sync dev is not reconciled: its labels do not match --watch-label-selector=stage=canary of Deployment gpu/poolwright"},
-		"it has none":                         {flag: "--watch-label-selector=stage=canary", want: "Sync dev is not reconciled"},
-		"who may not read it is not hindered": {flag: "--watch-label-selector=stage=canary", get: apierrors.NewForbidden(schema.GroupResource{}, Deployment, nil)},
-		"nothing is known in an outage":       {flag: "--watch-label-selector=stage=canary", get: apierrors.NewServiceUnavailable("no leader")},
-		"the kubelet expands a variable":      {flag: "--watch-label-selector=$(SELECTOR)"},
+		"all are selected":           {want: selected},
+		"its labels match":           {labels: map[string]string{"stage": "canary"}, flag: "--watch-label-selector=stage=canary", want: selected},
+		"its labels do not":          {labels: map[string]string{"stage": "dev"}, flag: "--watch-label-selector=stage=canary", want: notSelected, has: "--watch-label-selector=stage=canary of Deployment gpu/poolwright"},
+		"it has none":                {flag: "--watch-label-selector=stage=canary", want: notSelected, has: "Sync dev"},
+		"the Deployment is not read": {labels: map[string]string{"stage": "canary"}, flag: "--watch-label-selector=stage=canary", get: apierrors.NewForbidden(schema.GroupResource{}, Deployment, nil), want: notKnown, has: "reading Deployment gpu/poolwright"},
+		"an outage":                  {get: apierrors.NewServiceUnavailable("no leader"), want: notKnown, has: "no leader"},
+		"a variable of the kubelet":  {labels: map[string]string{"stage": "canary"}, flag: "--watch-label-selector=$(SELECTOR)", want: notKnown, has: "--watch-label-selector of Deployment gpu/poolwright"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: Deployment}}
@@ -155,8 +158,14 @@ func TestASyncThatTheInstalledControllerDoesNotSelectIsReported(t *testing.T) {
 				return cl.Get(ctx, key, o, opts...)
 			}})
 			err := CheckWatched(t.Context(), cl, &v1alpha1.Sync{ObjectMeta: metav1.ObjectMeta{Namespace: "gpu", Name: "dev", Labels: c.labels}})
-			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
+			got := notKnown
+			if _, is := errors.AsType[NotWatchedError](err); is {
+				got = notSelected
+			} else if err == nil {
+				got = selected
+			}
+			if got != c.want || err != nil && !strings.Contains(err.Error(), c.has) {
+				t.Errorf("it is %s, want %s: %v", got, c.want, err)
 			}
 		})
 	}

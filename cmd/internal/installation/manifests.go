@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -224,15 +225,36 @@ func Watched(ctx context.Context, c client.Reader, namespace string) (labels.Sel
 	return selector, nil
 }
 
-// CheckWatched returns an error where the installed controller does not reconcile the Sync, so that nobody will handle a request
-// of it. It returns nil where that is not known: who requests a run needs no permission to read the Deployment, the kubelet expands
-// variables in its arguments, and a request that was made stays made while the API server is away.
+// NotWatchedError is of a Sync that the installed controller does not reconcile: nobody handles a request of it, and its status is of
+// an earlier time.
+type NotWatchedError struct{ message string }
+
+// Error implements error.
+func (e NotWatchedError) Error() string { return e.message }
+
+// CheckWatched returns nil where the installed controller reconciles the Sync, and a [NotWatchedError] where it does not. Any other error
+// is of what could not be read, so that it is not known: who requests a run needs no permission to read the Deployment, the kubelet
+// expands variables in its arguments, and the API server may be away.
 func CheckWatched(ctx context.Context, c client.Client, sync *v1alpha1.Sync) error {
 	watched, err := Watched(ctx, c, sync.Namespace)
-	if err != nil || watched.Matches(labels.Set(sync.Labels)) {
-		return nil //nolint:nilerr // It is not known, see above.
+	switch {
+	case err != nil:
+		return fmt.Errorf("it is not known whether the controller reconciles Sync %s: %w", sync.Name, err)
+	case watched.Matches(labels.Set(sync.Labels)):
+		return nil
 	}
-	return fmt.Errorf("Sync %s is not reconciled: its labels do not match --watch-label-selector=%s of Deployment %s/%s; add the labels to it, or change the flag", sync.Name, watched, sync.Namespace, Deployment)
+	return NotWatchedError{fmt.Sprintf("Sync %s is not reconciled: its labels do not match --watch-label-selector=%s of Deployment %s/%s; add the labels to it, or change the flag", sync.Name, watched, sync.Namespace, Deployment)}
+}
+
+// CheckRequest is CheckWatched of a Sync of which a run was requested. Where it is not known whether the controller reconciles it, that is a
+// warning: the request was made, and whoever waits finds out whether it is handled.
+func CheckRequest(ctx context.Context, c client.Client, sync *v1alpha1.Sync, warnings io.Writer) error {
+	err := CheckWatched(ctx, c, sync)
+	if _, is := errors.AsType[NotWatchedError](err); err == nil || is {
+		return err
+	}
+	fmt.Fprintln(warnings, "Warning:", err)
+	return nil
 }
 
 // SyncItem is a Sync as an object of the installation: only the fields that

@@ -3,6 +3,7 @@ package supportbundle
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -112,11 +113,11 @@ const logged = `{"level":"info","msg":"connecting","proxy":"http://me:hunter2-pr
 {"level":"error","msg":"the password hunter2 \"with\" quotes is refused, token hunter2-token"}
 `
 
-// objects decodes what is planted.
-func objects(t *testing.T) []client.Object {
+// objects decodes manifests.
+func objects(t *testing.T, manifests string) []client.Object {
 	t.Helper()
 	var out []client.Object
-	for document := range strings.SplitSeq(planted, "\n---\n") {
+	for document := range strings.SplitSeq(manifests, "\n---\n") {
 		u := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &u.Object); err != nil {
 			t.Fatal(err)
@@ -126,15 +127,15 @@ func objects(t *testing.T) []client.Object {
 	return out
 }
 
-// request collects what is planted; list is called for each kind that is listed.
-func request(t *testing.T, list func(kind string) error) Request {
+// request collects what manifests have, or else what is planted; list is called for each kind that is listed.
+func request(t *testing.T, list func(kind string) error, manifests ...string) Request {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, k := range append(kinds(home), kind{gvk: schema.GroupVersionKind{Version: "v1", Kind: "Secret"}}, kind{gvk: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}}) {
 		scheme.AddKnownTypeWithName(k.gvk, &unstructured.Unstructured{})
 		scheme.AddKnownTypeWithName(k.gvk.GroupVersion().WithKind(k.gvk.Kind+"List"), &unstructured.UnstructuredList{})
 	}
-	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects(t)...).WithInterceptorFuncs(interceptor.Funcs{
+	kube := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects(t, cmp.Or(strings.Join(manifests, ""), planted))...).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, options ...client.ListOption) error {
 			if err := list(strings.TrimSuffix(l.GetObjectKind().GroupVersionKind().Kind, "List")); err != nil {
 				return err
@@ -240,6 +241,65 @@ func TestABundleHasWhatExplainsAFailure(t *testing.T) {
 	for name, content := range files {
 		if strings.HasSuffix(name, ".json") && !json.Valid([]byte(content)) {
 			t.Errorf("%s is no JSON", name)
+		}
+	}
+}
+
+// A variable may have the name of an object as its value, or a part of it: the variable is masked, and the object is known by its name.
+func TestNamesOfObjectsAreReadable(t *testing.T) {
+	const named = `
+apiVersion: poolwright.dev/v1alpha1
+kind: Sync
+metadata: {name: training, namespace: poolwright-system}
+spec: {substitute: {POOL: training-pool, CLUSTER: production, TEAM: analytics, HOME: poolwright-system, KIND: NodePool, KEY: hunter2-training-pool}}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: training-pool}
+spec: {template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: analytics-gpus}}}}
+---
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: analytics-gpus}
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: training-pool-x7k2p, labels: {karpenter.sh/nodepool: training-pool}}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: training-pool.18c5, namespace: poolwright-system}
+message: "NodePool training-pool: the key hunter2-training-pool of production and analytics is refused"
+involvedObject: {kind: NodePool, name: training-pool}
+`
+	req := request(t, func(string) error { return nil }, named)
+	req.Checks.Results = []check.Result{
+		{Name: "syncs", Object: "Sync poolwright-system/training", Message: "production: training-pool is not ready"},
+		{Name: "karpenter", Object: "Deployment production/karpenter", Message: "it runs"},
+		{Name: "node-classes", Object: "EC2NodeClass analytics-gpus", Message: "that of hunter2-training-pool"},
+	}
+	var out bytes.Buffer
+	if err := Write(t.Context(), &out, req); err != nil {
+		t.Fatal(err)
+	}
+	files := unpack(t, out.Bytes())
+	for name, parts := range map[string][]string{
+		"check.json":          {`"object": "Sync poolwright-system/training"`, `"object": "Deployment production/karpenter"`, `"object": "EC2NodeClass analytics-gpus"`, `training-pool is not ready`},
+		"syncs.json":          {`"name": "training"`, `"namespace": "poolwright-system"`, `"POOL": "(masked)"`, `"CLUSTER": "(masked)"`, `"TEAM": "(masked)"`, `"HOME": "(masked)"`, `"KIND": "(masked)"`},
+		"nodepools.json":      {`"kind": "NodePool"`, `"name": "training-pool"`, `"name": "analytics-gpus"`},
+		"ec2nodeclasses.json": {`"name": "analytics-gpus"`},
+		"nodeclaims.json":     {`"name": "training-pool-x7k2p"`, `"karpenter.sh/nodepool": "training-pool"`},
+		"events.json":         {`"name": "training-pool.18c5"`, "NodePool training-pool: the key (masked) of production and (masked) is refused"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(files[name], part) {
+				t.Errorf("%s lacks %s: %s", name, part, files[name])
+			}
+		}
+	}
+	for name, content := range files {
+		if strings.Contains(content, "hunter2") {
+			t.Errorf("%s has a secret: %s", name, content)
 		}
 	}
 }

@@ -2,9 +2,12 @@ package supportbundle
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/poolwright/poolwright/cmd/internal/check"
 	"github.com/poolwright/poolwright/cmd/internal/installation"
@@ -20,9 +23,9 @@ type listing struct {
 }
 
 // masked are the files with what was checked and collected, without secrets: a secret of any object is
-// masked in all objects and texts.
+// masked in all objects and texts. Kinds and names of objects stay, also where a variable has the same value.
 func masked(checks check.Report, kinds []collected, logs []archived, failures []string) ([]archived, error) {
-	m := &masker{secrets: map[string]bool{}}
+	m := &masker{secrets: map[string]bool{}, names: namesOf(checks, kinds)}
 	var all []map[string]any
 	for _, k := range kinds {
 		for _, object := range k.objects {
@@ -32,7 +35,12 @@ func masked(checks check.Report, kinds []collected, logs []archived, failures []
 	// First, since it finds whole values: what is masked by its shape leaves the rest of one.
 	known := m.replacer()
 	for i, object := range all {
-		all[i], _ = texts(object, known.Replace).(map[string]any)
+		all[i], _ = texts(object, func(s string) string {
+			if m.names[s] {
+				return s
+			}
+			return known.Replace(s)
+		}).(map[string]any)
 	}
 	all, text := report.Masked(all)
 	content, err := encode(withoutSecrets(checks, func(s string) string { return text(known.Replace(s)) }))
@@ -62,10 +70,33 @@ func masked(checks check.Report, kinds []collected, logs []archived, failures []
 func withoutSecrets(r check.Report, text func(string) string) check.Report {
 	r.Results = slices.Clone(r.Results)
 	for i, result := range r.Results {
-		result.Object, result.Message, result.Remedy = text(result.Object), text(result.Message), text(result.Remedy)
+		if !kindAndName.MatchString(result.Object) {
+			result.Object = text(result.Object)
+		}
+		result.Message, result.Remedy = text(result.Message), text(result.Remedy)
 		r.Results[i] = result
 	}
 	return r
+}
+
+// kindAndName matches the object of a result: its kind, its namespace where it has one, and its name.
+var kindAndName = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*) (?:([a-z0-9][-a-z0-9]*)/)?([a-z0-9][-a-z0-9.]*)$`)
+
+// namesOf are the kinds, namespaces and names of all objects. Whoever reads the bundle reads them, so that none is a secret.
+func namesOf(checks check.Report, kinds []collected) map[string]bool {
+	names := map[string]bool{}
+	for _, k := range kinds {
+		for _, object := range k.objects {
+			u := unstructured.Unstructured{Object: object}
+			names[u.GetKind()], names[u.GetNamespace()], names[u.GetName()] = true, true, true
+		}
+	}
+	for _, result := range checks.Results {
+		for _, part := range kindAndName.FindStringSubmatch(result.Object) {
+			names[part] = true
+		}
+	}
+	return names
 }
 
 // masker takes out of objects what may be a secret although plans show it: a plan is of what is
@@ -73,6 +104,8 @@ func withoutSecrets(r check.Report, text func(string) string) check.Report {
 type masker struct {
 	// secrets are what was taken out.
 	secrets map[string]bool
+	// names are those of the objects. One that was taken out elsewhere is masked there, and stays as a name.
+	names map[string]bool
 }
 
 // shortest is the length in bytes from which what was taken out is masked in other texts, too:
@@ -176,7 +209,7 @@ func (m *masker) secret(v any) any {
 	}
 	quoted := strconv.Quote(text)
 	for _, s := range []string{text, strings.TrimSpace(text), quoted[1 : len(quoted)-1]} {
-		if len(s) >= shortest {
+		if len(s) >= shortest && !m.names[s] {
 			m.secrets[s] = true
 		}
 	}

@@ -197,26 +197,41 @@ func (w *syncWaiter) wait(ctx context.Context, check syncCheck, timeout time.Dur
 	return fmt.Sprintf("Sync %s: %s", w.key.Name, last.sentence), err
 }
 
-// ready checks the condition Ready. That of a Sync which the controller does not reconcile is of an earlier time, and stays.
+// ready checks the condition Ready. That of a Sync which the controller does not reconcile is of an earlier time, and stays; where it
+// is not known whether it does, no condition counts, and that is an error.
 func ready(ctx context.Context, w *syncWaiter, sync *v1alpha1.Sync) (outcome, error) {
-	c := conditions.Get(sync, fluxmeta.ReadyCondition)
-	if err := installation.CheckWatched(ctx, w.kube, sync); err != nil {
-		return outcome{}, NotMet{err.Error()}
+	err := w.checkWatched(ctx, sync)
+	if _, is := errors.AsType[NotMet](err); err != nil && !is {
+		return outcome{}, fmt.Errorf("%w; request permission to read that Deployment, or wait for a revision, which needs none: --for=applied=REVISION", err)
 	}
+	return readyCondition(sync), err
+}
+
+// checkWatched returns NotMet where the controller does not reconcile the Sync, and another error where that is not known.
+func (w *syncWaiter) checkWatched(ctx context.Context, sync *v1alpha1.Sync) error {
+	err := installation.CheckWatched(ctx, w.kube, sync)
+	if _, is := errors.AsType[installation.NotWatchedError](err); is {
+		return NotMet{err.Error()}
+	}
+	return err
+}
+
+func readyCondition(sync *v1alpha1.Sync) outcome {
+	c := conditions.Get(sync, fluxmeta.ReadyCondition)
 	switch {
 	case !sync.DeletionTimestamp.IsZero():
-		return outcome{never: true, sentence: "it is being deleted"}, nil
+		return outcome{never: true, sentence: "it is being deleted"}
 	case sync.Spec.Suspend:
 		// One that ends by itself can be waited for.
-		return outcome{never: suspension.Until(sync).IsZero(), sentence: "it is suspended" + suspension.Details(sync) + "; to resume it, run: poolwright resume " + sync.Name}, nil
+		return outcome{never: suspension.Until(sync).IsZero(), sentence: "it is suspended" + suspension.Details(sync) + "; to resume it, run: poolwright resume " + sync.Name}
 	case c == nil:
-		return outcome{sentence: "it has no condition Ready yet"}, nil
+		return outcome{sentence: "it has no condition Ready yet"}
 	case c.Status != metav1.ConditionTrue:
-		return outcome{sentence: "it is not ready: " + sanitize.Text(c.Reason) + ": " + sanitize.Text(c.Message)}, nil
+		return outcome{sentence: "it is not ready: " + sanitize.Text(c.Reason) + ": " + sanitize.Text(c.Message)}
 	case sync.Status.ObservedGeneration < sync.Generation:
-		return outcome{sentence: "its newest generation has not been reconciled yet"}, nil
+		return outcome{sentence: "its newest generation has not been reconciled yet"}
 	}
-	return outcome{met: true, sentence: sanitize.Text(c.Message)}, nil
+	return outcome{met: true, sentence: sanitize.Text(c.Message)}
 }
 
 // applied checks that a revision is the one that was applied last.
@@ -233,15 +248,23 @@ func applied(revision string) syncCheck {
 		if to := rollback.Revision(sync); to != "" && !matches(to, revision) {
 			return outcome{never: true, sentence: "it is rolled back to " + to + "; to have it apply what is newer, run: poolwright resume " + sync.Name + " --rollback"}, nil
 		}
-		o, err := ready(ctx, w, sync)
-		if err != nil || o.never {
-			return o, err
+		// Where it is not known whether the controller reconciles the Sync, a revision that it applies proves that it does.
+		unknown := w.checkWatched(ctx, sync)
+		if _, is := errors.AsType[NotMet](unknown); is {
+			return outcome{}, unknown
+		}
+		o := readyCondition(sync)
+		if o.never {
+			return o, nil
 		}
 		sentence := "it has applied " + cmp.Or(sanitize.Text(s.LastAppliedRevision), "nothing yet")
 		if s.LastAttemptedRevision != s.LastAppliedRevision {
 			sentence += ", and tried " + sanitize.Text(s.LastAttemptedRevision)
 		}
-		if !o.met {
+		switch {
+		case unknown != nil:
+			sentence += "; " + sanitize.Text(unknown.Error())
+		case !o.met:
 			sentence += "; " + o.sentence
 		}
 		return outcome{sentence: sentence}, nil

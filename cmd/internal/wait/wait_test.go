@@ -128,6 +128,7 @@ func TestTheConditionsOfASyncThatIsNotSelectedAreNotUsed(t *testing.T) {
 	over := withRollout("True", "UpToDate", "no node is to be replaced")
 	labelled := func(s *v1alpha1.Sync) { s.Labels = map[string]string{"stage": "canary"} }
 	never := func(s *v1alpha1.Sync) { s.Status = v1alpha1.SyncStatus{} }
+	forbidden := apierrors.NewForbidden(schema.GroupResource{}, installation.Deployment, nil)
 	const notSelected = "Sync dev is not reconciled: its labels do not match --watch-label-selector=stage=canary of Deployment gitops/poolwright; add the labels to it, or change the flag"
 	for name, test := range map[string]struct {
 		condition string
@@ -135,16 +136,22 @@ func TestTheConditionsOfASyncThatIsNotSelectedAreNotUsed(t *testing.T) {
 		get       error
 		// notMet is the message of a condition that is not met; one that is met has none.
 		notMet string
+		// end is in the error that ends the wait.
+		end string
 	}{
-		"ready, and selected":                             {condition: "ready", sync: sync(labelled)},
-		"ready of an earlier time":                        {condition: "ready", sync: sync(), notMet: notSelected},
-		"never reconciled":                                {condition: "ready", sync: sync(never), notMet: notSelected},
-		"rolled out, and selected":                        {condition: "rollout", sync: sync(over, labelled)},
-		"rolled out at an earlier time":                   {condition: "rollout", sync: sync(over), notMet: notSelected},
-		"a revision that was rolled out":                  {condition: "rollout=" + commit, sync: sync(over), notMet: notSelected},
-		"a revision that is applied":                      {condition: "applied=" + commit, sync: sync()},
-		"a revision that will not be":                     {condition: "applied=" + newer, sync: sync(), notMet: notSelected},
-		"who may not read the Deployment is not hindered": {condition: "ready", sync: sync(), get: apierrors.NewForbidden(schema.GroupResource{}, installation.Deployment, nil)},
+		"ready, and selected":                                                           {condition: "ready", sync: sync(labelled)},
+		"ready of an earlier time":                                                      {condition: "ready", sync: sync(), notMet: notSelected},
+		"never reconciled":                                                              {condition: "ready", sync: sync(never), notMet: notSelected},
+		"rolled out, and selected":                                                      {condition: "rollout", sync: sync(over, labelled)},
+		"rolled out at an earlier time":                                                 {condition: "rollout", sync: sync(over), notMet: notSelected},
+		"a revision that was rolled out":                                                {condition: "rollout=" + commit, sync: sync(over), notMet: notSelected},
+		"a revision that is applied":                                                    {condition: "applied=" + commit, sync: sync()},
+		"a revision that will not be":                                                   {condition: "applied=" + newer, sync: sync(), notMet: notSelected},
+		"ready, and the Deployment may not be read":                                     {condition: "ready", sync: sync(labelled), get: forbidden, end: "it is not known whether the controller reconciles Sync dev: reading Deployment gitops/poolwright"},
+		"rolled out, and the Deployment may not be read":                                {condition: "rollout", sync: sync(over, labelled), get: forbidden, end: "--for=applied=REVISION"},
+		"ready, and the API server is away for a moment, which is waited for":           {condition: "ready", sync: sync(labelled), get: apierrors.NewServiceUnavailable("no leader"), end: context.Canceled.Error()},
+		"a revision that is applied, and the Deployment may not be read":                {condition: "applied=" + commit, sync: sync(), get: forbidden},
+		"a revision that is waited for, since what applies it proves who reconciles it": {condition: "applied=" + newer, sync: sync(), get: forbidden, end: context.Canceled.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "gitops", Name: installation.Deployment}}
@@ -163,7 +170,13 @@ func TestTheConditionsOfASyncThatIsNotSelectedAreNotUsed(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			_, err = w.wait(ctx, check, time.Hour, func(string) { cancel() }) // What is reported is waited for.
 			var unmet NotMet
-			if test.notMet == "" && err != nil || test.notMet != "" && (!errors.As(err, &unmet) || unmet.Message != test.notMet) {
+			notMet := errors.As(err, &unmet)
+			switch {
+			case test.end != "":
+				if err == nil || notMet || !strings.Contains(err.Error(), test.end) {
+					t.Errorf("%v, want an error with %q", err, test.end)
+				}
+			case test.notMet == "" && err != nil || test.notMet != "" && unmet.Message != test.notMet:
 				t.Errorf("%v, want %q", err, test.notMet)
 			}
 		})
