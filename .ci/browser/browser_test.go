@@ -287,18 +287,23 @@ func TestThePageInABrowser(t *testing.T) {
 		c.run("", "-n", "poolwright-system", "annotate", "--overwrite", "sync", "dev", "poolwright.dev/suspend-reason=until the audit is over")
 		do(t, ctx, chromedp.Poll(`!document.body.textContent.includes("alert(1)")`, nil))
 	}
-	node := strings.TrimSpace(c.run("", "get", "nodeclaims", "-o", "jsonpath={.items[0].metadata.name}"))
+	running := strings.Fields(c.run("", "get", "nodeclaims", "-o", "jsonpath={.items[*].metadata.name}"))
+	node := running[0]
 	var history recorded
 	var ended int
 	for deadline := time.Now().Add(time.Minute); ; {
 		history = c.history()
 		drifted := slices.ContainsFunc(history.Drift, func(d drift) bool { return slices.Contains(d.Managers, manager{"kubectl-edit"}) })
 		ended = slices.IndexFunc(history.NodeClaims, func(n nodeClaim) bool { return !n.Terminated.IsZero() })
-		if len(history.PullRequests) > 0 && drifted && ended >= 0 {
+		// A node has its own price once it is recorded.
+		priced := !slices.ContainsFunc(running, func(name string) bool {
+			return !slices.ContainsFunc(history.NodeClaims, func(n nodeClaim) bool { return n.Name == name && n.USDPerHour > 0 })
+		})
+		if len(history.PullRequests) > 0 && drifted && ended >= 0 && priced {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the history of the demo lacks a pull request, drift by kubectl-edit or a terminated node: %+v", history)
+			t.Fatalf("the history of the demo lacks a pull request, drift by kubectl-edit, a terminated node, or a price of %v: %+v", running, history)
 		}
 	}
 	pull := history.PullRequests[len(history.PullRequests)-1]

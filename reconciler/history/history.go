@@ -35,6 +35,17 @@ type History struct {
 	Omitted int `json:"omitted,omitempty"`
 }
 
+// Running are the NodeClaims that were not terminated, by name.
+func (h History) Running() map[string]NodeClaim {
+	out := map[string]NodeClaim{}
+	for _, n := range h.NodeClaims {
+		if n.Terminated.IsZero() {
+			out[n.Name] = n
+		}
+	}
+	return out
+}
+
 // Reader reads the History of a cluster. Any number may call it at a time, on every replica.
 type Reader interface {
 	// Read returns what is recorded. Without any record it is the zero History and no error.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -178,8 +179,25 @@ func (s *syncFixture) correctedOnce(c *controller, first, n int) {
 	}
 }
 
+// requestsDuring are the requests of the controller to the API server while something is done, sorted, but for those that are made by time or
+// for the Syncs of others.
+func (c *controller) requestsDuring(do func()) []string {
+	before := len(c.api.requests())
+	do()
+	out := slices.DeleteFunc(c.api.requests()[before:], func(r string) bool {
+		byTime := strings.HasSuffix(r, " watch") || ofHistory(r) || r == "POST /api/v1/namespaces/"+c.api.system+"/configmaps"
+		for _, part := range []string{"/leases", "/events", "/selfsubject"} {
+			byTime = byTime || strings.Contains(r, part)
+		}
+		return byTime || strings.Contains(r, "/syncs/") && !strings.Contains(r, "/namespaces/"+c.api.system+"/")
+	})
+	slices.Sort(out)
+	return out
+}
+
 // TestViewersOfThePageChangeNothingOfDriftCorrection: objects are edited by hand while nobody and while 64 windows have the page open. Each
-// edit is one write of the controller in both cases and is on the page in every window, and a run that finds no difference writes nothing.
+// edit is one write of the controller in both cases and is on the page in every window, and a run that finds no difference sends the same
+// requests in both cases, none of them for a single object.
 // With POOLWRIGHT_LONG=1 there are 400 edits, in turns, and the times of both are compared.
 func TestViewersOfThePageChangeNothingOfDriftCorrection(t *testing.T) {
 	t.Parallel()
@@ -192,6 +210,7 @@ func TestViewersOfThePageChangeNothingOfDriftCorrection(t *testing.T) {
 	s.declare("v1", "few")
 	s.repo.commit("Declare objects")
 	c := s.start()
+	c.api.keepRequests()
 	s.follow(every("10m"))
 	s.ready()
 	s.handled()
@@ -204,9 +223,13 @@ func TestViewersOfThePageChangeNothingOfDriftCorrection(t *testing.T) {
 		first := 2 * round * perRound
 		s.handled()
 		c.api.take()
-		alone = append(alone, s.edits(kube, first, perRound)...)
+		correcting := c.requestsDuring(func() { alone = append(alone, s.edits(kube, first, perRound)...) })
 		s.handled()
 		s.correctedOnce(c, first, perRound)
+		without := c.requestsDuring(func() { s.handled() })
+		if s.countForObjects(correcting) < perRound || s.countForObjects(without) > 0 {
+			t.Errorf("%d corrections take the requests %v, and a run that finds no difference %v", perRound, correcting, without)
+		}
 
 		v := s.viewers(fmt.Sprint("ui-", round), fmt.Sprintf("object-%04d", first+2*perRound-1))
 		before := time.Now()
@@ -222,6 +245,10 @@ func TestViewersOfThePageChangeNothingOfDriftCorrection(t *testing.T) {
 			return nil
 		})
 		s.handled()
+		t.Logf("a run that finds no difference sends %v", without)
+		if diff := cmp.Diff(without, c.requestsDuring(func() { s.handled() })); diff != "" {
+			t.Errorf("a run that finds no difference sends other requests with %d windows (-without +with):\n%s", windows, diff)
+		}
 		if writes := beyond(c.api.take(), routine(s.name)); len(writes) > 0 {
 			t.Errorf("a run that finds no difference writes: %v", writes)
 		}
@@ -243,6 +270,16 @@ func TestViewersOfThePageChangeNothingOfDriftCorrection(t *testing.T) {
 	if rounds > 1 && p99(beside) > 100*time.Millisecond && p99(beside) > 3*p99(alone) {
 		t.Errorf("with viewers, an edit is corrected in %s (p99), and in %s without: more than 100ms, and than three times as long", p99(beside), p99(alone))
 	}
+}
+
+// countForObjects counts the requests for single objects that Git declares.
+func (s *syncFixture) countForObjects(requests []string) (n int) {
+	for _, r := range requests {
+		if strings.Contains(r, "/namespaces/"+s.apps+"/") {
+			n++
+		}
+	}
+	return n
 }
 
 // pageReadsNothingTwice fails where poolwright ui lists a kind for a change or for a window: its watches have all changes.

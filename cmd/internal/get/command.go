@@ -1,9 +1,9 @@
 // Package get makes the command get, which prints what a cluster's objects have of its node pools: what
 // they cost, how many of their GPUs are requested, and what differs from the repository.
 //
-// It refuses to write anything, to read a Secret, and to connect to AWS, Git or a forge; a price that
-// is not known is never zero. What the user may not read is left out, and named. Start reading at Of,
-// which is a function of the objects and the time.
+// It refuses to write anything, to read a Secret, and to connect to AWS, Git or a forge; prices are those that the controller has recorded,
+// or the catalog's, and one that is not known is never zero. What the user may not read is left out, and named. Start reading at
+// NewReport, which is a function of the objects and the time.
 package get
 
 import (
@@ -13,6 +13,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,7 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/connect"
 	"github.com/poolwright/poolwright/cmd/internal/document"
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 // requestTimeout bounds each request.
@@ -57,8 +59,8 @@ Without an argument it prints every section in short: nodes that are not ready, 
 do-not-disrupt, and pull requests that are not done.
 
 GPUs are counted in the resources that pods request: shares, where a DevicePlugin shares them. Prices are of instances
-only, from the built-in catalog: ~ marks those of another region, a range the bounds of a spot price, and - a value that is
-not known.
+only: of a node that the history has, the recorded one, and else from the built-in catalog. ~ marks those of another region and
+the maximum of a spot price, a range the bounds of a spot price, and - a value that is not known.
 
 It reads the API server only. Objects that you may not list are left out, and their kinds are
 listed on standard error.`,
@@ -146,16 +148,17 @@ func (f *flags) check(s rowSelection) error {
 
 // reportSource reads reports of a cluster.
 type reportSource struct {
-	kube      client.Reader
-	types     *catalog.Catalog
-	now       func() time.Time
-	namespace string
+	kube  client.Reader
+	types *catalog.Catalog
+	now   func() time.Time
+	// namespace is that of the Syncs, empty for all, and historyNamespace that of the history.
+	namespace, historyNamespace string
 	rowSelection
 }
 
 // source connects to the cluster.
 func (f *flags) source(env Environment, s rowSelection) (reportSource, error) {
-	out := reportSource{now: env.Now, rowSelection: s}
+	out := reportSource{now: env.Now, historyNamespace: env.Namespace(), rowSelection: s}
 	if !f.allNamespaces {
 		out.namespace = env.Namespace()
 	}
@@ -170,7 +173,14 @@ func (f *flags) source(env Environment, s rowSelection) (reportSource, error) {
 // report reads the cluster, and leaves out what is not selected. Missing are the names that
 // nothing has.
 func (s reportSource) report(ctx context.Context) (r Report, missing []string, err error) {
+	var recorded history.History
+	var unread []IncompleteKind
+	var group sync.WaitGroup
+	if s.section.priced() {
+		group.Go(func() { recorded, unread = readHistory(ctx, s.kube, s.historyNamespace) })
+	}
 	o, err := read(ctx, s.kube, s.section, s.namespace)
+	group.Wait()
 	if err != nil {
 		return Report{}, nil, err
 	}
@@ -179,7 +189,8 @@ func (s reportSource) report(ctx context.Context) (r Report, missing []string, e
 		o.Selectors, unknown = selectors(ctx, s.kube, o.Syncs)
 		o.IncompleteKinds = append(o.IncompleteKinds, unknown...)
 	}
-	r = NewReport(o, s.now(), s.types)
+	o.IncompleteKinds = append(o.IncompleteKinds, unread...)
+	r = NewReport(o, s.now(), s.types).Priced(recorded)
 	return r, r.choose(s.rowSelection), nil
 }
 

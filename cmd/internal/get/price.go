@@ -2,18 +2,20 @@ package get
 
 import (
 	"fmt"
+	"slices"
 
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/poolwright/poolwright/provision/catalog"
+	"github.com/poolwright/poolwright/reconciler/history"
 )
 
 // USD is what something costs, in US dollars an hour: the least and the most, which differ for
-// spot instances, of whose prices the catalog only has the bounds.
+// spot instances without a recorded price, since the catalog only has the bounds of theirs.
 type USD struct {
 	Min float64 `json:"min"`
 	Max float64 `json:"max"`
-	// Approximate is true where prices of another region stand in for those of the region.
+	// Approximate is true where a price is that of another region, or the maximum of a spot price.
 	Approximate bool `json:"approximate,omitempty"`
 }
 
@@ -60,6 +62,52 @@ func (r *Report) IdleUSD() *USD {
 		out.Min += n.USDPerHour.Min * share
 		out.Max += n.USDPerHour.Max * share
 		out.Approximate = out.Approximate || n.USDPerHour.Approximate
+	}
+	return out
+}
+
+// Priced is the node with its recorded price; where it has none, as it is.
+func (n Node) Priced(recorded history.NodeClaim) Node {
+	if price := recorded.USDPerHour; price != nil {
+		n.USDPerHour = &USD{Min: *price, Max: *price, Approximate: recorded.PriceBasis.Approximate()}
+	}
+	return n
+}
+
+// Priced is the report with the recorded price of each node that the history has, in place of the catalog's. The sums of pools and of
+// the cluster are those of the nodes. The report itself stays as it is.
+func (r Report) Priced(h history.History) Report {
+	recorded, found := h.Running(), false
+	nodes := slices.Clone(r.Nodes)
+	for i, n := range nodes {
+		of := recorded[n.NodeClaim]
+		nodes[i], found = n.Priced(of), found || of.USDPerHour != nil
+	}
+	if !found {
+		return r
+	}
+	byPool := map[string][]Node{}
+	for _, n := range nodes {
+		byPool[n.NodePool] = append(byPool[n.NodePool], n)
+	}
+	r.Nodes, r.Pools = nodes, slices.Clone(r.Pools)
+	for i, p := range r.Pools {
+		if p.Nodes != nil {
+			r.Pools[i].USDPerHour = costOf(byPool[p.Name])
+		}
+	}
+	if r.Summary != nil && r.Summary.Nodes != nil {
+		s := *r.Summary
+		s.USDPerHour, s.IdleUSDPerHour, r.Summary = costOf(nodes), r.IdleUSD(), &s
+	}
+	return r
+}
+
+// costOf is what nodes cost together; nil where the price of one that was launched is not known.
+func costOf(nodes []Node) *USD {
+	out := &USD{}
+	for _, n := range nodes {
+		out = out.add(n)
 	}
 	return out
 }

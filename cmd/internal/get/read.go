@@ -21,6 +21,8 @@ import (
 	"github.com/poolwright/poolwright/cmd/internal/installation"
 	"github.com/poolwright/poolwright/provision/gpu"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
+	"github.com/poolwright/poolwright/reconciler/history"
+	"github.com/poolwright/poolwright/reconciler/history/store"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 )
 
@@ -41,6 +43,8 @@ const (
 	kindNodes    = "nodes"
 	kindPods     = "pods"
 	kindEvents   = "events"
+	// kindConfigMaps are those of the history.
+	kindConfigMaps = "configmaps"
 )
 
 // The reasons of Karpenter's events on a node that it does not disrupt.
@@ -225,6 +229,19 @@ func merged(a, b Objects) Objects {
 		Syncs:   append(a.Syncs, b.Syncs...), Plugins: append(a.Plugins, b.Plugins...), Pools: append(a.Pools, b.Pools...), Claims: append(a.Claims, b.Claims...),
 		Nodes: append(a.Nodes, b.Nodes...), Events: append(a.Events, b.Events...), Pods: append(a.Pods, b.Pods...), IncompleteKinds: append(a.IncompleteKinds, b.IncompleteKinds...),
 	}
+}
+
+// readHistory reads what the controller has recorded, of which reports have the prices. Where it cannot be read it is the zero History, as
+// where nothing is recorded, and unread has why.
+func readHistory(ctx context.Context, from client.Reader, namespace string) (h history.History, unread []IncompleteKind) {
+	h, err := store.Read(ctx, from, namespace)
+	switch {
+	case err == nil:
+		return h, nil
+	case apierrors.IsForbidden(err):
+		return h, []IncompleteKind{{kindConfigMaps, Forbidden, fmt.Sprintf("the history, which has the recorded prices of nodes: you have no permission to get configmaps in the namespace %[1]s; to check, run: kubectl auth can-i get configmaps -n %[1]s", namespace)}}
+	}
+	return history.History{}, []IncompleteKind{{kindConfigMaps, Failed, "the history, which has the recorded prices of nodes: " + sanitize.Text(err.Error())}}
 }
 
 // errTooMany reports a kind with more objects than are read.

@@ -210,7 +210,7 @@ type Summary struct {
 	IdleUSDPerHour *USD `json:"idleUSDPerHour,omitempty"`
 	// PendingGPUPods counts the pods that request GPUs and have no node; absent where pods were not read.
 	PendingGPUPods *int `json:"pendingGPUPods,omitempty"`
-	// PriceDate is the date of the catalog whose prices these are.
+	// PriceDate is the date of the catalog, whose price a node has that the history has none of.
 	PriceDate string `json:"priceDate,omitempty"`
 }
 
@@ -218,7 +218,7 @@ func reportType() metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: document.APIVersion, Kind: "Overview"}
 }
 
-// NewReport makes the report of a cluster's objects at a time, with the catalog's prices.
+// NewReport makes the report of a cluster's objects at a time, with the catalog's prices: Priced has those of the history.
 func NewReport(o Objects, now time.Time, types *catalog.Catalog) Report {
 	r := Report{TypeMeta: reportType(), Time: metav1.NewTime(now), IncompleteKinds: o.IncompleteKinds}
 	r.Syncs, r.PullRequests = syncsOf(o.Syncs, o.Selectors), pullRequestsOf(o.Syncs)

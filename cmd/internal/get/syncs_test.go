@@ -102,7 +102,7 @@ func TestASyncThatItsControllerDoesNotSelectIsMarked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kube := interceptor.NewClient(installed(t, &canary, &other, &without, c.deployment), interceptor.Funcs{
 				Get: func(ctx context.Context, kube client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-					if c.denied {
+					if _, is := o.(*appsv1.Deployment); is && c.denied {
 						return forbidden("deployments")
 					}
 					return kube.Get(ctx, key, o, options...)

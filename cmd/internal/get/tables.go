@@ -31,6 +31,11 @@ func sections() []sectionName {
 	return []sectionName{sectionSyncs, sectionPools, sectionNodes, sectionPulls, sectionDrift, sectionQuota}
 }
 
+// priced reports whether the section has prices.
+func (s sectionName) priced() bool {
+	return s == sectionAll || s == sectionPools || s == sectionNodes
+}
+
 // singular heads the first column of a section's table in the overview, where kubectl's NAME would be
 // ambiguous.
 func (s sectionName) singular() string {

@@ -12,6 +12,8 @@ import (
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
 	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -84,6 +86,8 @@ const (
 	earlier = 210
 	// failover is how long there is no leader after one was killed.
 	failover = 20 * time.Second
+	// sampleSeconds are the GPU seconds of one sample of a node.
+	sampleSeconds = gpusEach * float64(sampleInterval/time.Second)
 )
 
 func lifetimes() []lifetime {
@@ -343,10 +347,13 @@ func newProcess(t *testing.T, at int, after bool) *process {
 func (p *process) problems(h history.History) []string {
 	var out []string
 	wrong := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	count := map[string]int{}
+	count, uids := map[string]int{}, map[string]int{}
 	paid, usd := float64(earlier)*60*gpusEach, float64(earlier)/60
+	var claims history.States
 	for _, n := range h.NodeClaims {
 		count[n.Name]++
+		uids[n.UID]++
+		claims = claims.Plus(n.GPUSeconds)
 		if end, ended := p.ended[n.Name[len(n.Name)-1:]]; ended && n.UID != n.Name {
 			want := end.Sub(n.Launched.Time).Seconds() * gpusEach
 			if !n.Terminated.Time.Equal(end) || n.TerminationUnobserved || math.Abs(n.GPUSeconds.Paid-want) > 1e-6 {
@@ -370,8 +377,8 @@ func (p *process) problems(h history.History) []string {
 			wrong("%s was recorded %d times", l.name, n)
 		}
 	}
-	if len(h.NodeClaims) != earlier+len(lifetimes()) {
-		wrong("%d nodes are recorded", len(h.NodeClaims))
+	if len(h.NodeClaims) != earlier+len(lifetimes()) || len(uids) != len(h.NodeClaims) {
+		wrong("%d nodes with %d UIDs are recorded", len(h.NodeClaims), len(uids))
 	}
 	var sum, dollars history.States
 	for _, hour := range h.PoolHours {
@@ -380,10 +387,17 @@ func (p *process) problems(h history.History) []string {
 	if math.Abs(sum.Paid-paid) > 1e-6 || math.Abs(dollars.Paid-usd) > 1e-6 {
 		wrong("in all hours %f GPU seconds and %f dollars are paid, want %f and %f", sum.Paid, dollars.Paid, paid, usd)
 	}
+	if !cmp.Equal(sum, claims, rounded) {
+		wrong("the GPU seconds of all hours are %+v, those of all nodes %+v", sum, claims)
+	}
 	return out
 }
 
-// problemsOfGPUs are those of what was requested of a node: what is missing of it is not observed, and five minutes at most.
+// rounded compares sums of many nodes, each of which is written with milliseconds.
+var rounded = cmpopts.EquateApprox(0, 0.01)
+
+// problemsOfGPUs are those of what was requested of a node: what is missing of it is not observed, and five minutes at most. No more is
+// requested or idle than its pod requested or left, and all of it together is no more than what is paid for since it was initialized.
 func (p *process) problemsOfGPUs(n history.NodeClaim, wrong func(string, ...any)) {
 	at := slices.IndexFunc(lifetimes(), func(l lifetime) bool { return p.object(l.name) == n.Name })
 	if at < 0 || n.Initialized.IsZero() {
@@ -394,10 +408,24 @@ func (p *process) problemsOfGPUs(n history.NodeClaim, wrong func(string, ...any)
 		end = p.clock.Now()
 	}
 	share := float64(lifetimes()[at].shares) / sharesEach
-	want := (end.Sub(n.Initialized.Time) - 2*sampleInterval).Seconds() * gpusEach * share
+	initialized := end.Sub(n.Initialized.Time).Seconds() * gpusEach
+	want := (initialized - 2*sampleInterval.Seconds()*gpusEach) * share
 	gap := n.GPUSeconds.Unobserved
 	if n.GPUSeconds.Requested < want-gap*share-1e-6 || gap > 5*60*gpusEach {
 		wrong("%s: %f GPU seconds are requested and %f not observed, want %f", n.Name, n.GPUSeconds.Requested, gap, want)
+	}
+	for _, bound := range []struct {
+		what      string
+		got, most float64
+	}{
+		{"requested", n.GPUSeconds.Requested, initialized * share},
+		{"idle", n.GPUSeconds.Idle, initialized * (1 - share)},
+		{"requested, idle or not observed", n.GPUSeconds.Requested + n.GPUSeconds.Idle + gap, min(initialized, n.GPUSeconds.Paid)},
+		{"allocatable or not observed", n.GPUSeconds.Allocatable + gap, min(initialized, n.GPUSeconds.Paid)},
+	} {
+		if bound.got > bound.most+1e-3 {
+			wrong("%s: %f GPU seconds are %s, want at most %f", n.Name, bound.got, bound.what, bound.most)
+		}
 	}
 	if p.kube.writes > 0 && p.longest == 0 && gap > 2*sampleInterval.Seconds()*gpusEach {
 		wrong("%s: %f GPU seconds are not observed, and nothing was killed", n.Name, gap)
@@ -426,6 +454,35 @@ func TestNoNodeIsLostOrDoubledWhereverTheLeaderIsKilled(t *testing.T) {
 	t.Logf("%d writes; at most %s from the last write to the next leader", writes, longest)
 	if longest > 5*time.Minute {
 		t.Errorf("it is up to %s from the last write to the next leader", longest)
+	}
+}
+
+// Each of these is more than what happened: a life that is recorded twice, and seconds that are counted twice.
+func TestWhatIsCountedTwiceIsAProblem(t *testing.T) {
+	p := newProcess(t, 0, false)
+	h := p.live()
+	if found := p.problems(h); len(found) > 0 {
+		t.Fatalf("without any of it: %v", found)
+	}
+	at := slices.IndexFunc(h.NodeClaims, func(n history.NodeClaim) bool { return n.Name == p.object("a") })
+	hour := slices.IndexFunc(h.PoolHours, func(hour history.PoolHour) bool { return hour.NodePool == "gpu" })
+	for _, add := range []history.States{{Requested: sampleSeconds}, {Idle: sampleSeconds}, {Allocatable: sampleSeconds}, {Unobserved: sampleSeconds}} {
+		for _, ofNode := range []bool{true, false} {
+			changed := h
+			changed.NodeClaims, changed.PoolHours = slices.Clone(h.NodeClaims), slices.Clone(h.PoolHours)
+			if ofNode {
+				changed.NodeClaims[at].GPUSeconds = h.NodeClaims[at].GPUSeconds.Plus(add)
+			}
+			changed.PoolHours[hour].GPUSeconds = h.PoolHours[hour].GPUSeconds.Plus(add)
+			if len(p.problems(changed)) == 0 {
+				t.Errorf("%+v in an hour, and in the record of the node %t: one sample more is no problem", add, ofNode)
+			}
+		}
+	}
+	twice := h
+	twice.NodeClaims = append(slices.Clone(h.NodeClaims), h.NodeClaims[at])
+	if len(p.problems(twice)) == 0 {
+		t.Error("a life that is recorded twice is no problem")
 	}
 }
 

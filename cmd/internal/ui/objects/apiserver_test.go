@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -76,8 +77,34 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			return
 		}
+		name := strings.LastIndex(r.URL.Path, "/") + 1
+		if dir := r.URL.Path[:name]; strings.HasPrefix(dir, of.path+"/") && strings.HasSuffix(dir, "/"+of.name+"/") {
+			s.named(w, of, r.URL.Path[name:])
+			return
+		}
 	}
 	s.discovery(w, r.URL.Path)
+}
+
+// named serves one object.
+func (s *apiServer) named(w http.ResponseWriter, of resource, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.Contains(s.forbidden, of.name) {
+		s.status(w, http.StatusForbidden, "Forbidden")
+		return
+	}
+	for _, object := range s.objects[of.name] {
+		var is metav1.PartialObjectMetadata
+		if err := json.Unmarshal([]byte(object), &is); err != nil {
+			s.t.Error(err)
+		}
+		if is.Name == name {
+			fmt.Fprint(w, object)
+			return
+		}
+	}
+	s.status(w, http.StatusNotFound, "NotFound")
 }
 
 func version(path string) string {

@@ -23,13 +23,21 @@ import (
 func configMap(t *testing.T, resourceVersion int, nodes ...string) string {
 	t.Helper()
 	at := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
-	state := recorder.NewState(nil)
+	var all []recorder.Observation
 	for _, name := range nodes {
-		state.Observe(at.Add(time.Minute), []recorder.Observation{{NodeClaim: history.NodeClaim{
+		all = append(all, recorder.Observation{NodeClaim: history.NodeClaim{
 			Name: name, UID: name, NodePool: "gpu", GPUs: 1, Reason: history.ReasonEmpty,
 			Lifecycle: history.Lifecycle{Created: metav1.NewTime(at), Launched: metav1.NewTime(at), Deleted: metav1.NewTime(at.Add(time.Minute)), Terminated: metav1.NewTime(at.Add(time.Minute))},
-		}}})
+		}})
 	}
+	return recordedAt(t, resourceVersion, at.Add(time.Minute), all...)
+}
+
+// recordedAt is the ConfigMap with the State of a history in which these were observed at a time.
+func recordedAt(t *testing.T, resourceVersion int, at time.Time, observed ...recorder.Observation) string {
+	t.Helper()
+	state := recorder.NewState(nil)
+	state.Observe(at, observed)
 	content, err := state.Encode()
 	if err != nil {
 		t.Fatal(err)

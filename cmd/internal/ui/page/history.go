@@ -62,9 +62,8 @@ func terminatedRow(n history.NodeClaim, now time.Time, window time.Duration) nod
 	row := nodeRowOf(get.Node{
 		Name: cmp.Or(n.Node, n.Name), NodeClaim: n.Name, NodePool: n.NodePool, InstanceType: n.InstanceType, CapacityType: n.CapacityType, Zone: n.Zone,
 		Created: n.Created, State: "Terminated", Reason: string(n.Reason), Message: n.Message, Phases: phasesOf(n),
-	}, n.Terminated.Time, now, window)
+	}.Priced(n), n.Terminated.Time, now, window)
 	row.GPUs.Allocatable = &n.GPUs
-	row.USDPerHour = recordedPrice(n)
 	row.Record = recordOf(n, now)
 	row.Record.Gone, row.Record.Lifetime, row.Record.Ended = !n.Terminated.IsZero(), lifetime(n, now), n.Terminated
 	return row
@@ -154,70 +153,6 @@ func phasesOf(n history.NodeClaim) []get.Phase {
 			p.Since = last
 		}
 		out = append(out, p)
-	}
-	return out
-}
-
-// runningNodes are the nodes that were not terminated, by the name of their NodeClaim.
-func runningNodes(h history.History) map[string]history.NodeClaim {
-	out := map[string]history.NodeClaim{}
-	for _, n := range h.NodeClaims {
-		if n.Terminated.IsZero() {
-			out[n.Name] = n
-		}
-	}
-	return out
-}
-
-// Priced is a report with the price of each node that the history has, by which its cost is recorded, in place of the catalog's. The
-// sums of pools and of the cluster are those of the nodes. It does not change the report that it is passed.
-func Priced(r get.Report, h history.History) get.Report {
-	recorded, found := runningNodes(h), false
-	nodes := slices.Clone(r.Nodes)
-	for i, n := range nodes {
-		if price := recordedPrice(recorded[n.NodeClaim]); price != nil {
-			nodes[i].USDPerHour, found = price, true
-		}
-	}
-	if !found {
-		return r
-	}
-	byPool := map[string][]get.Node{}
-	for _, n := range nodes {
-		byPool[n.NodePool] = append(byPool[n.NodePool], n)
-	}
-	r.Nodes, r.Pools = nodes, slices.Clone(r.Pools)
-	for i, p := range r.Pools {
-		if p.Nodes != nil {
-			r.Pools[i].USDPerHour = costOf(byPool[p.Name])
-		}
-	}
-	if r.Summary != nil && r.Summary.Nodes != nil {
-		s := *r.Summary
-		s.USDPerHour, s.IdleUSDPerHour, r.Summary = costOf(nodes), r.IdleUSD(), &s
-	}
-	return r
-}
-
-// recordedPrice is the price of a node as it is recorded; nil where it is not.
-func recordedPrice(n history.NodeClaim) *get.USD {
-	if n.USDPerHour == nil {
-		return nil
-	}
-	return &get.USD{Min: *n.USDPerHour, Max: *n.USDPerHour, Approximate: n.PriceBasis.Approximate()}
-}
-
-// costOf is what nodes cost an hour together; nil where the price of one that was launched is not known.
-func costOf(nodes []get.Node) *get.USD {
-	out := &get.USD{}
-	for _, n := range nodes {
-		switch {
-		case n.InstanceType == "":
-		case n.USDPerHour == nil:
-			return nil
-		default:
-			out = &get.USD{Min: out.Min + n.USDPerHour.Min, Max: out.Max + n.USDPerHour.Max, Approximate: out.Approximate || n.USDPerHour.Approximate}
-		}
 	}
 	return out
 }

@@ -72,7 +72,7 @@ type overviewModel struct {
 }
 
 func overviewOf(in Input) overviewModel {
-	in.Report = Priced(in.Report, in.History)
+	in.Report = in.Report.Priced(in.History)
 	r := in.Report
 	m := overviewModel{statusModel: statusOf(r, in.Interrupted), Report: r, Window: in.window(), Windows: Windows()}
 	m.Ticks = ticksOf(r.Time.Time, m.Window)
@@ -83,7 +83,7 @@ func overviewOf(in Input) overviewModel {
 	for _, p := range r.Pools {
 		m.PoolRows = append(m.PoolRows, poolRowOf(r, p, today))
 	}
-	nodes, running := firstNodes(r.Nodes), runningNodes(in.History)
+	nodes, running := firstNodes(r.Nodes), in.History.Running()
 	for _, n := range nodes {
 		row := nodeRowOf(n, r.Time.Time, r.Time.Time, m.Window)
 		if recorded, found := running[n.NodeClaim]; found {

@@ -285,7 +285,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, d page.
 
 func (s *Server) overviewJSON(w http.ResponseWriter, r *http.Request) {
 	report, h, _, err := s.present(r.Context())
-	s.writeJSON(w, r, err, page.Priced(report, h).WriteJSON)
+	s.writeJSON(w, r, err, report.Priced(h).WriteJSON)
 }
 
 func (s *Server) explanationJSON(w http.ResponseWriter, r *http.Request) {
