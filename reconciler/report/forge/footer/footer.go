@@ -9,10 +9,7 @@ const Marker = "<!-- poolwright:tail -->"
 
 // Split returns the body and the footer of a comment, of which the first line is its own marker.
 func Split(comment string) (body, footer string) {
-	above := comment
-	if at := strings.LastIndex(comment, "\n"+Marker+"\n"); at >= 0 {
-		above, footer = comment[:at], comment[at+len("\n"+Marker+"\n"):]
-	}
+	above, footer, _ := strings.CutLast(comment, "\n"+Marker+"\n")
 	_, body, _ = strings.Cut(above, "\n")
 	return strings.TrimSpace(body), strings.TrimSpace(footer)
 }
