@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -197,14 +198,17 @@ func (s engineSuite) launches(pool, kind string, pods ...string) (claims, fleets
 	for i := range all {
 		known[all[i].Name] = true
 	}
-	events, err := s.hand.Watch(s.Context(), &karpv1.NodeClaimList{}, client.MatchingLabels{karpv1.NodePoolLabelKey: pool})
+	// Longer than any launch, so that one that never ends is a failure of the pod that waits for it.
+	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
+	defer cancel()
+	events, err := s.hand.Watch(ctx, &karpv1.NodeClaimList{}, client.MatchingLabels{karpv1.NodePoolLabelKey: pool})
 	if err != nil {
 		s.Fatal(err)
 	}
 	defer events.Stop()
 	for _, name := range pods {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: podSpec(pool)}
-		created, claimed := time.Now(), time.Time{}
+		created, claimed, ready := time.Now(), time.Time{}, false
 		if err := s.hand.Create(s.Context(), pod); err != nil {
 			s.Fatal(err)
 		}
@@ -220,9 +224,12 @@ func (s engineSuite) launches(pool, kind string, pods ...string) (claims, fleets
 				claimed = time.Now()
 			}
 			if claim.StatusConditions().Root().IsTrue() {
-				known[claim.Name] = true
+				known[claim.Name], ready = true, true
 				break
 			}
+		}
+		if !ready {
+			s.Fatalf("pod %s has no NodeClaim that is ready in time; these are there: %v", name, known)
 		}
 		tried := s.fleets(kind)
 		claims, fleets = append(claims, claimed.Sub(created)), append(fleets, tried[len(tried)-1].Time.Sub(created))
