@@ -1,6 +1,7 @@
 package examples_test
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -106,32 +107,25 @@ func TestThePageOfAltanovaHasTheTimeOfThePrintedDemo(t *testing.T) {
 	}
 }
 
-// A metric that a page maps one of a document's to is one that the controller served in the
-// recorded demo, by the same name.
-func TestMetricsOfThePagesWereServedInTheDemo(t *testing.T) {
-	served := map[string]bool{}
-	files, err := filepath.Glob(filepath.Join("..", ".ci", "monitoring", "testdata", "*"))
+// A metric that a page maps one of a document's to is registered by the controller, under that name.
+func TestMetricsOfThePagesAreRegistered(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", ".ci", "monitoring", "testdata", "registered.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	metric := regexp.MustCompile(`(?:karpenter|poolwright)_[a-z_]*[a-z]`)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range metric.FindAllString(string(text), -1) {
-			served[name] = true
+	registered := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) > 0 {
+			registered[fields[0]] = true
 		}
 	}
 	n := 0
-	row := regexp.MustCompile("(?m)^\\| [^|]*`[^|]*\\| (`[^|\n]*) \\|$")
 	for _, page := range readPages(t) {
-		for _, cells := range row.FindAllStringSubmatch(page.text, -1) {
-			for _, name := range metric.FindAllString(cells[1], -1) {
+		for _, cells := range mapped(page.text) {
+			for _, name := range metricName.FindAllString(cells[1], -1) {
 				n++
-				if !served[name] {
-					t.Errorf("%s has the metric %s, which the demo did not serve", page.name, name)
+				if !registered[name] {
+					t.Errorf("%s has the metric %s, which the controller does not register", page.name, name)
 				}
 			}
 		}
@@ -141,53 +135,93 @@ func TestMetricsOfThePagesWereServedInTheDemo(t *testing.T) {
 	}
 }
 
-// A panel that a page maps one of a document's to is on the shipped dashboard that it names.
+// A panel that a page maps a panel or a metric of a document's to is on the shipped dashboard that it names, and
+// shows the metric. A metric without one has "none".
 func TestPanelsOfThePagesAreOnTheShippedDashboards(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("..", "config", "monitoring", "dashboards", "*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	title := regexp.MustCompile(`"title": "([^"]*)"`)
-	shipped := map[string][]string{} // by the name of the dashboard
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var titles []string
-		name := ""
-		for _, m := range title.FindAllStringSubmatch(string(text), -1) {
-			if of, found := strings.CutPrefix(m[1], "Poolwright / "); found {
-				name = of
-			}
-			titles = append(titles, m[1])
-		}
-		shipped[name] = titles
-	}
+	shipped := shippedPanels(t)
 	n := 0
 	panel := regexp.MustCompile(`"([^"]*)"`)
 	for _, page := range readPages(t) {
-		_, table, found := strings.Cut(page.text, "\n| panel of the document |")
-		if !found {
-			continue
-		}
-		rows, _, _ := strings.Cut(table, "\n\n")
-		for _, row := range strings.Split(rows, "\n")[2:] {
-			cells := strings.Split(row, "|")
-			for group := range strings.SplitSeq(cells[2], ";") {
+		for _, cells := range mapped(page.text) {
+			last := cells[len(cells)-1]
+			without := strings.HasPrefix(last, "none; ")
+			if !without && !panel.MatchString(last) {
+				t.Errorf("%s has neither a panel nor none for %s", page.name, cells[0])
+			}
+			for group := range strings.SplitSeq(last, ";") {
 				dashboard, panels, _ := strings.Cut(strings.TrimSpace(group), ":")
 				for _, m := range panel.FindAllStringSubmatch(panels, -1) {
 					n++
-					if !slices.Contains(shipped[dashboard], m[1]) {
+					shows, found := shipped[dashboard][m[1]]
+					if !found {
 						t.Errorf("%s names the panel %q of %q, which that dashboard does not have", page.name, m[1], dashboard)
+					}
+					metrics := metricName.FindAllString(cells[1], -1)
+					if len(cells) > 2 && !without && !slices.ContainsFunc(metrics, func(name string) bool { return strings.Contains(shows, name) }) {
+						t.Errorf("%s has the panel %q for %q, and its queries are %q", page.name, m[1], metrics, shows)
 					}
 				}
 			}
 		}
 	}
-	if n < 10 {
+	if n < 20 {
 		t.Errorf("only %d panels were found", n)
 	}
+}
+
+var (
+	metricName = regexp.MustCompile(`(?:karpenter|poolwright)_[a-z_]*[a-z]`)
+	// tableOfPanels has panels of the shipped dashboards in its last column.
+	tableOfPanels = regexp.MustCompile(`(?m)^\|.*\| panel of a [^|\n]*shipped dashboard[^|\n]* \|\n\|[-|]*\n((?:\|.*\n)+)`)
+)
+
+// mapped are the rows of a page's tables that map panels of the document, with two cells each, or metrics, with three:
+// the document's, today's, and the panel.
+func mapped(text string) (rows [][]string) {
+	for _, table := range tableOfPanels.FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(table[1]) {
+			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+			for i := range cells {
+				cells[i] = strings.TrimSpace(cells[i])
+			}
+			rows = append(rows, cells)
+		}
+	}
+	return rows
+}
+
+// shippedPanels are the queries of each panel, by the names of its dashboard and its own.
+func shippedPanels(t *testing.T) map[string]map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "config", "monitoring", "dashboards", "*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shipped := map[string]map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var dashboard struct {
+			Title  string
+			Panels []struct {
+				Title   string
+				Targets []struct{ Expr string }
+			}
+		}
+		if err := json.Unmarshal(text, &dashboard); err != nil {
+			t.Fatal(file, err)
+		}
+		panels := map[string]string{}
+		for _, p := range dashboard.Panels {
+			for _, target := range p.Targets {
+				panels[p.Title] += target.Expr + "\n"
+			}
+		}
+		shipped[strings.TrimPrefix(dashboard.Title, "Poolwright / ")] = panels
+	}
+	return shipped
 }
 
 type page struct {

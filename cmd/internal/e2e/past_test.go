@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,8 @@ type past struct {
 	// poolwright convert makes of the example.
 	converted string
 	differs   []string
+	// class is the file of the example's class whose user data differs from that in converted: that would replace each node.
+	class string
 	// workloads are files of the example, and their pods stay, so many; scaled are Deployments of them that begin with none.
 	workloads, scaled []string
 	pods              int
@@ -76,6 +79,7 @@ func pasts() []past {
 		{
 			name: "pingvas", role: "KarpenterNodeRole-pingvas-studio-cluster", profile: "KarpenterNodeInstanceProfile-pingvas-studio-cluster",
 			converted: "pingvas-v1.yaml", differs: []string{`NodePool/gpu-spot spec.disruption.consolidateAfter "0s" -> "30s"`},
+			class:   "clusters/studio/nodeclass.yaml",
 			selects: "role: gpu-worker", workloads: []string{"00-namespace.yaml", "models.yaml", "ai-worker.yaml", "ai-worker-premium.yaml"},
 			scaled: []string{"ai-worker", "ai-worker-premium"}, pods: 2, gpus: 1,
 		},
@@ -319,6 +323,9 @@ func (p *past) files(guide *page) {
 	}
 	// Poolwright is not installed, for which a plan exits with 2.
 	u.block(guide.take("poolwright plan"), exitCode{2})
+	if p.class != "" {
+		p.keepsItsScript()
+	}
 	if diff := gocmp.Diff(p.differs, p.differing()); diff != "" {
 		p.Errorf("the fields of pools and classes that differ from what runs (-expected +planned):\n%s", diff)
 	}
@@ -373,6 +380,31 @@ func (p *past) differing() (differing []string) {
 		}
 	}
 	return differing
+}
+
+// userDataOf is the user data of a class in a manifest.
+var userDataOf = regexp.MustCompile(`(?m)^  userData: \|\n(?:    .*\n|\n)+`)
+
+// keepsItsScript has the plan's difference of user data corrected: the file gets the script by which the nodes were launched.
+func (p *past) keepsItsScript() {
+	p.Helper()
+	if differing := p.differing(); !slices.ContainsFunc(differing, func(field string) bool { return strings.Contains(field, " spec.userData ") }) {
+		p.Errorf("the user data does not differ: %q", differing)
+	}
+	var scripts []string
+	for _, file := range []string{filepath.Join(p.repo.dir, p.class), filepath.Join("testdata", p.converted)} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			p.Fatal(err)
+		}
+		found := userDataOf.FindAllString(string(text), -1)
+		if len(found) != 1 {
+			p.Fatalf("%s has the user data %q", file, found)
+		}
+		scripts = append(scripts, found[0])
+	}
+	p.repo.replace(p.class, scripts[0], scripts[1])
+	p.repo.commit("Keep the script of the nodes that run")
 }
 
 // findsAnotherDisk is the control of differing: a disk of one GiB more is a difference.

@@ -70,8 +70,8 @@ func TestANodeThatWasKeptDidNotEndWithItsPod(t *testing.T) {
 	}
 }
 
-// A figure is of a time that is measured, and each page has those of its document.
-func TestFiguresAreOfMeasuresAndStandInThePageOfTheSetUp(t *testing.T) {
+// A figure is of a time that is measured, and each set-up's page has the command that prints them.
+func TestFiguresAreOfMeasuresAndEachPageHasTheDemo(t *testing.T) {
 	fields := map[string]bool{}
 	for _, m := range measures() {
 		if fields[m.field] {
