@@ -73,6 +73,7 @@ func newReport() get.Report {
 		},
 		Drift: []get.Difference{
 			{Owner: "Sync poolwright-system/edge", Object: "NodePool.karpenter.sh/gpu", Action: "update", HeldBy: []string{"MaxNodesReplaced"}, Reason: "3 nodes would be replaced, 2 are allowed", Source: "clusters/edge/gpu.yaml:12"},
+			{Owner: "Sync poolwright-system/edge", Object: "ConfigMap/ml/settings", Action: "update", HeldBy: []string{"HoldUntil"}, Reason: "stays as it is until 2026-11-28T18:00:00Z (hold-until): INC-7", Source: "clusters/edge/settings.yaml:3"},
 			{Owner: "Cluster dev", Object: "aws Rule.events/eu-west-1/SpotInterruption", Reason: "state: DISABLED, declared ENABLED"},
 		},
 		Quotas:          []get.Quota{{Name: "Running On-Demand G and VT instances", LimitVCPUs: 96, UsedVCPUs: 48, Observed: ago(time.Minute)}, {Name: "All G and VT Spot Instance Requests", LimitVCPUs: 4, UsedVCPUs: 8}},
