@@ -173,7 +173,7 @@ func TestInteropAPoolOfAnApplicationIsNotWritten(t *testing.T) {
 	a.ready()
 	for _, mode := range []struct{ tracking, owner string }{
 		{"annotation", "Argo CD application by-annotation"},
-		{"label", "Argo CD argocd-"},
+		{"label", "Argo CD application by-label"},
 	} {
 		name, pool := "by-"+mode.tracking, "owned-by-"+mode.tracking
 		a.configure(map[string]any{"application.resourceTrackingMethod": mode.tracking})

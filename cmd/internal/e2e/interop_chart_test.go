@@ -144,9 +144,16 @@ func (f *flux) followsAnArtifact(registry string) {
 		sync.Spec.SourceRef = &v1alpha1.CrossNamespaceSourceReference{Kind: "OCIRepository", Name: "nodes"}
 	})
 	f.holds("a", "v1")
+	first := f.artifact(repository)
+	f.applied(first)
 	push("0.2.0", "v2")
 	f.reconcile(repository)
 	f.holds("a", "v2")
+	second := f.artifact(repository)
+	f.applied(second)
+	if first == second || !strings.HasPrefix(second, "0.2.0@sha256:") {
+		f.Errorf("the revisions are %q and %q", first, second)
+	}
 }
 
 // appliesTheExample creates the objects of config/flux/examples/helmrelease.yaml, with another registry.

@@ -13,6 +13,7 @@ import (
 
 	fluxmeta "github.com/fluxcd/pkg/apis/meta"
 	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -401,8 +402,8 @@ func TestInteropASyncAppliesWhatSourceControllerFetched(t *testing.T) {
 		return nil
 	})
 	f.corrections("v1", edited[0])
-	if got := f.census(); len(got) != len(before) {
-		t.Errorf("of %v there is %v", before, got)
+	if diff := cmp.Diff(before, f.census()); diff != "" {
+		t.Errorf("without its source the objects, by UID, are others (-before +after):\n%s", diff)
 	}
 
 	// It comes back, and the control: what leaves Git is pruned.
@@ -504,13 +505,15 @@ func TestInteropFluxWaitsForTheSyncThatItApplies(t *testing.T) {
 	ready := func(o *unstructured.Unstructured, status metav1.ConditionStatus, reason, message string) {
 		t.Helper()
 		f.eventually(fmt.Sprintf("%s is %s", o.GetName(), status), func() error {
-			all, _, _ := unstructured.NestedSlice(f.liveObject(o).Object, "status", "conditions")
+			live := f.liveObject(o)
+			all, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
 			for _, c := range all {
-				if c := c.(map[string]any); c["type"] == "Ready" && c["status"] == string(status) && (reason == "" || c["reason"] == reason) && strings.Contains(fmt.Sprint(c["message"]), message) {
+				if c := c.(map[string]any); c["type"] == "Ready" && c["status"] == string(status) && c["observedGeneration"] == live.GetGeneration() &&
+					(reason == "" || c["reason"] == reason) && strings.Contains(fmt.Sprint(c["message"]), message) {
 					return nil
 				}
 			}
-			return fmt.Errorf("its conditions are %v", all)
+			return fmt.Errorf("of generation %d its conditions are %v", live.GetGeneration(), all)
 		})
 	}
 	ready(waiting, metav1.ConditionTrue, "", "")
@@ -546,6 +549,7 @@ func TestInteropFluxWaitsForTheSyncThatItApplies(t *testing.T) {
 	f.ready()
 	f.change(func(sync *v1alpha1.Sync) { sync.Spec.Suspend = true })
 	f.patch(waiting, `{"spec":{"wait":true}}`)
+	f.reconcile(waiting) // Ready is true from before.
 	ready(waiting, metav1.ConditionTrue, "", "")
 }
 

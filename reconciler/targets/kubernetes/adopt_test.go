@@ -130,6 +130,8 @@ func TestOthersTerritoryIsNotForced(t *testing.T) {
 		{"a Flux Kustomization's labels", "kustomize-controller", "labels: {kustomize.toolkit.fluxcd.io/name: apps, kustomize.toolkit.fluxcd.io/namespace: flux-system}", "Flux Kustomization flux-system/apps"},
 		{"a Flux HelmRelease's labels", "someone", "labels: {helm.toolkit.fluxcd.io/name: web, helm.toolkit.fluxcd.io/namespace: apps}", "Flux HelmRelease apps/web"},
 		{"Argo CD's tracking id", "argocd-controller", "annotations: {argocd.argoproj.io/tracking-id: \"shop:/ConfigMap:$NS/settings\"}", "Argo CD application shop"},
+		{"Argo CD's label", "argocd-controller", "labels: {app.kubernetes.io/instance: shop}", "Argo CD application shop"},
+		{"Argo CD's field manager beside the tracking id of another object", "argocd-controller", "labels: {app.kubernetes.io/instance: web}, annotations: {argocd.argoproj.io/tracking-id: \"shop:/ConfigMap:$NS/other\"}", "Argo CD argocd-controller"},
 		{"Argo CD's field manager", "argocd-controller", "labels: {x: z}", "Argo CD argocd-controller"},
 	}
 	for _, tt := range tests {

@@ -27,7 +27,7 @@ func OwnerOf(live *unstructured.Unstructured, desired map[string]any) owner.Refe
 		return other
 	}
 	for _, e := range fields.Entries(live.Object) {
-		if other := byManager(e.Manager, live); other != (owner.Reference{}) {
+		if other := byManager(e.Manager, live, desired); other != (owner.Reference{}) {
 			return other
 		}
 	}
@@ -40,7 +40,7 @@ func OwnerByMetadata(kind schema.GroupVersionKind, live *metav1.PartialObjectMet
 		return other
 	}
 	for _, e := range live.ManagedFields {
-		if other := byManager(e.Manager, live); e.Subresource == "" && other != (owner.Reference{}) {
+		if other := byManager(e.Manager, live, desired); e.Subresource == "" && other != (owner.Reference{}) {
 			return other
 		}
 	}
@@ -71,24 +71,39 @@ func byMarks(kind schema.GroupVersionKind, live metav1.Object, desired map[strin
 
 // byManager finds who manages an object by the name of one of its field managers. kustomize-controller labels whatever it applies,
 // and its fields stay its own on an object that has left its inventory: without the label they show nothing. helm-controller labels no
-// hooks, and Argo CD may track by a label of any name.
-func byManager(name string, live metav1.Object) owner.Reference {
+// hooks, and Argo CD may track by a label of any name: it is named by the one that it tracks by unless it is configured otherwise.
+func byManager(name string, live metav1.Object, desired map[string]any) owner.Reference {
 	switch {
 	case name == "kustomize-controller" && live.GetLabels()[fluxKustomization+"name"] == "":
 		return owner.Reference{}
 	case name == "kustomize-controller", name == "helm-controller":
 		return owner.Reference{Kind: owner.Flux, Name: name}
 	case strings.HasPrefix(name, "argocd-"):
+		if app := labelledApplication(live, desired); app != "" {
+			return owner.Reference{Kind: owner.ArgoCDApplication, Name: app}
+		}
 		return owner.Reference{Kind: owner.ArgoCD, Name: name}
 	default:
 		return owner.Reference{}
 	}
 }
 
+// labelledApplication is the Argo CD application that an object is labelled with; empty where it is tracked by an annotation, since
+// the label is then that of others, such as of a Helm release, and where Git declares the same label.
+func labelledApplication(live metav1.Object, desired map[string]any) string {
+	app := live.GetLabels()[argoInstance]
+	if live.GetAnnotations()[argoTracking] != "" || (&unstructured.Unstructured{Object: desired}).GetLabels()[argoInstance] == app {
+		return ""
+	}
+	return app
+}
+
 const (
 	// fluxKustomization begins the labels of what kustomize-controller applies.
 	fluxKustomization = "kustomize.toolkit.fluxcd.io/"
 	argoTracking      = "argocd.argoproj.io/tracking-id"
+	// argoInstance is Argo CD's label in its label-tracking mode.
+	argoInstance = "app.kubernetes.io/instance"
 )
 
 // tracks reports whether Argo CD's tracking id names this very object; a

@@ -13,6 +13,7 @@ import (
 func TestAnOwnerIsWhoStillManagesTheObject(t *testing.T) {
 	const name, namespace = "kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"
 	labels := map[string]string{name: "apps", namespace: "flux-system"}
+	instance := map[string]string{"app.kubernetes.io/instance": "shop"}
 	tests := []struct {
 		name             string
 		labels, declared map[string]string
@@ -25,7 +26,10 @@ func TestAnOwnerIsWhoStillManagesTheObject(t *testing.T) {
 		{"Git declares a copy of Flux's labels, and Flux has no fields", labels, labels, "kubectl", owner.Reference{}},
 		{"Flux's fields are left on an object without its labels", map[string]string{"app": "web"}, nil, "kustomize-controller", owner.Reference{}},
 		{"helm-controller's fields are on a hook, which it does not label", nil, nil, "helm-controller", owner.Reference{Kind: owner.Flux, Name: "helm-controller"}},
-		{"Argo CD's fields are on an object without a tracking id, since it may track by a label", nil, nil, "argocd-controller", owner.Reference{Kind: owner.ArgoCD, Name: "argocd-controller"}},
+		{"Argo CD's fields are on an object without a tracking id, since it may track by a label of another name", nil, nil, "argocd-controller", owner.Reference{Kind: owner.ArgoCD, Name: "argocd-controller"}},
+		{"Argo CD labels what it applies with the application", instance, nil, "argocd-controller", owner.Reference{Kind: owner.ArgoCDApplication, Name: "shop"}},
+		{"Git declares a copy of Argo CD's label", instance, instance, "argocd-controller", owner.Reference{Kind: owner.ArgoCD, Name: "argocd-controller"}},
+		{"Argo CD's label is that of a Helm release, and Argo CD has no fields", instance, nil, "helm", owner.Reference{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
