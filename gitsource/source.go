@@ -28,6 +28,9 @@ type Snapshot struct {
 	Revision string
 	// Commit is the 40-digit commit id; empty where there is none.
 	Commit string
+	// OriginRevision is the revision in Git from which an artifact that is not from Git was made, as who made it recorded
+	// that: "main@sha1:<40 hex>" by Flux's CLI. Empty where there is none.
+	OriginRevision string
 	// TreeID changes exactly when a file's name, mode or content does. Two
 	// Snapshots with equal TreeID hold equal files, so that whatever was
 	// computed from one holds for the other.

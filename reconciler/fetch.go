@@ -22,7 +22,7 @@ func (l *Loop) loadSnapshot(ctx context.Context, snapshot gitsource.Snapshot, st
 			return l.continueOnlyDrift(ctx, snapshot, status, Result{}, stale)
 		}
 	}
-	result := Result{Revision: snapshot.Revision, TreeID: snapshot.TreeID, SourceError: stale}
+	result := Result{Revision: snapshot.Revision, TreeID: snapshot.TreeID, OriginRevision: snapshot.OriginRevision, SourceError: stale}
 	fresh := &revision{snapshot: snapshot, load: l.load, trim: l.trim}
 	if l.dependencies != nil {
 		if err := l.dependencies(ctx, snapshot.Revision, snapshot.TreeID); err != nil {
@@ -86,9 +86,12 @@ func (l *Loop) wait(ctx context.Context, newest Result, fresh *revision, why err
 		return newest, cmp.Or(newest.SourceError, why)
 	}
 	_, planned := l.newest()
-	out := Result{Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned, SourceError: cmp.Or(newest.SourceError, why), OnlyDrift: true}
+	out := Result{
+		Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, OriginRevision: last.snapshot.OriginRevision, Changed: last != planned,
+		SourceError: cmp.Or(newest.SourceError, why), OnlyDrift: true,
+	}
 	if newest.SourceError == nil {
-		out.AttemptedRevision = newest.Revision
+		out.AttemptedRevision, out.OriginRevision = newest.Revision, newest.OriginRevision
 	}
 	return out, nil
 }
@@ -168,7 +171,10 @@ func (l *Loop) keep(ctx context.Context, newest Result, fresh *revision, why err
 	if last == nil || last.inputsDigest != fresh.inputsDigest || ctx.Err() != nil {
 		return newest, why
 	}
-	return Result{Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned, SourceError: why, AttemptedRevision: newest.Revision, OnlyDrift: last.resumed}, nil
+	return Result{
+		Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned, SourceError: why,
+		AttemptedRevision: newest.Revision, OriginRevision: newest.OriginRevision, OnlyDrift: last.resumed,
+	}, nil
 }
 
 // earlierReader is the ability of a source that keeps earlier revisions.

@@ -21,6 +21,9 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 		return result, state.Failf(state.Retry, fluxmeta.ProgressingReason, "planning: no revision has been fetched yet")
 	}
 	result.Revision, result.TreeID = l.last.snapshot.Revision, l.last.snapshot.TreeID
+	if result.AttemptedRevision == "" {
+		result.OriginRevision = l.last.snapshot.OriginRevision
+	}
 	if l.planned != l.last {
 		l.cache.take(l.planned) // From here on the targets have what another one desires.
 	}

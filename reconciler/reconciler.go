@@ -163,9 +163,19 @@ type Result struct {
 	// AttemptedRevision is the newest revision that was read, where it could not be loaded and
 	// Revision is an earlier one, or where it must not be applied yet; else empty.
 	AttemptedRevision string
+	// OriginRevision is the [gitsource.Snapshot]'s of AttemptedRevision or, where that is empty, of Revision; may be empty.
+	OriginRevision string
 	// OnlyDrift is true where only drift from Revision is put back, and no other change is planned: it
 	// is what an earlier process applied last, or no revision must be applied yet.
 	OnlyDrift bool
+}
+
+// OriginOfRevision is the OriginRevision of Revision; empty where that is of AttemptedRevision.
+func (r Result) OriginOfRevision() string {
+	if r.AttemptedRevision != "" {
+		return ""
+	}
+	return r.OriginRevision
 }
 
 // Fetch reads the source and reports the revision to use: the newest, or the
@@ -223,7 +233,7 @@ func (l *Loop) CorrectDrift(ctx context.Context, keys []state.Key, opts Options)
 	if l.planned == nil {
 		return Result{}, state.Failf(state.Retry, fluxmeta.ProgressingReason, "correcting drift: no revision has been planned yet")
 	}
-	result := Result{Revision: l.planned.snapshot.Revision, TreeID: l.planned.snapshot.TreeID, Problems: l.planned.problems}
+	result := Result{Revision: l.planned.snapshot.Revision, TreeID: l.planned.snapshot.TreeID, OriginRevision: l.planned.snapshot.OriginRevision, Problems: l.planned.problems}
 	all, err := l.desired(ctx)
 	if err != nil {
 		return result, err

@@ -64,9 +64,13 @@ func (l *Loop) continueOnlyDrift(ctx context.Context, snapshot gitsource.Snapsho
 		return newest, why
 	}
 	_, planned := l.newest()
+	origin := newest.OriginRevision
+	if newest.Revision == "" {
+		origin = last.snapshot.OriginRevision
+	}
 	return Result{
 		Revision: last.snapshot.Revision, TreeID: last.snapshot.TreeID, Changed: last != planned,
-		SourceError: cmp.Or(newest.SourceError, why), AttemptedRevision: newest.Revision, OnlyDrift: true,
+		SourceError: cmp.Or(newest.SourceError, why), AttemptedRevision: newest.Revision, OriginRevision: origin, OnlyDrift: true,
 	}, nil
 }
 

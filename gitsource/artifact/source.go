@@ -163,22 +163,38 @@ const maxRevision = 512
 
 // check refuses an artifact whose revision could not be shown, or recorded in a status.
 func check(newest fluxmeta.Artifact) error {
-	unprintable := func(c rune) bool { return !unicode.IsPrint(c) }
 	switch r := newest.Revision; {
 	case r == "":
 		return fmt.Errorf("%w: it has no revision", gitsource.ErrInvalid)
 	case len(r) > maxRevision || len(newest.Digest) > maxRevision:
 		return fmt.Errorf("%w: its revision or its digest has more than %d bytes", gitsource.ErrInvalid, maxRevision)
-	case !utf8.ValidString(r) || strings.ContainsFunc(r, unprintable):
+	case !printable(r):
 		return fmt.Errorf("%w: its revision %q has characters that cannot be printed", gitsource.ErrInvalid, r)
 	}
 	return nil
+}
+
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) })
+}
+
+// originRevision is the key of OCI, in an artifact's metadata, for the revision in Git from which it was made.
+const originRevision = "org.opencontainers.image.revision"
+
+// originOf is the revision from which an artifact was made. One that could not be shown is as good as none, since it is
+// only reported.
+func originOf(a fluxmeta.Artifact) string {
+	if origin := a.Metadata[originRevision]; len(origin) <= maxRevision && printable(origin) {
+		return origin
+	}
+	return ""
 }
 
 func (s *Source) fetch(ctx context.Context, newest fluxmeta.Artifact) (gitsource.Snapshot, error) {
 	s.restore()
 	for _, v := range s.kept {
 		if v.Digest == newest.Digest && !v.tree.damaged.Load() {
+			v.OriginRevision = originOf(newest)
 			if v.Revision == newest.Revision {
 				return s.use(ctx, v), nil
 			}
@@ -221,7 +237,9 @@ func (s *Source) download(ctx context.Context, newest fluxmeta.Artifact) (versio
 		}
 		return version{}, err
 	}
-	return s.store.add(newest.Revision, newest.Digest, content, s.limits.FileBytes)
+	v, err := s.store.add(newest.Revision, newest.Digest, content, s.limits.FileBytes)
+	v.OriginRevision = originOf(newest)
+	return v, err
 }
 
 // keep makes a version the newest, on disk and here.
@@ -327,7 +345,7 @@ func (s *Source) restore() {
 }
 
 func (v version) snapshot() gitsource.Snapshot {
-	return gitsource.Snapshot{FS: v.tree, Revision: v.Revision, Commit: commitOf(v.Revision), TreeID: v.tree.id}
+	return gitsource.Snapshot{FS: v.tree, Revision: v.Revision, Commit: commitOf(v.Revision), OriginRevision: v.OriginRevision, TreeID: v.tree.id}
 }
 
 // commitOf is the commit in a revision of a Git repository; empty in any other.

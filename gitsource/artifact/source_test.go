@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -43,6 +44,40 @@ func TestAnArtifactIsReadAsATree(t *testing.T) {
 	}
 	if _, err := ids.ContentID("clusters"); err == nil {
 		t.Error("a folder has the id of a content")
+	}
+}
+
+// Flux's CLI records the revision in Git in the manifest of an OCI artifact, which source-controller has in the metadata.
+func TestAnArtifactHasTheRevisionFromWhichItWasMade(t *testing.T) {
+	s, dir := newServer(t), t.TempDir()
+	s.publish("latest@sha256:1", archive(t, file("a", "1")))
+	source := s.source(dir)
+	for _, tt := range []struct{ name, recorded, want string }{
+		{"none", "", ""},
+		{"a commit of a branch", "main@sha1:1", "main@sha1:1"},
+		{"another one, of the same files", "main@sha1:2", "main@sha1:2"},
+		{"one that cannot be printed", "main\x1b[2K", ""},
+		{"one that is no UTF-8", "main\xff", ""},
+		{"one without an end", strings.Repeat("x", maxRevision+1), ""},
+		{"a tag", "v1.0.0@sha1:3", "v1.0.0@sha1:3"},
+	} {
+		s.set(func(a *fluxmeta.Artifact) {
+			a.Metadata = map[string]string{"org.opencontainers.image.revision": tt.recorded, "org.opencontainers.image.source": "x"}
+		})
+		got, err := source.Fetch(t.Context())
+		if err != nil || got.OriginRevision != tt.want || got.Revision != "latest@sha256:1" {
+			t.Errorf("%s: %q of %q, %v", tt.name, got.OriginRevision, got.Revision, err)
+		}
+	}
+	if got, ok := s.source(dir).Last(t.Context()); !ok || got.OriginRevision != "v1.0.0@sha1:3" {
+		t.Errorf("after a restart it is %q", got.OriginRevision)
+	}
+	s.publish("latest@sha256:2", archive(t, file("a", "2")))
+	s.set(func(a *fluxmeta.Artifact) {
+		a.Metadata = map[string]string{"org.opencontainers.image.revision": "main@sha1:4"}
+	})
+	if got, err := source.Fetch(t.Context()); err != nil || got.OriginRevision != "main@sha1:4" {
+		t.Errorf("of the next artifact it is %q, %v", got.OriginRevision, err)
 	}
 }
 

@@ -35,6 +35,8 @@ type kept struct {
 // keptArtifact is one artifact that is kept.
 type keptArtifact struct {
 	Revision, Digest string
+	// OriginRevision is that of the Snapshot.
+	OriginRevision string `json:",omitempty"`
 	// File is the name of the file with its files, TreeID what they have to be.
 	File, TreeID string
 }

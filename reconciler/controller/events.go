@@ -30,7 +30,7 @@ import (
 // report reports a run by events and metrics: once for each thing that happened,
 // not once for each reconciliation.
 func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult, healthy bool) {
-	recorder := events.WithRevision(r.Recorder, cmp.Or(done.AttemptedRevision, done.Revision))
+	recorder := events.WithRevision(r.Recorder, cmp.Or(done.AttemptedRevision, done.Revision), done.OriginRevision)
 	for _, result := range done.Outcome.Results {
 		cause := causeOf(result.Change)
 		r.Metrics.RecordChange(sync.Name, string(result.Change.Action), cause, string(result.Status))
@@ -57,9 +57,9 @@ func (r *SyncReconciler) report(sync *v1alpha1.Sync, s *syncState, done reconcil
 		recorder.Event(sync, corev1.EventTypeWarning, driftReported, reportedOnly(v.added))
 	}
 	s.reportUnused(recorder, sync, done)
-	r.reportConfirmed(sync, done.Revision, done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.ForcePush }))
+	r.reportConfirmed(sync, done.Revision, done.OriginOfRevision(), done.Outcome.Results, slices.ContainsFunc(done.used, func(part string) bool { return confirm.Purpose(part) == syncpolicy.ForcePush }))
 	if !v.ready || healthy { // What is healthy later is reported then.
-		r.announce(sync, s, done, v)
+		announce(recorder, sync, s, done, v)
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *syncState) reportUnused(recorder record.EventRecorder, sync *v1alpha1.S
 }
 
 // announce emits the event of the run's result when it has something new.
-func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult) {
+func announce(recorder record.EventRecorder, sync *v1alpha1.Sync, s *syncState, done reconciliation, v runResult) {
 	if done.kind != full && v.ready {
 		return
 	}
@@ -97,7 +97,7 @@ func (r *SyncReconciler) announce(sync *v1alpha1.Sync, s *syncState, done reconc
 			return
 		}
 	}
-	events.WithRevision(r.Recorder, cmp.Or(done.AttemptedRevision, done.Revision)).Event(sync, kind, v.reason, v.message)
+	recorder.Event(sync, kind, v.reason, v.message)
 }
 
 // causeOf is why a change came up: somebody's hand, a new revision, or neither that
@@ -137,17 +137,17 @@ const (
 // reportConfirmed emits an event for each part of the Sync's confirmation by which something was
 // done: which, at which revision, and what it let pass. The status moves on, and the
 // annotation can be overwritten.
-func (r *SyncReconciler) reportConfirmed(sync *v1alpha1.Sync, revision string, results []apply.Result, moved bool) {
+func (r *SyncReconciler) reportConfirmed(sync *v1alpha1.Sync, revision, origin string, results []apply.Result, moved bool) {
 	for _, part := range confirm.Tokens(sync.Annotations[v1alpha1.ConfirmAnnotation]) {
 		if moved && confirm.Purpose(part) == syncpolicy.ForcePush {
 			from, to := syncpolicy.LastFollowedCommit(sync), commitOf(revision)
 			if token := quotedToken(sync, part, []hold.Token{syncpolicy.ForcePushToken(from, to)}); token != "" {
-				events.WithRevision(r.Recorder, revision).Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", token, from, to)
+				events.WithRevision(r.Recorder, revision, origin).Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let the branch move from %s to %s", token, from, to)
 			}
 			continue
 		}
 		if token, made, names := confirmedChanges(sync, part, results); made != "" {
-			events.WithRevision(r.Recorder, revision).Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let pass %s at revision %s: %s", token, made, revision, names)
+			events.WithRevision(r.Recorder, revision, origin).Eventf(sync, corev1.EventTypeNormal, "Confirmed", "%s let pass %s at revision %s: %s", token, made, revision, names)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func (r *SyncReconciler) reportDeletion(ctx context.Context, sync *v1alpha1.Sync
 func (r *SyncReconciler) prune(ctx context.Context, sync *v1alpha1.Sync, s *syncState) reconciliation {
 	result, err := s.Loop.Finalize(ctx, reconciler.Options{Policies: syncpolicy.ForDeletion(sync, r.Clock.Now()), Apply: apply.Options{BeforeDeletes: r.unchanged(sync)}})
 	if err == nil {
-		r.reportConfirmed(sync, sync.Status.LastAttemptedRevision, result.Outcome.Results, false)
+		r.reportConfirmed(sync, sync.Status.LastAttemptedRevision, "", result.Outcome.Results, false)
 	}
 	return reconciliation{Result: result, err: err}
 }

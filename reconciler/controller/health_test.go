@@ -103,6 +103,20 @@ func TestReadyWaitsUntilAllThatWasAppliedIsHealthy(t *testing.T) {
 	}
 }
 
+func TestTheEventOfHealthHasTheOriginOfTheArtifactThatIsApplied(t *testing.T) {
+	s := newStage(t, waitsForHealth)
+	s.r.Recorder = s.events
+	s.origins = map[string]string{"main@sha1:11": "main@sha1:a"}
+	s.become(1, 0)
+	s.commit("kubernetes/serve=1")
+	s.reconcile()
+	s.become(0, 0)
+	s.reconcile()
+	if got := <-s.events.Events; !strings.Contains(got, "poolwright.dev/originRevision:main@sha1:a ") {
+		t.Errorf("the event is %q", got)
+	}
+}
+
 func TestWhatIsHealthyAtOnceIsReportedOnce(t *testing.T) {
 	s := newStage(t, waitsForHealth)
 	s.become(0, 0)

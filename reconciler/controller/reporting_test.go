@@ -311,6 +311,31 @@ func TestAnEventHasTheRevisionThatItIsAbout(t *testing.T) {
 	}
 }
 
+// One that goes on with an earlier artifact is about the newest, and what it corrects goes by the earlier one.
+func TestAnEventHasTheOriginOfTheArtifactThatItIsAbout(t *testing.T) {
+	s := newStage(t, nil)
+	s.r.Recorder = s.events
+	s.origins = map[string]string{"main@sha1:11": "main@sha1:a", "main@sha1:111": "main@sha1:b"}
+	s.commit("kubernetes/map=1")
+	s.reconcile()
+	s.cluster.live["map"] = "edited"
+	s.drift(at("kubernetes", "map"))
+	s.commit("kubernetes/map=2")
+	s.loadError = state.Failf(state.Stalled, "PathNotFound", "gone")
+	s.later()
+	close(s.events.Events)
+	var got []string
+	for event := range s.events.Events {
+		_, origin, _ := strings.Cut(event, "poolwright.dev/originRevision:")
+		origin, _, _ = strings.Cut(origin, " ")
+		got = append(got, strings.Fields(event)[1]+" "+origin)
+	}
+	want := []string{"ReconciliationSucceeded main@sha1:a", "DriftCorrected main@sha1:a", "PathNotFound main@sha1:b"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // Flux's own recorder sends within the reconciliation, which a receiver that hangs makes wait for half a minute.
 func TestAReceiverOfEventsThatHangsDelaysNoCorrection(t *testing.T) {
 	release := make(chan struct{})

@@ -202,6 +202,8 @@ type stage struct {
 	declared  []state.Item
 	revision  string
 	loadError error
+	// origins has the origins of the revisions that are of artifacts.
+	origins map[string]string
 	// unread is why the source cannot be read.
 	unread error
 	// problems are the problems in single objects of the repository.
@@ -263,7 +265,7 @@ func (r withoutAnnotations) AnnotatedEventf(about runtime.Object, _ map[string]s
 
 // Fetch makes the stage its own source.
 func (s *stage) Fetch(context.Context) (gitsource.Snapshot, error) {
-	return gitsource.Snapshot{Revision: s.revision}, s.unread
+	return gitsource.Snapshot{Revision: s.revision, OriginRevision: s.origins[s.revision]}, s.unread
 }
 
 func (s *stage) load(context.Context, gitsource.Snapshot) (declared.Declared, error) {

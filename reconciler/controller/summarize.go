@@ -53,6 +53,7 @@ func (r *SyncReconciler) summarize(ctx context.Context, sync *v1alpha1.Sync, s *
 	}
 	if s != nil && (done.kind != partial || !result.ready) {
 		s.ready = health.Ready(updated)
+		s.health.RecordOrigin(updated.Status.LastAppliedRevision, done.Result)
 	}
 	healthy := r.addHealth(sync, s, updated)
 	r.report(sync, s, done, result, healthy.Healthy())
@@ -152,5 +153,5 @@ func (r *SyncReconciler) reportHealth(sync *v1alpha1.Sync, found health.Result) 
 	if found.Changed && found.Status == metav1.ConditionFalse {
 		r.Metrics.RecordFailure(sync.Name, found.Reason)
 	}
-	found.Report(events.WithRevision(r.Recorder, sync.Status.LastAppliedRevision), sync, sync.Status.LastAppliedRevision)
+	found.Report(events.WithRevision(r.Recorder, sync.Status.LastAppliedRevision, found.OriginRevision), sync, sync.Status.LastAppliedRevision)
 }

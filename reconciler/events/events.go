@@ -16,6 +16,9 @@ import (
 // RevisionAnnotation on an event is the revision that it is about, written branch@sha1:commit.
 const RevisionAnnotation = "poolwright.dev/revision"
 
+// OriginRevisionAnnotation on an event is the revision in Git from which the artifact was made that it is about.
+const OriginRevisionAnnotation = "poolwright.dev/originRevision"
+
 // Sanitize is a recorder of events whose messages are texts as of package sanitize: they repeat
 // what Git, AWS and the API server wrote.
 func Sanitize(next record.EventRecorder) record.EventRecorder {
@@ -29,12 +32,17 @@ func Escape(next record.EventRecorder) record.EventRecorder {
 	return sanitizing{next, sanitize.Escape}
 }
 
-// WithRevision is a recorder of events that are about a revision, which their annotation has; without one it is next.
-func WithRevision(next record.EventRecorder, revision string) record.EventRecorder {
+// WithRevision is a recorder of events that are about a revision, which their annotation has, as another has its origin where
+// that is not empty; without a revision it is next.
+func WithRevision(next record.EventRecorder, revision, origin string) record.EventRecorder {
 	if revision == "" {
 		return next
 	}
-	return annotating{next, map[string]string{RevisionAnnotation: revision}}
+	annotations := map[string]string{RevisionAnnotation: revision}
+	if origin != "" {
+		annotations[OriginRevisionAnnotation] = origin
+	}
+	return annotating{next, annotations}
 }
 
 // annotating records events with annotations beside those that each has.

@@ -42,20 +42,22 @@ func reversible(t *testing.T, wrap func(record.EventRecorder) record.EventRecord
 func TestAnEventOfARevisionHasItAsAnAnnotation(t *testing.T) {
 	const annotated = "Normal Applied 100%smap[poolwright.dev/revision:main@sha1:1]"
 	for name, c := range map[string]struct {
-		revision string
-		emit     func(record.EventRecorder)
-		want     string
+		revision, origin string
+		emit             func(record.EventRecorder)
+		want             string
 	}{
-		"as it is":           {"main@sha1:1", func(r record.EventRecorder) { r.Event(&corev1.Node{}, "Normal", "Applied", "100%s") }, annotated},
-		"formatted":          {"main@sha1:1", func(r record.EventRecorder) { r.Eventf(&corev1.Node{}, "Normal", "Applied", "%s", "100%s") }, annotated},
-		"without a revision": {"", func(r record.EventRecorder) { r.Event(&corev1.Node{}, "Normal", "Applied", "100%s") }, "Normal Applied 100%s"},
-		"with annotations": {"main@sha1:1", func(r record.EventRecorder) {
+		"as it is":           {"main@sha1:1", "", func(r record.EventRecorder) { r.Event(&corev1.Node{}, "Normal", "Applied", "100%s") }, annotated},
+		"formatted":          {"main@sha1:1", "", func(r record.EventRecorder) { r.Eventf(&corev1.Node{}, "Normal", "Applied", "%s", "100%s") }, annotated},
+		"without a revision": {"", "main@sha1:0", func(r record.EventRecorder) { r.Event(&corev1.Node{}, "Normal", "Applied", "100%s") }, "Normal Applied 100%s"},
+		"of an artifact": {"latest@sha256:1", "main@sha1:1", func(r record.EventRecorder) { r.Event(&corev1.Node{}, "Normal", "Applied", "100%s") },
+			"Normal Applied 100%smap[poolwright.dev/originRevision:main@sha1:1 poolwright.dev/revision:latest@sha256:1]"},
+		"with annotations": {"main@sha1:1", "", func(r record.EventRecorder) {
 			r.AnnotatedEventf(&corev1.Node{}, map[string]string{"team": "gpu"}, "Normal", "Applied", "%s", "100%s")
 		}, "Normal Applied 100%smap[poolwright.dev/revision:main@sha1:1 team:gpu]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := record.NewFakeRecorder(1)
-			c.emit(events.WithRevision(fake, c.revision))
+			c.emit(events.WithRevision(fake, c.revision, c.origin))
 			if got := <-fake.Events; strings.ReplaceAll(got, " map[", "map[") != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}

@@ -128,14 +128,18 @@ func (n *Notifier) put(about runtime.Object, annotations map[string]string, kind
 	n.results.WithLabelValues(dropped).Add(float64(n.queue.put(n.event(sync, annotations, kind, reason, message))))
 }
 
-// event is an event in the form of Flux's API. Keys of its metadata must begin with the API group of the object, which the
-// receiver cuts off. None is named as what an Alert adds (summary, eventMetadata), which it would replace.
+// event is an event in the form of Flux's API. Keys of its metadata must begin with the API group of the object, or of Flux's
+// events, which the receiver cuts off. None of ours is named as what an Alert adds (summary, eventMetadata), which it would replace.
 func (n *Notifier) event(sync *v1alpha1.Sync, annotations map[string]string, kind, reason, message string) eventv1.Event {
 	severity := eventv1.EventSeverityInfo
 	if kind == corev1.EventTypeWarning {
 		severity = eventv1.EventSeverityError
 	}
-	metadata := map[string]string{v1alpha1.GroupVersion.Group + "/path": sanitize.Text(sync.Spec.Path)}
+	metadata := ofUser(sync)
+	metadata[v1alpha1.GroupVersion.Group+"/path"] = sanitize.Text(sync.Spec.Path)
+	if origin := annotations[events.OriginRevisionAnnotation]; origin != "" {
+		metadata[events.OriginRevisionAnnotation] = sanitize.Escape(origin)
+	}
 	if revision := cmp.Or(annotations[events.RevisionAnnotation], sync.Status.LastAttemptedRevision); revision != "" {
 		metadata[events.RevisionAnnotation] = sanitize.Escape(revision)
 	}
@@ -146,4 +150,15 @@ func (n *Notifier) event(sync *v1alpha1.Sync, annotations map[string]string, kin
 		Severity: severity, Timestamp: metav1.NewTime(n.clock.Now()), Message: strings.ToValidUTF8(message[:min(len(message), messageLimit)], ""), Reason: reason, Metadata: metadata,
 		ReportingController: "poolwright", ReportingInstance: n.instance,
 	}
+}
+
+// ofUser is the metadata that a Sync has for its events in annotations of Flux's group, as the objects of Flux have.
+func ofUser(sync *v1alpha1.Sync) map[string]string {
+	out := map[string]string{}
+	for key, value := range sync.Annotations {
+		if strings.HasPrefix(key, eventv1.Group+"/") {
+			out[key] = sanitize.Text(value)
+		}
+	}
+	return out
 }

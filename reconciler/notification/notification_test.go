@@ -115,6 +115,36 @@ func TestTheEventsOfASyncAreSentAsThoseOfFluxsControllers(t *testing.T) {
 	}
 }
 
+// Flux's recorder has the annotations of its group as they are, and notification-controller cuts the group off.
+func TestAnEventHasTheMetadataThatFluxsRecorderHasOfTheObject(t *testing.T) {
+	sink := eventstest.NewSink(t)
+	f := newFixture(t, sink.URL())
+	f.start(t)
+	sync := devSync()
+	sync.Annotations = map[string]string{
+		"event.toolkit.fluxcd.io/deploymentID": "e076e315-5a48-41c3-81c8-8d8bdee7d74d", "event.toolkit.fluxcd.io/image": "ghcr.io/example/nodes:v1",
+		"event.toolkit.fluxcd.io/token": "ghp_0123456789abcdefABCDEF", "event.toolkit.fluxcd.io.example.com/x": "1", "poolwright.dev/confirm": "x", "team": "gpu",
+	}
+	f.Event(sync, corev1.EventTypeNormal, "ReconciliationSucceeded", "m")
+	artifact := map[string]string{events.RevisionAnnotation: "latest@sha256:1", events.OriginRevisionAnnotation: "main@sha1:1"}
+	f.AnnotatedEventf(devSync(), artifact, corev1.EventTypeNormal, "ReconciliationSucceeded", "m")
+	eventually(t, "both events", func() bool { return f.count(sent) == 2 })
+	want := []map[string]string{
+		{
+			"poolwright.dev/revision": "main@sha1:0", "poolwright.dev/path": "clusters/dev",
+			"event.toolkit.fluxcd.io/deploymentID": "e076e315-5a48-41c3-81c8-8d8bdee7d74d", "event.toolkit.fluxcd.io/image": "ghcr.io/example/nodes:v1", "event.toolkit.fluxcd.io/token": "(masked)",
+		},
+		{"poolwright.dev/revision": "latest@sha256:1", "poolwright.dev/originRevision": "main@sha1:1", "poolwright.dev/path": "clusters/dev"},
+	}
+	var got []map[string]string
+	for _, event := range sink.Events() {
+		got = append(got, event.Metadata)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestEventsOfOtherKindsAreNotSent(t *testing.T) {
 	sink := eventstest.NewSink(t)
 	f := newFixture(t, sink.URL())

@@ -14,6 +14,7 @@ import (
 	"github.com/fluxcd/pkg/runtime/conditions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/poolwright/poolwright/reconciler"
 	"github.com/poolwright/poolwright/reconciler/api/v1alpha1"
 	"github.com/poolwright/poolwright/reconciler/state/sanitize"
 	"github.com/poolwright/poolwright/reconciler/targets"
@@ -43,6 +44,8 @@ type State struct {
 	generation int64
 	// last is the status that was found last.
 	last metav1.ConditionStatus
+	// origin is the origin of the last applied revision; empty where that is unknown, or there is none.
+	origin string
 
 	mu      gosync.Mutex
 	changed bool
@@ -90,6 +93,8 @@ type Result struct {
 	// Changed is true where another status was found before, Recovered where that is healthy
 	// now and was not before.
 	Changed, Recovered bool
+	// OriginRevision is the [reconciler.Result]'s of the last applied revision; may be empty.
+	OriginRevision string
 }
 
 // Checked reports whether anything has to be healthy.
@@ -113,6 +118,7 @@ func (s *State) Check(sync *v1alpha1.Sync, applied *metav1.Time, now time.Time) 
 		return Result{}
 	}
 	result := s.check(sync, before, applied, now)
+	result.OriginRevision = s.origin
 	if result.After > 0 {
 		s.fails = now.Add(result.After)
 	}
@@ -120,6 +126,13 @@ func (s *State) Check(sync *v1alpha1.Sync, applied *metav1.Time, now time.Time) 
 	result.Recovered = result.Changed && s.last != "" && result.Healthy()
 	s.last = result.Status
 	return result
+}
+
+// RecordOrigin records the origin of the last applied revision where a run was of that.
+func (s *State) RecordOrigin(applied string, run reconciler.Result) {
+	if run.Revision == applied && run.AttemptedRevision == "" {
+		s.origin = run.OriginRevision
+	}
 }
 
 func (s *State) check(sync *v1alpha1.Sync, before *metav1.Condition, applied *metav1.Time, now time.Time) Result {
