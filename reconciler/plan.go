@@ -20,10 +20,7 @@ func (l *Loop) plan(ctx context.Context, result Result, opts Options, applying b
 	if l.last == nil {
 		return result, state.Failf(state.Retry, fluxmeta.ProgressingReason, "planning: no revision has been fetched yet")
 	}
-	result.Revision, result.TreeID = l.last.snapshot.Revision, l.last.snapshot.TreeID
-	if result.AttemptedRevision == "" {
-		result.OriginRevision = l.last.snapshot.OriginRevision
-	}
+	result = result.withSnapshot(l.last.snapshot)
 	if l.planned != l.last {
 		l.cache.take(l.planned) // From here on the targets have what another one desires.
 	}

@@ -170,6 +170,15 @@ type Result struct {
 	OnlyDrift bool
 }
 
+// withSnapshot returns the Result of the snapshot that is planned, which may be of an earlier revision than AttemptedRevision.
+func (r Result) withSnapshot(s gitsource.Snapshot) Result {
+	r.Revision, r.TreeID = s.Revision, s.TreeID
+	if r.AttemptedRevision == "" {
+		r.OriginRevision = s.OriginRevision
+	}
+	return r
+}
+
 // OriginOfRevision is the OriginRevision of Revision; empty where that is of AttemptedRevision.
 func (r Result) OriginOfRevision() string {
 	if r.AttemptedRevision != "" {
