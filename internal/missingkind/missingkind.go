@@ -1,5 +1,5 @@
-// Package missingkind finds the errors of requests for a kind that an API server does not serve. It refuses nothing. It has
-// two functions, Is and Ignore.
+// Package missingkind finds the errors of requests for a kind that an API server does not serve. It refuses nothing. Start
+// reading at Is.
 package missingkind
 
 import (

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	awsv1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
@@ -117,13 +116,10 @@ func (m *Catalog) WarnRefused(name string, pool Pool) {
 	newest := slices.Clone(pool.Refused)
 	slices.SortStableFunc(newest, func(a, b RefusedOffering) int { return b.At.Compare(a.At) })
 	var names []string
-	for _, r := range newest[:min(len(newest), mostRefused)] {
+	for _, r := range newest {
 		names = append(names, fmt.Sprintf("%s %s in %s", r.InstanceType, r.CapacityType, r.Zone))
 	}
-	if more := len(newest) - len(names); more > 0 {
-		names = append(names, plural.Count(more, "other offering"))
-	}
-	refused := fmt.Sprintf("EC2 refused %s, last at %s (%s)", strings.Join(names, ", "), newest[0].At.UTC().Format("2006-01-02 15:04 UTC"), newest[0].Code)
+	refused := fmt.Sprintf("EC2 refused %s, last at %s (%s)", plural.FirstOf(names, mostRefused, ", "), newest[0].At.UTC().Format("2006-01-02 15:04 UTC"), newest[0].Code)
 	then := fmt.Sprintf("for %.0f minutes none of that is forecast.", pricelist.RefusalAge.Minutes())
 	if pool.HasOnlyRefused() {
 		then = "it allows nothing else, and until EC2 has capacity its nodes stay and its pods wait."
